@@ -1,0 +1,85 @@
+"""The wrapped functions of PyTorch: torch, torch.Tensor, torch.nn.functional, torch._VF, and those a user registers.
+
+Wrappers are made once per session and put in place only between start and stop; outside, every attribute is the original.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.patch import Patches
+from msprobe.core.capture.site import CallSite
+from msprobe.core.capture.thread import ThreadState
+from msprobe.core.capture.wrap import wrap
+
+OWNERS: Mapping[str, Any] = {
+    "Functional": torch.nn.functional,
+    "Tensor": torch.Tensor,
+    "Torch": torch,
+    "VF": torch._VF,
+}
+
+
+class TorchApiTap:
+    """Implements ``ApiTap``.
+
+    Args:
+        tables: API names by prefix; a dotted name lies in a submodule of the prefix's owner.
+        recorded: the risk test over API names; an API that fails it is counted but not recorded.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[Mapping[str, Sequence[str]]],
+        recorded: Callable[[str], bool],
+        relay: Relay,
+        thread: ThreadState,
+    ) -> None:
+        self._relay = relay
+        self._thread = thread
+        self._recorded = recorded
+        self._patches = Patches()
+        self._sites: dict[tuple[str, str], CallSite] = {}
+        self._custom: dict[tuple[int, str], Any] = {}
+        for table in tables:
+            for prefix, names in table.items():
+                for name in names:
+                    self._plan(OWNERS[prefix], name, prefix)
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        self._patches.apply()
+        try:
+            yield
+        finally:
+            self._patches.undo()
+
+    def reset(self) -> None:
+        for site in self._sites.values():
+            site.reset()
+
+    def add(self, owner: Any, name: str, prefix: str) -> None:
+        """Wrap a function of the user; registering it again under another prefix replaces the first registration."""
+        self.remove(owner, name)
+        self._custom[(id(owner), name)] = owner
+        self._plan(owner, name, prefix)
+
+    def remove(self, owner: Any, name: str) -> None:
+        if self._custom.pop((id(owner), name), None) is not None:
+            self._patches.drop(owner, name)
+
+    def _plan(self, owner: Any, name: str, prefix: str) -> None:
+        *path, attribute = name.split(".")
+        for part in path:
+            owner = getattr(owner, part, None)
+        original = getattr(owner, attribute, None)
+        if not callable(original):
+            return
+        site = self._sites.setdefault((prefix, attribute), CallSite(prefix, attribute))
+        site.recorded = site.recorded and (self._recorded(attribute) or self._recorded(name))
+        self._patches.plan(owner, attribute, wrap(original, site, self._relay, self._thread))

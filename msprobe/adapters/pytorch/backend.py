@@ -1,0 +1,44 @@
+"""The PyTorch backend: all capabilities put together. ``make`` is the only public name of this adapter for core."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from msprobe.adapters.pytorch.api_tap import TorchApiTap
+from msprobe.adapters.pytorch.gradient_tap import TorchGradientTap
+from msprobe.adapters.pytorch.module_tap import TorchModuleTap
+from msprobe.adapters.pytorch.optimizer_tap import TorchOptimizerTap
+from msprobe.adapters.pytorch.runtime import TorchRuntime
+from msprobe.adapters.pytorch.tensor_ops import TorchTensorOps
+from msprobe.adapters.pytorch.values import TorchValues
+from msprobe.core.backend.model import Backend
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.thread import ThreadState
+from msprobe.core.config import DumpConfig
+from msprobe.core.selection.build import uses_risk_level
+from msprobe.core.selection.risk import risk_test
+
+
+def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
+    """The capabilities a session with this configuration needs; nothing is wrapped yet."""
+    table = _table()
+    level = config.risk_level if uses_risk_level(config) else "ALL"
+    recorded = risk_test(level, table["risk"]["core"], table["risk"]["low"])
+    return Backend(
+        name="pytorch",
+        ops=TorchTensorOps(config.precision),
+        values=TorchValues(),
+        runtime=TorchRuntime(),
+        apis=TorchApiTap([table["apis"], table["extra"]], recorded, relay, thread),
+        modules=TorchModuleTap(relay, thread),
+        gradients=TorchGradientTap(thread),
+        optimizers=TorchOptimizerTap(relay),
+    )
+
+
+def _table() -> Any:
+    text = files("msprobe.adapters").joinpath("tables/pytorch.yaml").read_text("utf-8")
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text).get_single_data()  # safe_load, with the fast parser

@@ -1,0 +1,236 @@
+"""The gradients of single calls, observed at the autograd nodes the call made.
+
+Nothing is put into the graph: hooks on existing nodes see the gradients that flow anyway, so results stay bit-identical and
+in-place operators keep working. A node belongs to the call when its sequence number was given out during the call. The
+gradient of output k is what arrives at its node; the gradient of an argument is what leaves the call's nodes along the edge to
+that argument. Two uses of one argument inside the call add up; uses outside the call are not counted in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from msprobe.core.backend.protocols import GradientReceiver
+from msprobe.core.capture.thread import ThreadState
+
+_AccumulateGrad = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
+_sequence = torch._C._autograd._get_sequence_nr  # type: ignore[attr-defined]
+_add = torch._C._VariableFunctions.add
+_NEVER = 2**64 - 1
+
+Edge = tuple[Any, int]
+
+
+class Prepared:
+    """What is noted of a call before it runs: its arguments' edges into the graph."""
+
+    __slots__ = ("edges", "keywords", "leaves", "positional", "since")
+
+    def __init__(self) -> None:
+        self.since: int = _sequence()
+        self.edges: dict[Edge, list[int]] = {}
+        self.leaves: dict[int, list[int]] = {}
+        self.positional: list[Any] = []
+        self.keywords: dict[str, Any] = {}
+
+
+class TorchGradientTap:
+    """Implements ``GradientTap``."""
+
+    def __init__(self, thread: ThreadState) -> None:
+        self._thread = thread
+
+    def prepare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Prepared | None:
+        if not torch.is_grad_enabled():
+            return None
+        prepared = Prepared()
+        count = _Counter()
+        prepared.positional = [_shape(value, prepared, count) for value in args]
+        if kwargs:
+            shapes = {key: _shape(value, prepared, count) for key, value in kwargs.items()}
+            prepared.keywords = {key: shape for key, shape in shapes.items() if shape is not None}
+        return prepared
+
+    def template(self, prepared: Prepared) -> tuple[list[Any], dict[str, Any]]:
+        return prepared.positional, prepared.keywords
+
+    def attach(self, prepared: Prepared, result: Any, receiver: GradientReceiver) -> None:
+        targets: dict[Any, list[tuple[int, int]]] = {}
+        for position, tensor in enumerate(_tensors(result)):
+            node = tensor.grad_fn
+            if node is not None:
+                targets.setdefault(node, []).append((tensor.output_nr, position))
+        if not targets:
+            return
+        found = _contributions(targets, prepared)
+        watch = _Watch(receiver, self._thread, found, len(targets))
+        if len(targets) == 1 and len(found) == 1 and found.keys() == targets.keys():
+            ((node, outputs),) = targets.items()
+            node.register_hook(watch.whole(outputs, found[node]))
+            return
+        for node, outputs in targets.items():
+            through = _passed_through(node, outputs, prepared)
+            node.register_prehook(watch.before(outputs, through))
+        for node, slots in found.items():
+            node.register_hook(watch.after(id(node), slots))
+
+
+class _Counter:
+    """Numbers the slots of one call's arguments."""
+
+    __slots__ = ("next",)
+
+    def __init__(self) -> None:
+        self.next = 0
+
+
+class _Watch:
+    """Collects the gradients of one call over the nodes it made, and reports when the last one is there."""
+
+    __slots__ = ("_all", "_gradients", "_outputs_left", "_pending", "_receiver", "_targets", "_thread")
+
+    def __init__(
+        self, receiver: GradientReceiver, thread: ThreadState, found: Mapping[Any, Any], targets: int
+    ) -> None:
+        self._receiver = receiver
+        self._thread = thread
+        self._all = frozenset(id(node) for node in found)
+        self._targets = targets
+        self._reset()
+
+    def whole(self, outputs: list[tuple[int, int]], slots: list[tuple[int, int]]) -> Callable[..., None]:
+        """The hook for the usual case: one node made the output and feeds all arguments."""
+
+        def hook(grad_inputs: tuple[Any, ...], grad_outputs: tuple[Any, ...]) -> None:
+            busy, self._thread.busy = self._thread.busy, True
+            try:
+                for number, position in outputs:
+                    self._receiver.grad_output(position, _at(grad_outputs, number))
+                self._collect(slots, grad_inputs)
+                self._report()
+            finally:
+                self._thread.busy = busy
+
+        return hook
+
+    def before(self, outputs: list[tuple[int, int]], through: list[tuple[int, int]]) -> Callable[..., None]:
+        """The hook for a node that made outputs: its incoming gradients, and arguments returned unchanged."""
+
+        def hook(grad_outputs: tuple[Any, ...]) -> None:
+            busy, self._thread.busy = self._thread.busy, True
+            try:
+                for number, position in outputs:
+                    self._receiver.grad_output(position, _at(grad_outputs, number))
+                self._collect([(number, slot) for number, slot in through], grad_outputs)
+                self._outputs_left -= 1
+                if not self._pending and self._outputs_left <= 0:
+                    self._report()
+            finally:
+                self._thread.busy = busy
+
+        return hook
+
+    def after(self, node: int, slots: list[tuple[int, int]]) -> Callable[..., None]:
+        """The hook for a node that feeds arguments."""
+
+        def hook(grad_inputs: tuple[Any, ...], grad_outputs: tuple[Any, ...]) -> None:
+            busy, self._thread.busy = self._thread.busy, True
+            try:
+                self._collect(slots, grad_inputs)
+                self._pending.discard(node)
+                if not self._pending:
+                    self._report()
+            finally:
+                self._thread.busy = busy
+
+        return hook
+
+    def _collect(self, slots: list[tuple[int, int]], gradients: tuple[Any, ...]) -> None:
+        for number, slot in slots:
+            gradient = _at(gradients, number)
+            if gradient is None:
+                continue
+            earlier = self._gradients.get(slot)
+            with torch.no_grad():
+                self._gradients[slot] = gradient if earlier is None else _add(earlier, gradient)
+
+    def _report(self) -> None:
+        gradients = self._gradients
+        self._reset()
+        self._receiver.grad_inputs(gradients)
+
+    def _reset(self) -> None:
+        self._gradients: dict[int, Any] = {}
+        self._pending = set(self._all)
+        self._outputs_left = self._targets
+
+
+def _shape(value: Any, prepared: Prepared, count: _Counter) -> Any:
+    """The template of one argument: a slot number for a tensor that takes part in autograd, nested for containers."""
+    if isinstance(value, torch.Tensor):
+        if not value.requires_grad:
+            return None
+        slot, count.next = count.next, count.next + 1
+        node = value.grad_fn
+        if node is None:
+            prepared.leaves.setdefault(id(value), []).append(slot)
+        else:
+            prepared.edges.setdefault((node, value.output_nr), []).append(slot)
+        return slot
+    if type(value) in (list, tuple):
+        return [_shape(part, prepared, count) for part in value]
+    if type(value) is dict:
+        return {str(key): _shape(part, prepared, count) for key, part in value.items()}
+    return None
+
+
+def _tensors(result: Any) -> list[torch.Tensor]:
+    """The tensors in a result, in order, through nested containers and dataclass-like mappings."""
+    if isinstance(result, torch.Tensor):
+        return [result]
+    if isinstance(result, (list, tuple)):
+        return [tensor for part in result for tensor in _tensors(part)]
+    if isinstance(result, Mapping):
+        return [tensor for part in result.values() for tensor in _tensors(part)]
+    return []
+
+
+def _contributions(targets: Mapping[Any, Any], prepared: Prepared) -> dict[Any, list[tuple[int, int]]]:
+    """The call's nodes that feed its arguments: node -> (index of the node's input, slot of the argument)."""
+    found: dict[Any, list[tuple[int, int]]] = {}
+    if not prepared.edges and not prepared.leaves:
+        return found
+    since, edges, leaves = prepared.since, prepared.edges, prepared.leaves
+    used: dict[Any, int] = {}
+    stack = [node for node in targets if since <= node._sequence_nr() < _NEVER]
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        for index, edge in enumerate(node.next_functions):
+            following = edge[0]
+            if following is None:
+                continue
+            slots = edges.get(edge)
+            if slots is None and type(following) is _AccumulateGrad:
+                slots = leaves.get(id(following.variable))
+            if slots is not None:
+                turn = used.get(edge, 0)
+                used[edge] = turn + 1
+                found.setdefault(node, []).append((index, slots[turn % len(slots)]))
+            elif following not in seen and since <= following._sequence_nr() < _NEVER:
+                seen.add(following)
+                stack.append(following)
+    return found
+
+
+def _passed_through(node: Any, outputs: list[tuple[int, int]], prepared: Prepared) -> list[tuple[int, int]]:
+    """Outputs that are arguments handed back unchanged: their gradient is the argument's as well."""
+    pairs = [(number, prepared.edges.get((node, number))) for number, _ in outputs]
+    return [(number, slots[0]) for number, slots in pairs if slots]
+
+
+def _at(values: tuple[Any, ...], index: int) -> Any:
+    return values[index] if index < len(values) else None

@@ -1,0 +1,23 @@
+"""``module_dump``: one module as a black box. Its own inputs and outputs are recorded, nothing inside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msprobe.core.dump import handle
+
+
+def module_dump(module: Any, dump_name: str) -> None:
+    """Record ``module`` alone, as ``Module.{dump_name}.{Class}``, until ``module_dump_end``.
+
+    Raises:
+        MsprobeException: there is no debugger, or an argument is of the wrong type.
+    """
+    with handle.LOCK:
+        handle.current().focus(module, dump_name)
+
+
+def module_dump_end() -> None:
+    """Go back to recording as configured."""
+    with handle.LOCK:
+        handle.current().focus_end()

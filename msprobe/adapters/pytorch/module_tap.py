@@ -1,0 +1,166 @@
+"""Module calls, observed by replacing ``nn.Module.__call__`` while collecting.
+
+One patch instead of hooks on every module: it sees keyword arguments and exceptions, nothing hangs on module objects (so copies
+and pickles of a model are its own), and the user's hooks run inside it as ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch import nn
+
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.thread import ThreadState
+from msprobe.core.dump.modules import ModuleSite
+from msprobe.core.errors import MsprobeException
+
+
+_Known = tuple[weakref.ref[nn.Module], ModuleSite]
+
+
+class TorchModuleTap:
+    """Implements ``ModuleTap``. The models themselves have no name and no record; their submodules do."""
+
+    def __init__(self, relay: Relay, thread: ThreadState) -> None:
+        self._relay = relay
+        self._thread = thread
+        self._sites: dict[int, _Known] = {}
+        self._focused: dict[str, ModuleSite] = {}
+        self._unfocused: dict[int, _Known] | None = None
+
+    def adopt(self, model: Any) -> None:
+        models = list(model) if isinstance(model, (list, tuple)) else [model]
+        for position, part in enumerate(models):
+            if not isinstance(part, nn.Module):
+                raise MsprobeException(
+                    0,
+                    f"start(model=...): expected a torch.nn.Module or a list or tuple of them, "
+                    f"got {type(part).__name__}" + (f" at position {position}" if part is not model else ""),
+                )
+        for position, part in enumerate(models):
+            head = "Module" if models[0] is model else f"Module.{position}"
+            self._adopt(head, part)
+
+    def focus(self, module: Any, name: str) -> None:
+        if not isinstance(module, nn.Module):
+            raise MsprobeException(0, f"module_dump: expected a torch.nn.Module, got {type(module).__name__}")
+        if not isinstance(name, str) or not name:
+            raise MsprobeException(0, f"module_dump: the name is a non-empty str, got {name!r}")
+        stem = f"Module.{name}.{type(module).__name__}"
+        reference = weakref.ref(module)
+        site = self._focused.setdefault(stem, ModuleSite(stem, functools.partial(_own_parameters, reference)))
+        if self._unfocused is None:
+            self._unfocused = dict(self._sites)
+        self._show({id(module): (reference, site)})
+
+    def focus_end(self) -> None:
+        if self._unfocused is not None:
+            self._show(self._unfocused)
+            self._unfocused = None
+
+    def _show(self, sites: dict[int, _Known]) -> None:
+        self._sites.clear()  # in place: the patched call holds this very dict
+        self._sites.update(sites)
+
+    def _adopt(self, head: str, model: nn.Module) -> None:
+        for path, module in model.named_modules():
+            if not path:
+                continue
+            known = self._sites.get(id(module))
+            if known is not None and known[0]() is module:
+                continue
+            reference = weakref.ref(module, functools.partial(_forget, self._sites, id(module)))
+            parameters = functools.partial(_own_parameters, weakref.ref(module))
+            self._sites[id(module)] = (reference, ModuleSite(f"{head}.{path}.{type(module).__name__}", parameters))
+
+    def reset(self) -> None:
+        for _, site in list(self._sites.values()):
+            site.reset()
+        self._focused.clear()
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        original = nn.Module.__call__
+        nn.Module.__call__ = self._observed(original)  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            nn.Module.__call__ = original  # type: ignore[method-assign]
+
+    def attach_gradients(self) -> Callable[[], None]:
+        handles = [
+            parameter.register_hook(functools.partial(self._report_gradient, site, key))
+            for _, site in list(self._sites.values())
+            for key, parameter in site.parameters()
+            if parameter.requires_grad and parameter.is_leaf
+        ]
+
+        def detach() -> None:
+            for handle in handles:
+                handle.remove()
+
+        return detach
+
+    def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        sites, thread, relay = self._sites, self._thread, self._relay
+
+        @functools.wraps(original)
+        def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            known = sites.get(id(module))
+            if known is None or known[0]() is not module:
+                return original(module, *args, **kwargs)
+            observer = relay.observer
+            if observer is None:
+                return original(module, *args, **kwargs)
+            with _Quiet(thread):
+                record = observer.module_begin(known[1], args, kwargs)
+            if record is None:
+                return original(module, *args, **kwargs)
+            try:
+                result = original(module, *args, **kwargs)
+            except BaseException as error:
+                with _Quiet(thread):
+                    observer.module_fail(record, error)
+                raise
+            with _Quiet(thread):
+                observer.module_end(record, result)
+            return result
+
+        return call
+
+    def _report_gradient(self, site: ModuleSite, key: str, gradient: Any) -> None:
+        observer = self._relay.observer
+        if observer is not None:
+            with _Quiet(self._thread):
+                observer.parameter_gradient(site, key, gradient)
+
+
+class _Quiet:
+    """Inside, nothing this thread calls is recorded: the tool is at work."""
+
+    __slots__ = ("_before", "_thread")
+
+    def __init__(self, thread: ThreadState) -> None:
+        self._thread = thread
+
+    def __enter__(self) -> None:
+        self._before = self._thread.busy
+        self._thread.busy = True
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.busy = self._before
+
+
+def _own_parameters(reference: weakref.ref[nn.Module]) -> list[tuple[str, nn.Parameter]]:
+    module = reference()
+    return [] if module is None else list(module.named_parameters(recurse=False))
+
+
+def _forget(sites: dict[int, _Known], identity: int, reference: Any) -> None:
+    if identity in sites and sites[identity][0] is reference:
+        del sites[identity]

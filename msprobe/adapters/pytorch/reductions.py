@@ -1,0 +1,90 @@
+"""Statistics by torch's own reductions, for devices and for CPUs without the compiled kernel.
+
+Nothing waits for the device while a tensor is measured: the numbers stay on it as scalars, and ``settle`` brings all of them to
+the host in one copy for the floats and one for the integers (whose Max and Min must stay exact). Floats accumulate in float64
+where the device has it, else in float32.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import torch
+
+from msprobe.core.tensors.dtypes import DType, find_dtype
+from msprobe.core.tensors.model import round_statistic
+
+_F = torch._C._VariableFunctions
+_norm = torch._C._linalg.linalg_vector_norm  # type: ignore[attr-defined]
+_NO_FLOAT64 = ("npu", "mps", "xpu")
+
+
+class DeferredStatistics:
+    """Statistics that are being computed: nodes to fill, and the device scalars to fill them with."""
+
+    def __init__(self, high: bool) -> None:
+        self._precision: Any = "high" if high else "low"
+        self._lock = threading.Lock()
+        self._moments: list[tuple[dict[str, Any], DType | None, torch.Tensor]] = []
+        self._extremes: list[tuple[dict[str, Any], torch.Tensor]] = []
+
+    def add(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
+        """Start measuring a detached, non-empty strided tensor; ``node`` gets its values at the next ``settle``."""
+        with torch.no_grad():
+            if tensor.dtype is torch.bool:
+                extremes = _F.stack([tensor.any(), tensor.all()])
+                moments = None
+            elif tensor.is_complex() or tensor.is_floating_point():
+                extremes = None
+                moments = _float_moments(_as_float(tensor))
+            else:
+                wide = tensor.to(torch.int64) if tensor.dtype not in (torch.int32, torch.int64) else tensor
+                extremes = _F.stack(list(_F.aminmax(wide))[::-1]).to(torch.int64)
+                moments = _float_moments(tensor.to(_accumulator(tensor)))
+        with self._lock:
+            if extremes is not None:
+                self._extremes.append((node, extremes))
+            if moments is not None:
+                self._moments.append((node, find_dtype(str(tensor.dtype)), moments))
+
+    def settle(self) -> None:
+        with self._lock:
+            moments, self._moments = self._moments, []
+            extremes, self._extremes = self._extremes, []
+        for device in {entry[2].device for entry in moments}:
+            chosen = [entry for entry in moments if entry[2].device == device]
+            rows = _F.stack([entry[2] for entry in chosen]).cpu().tolist()
+            for (node, dtype, _), row in zip(chosen, rows, strict=True):
+                self._fill(node, dtype, row)
+        for device in {entry[1].device for entry in extremes}:
+            chosen_extremes = [entry for entry in extremes if entry[1].device == device]
+            flags = _F.stack([entry[1].to(torch.int64) for entry in chosen_extremes]).cpu().tolist()
+            for (node, source), (largest, least) in zip(chosen_extremes, flags, strict=True):
+                as_bool = source.dtype is torch.bool
+                node["Max"], node["Min"] = (bool(largest), bool(least)) if as_bool else (largest, least)
+
+    def _fill(self, node: dict[str, Any], dtype: DType | None, row: list[float]) -> None:
+        largest, least, mean, norm = row
+        node["Max"], node["Min"] = largest, least
+        node["Mean"] = mean if dtype is None else round_statistic(mean, dtype, self._precision)
+        node["Norm"] = norm if dtype is None else round_statistic(norm, dtype, self._precision)
+
+
+def _as_float(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.is_complex():
+        return tensor.to(torch.complex128 if tensor.is_cpu else torch.complex64).abs()
+    return tensor if tensor.element_size() > 1 else tensor.to(torch.float32)
+
+
+def _accumulator(tensor: torch.Tensor) -> torch.dtype:
+    return torch.float32 if tensor.device.type in _NO_FLOAT64 else torch.float64
+
+
+def _float_moments(tensor: torch.Tensor) -> torch.Tensor:
+    """Max, Min, Mean and L2 norm of a float tensor as one tensor of four, on its device."""
+    wide = _accumulator(tensor)
+    least, largest = _F.aminmax(tensor)
+    mean = _F.sum(tensor, dtype=wide) / tensor.numel()
+    norm = _norm(tensor, 2, None, False, dtype=wide)
+    return _F.stack([largest.to(wide), least.to(wide), mean, norm])

@@ -1,0 +1,147 @@
+"""Facts, statistics, checksums and files of ``torch.Tensor``.
+
+On the CPU one pass of the compiled kernel gives all four statistics; without the kernel, and on every other device, torch's own
+reductions do (see ``reductions``), and devices hand their numbers over in one copy per ``settle``. The functions used here are
+the unwrapped ones of ``torch._C``: measuring a call must not look like a call.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from msprobe.adapters.pytorch.reductions import DeferredStatistics
+from msprobe.core.store.atomic import open_private
+from msprobe.core.tensors.checksum import crc32, xor
+from msprobe.core.tensors.dtypes import find_dtype
+from msprobe.native import fused
+
+_NAMES = {
+    "FakeTensor": "torch._subclasses.fake_tensor.FakeTensor",
+    "DTensor": "torch.distributed.tensor.DTensor",
+    "AsyncCollectiveTensor": "torch.distributed._functional_collectives.AsyncCollectiveTensor",
+    "NestedTensor": "torch.nested._internal.nested_tensor.NestedTensor",
+}
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_DTYPES = {
+    dtype: (str(dtype), neutral.code)
+    for dtype in vars(torch).values()
+    if isinstance(dtype, torch.dtype) and (neutral := find_dtype(str(dtype))) is not None
+}
+
+
+class TorchTensorOps:
+    """Implements ``TensorOps`` for PyTorch.
+
+    Args:
+        precision: ``low`` rounds Mean and Norm to the tensor's own dtype, ``high`` keeps float32 or better.
+        native: use the compiled kernel where it exists; False measures with torch alone.
+    """
+
+    suffix = ".pt"
+
+    def __init__(self, precision: str = "low", native: bool = True) -> None:
+        self._high = precision == "high"
+        self._summary = fused.summary if fused is not None and native else None
+        self._deferred = DeferredStatistics(self._high)
+
+    def describe(self, tensor: torch.Tensor) -> tuple[dict[str, Any], bool | None]:
+        known = _DTYPES.get(tensor.dtype)
+        dtype = known[0] if known is not None else str(tensor.dtype)
+        kind = type(tensor)
+        if kind in _PLAIN:
+            return {"type": "torch.Tensor", "dtype": dtype, "shape": tensor.shape}, tensor.requires_grad
+        node = {"type": _NAMES.get(kind.__name__, "torch.Tensor"), "dtype": dtype, "shape": list(tensor.shape)}
+        return node, tensor.requires_grad
+
+    def measure(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
+        summary = self._summary
+        if summary is not None and tensor.is_cpu and tensor.is_contiguous():
+            known = _DTYPES.get(tensor.dtype)
+            if known is not None and known[1] >= 0 and not tensor.is_neg():
+                try:
+                    values = summary(tensor.data_ptr(), tensor.numel(), known[1], self._high)
+                except (RuntimeError, ValueError):  # no memory behind it: meta, fake, functorch
+                    values = (None, None, None, None)
+                node["Max"], node["Min"], node["Mean"], node["Norm"] = values
+                return
+        self._measure_other(tensor, node)
+
+    def settle(self) -> None:
+        self._deferred.settle()
+
+    def checksum(self, tensor: torch.Tensor, kind: str) -> str | None:
+        plain = _with_memory(tensor)
+        if plain is None:
+            return None
+        if plain.numel() == 0:
+            return "00000000" if kind == "crc32" else None
+        data = plain.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        return crc32(data) if kind == "crc32" else xor(data)
+
+    def save(self, tensor: torch.Tensor, path: Path) -> bool:
+        plain = _with_memory(tensor)
+        if plain is None:
+            return False
+        if not plain.is_contiguous() or plain.untyped_storage().nbytes() != plain.numel() * plain.element_size():
+            plain = plain.contiguous().clone()  # torch.save writes the whole storage behind a view
+        os.close(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
+        try:
+            torch.save(plain, path)
+        except RuntimeError as error:  # torch's writer reports a full disk as RuntimeError
+            raise OSError(str(error).splitlines()[0]) from error
+        return True
+
+    def _measure_other(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
+        node["Max"] = node["Min"] = node["Mean"] = node["Norm"] = None
+        plain = _with_memory(tensor)
+        if plain is None or plain.numel() == 0:
+            return
+        if plain.is_cpu and self._summary is not None:
+            dense = _dense(plain)
+            known = _DTYPES.get(dense.dtype)
+            if known is not None and known[1] >= 0:
+                values = self._summary(dense.data_ptr(), dense.numel(), known[1], self._high)
+                node["Max"], node["Min"], node["Mean"], node["Norm"] = values
+                return
+        self._deferred.add(plain, node)
+        if plain.is_cpu:
+            self._deferred.settle()
+
+
+def _with_memory(tensor: torch.Tensor) -> torch.Tensor | None:
+    """The values of ``tensor`` as a detached strided tensor, or None when it has none (meta, fake, inside vmap)."""
+    if tensor.is_meta or type(tensor).__name__ in ("FakeTensor", "AsyncCollectiveTensor"):
+        return None
+    try:
+        with torch.no_grad():
+            plain = _strided(tensor).detach()
+        if plain.is_neg() or plain.is_conj():
+            plain = plain.resolve_neg().resolve_conj()
+        return plain if plain.numel() == 0 or plain.data_ptr() else None
+    except RuntimeError:
+        return None
+
+
+def _strided(tensor: torch.Tensor) -> torch.Tensor:
+    if hasattr(tensor, "to_local"):
+        return tensor.to_local()  # type: ignore[no-any-return]  # a DTensor: what this process holds of it
+    if tensor.is_nested:
+        return tensor.values()
+    if tensor.layout is torch.sparse_coo:
+        return tensor.coalesce().values()
+    if tensor.is_quantized:
+        return tensor.dequantize()
+    return tensor if tensor.layout is torch.strided else tensor.to_dense()
+
+
+def _dense(tensor: torch.Tensor) -> torch.Tensor:
+    """A contiguous tensor with the same elements in any order: a transposed tensor needs no copy for that."""
+    if tensor.is_contiguous():
+        return tensor
+    order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
+    moved = tensor.permute(order)
+    return moved if moved.is_contiguous() else tensor.contiguous()

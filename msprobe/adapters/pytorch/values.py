@@ -1,0 +1,85 @@
+"""The argument values that PyTorch adds to Python's: how each reads in dump.json."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from msprobe.core.capture.describe import Handler, Node
+
+_MEMORY_FORMATS = {
+    torch.contiguous_format: "contiguous_format",
+    torch.channels_last: "channels_last",
+    torch.channels_last_3d: "channels_last_3d",
+    torch.preserve_format: "preserve_format",
+}
+
+
+class TorchValues:
+    """Implements ``Values`` for PyTorch."""
+
+    def is_tensor(self, kind: type) -> bool:
+        return issubclass(kind, torch.Tensor)
+
+    def handlers(self) -> Mapping[type, Handler]:
+        return {
+            torch.Size: _size,
+            torch.memory_format: _memory_format,
+            torch.dtype: _dtype,
+            torch.device: _device,
+            torch.layout: _as_text,
+            **_distributed_handlers(),
+        }
+
+    def keyed(self) -> Mapping[str, Handler]:
+        return {"dtype": _dtype_argument, "output_dtype": _dtype_argument, "device": _device_argument}
+
+
+def _size(value: Any, place: str, around: tuple[int, ...]) -> Node:
+    return {"type": "torch.Size", "value": list(value)}
+
+
+def _memory_format(value: Any, place: str, around: tuple[int, ...]) -> Node:
+    return {"type": "torch.memory_format", "format": _MEMORY_FORMATS.get(value, str(value))}
+
+
+def _dtype(value: Any, place: str, around: tuple[int, ...]) -> Node:
+    return {"type": "torch.dtype", "value": str(value)}
+
+
+def _device(value: Any, place: str, around: tuple[int, ...]) -> Node:
+    return {"type": "torch.device", "value": str(value)}
+
+
+def _as_text(value: Any, place: str, around: tuple[int, ...]) -> Node:
+    return {"type": f"torch.{type(value).__name__}", "value": str(value)}
+
+
+def _dtype_argument(value: Any, place: str, around: tuple[int, ...]) -> Node:
+    return _dtype(value, place, around) if isinstance(value, (torch.dtype, str, int, float)) else None
+
+
+def _device_argument(value: Any, place: str, around: tuple[int, ...]) -> Node:
+    if isinstance(value, torch.device):
+        return _device(value, place, around)
+    return {"type": "torch.device", "value": value} if isinstance(value, (str, int)) else None
+
+
+def _distributed_handlers() -> dict[type, Handler]:
+    distributed = torch.distributed
+    if not distributed.is_available():
+        return {}
+    return {distributed.ProcessGroup: _group, distributed.ReduceOp: _reduce_op, distributed.ReduceOp.RedOpType: _reduce_op}
+
+
+def _group(value: Any, place: str, around: tuple[int, ...]) -> Node:
+    ranks = torch.distributed.get_process_group_ranks(value)
+    identity = f"{zlib.crc32(str(ranks).encode()):08x}"
+    return {"type": "torch.ProcessGroup", "group_ranks": ranks, "group_id": identity}
+
+
+def _reduce_op(value: Any, place: str, around: tuple[int, ...]) -> Node:
+    return {"type": "torch.distributed.ReduceOp", "value": str(value)}

@@ -1,0 +1,1 @@
+"""Conclusions from compared or recorded data: where did it go wrong."""

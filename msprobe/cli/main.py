@@ -1,0 +1,149 @@
+"""The command ``msprobe``: a table of commands that are imported only when they run.
+
+Here is the one boundary where an error of ours becomes one line on stderr and an exit status: 0 done, 1 what a
+command defines (``--fail-on``), 2 wrong usage or unreadable input, 3 not comparable.
+"""
+
+import difflib
+import importlib
+import io
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+import click
+
+from msprobe import __version__
+from msprobe.core.errors import MsprobeException, NotComparableError
+
+EXIT_USAGE = 2
+EXIT_NOT_COMPARABLE = 3
+_EXIT_INTERRUPTED = 130
+_EXIT_BROKEN_PIPE = 141
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEntry:
+    """``target`` is ``module:attribute`` of a click command; ``summary`` is its line in ``msprobe --help``."""
+
+    target: str
+    summary: str
+
+
+COMMANDS: dict[str, CommandEntry] = {
+    "compare": CommandEntry("msprobe.cli.compare:command", "Compare two dumps and name the first divergence."),
+    "validate": CommandEntry("msprobe.cli.validate:command", "Check a config.json and say everything wrong in it."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose help comes from the table, so that showing it imports no command."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module, attribute = entry.target.split(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name].summary) for name in self.list_commands(ctx)])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            close = difflib.get_close_matches(name, COMMANDS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"commands: {', '.join(sorted(COMMANDS))}"
+            ctx.fail(f"no such command {name!r}; {hint}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="msprobe COMMAND --help tells more about one command.",
+)
+@click.version_option(__version__, "--version", prog_name="msprobe", message="%(prog)s %(version)s")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Find the first operation that went wrong in a training."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+        return
+    from msprobe.core.log import use_stream  # logging is not free, and help does not log
+
+    use_stream("stderr")
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit. ``arguments`` default to those of the process."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name this terminal cannot show must not end the command
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status.
+
+    A command ends with another status than 0 by returning an int or by ``ctx.exit(status)``.
+    """
+    try:
+        status = _invoke(sys.argv[1:] if arguments is None else list(arguments))
+        sys.stdout.flush()
+    except click.ClickException as error:
+        return _failed(_usage(error), error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        return _failed("interrupted", _EXIT_INTERRUPTED)
+    except NotComparableError as error:
+        return _failed(str(error), EXIT_NOT_COMPARABLE)
+    except MsprobeException as error:
+        return _failed(str(error), EXIT_USAGE)
+    except BrokenPipeError:
+        return _reader_gone()
+    except OSError as error:
+        return _failed(_system_error(error), EXIT_USAGE)
+    return status
+
+
+def _invoke(arguments: list[str]) -> int:
+    """What ``click.Group.main`` does, except that it would end a broken pipe with 1, which means "diverged" here."""
+    try:
+        with cli.make_context("msprobe", arguments) as context:
+            status = cli.invoke(context)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    return status if isinstance(status, int) else 0
+
+
+def _failed(message: str, status: int) -> int:
+    line = "; ".join(part.strip() for part in message.splitlines() if part.strip())
+    print(f"msprobe: error: {line.removeprefix('[msprobe] ')}", file=sys.stderr)
+    return status
+
+
+def _usage(error: click.ClickException) -> str:
+    message = error.format_message().rstrip(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"{message} (see {context.command_path} --help)" if context else message
+
+
+def _system_error(error: OSError) -> str:
+    reason = error.strerror or str(error) or type(error).__name__
+    return f"{error.filename}: {reason}" if error.filename else reason
+
+
+def _reader_gone() -> int:
+    """``msprobe ... | head`` closes our output early: end quietly, and keep Python from complaining at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return _EXIT_BROKEN_PIPE

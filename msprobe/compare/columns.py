@@ -1,0 +1,57 @@
+"""The columns of the result table, by mode."""
+
+from __future__ import annotations
+
+from msprobe.compare.mode import Mode
+
+_HEAD = (
+    "NPU Name",
+    "Bench Name",
+    "NPU Dtype",
+    "Bench Dtype",
+    "NPU Tensor Shape",
+    "Bench Tensor Shape",
+    "NPU Requires_grad",
+    "Bench Requires_grad",
+)
+_STATISTICS = (
+    "NPU max",
+    "NPU min",
+    "NPU mean",
+    "NPU l2norm",
+    "Bench max",
+    "Bench min",
+    "Bench mean",
+    "Bench l2norm",
+)
+_MIDDLE = {
+    Mode.TENSOR: (
+        "Cosine",
+        "EucDist",
+        "MaxAbsErr",
+        "MaxRelativeErr",
+        "One Thousandth Err Ratio",
+        "Five Thousandths Err Ratio",
+        *_STATISTICS,
+    ),
+    Mode.STATISTICS: (
+        "Max diff",
+        "Min diff",
+        "Mean diff",
+        "L2norm diff",
+        "MaxRelativeErr",
+        "MinRelativeErr",
+        "MeanRelativeErr",
+        "NormRelativeErr",
+        *_STATISTICS,
+    ),
+    Mode.CHECKSUM: ("NPU MD5", "BENCH MD5"),
+}
+_TAIL = ("Requires_grad Consistent", "Result", "Err_message")
+
+
+def columns(mode: Mode, with_stack: bool) -> tuple[str, ...]:
+    """Column titles in table order; ``with_stack`` when the target has call stacks."""
+    stack = ("NPU_Stack_Info",) if with_stack else ()
+    files = ("Data_name",) if mode is Mode.TENSOR else ()
+    return (*_HEAD, *_MIDDLE[mode], *_TAIL, *stack, *files)

@@ -1,0 +1,159 @@
+"""From a record in dump.json to its leaves: the values that become rows, and how each one reads in a table.
+
+A leaf is ``(suffix, slot, raw)``: suffix ``.input.0.key`` after the entry name, the slot it belongs to, and the JSON node.
+Inputs come first, then parameters, then outputs. Null is a leaf; an empty list or object has none.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from msprobe.core.errors import ReadError
+from msprobe.numerics.metrics.statistics import Cell, shown
+
+INPUT, PARAMETER, OUTPUT, PARAMETER_GRAD, VALUE = "input", "parameters", "output", "parameters_grad", "debug"
+
+_SECTIONS = (
+    ("input_args", INPUT),
+    ("input_kwargs", INPUT),
+    ("input", INPUT),
+    ("parameters", PARAMETER),
+    ("output", OUTPUT),
+)
+_DEPTH = 400
+_RANK_KEYS = (".src", ".dst", ".group_src", ".group_dst")
+NONE4: tuple[Cell, Cell, Cell, Cell] = ("None", "None", "None", "None")
+
+
+class Leaf(NamedTuple):
+    """One recorded value. ``slot`` is input, parameters, output, parameters_grad or debug."""
+
+    suffix: str
+    slot: str
+    raw: Any
+
+
+class Described(NamedTuple):
+    """How a leaf reads in a table."""
+
+    dtype: str
+    shape: str
+    requires_grad: str
+    statistics: tuple[Cell, ...]
+
+
+def leaves(name: str, body: Any) -> list[Leaf]:
+    """The leaves of one entry in row order.
+
+    Raises:
+        ReadError: the nesting is too deep to be a record.
+    """
+    found: list[Leaf] = []
+    if name.endswith(".debug"):
+        _walk(found, "", VALUE, body, 0)
+    elif ".parameters_grad" in name[-30:] and isinstance(body, dict) and not _is_call(body):
+        for parameter, values in body.items():
+            for value in values if isinstance(values, list) else [values]:
+                found.append(Leaf(f".{parameter}", PARAMETER_GRAD, value))
+    elif isinstance(body, dict):
+        for section, slot in _SECTIONS:
+            node = body.get(section)
+            if node:
+                _walk(found, f".{slot}", slot, node, 0)
+    return found
+
+
+def _is_call(body: Mapping[str, Any]) -> bool:
+    return "input" in body or "input_args" in body or "output" in body
+
+
+def _walk(found: list[Leaf], suffix: str, slot: str, node: Any, depth: int) -> None:
+    if type(node) is list:
+        for index, child in enumerate(node):
+            _child(found, f"{suffix}.{index}", slot, child, depth)
+    elif type(node) is dict:
+        kind = node.get("type")
+        if type(kind) is str:
+            found.append(Leaf(suffix, slot, node))
+        elif node.get("class_type") == "torch.distributed.P2POp":
+            found.append(Leaf(suffix, slot, {**(node.get("tensor") or {}), "p2p": _p2p(node)}))
+        else:
+            for key, child in node.items():
+                _child(found, f"{suffix}.{key}", slot, child, depth)
+    else:
+        found.append(Leaf(suffix, slot, node))
+
+
+def _child(found: list[Leaf], suffix: str, slot: str, child: Any, depth: int) -> None:
+    if type(child) is dict and type(child.get("type")) is str:
+        found.append(Leaf(suffix, slot, child))
+        return
+    if depth > _DEPTH:
+        raise ReadError(f"a record is nested deeper than {_DEPTH} levels at {suffix[:60]}...; the dump is damaged")
+    _walk(found, suffix, slot, child, depth + 1)
+
+
+def _p2p(node: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: node.get(key) for key in ("op", "peer", "tag")}
+
+
+def row_name(entry: str, leaf: Leaf) -> str:
+    """The name of the row: the tensor file without its extension where there is one, else the place in the record."""
+    raw = leaf.raw
+    if type(raw) is dict:
+        data_name = raw.get("data_name")
+        if data_name and type(data_name) is str and data_name != "-1":
+            return os.path.splitext(data_name)[0]
+    return entry + leaf.suffix
+
+
+def is_tensor(raw: Any) -> bool:
+    """True for leaves with a dtype and a shape: tensors and arrays."""
+    return type(raw) is dict and "dtype" in raw and "shape" in raw
+
+
+def describe(leaf: Leaf) -> Described:
+    """The cells of one leaf. Values without data of a kind give ``N/A`` (dtype, shape, grad) or ``None`` (statistics)."""
+    raw = leaf.raw
+    if raw is None:
+        return Described("N/A", "N/A", "N/A", NONE4)
+    if type(raw) is not dict:
+        return Described(f"<class '{type(raw).__name__}'>", "[]", "N/A", (shown(raw),) * 4)
+    grad = raw.get("requires_grad")
+    grad_text = "N/A" if grad is None else str(grad)
+    if "dtype" in raw:
+        shape = raw.get("shape")
+        return Described(
+            str(raw["dtype"]),
+            "N/A" if shape is None else str(shape),
+            grad_text,
+            (shown(raw.get("Max")), shown(raw.get("Min")), shown(raw.get("Mean")), shown(raw.get("Norm"))),
+        )
+    return _describe_argument(leaf, raw, grad_text)
+
+
+def _describe_argument(leaf: Leaf, raw: Mapping[str, Any], grad: str) -> Described:
+    kind, value = str(raw.get("type")), raw.get("value")
+    if kind == "torch.Size":
+        return Described(kind, str(value), grad, NONE4)
+    if kind == "slice":
+        length = len(value) if isinstance(value, list) else 0
+        return Described(kind, f"({length},)", grad, NONE4)
+    if kind == "torch.ProcessGroup":
+        return Described(kind, "[]", grad, (str(raw.get("group_ranks")),) * 4)
+    if kind == "ellipsis":
+        return Described(kind, "[]", grad, (shown(value),) * 4)
+    if leaf.suffix.endswith(_RANK_KEYS):
+        return Described("int", "[]", grad, (str(value),) * 4)
+    if kind == "torch.memory_format":
+        return Described(f"<class '{kind}'>", "[]", grad, (str(raw.get("format")),) * 4)
+    return Described(f"<class '{kind}'>", "[]", grad, (shown(value),) * 4)
+
+
+def element_count(raw: Any) -> float:
+    """Number of elements of a tensor leaf; 1 for anything else."""
+    shape = raw.get("shape") if type(raw) is dict else None
+    return float(math.prod(shape)) if type(shape) is list and shape else 1.0

@@ -1,0 +1,60 @@
+"""Exact matching: the same name, with calls counted so that recomputation does not shift them.
+
+Forward entries that are not recomputed are counted per name without number; a recomputed one pairs with a recomputed one.
+Backward entries pair by number where both sides have the same numbers, otherwise by order of occurrence (checkpointing
+numbers them differently). Parameter gradients pair by their full name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from msprobe.compare.match.protocol import Positions
+from msprobe.compare.pairs import EntryKey
+
+_Group = tuple[str, str, bool]
+
+
+class ExactMatch:
+    """See the module text."""
+
+    def pairs(self, target: Sequence[EntryKey], golden: Sequence[EntryKey]) -> Positions:
+        by_number = _same_numbers(target, golden)
+        golden_at = {key: j for j, key in enumerate(_join_keys(golden, by_number))}
+        found: Positions = []
+        for i, key in enumerate(_join_keys(target, by_number)):
+            j = golden_at.get(key)
+            if j is not None:
+                found.append((i, j))
+        return found
+
+
+def _group(key: EntryKey) -> _Group:
+    return key.stem, key.phase, key.recompute
+
+
+def _same_numbers(target: Sequence[EntryKey], golden: Sequence[EntryKey]) -> set[_Group]:
+    """The groups of calls that carry the same numbers on both sides."""
+    left, right = _numbers(target), _numbers(golden)
+    return {group for group, numbers in left.items() if right.get(group) == numbers}
+
+
+def _numbers(keys: Sequence[EntryKey]) -> dict[_Group, set[int | None]]:
+    numbers: dict[_Group, set[int | None]] = {}
+    for key in keys:
+        numbers.setdefault(_group(key), set()).add(key.call)
+    return numbers
+
+
+def _join_keys(keys: Sequence[EntryKey], by_number: set[_Group]) -> list[Hashable]:
+    recomputed = {(key.stem, key.phase) for key in keys if key.recompute}
+    counted: dict[_Group, int] = {}
+    joined: list[Hashable] = []
+    for key in keys:
+        group = _group(key)
+        index: int | None = key.call
+        if group not in by_number and (key.phase == "backward" or key.recompute or (key.stem, key.phase) in recomputed):
+            index = counted.get(group, 0)
+            counted[group] = index + 1
+        joined.append((group, index))
+    return joined

@@ -1,0 +1,233 @@
+"""Numbers for every row of a table: how far the two leaves are apart, before any tolerance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.compare.items import INPUT, PARAMETER, Leaf, element_count, is_tensor
+from msprobe.compare.table import LeafTable
+from msprobe.numerics.metrics.tensor import TensorDifference
+from msprobe.numerics.tolerance import rounded_to, unit_roundoff
+from msprobe.numerics.verdict import Floats, Kind, Measured, Role
+
+Difference = TensorDifference | None
+_STATISTICS = ("Max", "Min", "Mean", "Norm")
+_ROLES = {INPUT: Role.INPUT, PARAMETER: Role.PARAMETER}
+_IGNORED = frozenset({"group_id", "requires_grad", "data_name", "md5"})
+_DEVICE_TYPES = ("cpu", "cuda", "npu", "meta", "mps", "xpu")
+_SCALAR_NOISE = 4e-6
+
+
+def measure(table: LeafTable, *, checksums: bool, tensors: Sequence[Difference] | None = None) -> Measured:
+    """Measure all rows. ``checksums`` compares digests only; ``tensors`` holds whole-tensor differences by row."""
+    rows = table.rows
+    kinds = np.zeros(rows, np.int64)
+    measured = Measured(
+        role=np.array([_role(t or g) for t, g in zip(table.target, table.golden, strict=True)], np.int64),
+        kind=kinds,
+        element=np.zeros(rows),
+        mean=np.zeros(rows),
+        norm=np.zeros(rows),
+        roundoff=np.full(rows, 2.0**-24),
+        numel=np.ones(rows),
+        reduction=np.ones(rows),
+        rounded=np.zeros(rows, np.bool_),
+        whole=np.zeros(rows, np.bool_),
+        row_starts=table.starts,
+        depends=_dependencies(table),
+    )
+    numeric = _classify(table, kinds, _digest_kind if checksums else None)
+    if numeric and not checksums:
+        _fill_statistics(measured, table, np.array(numeric, np.int64))
+    if tensors is not None:
+        _fill_tensors(measured, table, tensors)
+    return measured
+
+
+def _role(leaf: Leaf | None) -> Role:
+    return _ROLES.get(leaf.slot, Role.RESULT) if leaf is not None else Role.RESULT
+
+
+def _classify(table: LeafTable, kinds: NDArray[np.int64], digest: Callable[[Any, Any], Kind] | None) -> list[int]:
+    """Set the kinds that need no tolerance; returns the rows that hold statistics that are not equal."""
+    numeric: list[int] = []
+    for row, (t, g) in enumerate(zip(table.target, table.golden, strict=True)):
+        if t is None or g is None:
+            kinds[row] = Kind.MISSING_IN_TARGET if t is None else Kind.MISSING_IN_GOLDEN
+            continue
+        ours, theirs = t.raw, g.raw
+        if ours == theirs and not (type(ours) is dict and "Max" in ours and ours["Max"] is None and "dtype" in ours):
+            continue
+        if ours is None or theirs is None:
+            kinds[row] = Kind.NONE if ours is theirs else Kind.MISSING_IN_TARGET if ours is None else Kind.MISSING_IN_GOLDEN
+        elif is_tensor(ours) and is_tensor(theirs):
+            kinds[row] = _tensor_kind(t, ours, theirs)
+            if digest is not None:
+                kinds[row] = max(kinds[row], digest(ours, theirs))
+            else:
+                numeric.append(row)
+        elif _argument_differs(ours, theirs):
+            kinds[row] = Kind.ARGUMENT
+    return numeric
+
+
+def _tensor_kind(leaf: Leaf, ours: dict[str, Any], theirs: dict[str, Any]) -> Kind:
+    if ours["shape"] != theirs["shape"]:
+        return Kind.SHAPE
+    if ours["dtype"] != theirs["dtype"]:
+        return Kind.DTYPE
+    if leaf.slot == PARAMETER and ours.get("requires_grad") != theirs.get("requires_grad"):
+        return Kind.ARGUMENT
+    return Kind.NONE
+
+
+def _digest_kind(ours: dict[str, Any], theirs: dict[str, Any]) -> Kind:
+    left, right = ours.get("md5"), theirs.get("md5")
+    if left is None and right is None:
+        return Kind.NONE if element_count(ours) == 0 else Kind.UNCHECKED
+    return Kind.NONE if left == right else Kind.VALUE
+
+
+def _argument_differs(ours: Any, theirs: Any) -> bool:
+    if type(ours) is dict and type(theirs) is dict:
+        if ours.get("type") != theirs.get("type"):
+            return True
+        left = {key: value for key, value in ours.items() if key not in _IGNORED}
+        right = {key: value for key, value in theirs.items() if key not in _IGNORED}
+        return left.keys() != right.keys() or any(_value_differs(left[key], right[key]) for key in left)
+    return _value_differs(ours, theirs)
+
+
+def _value_differs(left: Any, right: Any) -> bool:
+    if type(left) is float and type(right) is float:
+        if left != left or right != right:
+            return not (left != left and right != right)
+        return not math.isclose(left, right, rel_tol=_SCALAR_NOISE)
+    if type(left) is str and type(right) is str and left.split(":")[0] in _DEVICE_TYPES:
+        return right.split(":")[0] not in _DEVICE_TYPES
+    return type(left) is not type(right) or bool(left != right)
+
+
+def _fill_statistics(measured: Measured, table: LeafTable, rows: NDArray[np.int64]) -> None:
+    ours = [table.target[row].raw for row in rows]  # type: ignore[union-attr]
+    theirs = [table.golden[row].raw for row in rows]  # type: ignore[union-attr]
+    left, right = _matrix(ours), _matrix(theirs)
+    roundoff = np.array([unit_roundoff(raw["dtype"]) for raw in theirs])
+    numel = np.array([element_count(raw) for raw in theirs])
+    measured.roundoff[rows] = roundoff
+    measured.numel[rows] = numel
+    _note_gaps(measured, rows, (left, right), _absent(ours), _absent(theirs), numel)
+    finite = np.isfinite(left) & np.isfinite(right)
+    apart = np.where(finite, np.abs(np.where(finite, left, 0.0) - np.where(finite, right, 0.0)), 0.0)
+    size = np.where(finite, np.maximum(np.abs(left), np.abs(right)), 0.0)
+    largest = np.maximum(size[:, 0], size[:, 1])
+    rms = np.where(size[:, 3] > 0.0, size[:, 3] / np.sqrt(np.maximum(numel, 1.0)), largest)
+    measured.element[rows] = _ratio(np.maximum(apart[:, 0], apart[:, 1]), largest)
+    measured.mean[rows] = _ratio(apart[:, 2], rms)
+    measured.norm[rows] = _ratio(apart[:, 3], size[:, 3])
+    measured.reduction[rows] = _reductions(table, rows, numel)
+    whole = left[:, 3], right[:, 3]
+    measured.rounded[rows] = rounded_to(whole[0], roundoff) & rounded_to(whole[1], roundoff)
+
+
+def _ratio(difference: Floats, scale: Floats) -> Floats:
+    return np.where(difference == 0.0, 0.0, difference / np.where(scale > 0.0, scale, 1e-300))
+
+
+def _number(value: Any) -> float:
+    try:
+        return math.nan if value is None else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def _matrix(raws: list[Any]) -> Floats:
+    columns = []
+    for name in _STATISTICS:
+        values = [raw.get(name) for raw in raws]
+        try:
+            columns.append(np.array(values, np.float64))
+        except (TypeError, ValueError, OverflowError):
+            columns.append(np.array([_number(value) for value in values]))
+    return np.stack(columns, axis=1)
+
+
+def _absent(raws: list[Any]) -> NDArray[np.bool_]:
+    return np.array([[raw.get(name) is None for name in _STATISTICS] for raw in raws], np.bool_)
+
+
+def _note_gaps(
+    measured: Measured,
+    rows: NDArray[np.int64],
+    values: tuple[Floats, Floats],
+    left_absent: NDArray[np.bool_],
+    right_absent: NDArray[np.bool_],
+    numel: Floats,
+) -> None:
+    """Kinds for statistics that are missing or not finite on one side."""
+    left, right = values
+    both = ~left_absent & ~right_absent
+    same = (left == right) | (np.isnan(left) & np.isnan(right)) | (np.isfinite(left) & np.isfinite(right))
+    kinds = measured.kind[rows]
+    gap = (left_absent != right_absent).any(axis=1)
+    nothing = left_absent.all(axis=1) & right_absent.all(axis=1) & (numel > 0)
+    kinds = np.maximum(kinds, np.where(gap | nothing, Kind.UNCHECKED, Kind.NONE))
+    lost = left_absent.all(axis=1) & ~right_absent.all(axis=1)
+    extra = right_absent.all(axis=1) & ~left_absent.all(axis=1)
+    kinds = np.where(lost, Kind.MISSING_IN_TARGET, np.where(extra, Kind.MISSING_IN_GOLDEN, kinds))
+    measured.kind[rows] = np.maximum(kinds, np.where((both & ~same).any(axis=1), Kind.NON_FINITE, Kind.NONE))
+
+
+def _reductions(table: LeafTable, rows: NDArray[np.int64], numel: Floats) -> Floats:
+    """A guess at the number of terms behind each element: the longest axis or the elements given per element made."""
+    longest = np.array([max(table.golden[row].raw["shape"] or [1]) for row in rows], np.float64)  # type: ignore[union-attr]
+    entry = table.entry_of_row()
+    given = np.zeros(len(table.entries))
+    axis = np.ones(len(table.entries))
+    np.maximum.at(given, entry[rows], numel)
+    np.maximum.at(axis, entry[rows], longest)
+    return np.asarray(np.maximum(axis[entry[rows]], given[entry[rows]] / np.maximum(numel, 1.0)))
+
+
+def _fill_tensors(measured: Measured, table: LeafTable, tensors: Sequence[Difference]) -> None:
+    for row, difference in enumerate(tensors):
+        if difference is None:
+            continue
+        if difference.non_finite:
+            measured.kind[row] = Kind.NON_FINITE
+        if math.isnan(difference.relative_norm):
+            if measured.kind[row] <= Kind.UNCHECKED:
+                measured.kind[row] = Kind.UNCHECKED
+            continue
+        leaf = table.golden[row]
+        raw = leaf.raw if leaf is not None else {}
+        measured.roundoff[row] = unit_roundoff(str(raw.get("dtype", "")))
+        measured.element[row] = difference.relative_max
+        measured.norm[row] = difference.relative_norm
+        measured.mean[row] = 0.0
+        measured.whole[row] = True
+        measured.numel[row] = element_count(raw)
+        if measured.kind[row] == Kind.UNCHECKED:
+            measured.kind[row] = Kind.NONE
+
+
+def _dependencies(table: LeafTable) -> NDArray[np.int64]:
+    """For each backward entry its forward entry, for parameter gradients the backward or forward entry of the module."""
+    places: dict[tuple[str, str, int | None], int] = {}
+    depends = np.full(len(table.entries), -1, np.int64)
+    pending: list[tuple[int, tuple[str, str, int | None]]] = []
+    for number in range(len(table.entries)):
+        key = table.key(number)
+        places[key.stem, key.phase, key.call] = number
+        if key.phase == "backward":
+            pending.append((number, (key.stem, "forward", key.call)))
+        elif key.phase == "parameters_grad":
+            pending.append((number, (key.stem, "backward", key.call or 0)))
+    for number, wanted in pending:
+        depends[number] = places.get(wanted, places.get((wanted[0], "forward", wanted[2]), -1))
+    return depends

@@ -1,0 +1,98 @@
+"""Two dumps as one table: entries in execution order, each with its pairs of leaves.
+
+The table holds plain lists and one array of row ranges; what a row means is read from it by ``measure`` (numbers), ``rows``
+(cells) and the analyses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.compare.items import INPUT, OUTPUT, Leaf, is_tensor, leaves
+from msprobe.compare.match.protocol import Match
+from msprobe.compare.pairs import EntryKey, EntryPair, entry_keys, in_execution_order
+from msprobe.core.store.reader import Dump
+
+_FLOATS = frozenset({"float16", "float32", "bfloat16", "float64"})
+
+
+@dataclass(slots=True)
+class LeafTable:
+    """``starts[e]:starts[e + 1]`` are the rows of entry ``e``; a row has a leaf on one side or on both."""
+
+    entries: list[EntryPair] = field(default_factory=list)
+    target: list[Leaf | None] = field(default_factory=list)
+    golden: list[Leaf | None] = field(default_factory=list)
+    starts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
+    keys: dict[str, EntryKey] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        return len(self.target)
+
+    def entry_of_row(self) -> NDArray[np.int64]:
+        """The entry number of every row."""
+        return np.repeat(np.arange(len(self.entries)), np.diff(self.starts))
+
+    def key(self, entry: int) -> EntryKey:
+        """The parsed name of an entry, of the target where it has one."""
+        pair = self.entries[entry]
+        return self.keys["t:" + pair.target if pair.target is not None else f"g:{pair.golden}"]
+
+
+def build_table(target: Dump, golden: Dump, match: Match, *, dtype_gate: bool = False) -> LeafTable:
+    """Pair two dumps. ``dtype_gate`` un-pairs leaves of different dtype classes, as the published rules do."""
+    left, right = entry_keys(target.data, target.construct), entry_keys(golden.data, golden.construct)
+    table = LeafTable()
+    table.keys = {"t:" + key.name: key for key in left}
+    table.keys.update({"g:" + key.name: key for key in right})
+    starts = [0]
+    for pair in in_execution_order(match.pairs(left, right), left, right):
+        ours = leaves(pair.target, target.data[pair.target]) if pair.target is not None else []
+        theirs = leaves(pair.golden, golden.data[pair.golden]) if pair.golden is not None else []
+        _append(table, ours, theirs, dtype_gate)
+        table.entries.append(pair)
+        starts.append(len(table.target))
+    table.starts = np.array(starts, np.int64)
+    return table
+
+
+def _append(table: LeafTable, ours: list[Leaf], theirs: list[Leaf], dtype_gate: bool) -> None:
+    if len(ours) == len(theirs) and not dtype_gate and all(a[0] == b[0] for a, b in zip(ours, theirs, strict=True)):
+        table.target.extend(ours)
+        table.golden.extend(theirs)
+        return
+    waiting = {leaf.suffix: leaf for leaf in theirs}
+    for leaf in ours:
+        match = waiting.get(leaf.suffix)
+        if match is not None and dtype_gate and not _same_class(leaf.raw, match.raw):
+            match = None
+        if match is not None:
+            del waiting[leaf.suffix]
+        table.target.append(leaf)
+        table.golden.append(match)
+    table.target.extend([None] * len(waiting))
+    table.golden.extend(waiting.values())
+
+
+def _same_class(target: Any, golden: Any) -> bool:
+    left, right = _dtype(target), _dtype(golden)
+    return left == right or (left.rpartition(".")[2] in _FLOATS and right.rpartition(".")[2] in _FLOATS)
+
+
+def _dtype(raw: Any) -> str:
+    return str(raw["dtype"] if is_tensor(raw) else raw.get("type")) if isinstance(raw, Mapping) else str(type(raw))
+
+
+def is_result(leaf: Leaf) -> bool:
+    """True for what a call produces, False for what it is given."""
+    return leaf.slot not in (INPUT, "parameters")
+
+
+def is_output(leaf: Leaf) -> bool:
+    return leaf.slot == OUTPUT

@@ -1,0 +1,33 @@
+"""A backend: a frozen bundle of capabilities. None says "this framework does not offer that"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from msprobe.core.backend.protocols import (
+    ApiTap,
+    GradientTap,
+    ModuleTap,
+    OptimizerTap,
+    Runtime,
+    TensorOps,
+    Values,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """Everything core may ask of one framework.
+
+    ``core_apis`` and ``low_apis`` are the framework's operator risk table, by API name.
+    """
+
+    name: str
+    ops: TensorOps[Any]
+    values: Values
+    runtime: Runtime
+    apis: ApiTap | None = None
+    modules: ModuleTap | None = None
+    gradients: GradientTap | None = None
+    optimizers: OptimizerTap | None = None

@@ -1,0 +1,152 @@
+"""What a framework must offer, as small capabilities. Requirements these meet:
+
+- core works without any framework installed, so a capability is handed in, never imported;
+- a capability is asked for by the session once per start, and by the collector thousands of times a step: the methods on
+  that path (``describe``, ``measure``, ``prepare``, ``attach``) take and give plain values and allocate little;
+- taps are made with the session's relay and report to whatever observer it holds at the moment, one per step;
+- a framework that lacks a capability leaves it out (None in the Backend), and the configuration check names what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from msprobe.core.capture.describe import Handler
+
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class TensorOps(Protocol[T_contra]):
+    """Facts and numbers of one tensor."""
+
+    suffix: str
+    """The ending of saved tensor files, such as ``.pt``."""
+
+    def describe(self, tensor: T_contra) -> tuple[dict[str, Any], bool | None]:
+        """``{"type", "dtype", "shape", ...}`` in the order of dump.json, and requires_grad (None where there is none)."""
+        ...
+
+    def measure(self, tensor: T_contra, node: dict[str, Any]) -> None:
+        """Put Max, Min, Mean, Norm into ``node``: at once, or as null now and the values at the next ``settle``."""
+        ...
+
+    def settle(self) -> None:
+        """Fill in every statistic still outstanding, with one copy from the device for all of them."""
+        ...
+
+    def checksum(self, tensor: T_contra, kind: str) -> str | None:
+        """The ``crc32`` or ``xor`` of the tensor's row-major bytes; None when it has no data."""
+        ...
+
+    def save(self, tensor: T_contra, path: Path) -> bool:
+        """Write the tensor's values to ``path``; False when it has no data to write. Raises OSError."""
+        ...
+
+
+class Values(Protocol):
+    """The framework's own kinds of argument values."""
+
+    def is_tensor(self, kind: type) -> bool:
+        """Whether instances of ``kind`` are tensors of this framework."""
+        ...
+
+    def handlers(self) -> Mapping[type, Handler]: ...
+
+    def keyed(self) -> Mapping[str, Handler]: ...
+
+
+class Runtime(Protocol):
+    """Where and how this process runs."""
+
+    def rank(self) -> int | None:
+        """The rank in the job, or None when there is none (yet)."""
+        ...
+
+    def recomputing(self) -> bool:
+        """Whether the present call happens inside a backward pass: activation checkpointing runs its forward again."""
+        ...
+
+    def expected(self, error: BaseException) -> bool:
+        """Whether an exception is the framework's own way to leave a call early, not an error."""
+        ...
+
+
+class GradientReceiver(Protocol):
+    """Takes the gradients of one call as the backward pass brings them."""
+
+    def grad_output(self, position: int, gradient: Any) -> None:
+        """The gradient of output ``position``."""
+        ...
+
+    def grad_inputs(self, gradients: Mapping[int, Any]) -> None:
+        """The gradients of the inputs by the slots of the prepared template; the backward of the call is done."""
+        ...
+
+
+class GradientTap(Protocol):
+    """Observes the backward pass of single calls without changing the graph."""
+
+    def prepare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any | None:
+        """Before a call: note where the gradients of its arguments will flow; None when nothing needs a gradient."""
+        ...
+
+    def attach(self, prepared: Any, result: Any, receiver: GradientReceiver) -> None:
+        """After the call: report its gradients to ``receiver`` when a backward pass comes by."""
+        ...
+
+    def template(self, prepared: Any) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments' shape, positional and by keyword: slots (ints) where a gradient can arrive, None elsewhere."""
+        ...
+
+
+class ApiTap(Protocol):
+    """The wrapped functions of the framework."""
+
+    def attach(self) -> AbstractContextManager[None]:
+        """Report the calls of all listed functions inside the returned context, and leave no trace after."""
+        ...
+
+    def reset(self) -> None:
+        """Count the calls from 0 again."""
+        ...
+
+    def add(self, owner: Any, name: str, prefix: str) -> None:
+        """Wrap one more function from now on."""
+        ...
+
+    def remove(self, owner: Any, name: str) -> None: ...
+
+
+class ModuleTap(Protocol):
+    """The modules of the models given to ``start``."""
+
+    def adopt(self, model: Any) -> None:
+        """Name the modules of ``model`` (a module or a list of them). Raises MsprobeException for anything else."""
+        ...
+
+    def attach(self) -> AbstractContextManager[None]:
+        """Report module calls inside the returned context."""
+        ...
+
+    def focus(self, module: Any, name: str) -> None:
+        """Know only ``module``, under ``name``, until ``focus_end``. Raises MsprobeException for a wrong type."""
+        ...
+
+    def focus_end(self) -> None: ...
+
+    def attach_gradients(self) -> Callable[[], None]:
+        """Report parameter gradients until the returned function is called."""
+        ...
+
+    def reset(self) -> None: ...
+
+
+class OptimizerTap(Protocol):
+    """The parts of a step that are neither forward nor backward."""
+
+    def attach(self) -> AbstractContextManager[None]:
+        """Report the begin and end of optimizer steps and of gradient clipping."""
+        ...

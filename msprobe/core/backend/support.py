@@ -1,0 +1,52 @@
+"""What a backend can do of what a configuration may ask. Asked before anything runs, so that nothing is silently ignored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msprobe.core.config import DumpConfig
+from msprobe.core.errors import ConfigError, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """The tasks and levels of a backend, and the options it does not have (yet), each with a word on why."""
+
+    framework: str
+    tasks: tuple[str, ...]
+    levels: tuple[str, ...]
+    missing: tuple[str, ...] = ()
+
+
+PYTORCH = Support(
+    framework="pytorch",
+    tasks=("statistics", "tensor", "structure"),
+    levels=("L0", "L1", "mix"),
+    missing=("dump_enable", "load", "bench_path", "slice", "request_id", "async_dump"),
+)
+
+
+def check_support(config: DumpConfig, support: Support) -> None:
+    """Raise one ConfigError that names every field of ``config`` the backend cannot serve."""
+    name = support.framework
+    problems = []
+    if config.task not in support.tasks:
+        problems.append(Problem("task", config.task, f"{name} collects {', '.join(support.tasks)}"))
+    if config.level not in support.levels:
+        problems.append(Problem("level", config.level, f"{name} collects at {', '.join(support.levels)}"))
+    section = config.section
+    asked = {
+        "dump_enable": config.dump_enable,
+        "load": config.load,
+        "async_dump": config.async_dump or None,
+        "bench_path": section.bench_path,
+        "slice": section.slice or None,
+        "request_id": section.request_id,
+    }
+    problems += [
+        Problem(field, asked[field], f"not available for {name} in this version; leave it out")
+        for field in support.missing
+        if asked[field] is not None
+    ]
+    if problems:
+        raise ConfigError(problems)

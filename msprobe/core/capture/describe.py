@@ -1,0 +1,175 @@
+"""Any argument to its JSON form, by a table keyed on the type; tensors go to the task, opaque objects become null.
+
+The walk keeps the shape of what it sees: lists and tuples to lists; dicts, named tuples and dataclass instances to objects.
+It never raises for odd content: too deep or cyclic nesting ends in null.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+Node = Any
+"""What stands in the record for a value: a JSON value made of dict, list, str, numbers and None."""
+
+Handler = Callable[[Any, str, tuple[int, ...]], Node]
+"""Takes the value, its place, and the identities of the containers around it (which is how cycles end)."""
+
+DEPTH_LIMIT = 64
+TEXT_LIMIT = 4096
+
+
+class Describer:
+    """Turns values into nodes.
+
+    Args:
+        leaf: called for tensors with the tensor and its place (``Torch.add.0.forward.input.1``), returns the node.
+        is_tensor: tells for a type whether its instances are tensors of the framework.
+        handlers: the framework's own value types (sizes, dtypes, devices, process groups), subclasses included.
+        keyed: handlers for values under certain keyword names, such as ``dtype``; a handler returns None to decline.
+    """
+
+    def __init__(
+        self,
+        leaf: Handler,
+        is_tensor: Callable[[type], bool],
+        handlers: Mapping[type, Handler],
+        keyed: Mapping[str, Handler],
+    ) -> None:
+        self._leaf = leaf
+        self._is_tensor = is_tensor
+        self._given = handlers
+        self._keyed = keyed
+        self._handlers: dict[type, Handler] = {
+            type(None): _nothing,
+            bool: _scalar,
+            int: _scalar,
+            float: _scalar,
+            str: _text,
+            type(...): _ellipsis,
+            slice: _slice,
+            list: self._sequence,
+            tuple: self._sequence,
+            dict: self._mapping,
+            np.ndarray: _array,
+            complex: _as_text,
+            bytes: _as_text,
+            range: _as_text,
+            **handlers,
+        }
+
+    def node(self, value: Any, place: str, around: tuple[int, ...] = ()) -> Node:
+        """The JSON form of ``value``. ``place`` is the name of the spot, or empty when no tensor file needs one."""
+        handler = self._handlers.get(type(value))
+        return (handler or self._learn(type(value)))(value, place, around)
+
+    def sequence(self, values: Iterable[Any], place: str, around: tuple[int, ...] = ()) -> list[Node]:
+        """The nodes of a run of values, ``place`` extended by the position of each."""
+        if place:
+            return [self.node(value, f"{place}.{position}", around) for position, value in enumerate(values)]
+        known = self._handlers
+        return [(known.get(type(value)) or self._learn(type(value)))(value, "", around) for value in values]
+
+    def keywords(self, values: Mapping[Any, Any], place: str, around: tuple[int, ...] = ()) -> dict[str, Node]:
+        """The nodes of named values; keys become text."""
+        found: dict[str, Node] = {}
+        for key, value in values.items():
+            name = key if type(key) is str else str(key)
+            keyed = self._keyed.get(name)
+            node = keyed(value, place, around) if keyed is not None and value is not None else None
+            found[name] = self.node(value, place and f"{place}.{name}", around) if node is None else node
+        return found
+
+    def _sequence(self, value: Any, place: str, around: tuple[int, ...]) -> Node:
+        if id(value) in around or len(around) >= DEPTH_LIMIT:
+            return None
+        return self.sequence(value, place, (*around, id(value)))
+
+    def _mapping(self, value: Any, place: str, around: tuple[int, ...]) -> Node:
+        if id(value) in around or len(around) >= DEPTH_LIMIT:
+            return None
+        return self.keywords(value, place, (*around, id(value)))
+
+    def _fields(self, value: Any, place: str, around: tuple[int, ...]) -> Node:
+        if id(value) in around or len(around) >= DEPTH_LIMIT:
+            return None
+        fields = {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
+        return self.keywords(fields, place, (*around, id(value)))
+
+    def _named_tuple(self, value: Any, place: str, around: tuple[int, ...]) -> Node:
+        fields = dict(zip(value._fields, value, strict=True))
+        return self.keywords(fields, place, (*around, id(value)))
+
+    def _learn(self, kind: type) -> Handler:
+        """Choose the handler of a type seen for the first time and remember it."""
+        handler = self._leaf if self._is_tensor(kind) else self._choose(kind)
+        self._handlers[kind] = handler
+        return handler
+
+    def _choose(self, kind: type) -> Handler:
+        for base in kind.__mro__:
+            if base in self._given:
+                return self._given[base]
+        if issubclass(kind, Mapping):
+            return self._mapping
+        if dataclasses.is_dataclass(kind):
+            return self._fields
+        if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+            return self._named_tuple
+        table: list[tuple[type | tuple[type, ...], Handler]] = [
+            (np.generic, _numpy_scalar),
+            (np.ndarray, _array),
+            ((list, tuple), self._sequence),
+            ((int, float), _scalar),
+            (str, _text),
+        ]
+        return next((handler for bases, handler in table if issubclass(kind, bases)), _nothing)
+
+
+def _nothing(value: Any, place: str, around: tuple[int, ...]) -> Node:
+    return None
+
+
+def _ellipsis(value: Any, place: str, around: tuple[int, ...]) -> Node:
+    return {"type": "ellipsis", "value": "..."}
+
+
+def _scalar(value: Any, place: str, around: tuple[int, ...]) -> Node:
+    return {"type": type(value).__name__, "value": value}
+
+
+def _text(value: Any, place: str, around: tuple[int, ...]) -> Node:
+    shown = value if len(value) <= TEXT_LIMIT else value[:TEXT_LIMIT] + "..."
+    return {"type": type(value).__name__, "value": str(shown)}
+
+
+def _as_text(value: Any, place: str, around: tuple[int, ...]) -> Node:
+    shown = value[:TEXT_LIMIT] if isinstance(value, bytes) else value
+    return {"type": type(value).__name__, "value": repr(shown)}
+
+
+def _slice(value: Any, place: str, around: tuple[int, ...]) -> Node:
+    return {"type": "slice", "value": [_index(part) for part in (value.start, value.stop, value.step)]}
+
+
+def _index(part: Any) -> int | None:
+    try:
+        return None if part is None else int(part)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+
+
+def _numpy_scalar(value: Any, place: str, around: tuple[int, ...]) -> Node:
+    item = value.item()
+    return {"type": type(value).__name__, "value": item if isinstance(item, (bool, int, float, str)) else str(item)}
+
+
+def _array(value: Any, place: str, around: tuple[int, ...]) -> Node:
+    from msprobe.core.tensors.numpy_ops import statistics
+
+    found = statistics(value)
+    names = {"Max": found.max, "Min": found.min, "Mean": found.mean, "Norm": found.norm}
+    return {"type": "numpy.ndarray", "dtype": str(value.dtype), "shape": list(value.shape), **names}

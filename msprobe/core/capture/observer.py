@@ -1,0 +1,39 @@
+"""What a tap tells: a call begins, ends or fails. The observer answers with a token that the tap hands back at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from msprobe.core.capture.site import CallSite
+
+
+class Observer(Protocol):
+    """Sees calls. No method may raise: it stands between the user and the call. A token of None means "not interested"."""
+
+    def api_begin(self, site: CallSite, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any: ...
+
+    def end(self, token: Any, result: Any) -> None: ...
+
+    def fail(self, token: Any, error: BaseException) -> None: ...
+
+    def module_begin(self, site: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any: ...
+
+    def module_end(self, token: Any, result: Any) -> None: ...
+
+    def module_fail(self, token: Any, error: BaseException) -> None: ...
+
+    def parameter_gradient(self, site: Any, key: str, gradient: Any) -> None: ...
+
+    def enter(self, name: str) -> Any: ...
+
+    def leave(self, token: Any) -> None: ...
+
+
+class Relay:
+    """The taps of a session live as long as it does, its observers one step each: the relay holds the present one."""
+
+    __slots__ = ("observer",)
+
+    def __init__(self) -> None:
+        self.observer: Observer | None = None

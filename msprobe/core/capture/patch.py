@@ -1,0 +1,53 @@
+"""Replace attributes and put them back: every patch remembers whether the attribute was its owner's own or inherited."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_INHERITED = object()
+
+
+class Patches:
+    """A set of attribute replacements that can be switched on and off any number of times."""
+
+    def __init__(self) -> None:
+        self._planned: list[tuple[Any, str, Any]] = []
+        self._originals: list[tuple[Any, str, Any]] = []
+
+    def plan(self, owner: Any, name: str, replacement: Any) -> None:
+        """Add a replacement; it takes effect at the next ``apply`` (at once if they are applied already)."""
+        self._planned.append((owner, name, replacement))
+        if self._originals:
+            self._replace(owner, name, replacement)
+
+    def drop(self, owner: Any, name: str) -> None:
+        """Forget the replacements of one attribute and put the original back."""
+        self._planned = [patch for patch in self._planned if patch[0] is not owner or patch[1] != name]
+        for original in [entry for entry in self._originals if entry[0] is owner and entry[1] == name]:
+            self._originals.remove(original)
+            _put_back(*original)
+
+    def apply(self) -> None:
+        if not self._originals:
+            for owner, name, replacement in self._planned:
+                self._replace(owner, name, replacement)
+
+    def undo(self) -> None:
+        """Put everything back, last replaced first, so that stacked patches of one attribute unwind rightly."""
+        while self._originals:
+            _put_back(*self._originals.pop())
+
+    @property
+    def applied(self) -> bool:
+        return bool(self._originals)
+
+    def _replace(self, owner: Any, name: str, replacement: Any) -> None:
+        self._originals.append((owner, name, vars(owner).get(name, _INHERITED)))
+        setattr(owner, name, replacement)
+
+
+def _put_back(owner: Any, name: str, original: Any) -> None:
+    if original is _INHERITED:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, original)

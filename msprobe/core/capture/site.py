@@ -1,0 +1,27 @@
+"""One wrapped function: how its calls are named, and whether they are recorded at all."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+
+class CallSite:
+    """The names of the calls of one API, made from a prefix built once and a counter.
+
+    ``recorded`` is the verdict of the risk table: a site that is not recorded still counts its calls, because the call
+    numbers of a dump do not depend on what was filtered.
+    """
+
+    __slots__ = ("api", "calls", "prefix", "recorded", "stem")
+
+    def __init__(self, prefix: str, api: str) -> None:
+        self.prefix = prefix
+        self.api = api
+        self.stem = f"{prefix}.{api}."
+        self.recorded = True
+        self.calls: Iterator[int] = itertools.count()
+
+    def reset(self) -> None:
+        """Number the calls from 0 again: a new step begins. ``next`` on the counter is atomic, so no lock is needed."""
+        self.calls = itertools.count()

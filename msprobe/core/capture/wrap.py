@@ -1,0 +1,43 @@
+"""Wrap a function so that its calls are observed at begin and end; the call itself is untouched.
+
+Only the outermost observed call of a thread is reported: what an API calls internally is its own business.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.site import CallSite
+from msprobe.core.capture.thread import ThreadState
+
+
+def wrap(original: Callable[..., Any], site: CallSite, relay: Relay, thread: ThreadState) -> Callable[..., Any]:
+    """A callable that behaves, signs and introspects like ``original`` and reports its calls as ``site``."""
+
+    def observed(*args: Any, **kwargs: Any) -> Any:
+        observer = relay.observer
+        if thread.busy or observer is None:
+            return original(*args, **kwargs)
+        thread.busy = True
+        try:
+            token = observer.api_begin(site, args, kwargs)
+            if token is None:
+                return original(*args, **kwargs)
+            try:
+                result = original(*args, **kwargs)
+            except BaseException as error:
+                observer.fail(token, error)
+                raise
+            observer.end(token, result)
+            return result
+        finally:
+            thread.busy = False
+
+    try:
+        functools.update_wrapper(observed, original)
+    except (AttributeError, TypeError):  # a callable without the usual attributes
+        observed.__wrapped__ = original  # type: ignore[attr-defined]
+    return observed

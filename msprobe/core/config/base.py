@@ -1,0 +1,148 @@
+"""What all parts of the configuration share: strict, frozen models, and values written one way but kept another.
+
+Strict means that ``"true"`` is no bool and ``"3"`` no number; the one exception is that any JSON list becomes a tuple.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    PlainValidator,
+    Strict,
+    WithJsonSchema,
+)
+from pydantic_core import CoreSchema, core_schema
+
+from msprobe.core.config.ranges import HIGHEST, LOWEST, Bounds, IntRanges, parse_item
+
+
+class ConfigModel(BaseModel):
+    """Base of every part of the configuration. Unknown keys are reported elsewhere, as warnings."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", populate_by_name=True)
+
+
+@dataclass(frozen=True)
+class Written:
+    """Annotation: the value is written in the file as ``form`` and kept as the result of ``keep``.
+
+    Errors inside ``form`` carry the index of the element; ``write`` turns the kept value back into the written one.
+    """
+
+    form: Any
+    keep: Callable[[Any], Any]
+    write: Callable[[Any], Any]
+
+    def __get_pydantic_core_schema__(self, _source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        inner = handler.generate_schema(self.form)
+        kept = core_schema.no_info_after_validator_function(self.keep, inner)
+        back = core_schema.plain_serializer_function_ser_schema(self.write)
+        return core_schema.no_info_before_validator_function(self._rewrite, kept, serialization=back)
+
+    def _rewrite(self, value: Any) -> Any:
+        """A value of the kept type (from Python code) is accepted wherever the written form is."""
+        return self.write(value) if isinstance(value, IntRanges | frozenset) else value
+
+
+Names = Annotated[tuple[str, ...], Strict(False)]
+
+# ---- ranks and steps
+
+_RangeItem = Annotated[
+    Bounds,
+    PlainValidator(parse_item),
+    WithJsonSchema({
+        "anyOf": [
+            {"type": "integer", "minimum": LOWEST, "maximum": HIGHEST},
+            {"type": "string", "pattern": r"^\s*[0-9]+\s*(-\s*[0-9]+\s*)?$"},
+        ]
+    }),
+]
+
+
+def _spread(value: Any) -> Any:
+    """A Python ``range`` is accepted without being spread out when its step is one."""
+    if isinstance(value, range):
+        return [f"{value[0]}-{value[-1]}"] if value.step == 1 and value and value[0] >= 0 else list(value)
+    return value
+
+
+Ranges = Annotated[
+    IntRanges,
+    Written(
+        form=Annotated[tuple[_RangeItem, ...], Strict(False), BeforeValidator(_spread)],
+        keep=IntRanges,
+        write=IntRanges.to_list,
+    ),
+]
+
+# ---- data_mode
+
+Flow = Literal["forward", "backward", "input", "output"]
+_PHASES = frozenset({"forward", "backward"})
+_SIDES = frozenset({"input", "output"})
+ALL_FLOWS: frozenset[str] = _PHASES | _SIDES
+
+
+def full_data_mode(written: tuple[str, ...]) -> frozenset[str]:
+    """The selected phases and sides; naming none of an axis selects both of it.
+
+    Raises ValueError when "all" stands beside others or more than four are named.
+    """
+    if "all" in written and len(written) > 1:
+        raise ValueError('"all" cannot be combined with others; leave it alone or remove it')
+    if len(written) > len(ALL_FLOWS):
+        raise ValueError(f"at most {len(ALL_FLOWS)} entries are allowed")
+    chosen = frozenset(written) - {"all"}
+    return (chosen & _PHASES or _PHASES) | (chosen & _SIDES or _SIDES)
+
+
+def _written_data_mode(flows: frozenset[str]) -> list[str]:
+    return ["all"] if flows == ALL_FLOWS else sorted(flows)
+
+
+DataMode = Annotated[
+    frozenset[str],
+    Written(
+        form=Annotated[tuple[Literal["all", "forward", "backward", "input", "output"], ...], Strict(False)],
+        keep=full_data_mode,
+        write=_written_data_mode,
+    ),
+]
+
+# ---- numbers and texts
+
+
+def _difference_count(value: int) -> int:
+    if value != -1 and value <= 0:
+        raise ValueError("must be -1 (no limit) or greater than 0")
+    return value
+
+
+Count = Annotated[
+    int,
+    AfterValidator(_difference_count),
+    WithJsonSchema({"anyOf": [{"const": -1}, {"type": "integer", "minimum": 1}]}),
+]
+
+_MAX_PATH_BYTES = 4096
+_MAX_PART_BYTES = 255
+
+
+def _usable_path(value: str) -> str:
+    if any(ord(character) < 0x20 or ord(character) == 0x7F for character in value):
+        raise ValueError("must not contain NUL or other control characters")
+    if len(value.encode("utf-8", "surrogatepass")) > _MAX_PATH_BYTES:
+        raise ValueError(f"is longer than {_MAX_PATH_BYTES} bytes; use a shorter path")
+    if any(len(part.encode("utf-8", "surrogatepass")) > _MAX_PART_BYTES for part in value.split("/")):
+        raise ValueError(f"has a file or directory name longer than {_MAX_PART_BYTES} bytes; use a shorter name")
+    return value
+
+
+PathText = Annotated[str, AfterValidator(_usable_path)]

@@ -1,0 +1,63 @@
+"""What the documentation says about a configuration on one framework, without that framework being installed.
+
+A backend knows better what it can do here and now; this table serves ``msprobe validate --framework`` on any machine.
+"""
+
+from collections.abc import Iterator
+
+from msprobe.core.config.dump_config import DumpConfig
+from msprobe.core.errors import Problem
+
+_EVERYWHERE = frozenset({"statistics", "tensor", "structure"})
+TASKS: dict[str, frozenset[str]] = {
+    "pytorch": _EVERYWHERE | {"acc_check", "overflow_check", "diff_check", "nan_check"},
+    "mindspore": _EVERYWHERE | {"overflow_check", "exception_dump"},
+    "msadapter": _EVERYWHERE | {"overflow_check"},
+}
+FRAMEWORKS = tuple(TASKS)
+_PYTORCH_ONLY_COMMON = ("dump_enable", "load")
+_PYTORCH_ONLY_SECTION = ("slice", "request_id", "bench_path")
+
+
+def framework_problems(config: DumpConfig, framework: str) -> tuple[Problem, ...]:
+    """Settings that this framework does not have. ``framework`` is one of ``FRAMEWORKS``."""
+    if config.task not in TASKS[framework]:
+        allowed = ", ".join(sorted(TASKS[framework]))
+        return (Problem("task", config.task, f"{framework} does not have this task; allowed: {allowed}"),)
+    rules = _pytorch if framework == "pytorch" else _not_pytorch
+    return tuple(rules(config, framework))
+
+
+def _pytorch(config: DumpConfig, framework: str) -> Iterator[Problem]:
+    if isinstance(config.section.summary_mode, tuple):
+        found = list(config.section.summary_mode)
+        expected = f"a list of statistics is for MindSpore static graphs; {framework} takes statistics, md5 or xor"
+        yield Problem(f"{config.task}.summary_mode", found, expected)
+    if config.level == "L2":
+        yield from _pytorch_kernels(config)
+
+
+def _pytorch_kernels(config: DumpConfig) -> Iterator[Problem]:
+    if config.task != "tensor":
+        yield Problem("task", config.task, 'level L2 on PyTorch needs "tensor"')
+    if config.section.scope:
+        yield Problem(f"{config.task}.scope", list(config.section.scope), "must be empty at level L2", kind="scope")
+    if len(config.section.names) != 1:
+        found = list(config.section.names)
+        yield Problem(f"{config.task}.list", found, "must hold exactly one full API name at level L2")
+
+
+def _not_pytorch(config: DumpConfig, framework: str) -> Iterator[Problem]:
+    if config.section.summary_mode == "xor":
+        yield Problem(f"{config.task}.summary_mode", "xor", f"{framework} does not have xor; use md5 or statistics")
+    for key in _PYTORCH_ONLY_COMMON:
+        if getattr(config, key) is not None:
+            yield Problem(key, _written(getattr(config, key)), f"only PyTorch has it; remove it for {framework}")
+    for key in _PYTORCH_ONLY_SECTION:
+        if value := getattr(config.section, key):
+            path = f"{config.task}.{key}"
+            yield Problem(path, _written(value), f"only PyTorch has it; remove it for {framework}")
+
+
+def _written(value: object) -> object:
+    return value if isinstance(value, bool | str) else "..."

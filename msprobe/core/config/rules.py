@@ -1,0 +1,175 @@
+"""Rules that look at several fields at once: errors that must be fixed, and settings that have no effect.
+
+A rule names the fields it reads (``section.x`` means key x of the active section). It is skipped when one of them is
+already reported as wrong, so that one mistake is told once.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from msprobe.core.config.dump_config import DumpConfig
+from msprobe.core.errors import ABSENT, Problem
+
+_API_NAME = re.compile(r"(?!(?:Module|Cell)\.)[^.].*\.\d+\.(?:forward|backward)\Z", re.DOTALL)
+_MODULE_NAME = re.compile(r"(?:Module|Cell)\..*\.(?:forward|backward)\.\d+\Z", re.DOTALL)
+_LOADED_NAME = re.compile(r"Module\..+\.forward\.\d+\Z", re.DOTALL)
+_NAME_REGEX = re.compile(r"name-regex\((.*)\)\Z", re.DOTALL)
+API_EXAMPLE = "Functional.relu.0.forward"
+MODULE_EXAMPLE = "Module.conv1.Conv2d.forward.0"
+_RECORDING_LEVELS = ("L0", "L1", "mix")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``check`` yields the problems of a configuration whose ``reads`` fields are each valid."""
+
+    reads: tuple[str, ...]
+    check: Callable[[DumpConfig], Iterator[Problem]]
+
+
+def broken_rules(config: DumpConfig, failed: Collection[str]) -> list[Problem]:
+    """Problems between fields; ``failed`` are the paths (``level``, ``statistics.scope``) that are wrong already."""
+    found: list[Problem] = []
+    for rule in RULES:
+        reads = {read.replace("section.", f"{config.task}.") for read in rule.reads}
+        if not reads & set(failed):
+            found.extend(rule.check(config))
+    return found
+
+
+def _needs_dump_path(config: DumpConfig) -> Iterator[Problem]:
+    if not config.dump_path and not config.load_only:
+        yield Problem("dump_path", ABSENT, "is required: the directory for the results, in the file or as an argument")
+
+
+def _scope(config: DumpConfig) -> Iterator[Problem]:
+    path, scope = f"{config.task}.scope", config.section.scope
+    if not scope:
+        return
+    if len(scope) != 2:
+        yield Problem(
+            path, list(scope), "must be empty or hold exactly two names: the first and the last", kind="scope"
+        )
+    for index, name in enumerate(scope):
+        if expected := _scope_fault(name, config.level):
+            yield Problem(f"{path}[{index}]", name, expected, _completed(name, config.level), kind="scope")
+
+
+def _scope_fault(name: str, level: str) -> str | None:
+    """What a scope end must look like at this level, or None when the name does."""
+    is_api, is_module = bool(_API_NAME.match(name)), bool(_MODULE_NAME.match(name))
+    if (is_api and level != "L0") or (is_module and level != "L1"):
+        return None
+    if level == "L0":
+        return f'at level L0 it must be a full module name like "{MODULE_EXAMPLE}"'
+    if level == "L1":
+        return f'at level L1 it must be a full API name like "{API_EXAMPLE}"; modules need level L0 or mix'
+    return f'it must be a full name like "{API_EXAMPLE}" or "{MODULE_EXAMPLE}"'
+
+
+def _completed(name: str, level: str) -> str | None:
+    """The name with the ending people most often leave off."""
+    for ending in (".0", ".forward", ".forward.0", ".0.forward"):
+        if name and not name.endswith(".") and _scope_fault(name + ending, level) is None:
+            return f'"{name}{ending}"'
+    return None
+
+
+def _task_and_level(config: DumpConfig) -> Iterator[Problem]:
+    if config.task == "nan_check" and config.level != "L1":
+        yield Problem("level", config.level, "task nan_check works at level L1 only")
+    if config.task == "exception_dump" and config.level != "L2":
+        yield Problem("level", config.level, "task exception_dump works at level L2 only")
+    if config.level == "debug" and config.task in {"acc_check", "overflow_check", "diff_check"}:
+        yield Problem("level", config.level, "level debug needs task statistics or tensor")
+
+
+def _nan_check_sides(config: DumpConfig) -> Iterator[Problem]:
+    if config.task == "nan_check" and "output" not in config.section.data_mode:
+        written = sorted(config.section.data_mode)
+        yield Problem("nan_check.data_mode", written, 'must include "output": only results are checked')
+
+
+def _list_names(key: str, attribute: str) -> Rule:
+    def check(config: DumpConfig) -> Iterator[Problem]:
+        for index, name in enumerate(getattr(config.section, attribute)):
+            if fault := _pattern_fault(name):
+                yield Problem(f"{config.task}.{key}[{index}]", name, fault)
+
+    return Rule((f"section.{key}",), check)
+
+
+def _pattern_fault(name: str) -> str | None:
+    if not name.strip():
+        return "an empty name is part of every name; remove it"
+    regex = _NAME_REGEX.match(name)
+    if regex is None:
+        return None
+    try:
+        re.compile(regex[1])
+    except (re.error, RecursionError, OverflowError) as error:
+        return f"the regular expression is not valid: {error}"
+    return None
+
+
+def _loaded_modules(config: DumpConfig) -> Iterator[Problem]:
+    names = config.load.modules if config.load else ()
+    for index, name in enumerate(names):
+        if not _LOADED_NAME.match(name):
+            yield Problem(f"load.modules[{index}]", name, f'must be a full forward name like "{MODULE_EXAMPLE}"')
+        elif name in names[:index]:
+            yield Problem(f"load.modules[{index}]", name, "stands there twice; remove one")
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(("dump_path", "load"), _needs_dump_path),
+    Rule(("task", "level"), _task_and_level),
+    Rule(("task", "level", "section.scope"), _scope),
+    _list_names("list", "names"),
+    _list_names("tensor_list", "tensor_list"),
+    Rule(("section.data_mode",), _nan_check_sides),
+    Rule(("load",), _loaded_modules),
+)
+
+
+def settled(config: DumpConfig, given: Collection[str]) -> tuple[DumpConfig, list[str]]:
+    """The configuration with settings that cannot take effect replaced, and one warning for each.
+
+    ``given`` are the top-level keys that were written, so that a default is never blamed on the user.
+    """
+    warnings: list[str] = []
+    level = _settled_level(config, given, warnings)
+    if level != config.level:
+        config = config.model_copy(update={"level": level})
+    dropped = dict(_idle_section_keys(config, warnings))
+    if dropped:
+        section = config.section.model_copy(update=dropped)
+        config = config.model_copy(update={config.task: section})
+    _warn_idle_common(config, warnings)
+    return config, warnings
+
+
+def _settled_level(config: DumpConfig, given: Collection[str], warnings: list[str]) -> str:
+    if config.task == "structure" and config.level not in {"L0", "mix"}:
+        if "level" in given:
+            warnings.append(f"level: task structure works at L0 or mix, not {config.level}; using mix")
+        return "mix"
+    if config.task == "exception_dump" and "level" not in given:
+        return "L2"
+    return config.level
+
+
+def _idle_section_keys(config: DumpConfig, warnings: list[str]) -> Iterator[tuple[str, Any]]:
+    for key in ("tensor_list", "slice"):
+        if config.level not in _RECORDING_LEVELS and getattr(config.section, key):
+            warnings.append(f"{config.task}.{key}: has no effect at level {config.level}; it works at L0, L1 and mix")
+            yield key, ()
+
+
+def _warn_idle_common(config: DumpConfig, warnings: list[str]) -> None:
+    if config.async_dump and (config.task not in {"statistics", "tensor"} or config.level == "L2"):
+        warnings.append("async_dump: has no effect; it works for tasks statistics and tensor at L0, L1, mix and debug")
+    if config.risk_level == "CORE" and config.level not in {"L1", "mix"}:
+        warnings.append(f"risk_level: has no effect at level {config.level}; it works at L1 and mix")

@@ -1,0 +1,33 @@
+"""What a session records, read once from the configuration: the collector asks plain switches, never the configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msprobe.core.config import DumpConfig
+
+
+@dataclass(frozen=True, slots=True)
+class DumpPlan:
+    """The switches of one session."""
+
+    apis: bool
+    modules: bool
+    bodies: bool
+    """False for task structure: names, stacks and parents only."""
+    save_all: bool
+    stacks: bool
+    construct: bool
+
+    @classmethod
+    def of(cls, config: DumpConfig) -> DumpPlan:
+        structure = config.task == "structure"
+        modules = config.level in ("L0", "mix")
+        return cls(
+            apis=config.level in ("L1", "mix"),
+            modules=modules,
+            bodies=not structure,
+            save_all=config.task == "tensor",
+            stacks=config.extra_info,
+            construct=config.extra_info and modules,
+        )

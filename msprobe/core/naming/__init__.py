@@ -1,0 +1,17 @@
+"""The grammar of entry names: one parser, one formatter; no other package splits names at dots."""
+
+from msprobe.core.naming.model import ApiName, DebugName, EntryName, ModuleName, Phase, Slot, TensorName
+from msprobe.core.naming.parse import NameSyntaxError, parse_entry, parse_tensor
+
+__all__ = [
+    "ApiName",
+    "DebugName",
+    "EntryName",
+    "ModuleName",
+    "NameSyntaxError",
+    "Phase",
+    "Slot",
+    "TensorName",
+    "parse_entry",
+    "parse_tensor",
+]

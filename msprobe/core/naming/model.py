@@ -1,0 +1,114 @@
+"""The names of recorded calls, as frozen values; ``str(name)`` is the text in dump.json.
+
+    Functional.relu.0.forward                  ApiName(prefix, api, call, phase)
+    Module.blocks.0.mlp.MLP.backward.1         ModuleName(prefix, path, cls, phase, call)
+    Module.blocks.0.mlp.MLP.parameters_grad.0  ModuleName with phase PARAMETERS_GRAD
+    loss.2.debug                               DebugName(name, call)
+
+Tensor files append ``.input.0``, ``.kwargs.key``, ``.output.1.x`` or ``.parameters.weight`` and a suffix to an entry name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+MODULE_PREFIXES = ("Module", "Cell")
+
+
+class Phase(str, Enum):
+    """What part of a training step a record belongs to."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    PARAMETERS_GRAD = "parameters_grad"
+
+    __str__ = str.__str__
+
+
+class Slot(str, Enum):
+    """Which side of a call a value stands on; the text is the one used in tensor file names."""
+
+    INPUT = "input"
+    KWARGS = "kwargs"
+    OUTPUT = "output"
+    PARAMETERS = "parameters"
+
+    __str__ = str.__str__
+
+
+@dataclass(frozen=True, slots=True)
+class ApiName:
+    """One call of a function or tensor method; ``call`` counts per ``prefix.api`` from 0 within a step."""
+
+    prefix: str
+    api: str
+    call: int
+    phase: Phase
+
+    def __str__(self) -> str:
+        return f"{self.prefix}.{self.api}.{self.call}.{self.phase.value}"
+
+    @property
+    def stem(self) -> str:
+        """The name without its call number and phase: what two calls of the same thing share."""
+        return f"{self.prefix}.{self.api}"
+
+    def with_call(self, call: int) -> ApiName:
+        return replace(self, call=call)
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleName:
+    """One call of a module. ``call`` is None only in old dumps, whose parameter gradients have no number."""
+
+    prefix: str
+    path: str
+    cls: str
+    phase: Phase
+    call: int | None
+
+    def __str__(self) -> str:
+        head = f"{self.stem}.{self.phase.value}"
+        return head if self.call is None else f"{head}.{self.call}"
+
+    @property
+    def stem(self) -> str:
+        """The name without its call number and phase: what two calls of the same module share."""
+        return f"{self.prefix}.{self.path}.{self.cls}" if self.path else f"{self.prefix}.{self.cls}"
+
+    def with_call(self, call: int | None) -> ModuleName:
+        return replace(self, call=call)
+
+
+@dataclass(frozen=True, slots=True)
+class DebugName:
+    """One value stored with ``save``: ``name.N.debug``."""
+
+    name: str
+    call: int
+
+    def __str__(self) -> str:
+        return f"{self.name}.{self.call}.debug"
+
+    @property
+    def stem(self) -> str:
+        return self.name
+
+    def with_call(self, call: int) -> DebugName:
+        return replace(self, call=call)
+
+
+EntryName = ApiName | ModuleName | DebugName
+
+
+@dataclass(frozen=True, slots=True)
+class TensorName:
+    """The place of one tensor: its entry, its slot, and the path inside nested arguments."""
+
+    entry: EntryName
+    slot: Slot
+    path: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ".".join((str(self.entry), self.slot.value, *self.path))

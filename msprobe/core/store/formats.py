@@ -1,0 +1,221 @@
+"""Tensor files as numpy arrays, without a framework: ``.pt`` (the zip layout of ``torch.save``) and ``.npy``.
+
+A ``.pt`` holds a pickle that only describes tensors, and their raw bytes beside it. The pickle is read by an unpickler that
+knows tensors and nothing else: it can build a description, never call anything. bfloat16 and float8 become float32,
+which holds their values exactly.
+
+    array = read_tensor(folder / "Torch.add.0.forward.output.0.pt")     # shape as saved, a 0-d tensor gives shape ()
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.core.errors import ReadError
+
+Array = NDArray[Any]
+
+_NUMPY_OF = {
+    "float16": np.float16,
+    "float32": np.float32,
+    "float64": np.float64,
+    "bfloat16": np.uint16,
+    "float8_e5m2": np.uint8,
+    "float8_e4m3fn": np.uint8,
+    "complex64": np.complex64,
+    "complex128": np.complex128,
+    "int8": np.int8,
+    "int16": np.int16,
+    "int32": np.int32,
+    "int64": np.int64,
+    "uint8": np.uint8,
+    "uint16": np.uint16,
+    "uint32": np.uint32,
+    "uint64": np.uint64,
+    "bool": np.bool_,
+}
+_STORAGES = {
+    "HalfStorage": "float16",
+    "FloatStorage": "float32",
+    "DoubleStorage": "float64",
+    "BFloat16Storage": "bfloat16",
+    "ComplexFloatStorage": "complex64",
+    "ComplexDoubleStorage": "complex128",
+    "CharStorage": "int8",
+    "ShortStorage": "int16",
+    "IntStorage": "int32",
+    "LongStorage": "int64",
+    "ByteStorage": "uint8",
+    "BoolStorage": "bool",
+    "UntypedStorage": "",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A storage class or a dtype named in the pickle; ``""`` for untyped bytes."""
+
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Storage:
+    dtype: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Description:
+    """A tensor as the pickle states it; offset and strides count elements."""
+
+    storage: _Storage
+    dtype: str
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+def _typed(storage: Any, offset: int, shape: Any, strides: Any, *_rest: Any) -> _Description:
+    return _describe(storage, storage.dtype, offset, shape, strides)
+
+
+def _untyped(storage: Any, offset: int, shape: Any, strides: Any, *rest: Any) -> _Description:
+    return _describe(storage, rest[2].dtype, offset, shape, strides)
+
+
+def _parameter(data: Any, *_rest: Any) -> Any:
+    return data
+
+
+def _describe(storage: _Storage, dtype: str, offset: int, shape: Any, strides: Any) -> _Description:
+    return _Description(storage, dtype, int(offset), tuple(map(int, shape)), tuple(map(int, strides)))
+
+
+_ALLOWED: dict[tuple[str, str], Callable[..., Any] | _Kind] = {
+    ("torch._utils", "_rebuild_tensor_v2"): _typed,
+    ("torch._utils", "_rebuild_tensor_v3"): _untyped,
+    ("torch._utils", "_rebuild_parameter"): _parameter,
+    ("collections", "OrderedDict"): OrderedDict,
+    **{("torch", name): _Kind(dtype) for name, dtype in _STORAGES.items()},
+    **{("torch.storage", name): _Kind(dtype) for name, dtype in _STORAGES.items()},
+    **{("torch", name): _Kind(name) for name in _NUMPY_OF},
+}
+
+
+class _DescriptionReader(pickle.Unpickler):
+    """Builds tensor descriptions; any other name in the pickle is refused."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        allowed = _ALLOWED.get((module, name))
+        if allowed is None:
+            raise pickle.UnpicklingError(f"it holds {module}.{name}, which is no part of a plain tensor")
+        return allowed
+
+    def persistent_load(self, pid: Any) -> _Storage:
+        _tag, kind, key, *_rest = pid
+        return _Storage(kind.dtype, str(key))
+
+
+def read_tensor(path: Path) -> Array:
+    """The tensor stored at ``path``; bfloat16 and float8 come back as float32.
+
+    Raises:
+        ReadError: the file is missing, damaged, or holds anything but one plain tensor.
+    """
+    reader = {".pt": _read_pt, ".npy": _read_npy}.get(path.suffix)
+    if reader is None:
+        raise ReadError(f"{path}: unknown tensor format {path.suffix!r}; .pt and .npy can be read")
+    try:
+        return reader(path)
+    except FileNotFoundError:
+        raise ReadError(f"{path}: the tensor file is missing") from None
+    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        _refuse(path, error)
+    except (zipfile.BadZipFile, pickle.UnpicklingError, EOFError, OverflowError, NotImplementedError) as error:
+        _refuse(path, error)
+
+
+def _refuse(path: Path, error: Exception) -> NoReturn:
+    raise ReadError(f"{path}: not a readable tensor file ({error})") from error
+
+
+def _read_npy(path: Path) -> Array:
+    array = np.load(path, allow_pickle=False)
+    if not isinstance(array, np.ndarray):
+        raise ValueError("it is an archive of several arrays")
+    return array
+
+
+def _read_pt(path: Path) -> Array:
+    with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
+        members = {name.partition("/")[2]: name for name in archive.namelist()}
+        described = _DescriptionReader(io.BytesIO(archive.read(members["data.pkl"]))).load()
+        if not isinstance(described, _Description):
+            raise ValueError("it does not hold exactly one tensor")
+        info = archive.getinfo(members[f"data/{described.storage.key}"])
+        raw = _raw_bytes(file, archive, info)
+    return _decode(_strided(raw, described), described.dtype)
+
+
+def _raw_bytes(file: Any, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[np.uint8]:
+    if info.compress_type != zipfile.ZIP_STORED:
+        return np.frombuffer(archive.read(info), dtype=np.uint8)
+    file.seek(info.header_offset)
+    header = file.read(30)
+    if header[:4] != b"PK\x03\x04":
+        raise ValueError("the local header of its data is damaged")
+    start = info.header_offset + 30 + int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
+    file.seek(start)
+    raw = np.fromfile(file, dtype=np.uint8, count=info.file_size)
+    if raw.size != info.file_size:
+        raise ValueError("its data is cut off")
+    return raw
+
+
+def _strided(raw: NDArray[np.uint8], described: _Description) -> Array:
+    """The described view of the bytes, refused when it would reach outside them."""
+    dtype = np.dtype(_NUMPY_OF[described.dtype])
+    flat = raw[: raw.size - raw.size % dtype.itemsize].view(dtype)
+    shape, strides, offset = described.shape, described.strides, described.offset
+    if len(shape) != len(strides) or min((offset, *shape, *strides)) < 0:
+        raise ValueError("its shape and strides contradict each other")
+    if 0 in shape:
+        return np.zeros(shape, dtype)
+    last = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    if last >= flat.size:
+        raise ValueError(f"its data holds {flat.size} elements, element {last} is needed")
+    byte_strides = tuple(stride * dtype.itemsize for stride in strides)
+    return np.lib.stride_tricks.as_strided(flat[offset:], shape, byte_strides, writeable=False)
+
+
+def _decode(array: Array, dtype: str) -> Array:
+    if dtype == "bfloat16":
+        return (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    if dtype == "float8_e5m2":
+        return (array.astype(np.uint16) << np.uint16(8)).view(np.float16).astype(np.float32)
+    if dtype == "float8_e4m3fn":
+        return np.asarray(_e4m3_values()[array])
+    return array
+
+
+@cache
+def _e4m3_values() -> NDArray[np.float32]:
+    """The 256 values of float8_e4m3fn: 4 exponent bits of bias 7, 3 mantissa bits, no infinity, NaN at S.1111.111."""
+    code = np.arange(256)
+    sign = np.where(code & 0x80, -1.0, 1.0)
+    exponent = (code >> 3) & 0xF
+    mantissa = (code & 7) / 8.0
+    value = np.where(exponent == 0, mantissa * 2.0**-6, (1.0 + mantissa) * 2.0 ** (exponent - 7.0))
+    value[(code & 0x7F) == 0x7F] = np.nan
+    return np.asarray(sign * value, dtype=np.float32)

@@ -1,0 +1,187 @@
+"""Reading dumps: find them below a path, and load one without asking in what state its process left it.
+
+    for place in find_dumps(Path("dump_path")):          # every step and process below a root, a step, a process folder
+        dump = load_dump(place)                          # dump.data, dump.stacks, dump.construct, dump.tensor_folder
+
+A ``dump.journal`` beside dump.json is newer than it (the process still runs or died) and is read instead. Documents are
+parsed at C speed with NaN and Infinity kept, and only their outline is checked.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import from_json
+
+from msprobe.core.errors import ReadError
+from msprobe.core.store.journal import fold
+from msprobe.core.store.layout import CONSTRUCT, DUMP, JOURNAL, STACK, TENSORS
+
+DEBUG = "debug.json"
+_STEP = re.compile(r"step(\d+)$")
+_PROCESS = re.compile(r"(rank|proc)(\d*)$")
+_RECORDS = (DUMP, DEBUG, JOURNAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one process's records of one step lie. ``kind`` is ``rank``, ``proc`` or "" for a folder of another name."""
+
+    document: Path
+    step: int | None = None
+    kind: str = ""
+    number: int | None = None
+
+    @property
+    def label(self) -> str:
+        """``rank0``, ``proc4711`` or "": the words used in file names and messages."""
+        return f"{self.kind}{'' if self.number is None else self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """One loaded dump. ``stacks`` maps forward entry names to frames; ``recovered`` is set for a read journal."""
+
+    place: Place
+    task: str
+    level: str | None
+    framework: str | None
+    data: dict[str, dict[str, Any]]
+    stacks: dict[str, list[str]] = field(default_factory=dict)
+    has_stacks: bool = False
+    construct: dict[str, Any] = field(default_factory=dict)
+    recovered: bool = False
+
+    @property
+    def tensor_folder(self) -> Path:
+        return self.place.document.parent / TENSORS
+
+
+@contextmanager
+def paused_gc() -> Iterator[None]:
+    """No cyclic garbage collection inside: loading makes millions of objects and no cycles."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def find_dumps(path: Path) -> list[Place]:
+    """Every dump at or below ``path``: a document, a process folder, a step folder or a dump root, sorted by step.
+
+    Raises:
+        ReadError: the path does not exist or holds no dump; says what was found instead.
+    """
+    if path.is_file():
+        return [_place(path.parent, path)]
+    if not path.is_dir():
+        raise ReadError(f"{path}: no such file or folder")
+    found = [place for folder in _folders(path) for place in _in_folder(folder)]
+    if not found:
+        names = sorted(child.name for child in path.iterdir())[:5]
+        raise ReadError(f"{path}: no {DUMP} in it or in its step and rank folders (found: {', '.join(names) or 'nothing'})")
+    return sorted(found, key=lambda place: (-1 if place.step is None else place.step, place.kind, place.number or 0))
+
+
+def _folders(path: Path) -> list[Path]:
+    """The folders that may hold a document: the path itself, its process folders, those of its steps."""
+    if any((path / name).is_file() for name in _RECORDS):
+        return [path]
+    children = [child for child in path.iterdir() if child.is_dir()]
+    processes = [child for child in children if _PROCESS.match(child.name)]
+    steps = [child for child in children if _STEP.match(child.name)]
+    return processes or [folder for step in steps for folder in step.iterdir() if _PROCESS.match(folder.name)]
+
+
+def _in_folder(folder: Path) -> list[Place]:
+    if (folder / JOURNAL).is_file() or (folder / DUMP).is_file():
+        return [_place(folder, folder / DUMP)]
+    return [_place(folder, folder / DEBUG)] if (folder / DEBUG).is_file() else []
+
+
+def _place(folder: Path, document: Path) -> Place:
+    folder = folder.resolve()
+    process = _PROCESS.match(folder.name)
+    step = _STEP.match(folder.parent.name if process else folder.name)
+    number = int(process[2]) if process and process[2] else None
+    return Place(document, int(step[1]) if step else None, process[1] if process else "", number)
+
+
+def load_dump(place: Place) -> Dump:
+    """Load the documents at ``place``; a journal beside dump.json wins over it.
+
+    Raises:
+        ReadError: a document is damaged or is not what its name says.
+    """
+    journal = place.document.with_name(JOURNAL)
+    with paused_gc():
+        if place.document.name in (DUMP, JOURNAL) and journal.is_file():
+            try:
+                folded = fold(journal)
+            except FileNotFoundError:
+                return _from_documents(place)
+            return _build(place, {**folded.header, "data": folded.data}, folded.stack, folded.construct, recovered=True)
+        return _from_documents(place)
+
+
+def _from_documents(place: Place) -> Dump:
+    document = _read_object(place.document)
+    stack_path, construct_path = place.document.with_name(STACK), place.document.with_name(CONSTRUCT)
+    stack = _read_object(stack_path) if stack_path.is_file() else None
+    construct = _read_object(construct_path) if construct_path.is_file() else {}
+    return _build(place, document, stack, construct)
+
+
+def _build(
+    place: Place, document: dict[str, Any], stack: Any, construct: dict[str, Any], *, recovered: bool = False
+) -> Dump:
+    task, data = document.get("task"), document.get("data")
+    if not isinstance(task, str) or not task:
+        raise ReadError(f"{place.document}: no dump document, its `task` is missing")
+    if not isinstance(data, dict):
+        raise ReadError(f"{place.document}: no dump document, its `data` is not an object")
+    for name, body in data.items():
+        if not isinstance(body, (dict, list)) and not name.endswith(".debug"):
+            raise ReadError(f"{place.document}: data[{name!r}] is not an object")
+    return Dump(
+        place=place,
+        task=task,
+        level=document.get("level"),
+        framework=document.get("framework"),
+        data=data,
+        stacks=_stacks(stack or {}, place),
+        has_stacks=stack is not None,
+        construct=construct,
+        recovered=recovered,
+    )
+
+
+def _stacks(document: dict[str, Any], place: Place) -> dict[str, list[str]]:
+    """Frames by entry name; also reads the old form, which maps names to frames directly."""
+    if all(value and isinstance(value, list) and isinstance(value[0], str) for value in document.values()):
+        return document
+    try:
+        return {name: frames for names, frames in document.values() for name in names}
+    except (TypeError, ValueError) as error:
+        raise ReadError(f"{place.document.with_name(STACK)}: not a stack document ({error})") from error
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        content = from_json(path.read_bytes(), allow_inf_nan=True, cache_strings="all")
+    except OSError as error:
+        raise ReadError(f"{path}: cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise ReadError(f"{path}: not valid JSON ({error})") from error
+    if not isinstance(content, dict):
+        raise ReadError(f"{path}: not a JSON object")
+    return content

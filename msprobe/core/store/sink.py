@@ -1,0 +1,239 @@
+"""Where finished records go. A record is anything with ``lines()``: the journal lines that stand for it.
+
+``write`` is on the hot path of a training step, so it only appends to a queue; a thread of the process turns the queue into
+journal bytes every ``FLUSH_SECONDS``. That bounds what a killed process can lose.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from msprobe.core.log import logger
+from msprobe.core.store import journal
+from msprobe.core.store.atomic import make_folder, open_private
+from msprobe.core.store.layout import CONSTRUCT, DUMP, ERRORS, JOURNAL, STACK, TENSORS
+
+FLUSH_SECONDS = 0.05
+QUEUE_LIMIT = 4096
+
+
+class Record(Protocol):
+    """Something that can be written: it knows its journal lines once its statistics are there."""
+
+    def lines(self) -> Iterable[Mapping[str, Any]]: ...
+
+
+class Sink(Protocol):
+    """The end of the way of a record. ``publish`` makes everything so far readable, ``close`` ends the step."""
+
+    def write(self, record: Record) -> None: ...
+
+    def publish(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class MemorySink:
+    """Keeps the journal lines in memory: for tests and for callers who want no files."""
+
+    def __init__(self) -> None:
+        self.lines: list[Mapping[str, Any]] = []
+
+    def write(self, record: Record) -> None:
+        self.lines.extend(record.lines())
+
+    def publish(self) -> None:
+        """Nothing to do: the lines are already there."""
+
+    def close(self) -> None:
+        """Nothing to do: the lines stay."""
+
+    def entries(self) -> dict[str, dict[str, Any]]:
+        """The bodies by entry name, later lines of an entry merged into it."""
+        found: dict[str, dict[str, Any]] = {}
+        for line in self.lines:
+            if "d" in line:
+                found[line["e"]] = {**found.pop(line["e"], {}), **line["d"]}
+        return found
+
+
+class DirectorySink:
+    """Writes one step of one process into its folder. Errors of the disk are said once and end the recording of the step."""
+
+    def __init__(self, folder: Path, header: Mapping[str, Any], *, extra_info: bool, tensors: bool) -> None:
+        self.folder = folder
+        self.failed = False
+        self._extra_info = extra_info
+        self._queue: deque[Record] = deque()
+        self._lock = threading.Lock()
+        self._index = journal.Index()
+        self._published = -1
+        self._file = -1
+        self.early: Callable[[], Iterable[Record]] | None = None
+        self.settle: Callable[[], None] | None = None
+        with self._guarded("create"):
+            make_folder(folder)
+            _clear_earlier_run(folder)
+            if tensors:
+                make_folder(folder / TENSORS)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+            self._file = open_private(folder / JOURNAL, flags)
+            self._append([{"v": journal.VERSION, **header}])
+            journal.publish(folder / JOURNAL, self._index, extra_info)
+        FLUSHER.add(self)
+
+    def write(self, record: Record) -> None:
+        self._queue.append(record)
+        if len(self._queue) > QUEUE_LIMIT:
+            self.flush()
+
+    def flush(self) -> None:
+        """Bring everything queued onto the disk (the page cache: it survives the process, not a power cut)."""
+        with self._lock, self._guarded("write"):
+            self._drain()
+
+    def tick(self) -> None:
+        """One beat of the flusher: the queue, and the inputs of calls that have been running since the last beat."""
+        with self._lock, self._guarded("write"):
+            if self.early is not None:
+                self._queue.extend(self.early())
+            self._drain()
+
+    def publish(self) -> None:
+        with self._lock, self._guarded("write"):
+            self._drain()
+            self._publish()
+
+    def close(self) -> None:
+        """Publish, then remove the journal: from here on the documents are the whole truth."""
+        FLUSHER.remove(self)
+        with self._lock, self._guarded("write"):
+            self._drain()
+            self._publish()
+            (self.folder / JOURNAL).unlink()
+        with self._lock:
+            self.release()
+
+    def release(self) -> None:
+        """Let go of the file without writing: for a forked child, which must leave the parent's journal alone."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+        self.failed = True
+
+    @property
+    def entry_count(self) -> int:
+        return len(self._index.entries)
+
+    def _drain(self) -> None:
+        queue = self._queue
+        taken = [queue.popleft() for _ in range(len(queue))]
+        if taken and self.settle is not None:
+            self.settle()
+        lines = [line for record in taken for line in record.lines()]
+        if lines and not self.failed:
+            self._append(lines)
+
+    def _append(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        encoded: list[bytes] = []
+        journal.append(self._index, lines, encoded)
+        data = memoryview(b"".join(encoded))
+        while data:
+            data = data[os.write(self._file, data) :]
+
+    def _publish(self) -> None:
+        if not self.failed and self._index.size != self._published:
+            journal.publish(self.folder / JOURNAL, self._index, self._extra_info)
+            self._published = self._index.size
+
+    def _guarded(self, what: str) -> _DiskGuard:
+        return _DiskGuard(self, what)
+
+
+class _DiskGuard:
+    """Turns an error of the disk into one message and a sink that no longer writes."""
+
+    def __init__(self, sink: DirectorySink, what: str) -> None:
+        self._sink = sink
+        self._what = what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, OSError):
+            return False
+        if not self._sink.failed:
+            self._sink.failed = True
+            logger.error(
+                "cannot %s the dump in %s (%s): nothing more is recorded in this step, training goes on. "
+                "Free some space or choose another dump_path.",
+                self._what,
+                self._sink.folder,
+                error.strerror or error,
+            )
+        return True
+
+
+class Flusher:
+    """The one thread of the process that beats all open sinks. Started with the first sink, never blocks exit."""
+
+    def __init__(self) -> None:
+        self._sinks: weakref.WeakSet[DirectorySink] = weakref.WeakSet()
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def add(self, sink: DirectorySink) -> None:
+        with self._lock:
+            self._sinks.add(sink)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="msprobe-flusher", daemon=True)
+                self._thread.start()
+        self._wake.set()
+
+    def remove(self, sink: DirectorySink) -> None:
+        with self._lock:
+            self._sinks.discard(sink)
+            if not self._sinks:
+                self._wake.clear()
+
+    def forget(self) -> None:
+        """In a forked child: the thread is gone and the sinks belong to the parent."""
+        sinks = list(self._sinks)
+        self.__init__()  # type: ignore[misc]
+        for sink in sinks:
+            sink.release()
+
+    def _run(self) -> None:
+        pause = threading.Event()
+        while True:
+            self._wake.wait()
+            pause.wait(FLUSH_SECONDS)
+            with self._lock:
+                sinks = list(self._sinks)
+            for sink in sinks:
+                sink.tick()
+
+
+def _clear_earlier_run(folder: Path) -> None:
+    """Remove what an earlier run left in ``folder``, so that two runs never mix. Only files this tool writes are touched."""
+    earlier = [folder / name for name in (DUMP, STACK, CONSTRUCT, JOURNAL, ERRORS) if (folder / name).exists()]
+    if not earlier:
+        return
+    logger.warning("%s holds an earlier dump: it is replaced by this run", folder)
+    for path in earlier:
+        path.unlink()
+    if (folder / TENSORS).is_dir() and not (folder / TENSORS).is_symlink():
+        shutil.rmtree(folder / TENSORS)
+
+
+FLUSHER = Flusher()
+os.register_at_fork(after_in_child=FLUSHER.forget)

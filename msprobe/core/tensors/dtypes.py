@@ -1,0 +1,178 @@
+"""Neutral element types: one name, size, precision and kernel code per dtype, whatever a framework calls it.
+
+`find_dtype("torch.bfloat16")`, `find_dtype("BFloat16")` and `find_dtype("bfloat16")` are the same object. Arrays of a
+dtype that numpy does not have (bfloat16, the 8-bit floats, complex32) travel as raw bits in `DType.container`
+together with the dtype.
+
+8-bit floats: OCP OFP8 (e4m3fn, e5m2), OCP MX (e8m0fnu) and the "fnuz" variants (no infinity, no negative zero, bias
+larger by one).
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Kind(str, Enum):
+    """What the elements are; decides which statistics exist and of which Python type they are."""
+
+    BOOL = "bool"
+    INT = "int"
+    FLOAT = "float"
+    COMPLEX = "complex"
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """One element type.
+
+    `digits` is the number of significant bits of a float (of one part of a complex), 0 otherwise; `largest` the
+    largest finite value and `finest` the smallest positive one. `code` is the number the compiled kernel knows it by,
+    -1 when it does not.
+    """
+
+    name: str
+    kind: Kind
+    itemsize: int
+    container: str
+    code: int
+    digits: int = 0
+    largest: float = math.inf
+    finest: float = 0.0
+
+    @property
+    def is_native(self) -> bool:
+        """Whether numpy has this very dtype, so that an array of it needs no decoding."""
+        return self.container == self.name
+
+    @property
+    def unit_roundoff(self) -> float:
+        """Largest relative error of one correct rounding to this dtype (2^-digits); 0 for bool and integers."""
+        return 2.0**-self.digits if self.digits else 0.0
+
+
+_FLOAT32_MAX = (2 - 2.0**-23) * 2.0**127
+_FLOAT64_MAX = (2 - 2.0**-52) * 2.0**1023
+
+ALL_DTYPES: tuple[DType, ...] = (
+    DType("bool", Kind.BOOL, 1, "bool", 0),
+    DType("uint8", Kind.INT, 1, "uint8", 1),
+    DType("int8", Kind.INT, 1, "int8", 2),
+    DType("int16", Kind.INT, 2, "int16", 3),
+    DType("uint16", Kind.INT, 2, "uint16", 4),
+    DType("int32", Kind.INT, 4, "int32", 5),
+    DType("uint32", Kind.INT, 4, "uint32", 6),
+    DType("int64", Kind.INT, 8, "int64", 7),
+    DType("uint64", Kind.INT, 8, "uint64", 8),
+    DType("float16", Kind.FLOAT, 2, "float16", 9, 11, 65504.0, 2.0**-24),
+    DType("bfloat16", Kind.FLOAT, 2, "uint16", 10, 8, (2 - 2.0**-7) * 2.0**127, 2.0**-133),
+    DType("float32", Kind.FLOAT, 4, "float32", 11, 24, _FLOAT32_MAX, 2.0**-149),
+    DType("float64", Kind.FLOAT, 8, "float64", 12, 53, _FLOAT64_MAX, 2.0**-1074),
+    DType("float8_e4m3fn", Kind.FLOAT, 1, "uint8", 13, 4, 448.0, 2.0**-9),
+    DType("float8_e5m2", Kind.FLOAT, 1, "uint8", 14, 3, 57344.0, 2.0**-16),
+    DType("float8_e4m3fnuz", Kind.FLOAT, 1, "uint8", 15, 4, 240.0, 2.0**-10),
+    DType("float8_e5m2fnuz", Kind.FLOAT, 1, "uint8", 16, 3, 57344.0, 2.0**-17),
+    DType("float8_e8m0fnu", Kind.FLOAT, 1, "uint8", 17, 1, 2.0**127, 2.0**-127),
+    DType("complex64", Kind.COMPLEX, 8, "complex64", 18, 24, _FLOAT32_MAX, 2.0**-149),
+    DType("complex128", Kind.COMPLEX, 16, "complex128", 19, 53, _FLOAT64_MAX, 2.0**-1074),
+    DType("complex32", Kind.COMPLEX, 4, "uint32", -1, 11, 65504.0, 2.0**-24),
+)
+
+_ALIASES = {
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+    "short": "int16",
+    "int": "int32",
+    "long": "int64",
+    "chalf": "complex32",
+    "cfloat": "complex64",
+    "cdouble": "complex128",
+    "bool_": "bool",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp32": "float32",
+    "fp64": "float64",
+}
+_BY_NAME = {dtype.name: dtype for dtype in ALL_DTYPES}
+FLOAT32 = _BY_NAME["float32"]
+FLOAT64 = _BY_NAME["float64"]
+COMPLEX128 = _BY_NAME["complex128"]
+_BY_NAME.update({dtype.name.replace("_", ""): dtype for dtype in ALL_DTYPES})
+_BY_NAME.update({alias: _BY_NAME[name] for alias, name in _ALIASES.items()})
+
+
+def find_dtype(spelling: str) -> DType | None:
+    """The dtype a framework writes as `spelling` ("torch.float32", "Float32", "mindspore.int64", "float32"), or None
+    if unknown.
+    """
+    return _BY_NAME.get(spelling.rpartition(".")[2].strip().lower())
+
+
+def torch_name(dtype: DType) -> str:
+    """As PyTorch prints it: torch.float32."""
+    return f"torch.{dtype.name}"
+
+
+def mindspore_name(dtype: DType) -> str:
+    """As MindSpore prints it: Float32, BFloat16, UInt8, Bool, Complex64, Float8E4M3FN."""
+    name = dtype.name
+    for small, printed in (("bfloat", "BFloat"), ("uint", "UInt"), ("float8_", "Float8")):
+        if name.startswith(small):
+            rest = name[len(small) :]
+            return printed + (rest.upper() if small == "float8_" else rest)
+    return name[0].upper() + name[1:]
+
+
+_FLOAT16 = struct.Struct("<e")
+_FLOAT32 = struct.Struct("<f")
+
+
+def round_to(dtype: DType, value: float) -> float:
+    """The float of `dtype` nearest to `value`, ties to even; infinite when it overflows. Integers and bool leave
+    `value` as it is.
+    """
+    if not dtype.digits or dtype.digits == 53 or not math.isfinite(value):
+        return value
+    try:
+        if dtype.digits == 24:
+            return float(_FLOAT32.unpack(_FLOAT32.pack(value))[0])
+        if dtype.digits == 11:
+            return float(_FLOAT16.unpack(_FLOAT16.pack(value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    unit = max(math.ldexp(1.0, math.frexp(value)[1] - dtype.digits), dtype.finest)
+    rounded = round(value / unit) * unit
+    return math.copysign(rounded if abs(rounded) <= dtype.largest else math.inf, value)
+
+
+def _small_float(bits: int, mantissa_bits: int, bias: int) -> float:
+    sign = -1.0 if bits & 0x80 else 1.0
+    exponent, mantissa = (bits & 0x7F) >> mantissa_bits, bits & ((1 << mantissa_bits) - 1)
+    if exponent:
+        return sign * math.ldexp(mantissa + (1 << mantissa_bits), exponent - bias - mantissa_bits)
+    return sign * math.ldexp(mantissa, 1 - bias - mantissa_bits)
+
+
+def _e5m2(bits: int) -> float:
+    if bits & 0x7C != 0x7C:
+        return _small_float(bits, 2, 15)
+    return math.nan if bits & 3 else math.copysign(math.inf, -1.0 if bits & 0x80 else 1.0)
+
+
+def float8_values(dtype: DType) -> list[float]:
+    """What each of the 256 bit patterns of an 8-bit float means. ValueError for any other dtype."""
+    if dtype.name == "float8_e4m3fn":
+        return [math.nan if bits & 0x7F == 0x7F else _small_float(bits, 3, 7) for bits in range(256)]
+    if dtype.name == "float8_e5m2":
+        return [_e5m2(bits) for bits in range(256)]
+    if dtype.name == "float8_e4m3fnuz":
+        return [math.nan if bits == 0x80 else _small_float(bits, 3, 8) for bits in range(256)]
+    if dtype.name == "float8_e5m2fnuz":
+        return [math.nan if bits == 0x80 else _small_float(bits, 2, 16) for bits in range(256)]
+    if dtype.name == "float8_e8m0fnu":
+        return [math.nan if bits == 0xFF else 2.0 ** (bits - 127) for bits in range(256)]
+    raise ValueError(f"{dtype.name} is not an 8-bit float")

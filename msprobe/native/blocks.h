@@ -1,0 +1,76 @@
+/* Reduction of one block of float, double or 64-bit integer elements, in the best instruction set of this processor.
+ *
+ * Sums run in double over a fixed number of lanes, so AVX-512, AVX2, SSE2 and NEON give the same bits. A NaN is ignored by max and min
+ * but always reaches the sum of squares, which therefore tells (isnan) whether the block held one. Callers join the blocks.
+ */
+#ifndef MSPROBE_BLOCKS_H
+#define MSPROBE_BLOCKS_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define BLOCK 2048
+
+/* Plain loops are compiled for three instruction sets, chosen at load time (gcc with glibc's indirect functions). */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8
+#define CLONES __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#else
+#define CLONES
+#endif
+
+typedef struct {
+    double max, min, sum, sumsq;
+    int64_t imax, imin; /* set by the integer reductions instead of max and min; unsigned ones keep their bits here */
+} Block;
+
+static inline double add_lanes(const double *v) { return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])); }
+
+typedef struct {
+    void (*float32)(const float *, size_t, Block *);
+    void (*float64)(const double *, size_t, double scale, Block *);
+    void (*int64)(const int64_t *, size_t, double unused, Block *);
+    void (*uint64)(const uint64_t *, size_t, double unused, Block *);
+} Reductions;
+
+#define REDUCTIONS(suffix) {reduce_float##suffix, reduce_double##suffix, reduce_int64##suffix, reduce_uint64##suffix}
+
+#define TARGET
+#define VARIANT(name) name##_plain
+#define WIDTH 16
+#include "reduce.h"
+
+static Reductions reduce = REDUCTIONS(_plain);
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+/* The max and min instructions return their second operand when either is NaN: the running extreme survives. */
+#define TARGET __attribute__((target("avx2")))
+#define VARIANT(name) name##_avx2
+#define WIDTH 32
+#define HIGHER(v, top) ((VARIANT(Floats))_mm256_max_ps((__m256)(v), (__m256)(top)))
+#define LOWER(v, low) ((VARIANT(Floats))_mm256_min_ps((__m256)(v), (__m256)(low)))
+#define LOAD_WIDENED(at) ((VARIANT(Doubles))_mm256_cvtps_pd(_mm_loadu_ps(at)))
+#include "reduce.h"
+
+#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw")))
+#define VARIANT(name) name##_avx512
+#define WIDTH 64
+#define HIGHER(v, top) ((VARIANT(Floats))_mm512_max_ps((__m512)(v), (__m512)(top)))
+#define LOWER(v, low) ((VARIANT(Floats))_mm512_min_ps((__m512)(v), (__m512)(low)))
+#define LOAD_WIDENED(at) ((VARIANT(Doubles))_mm512_cvtps_pd(_mm256_loadu_ps(at)))
+#include "reduce.h"
+
+static void choose_reductions(void) {
+    static const Reductions avx2 = REDUCTIONS(_avx2), avx512 = REDUCTIONS(_avx512);
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2")) reduce = avx2;
+    if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")) reduce = avx512;
+}
+#else
+static void choose_reductions(void) {}
+#endif
+
+#endif

@@ -1,0 +1,103 @@
+/* CRC-32 (reflected polynomial 0xEDB88320, as zlib) and the XOR of little-endian 64-bit words over a span of bytes.
+ *
+ * The fast CRC folds 64 bytes at a time with carry-less multiplication: V. Gopal et al., "Fast CRC Computation for Generic Polynomials
+ * Using PCLMULQDQ Instruction", Intel 2009; the constants are x^k mod P for the fold distances named beside them. Without that
+ * instruction a table of 256 entries is used; callers that care ask FAST_CRC32 and prefer zlib then.
+ */
+#ifndef MSPROBE_CHECKSUMS_H
+#define MSPROBE_CHECKSUMS_H
+
+#include "blocks.h"
+
+static uint32_t CRC_TABLE[256];
+static int fast_crc = 0;
+
+static void prepare_crc(void) {
+    for (uint32_t b = 0; b < 256; b++) {
+        uint32_t value = b;
+        for (int k = 0; k < 8; k++) value = value & 1 ? (value >> 1) ^ 0xEDB88320u : value >> 1;
+        CRC_TABLE[b] = value;
+    }
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    fast_crc = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+#endif
+}
+
+static uint32_t crc_bytes(const unsigned char *p, size_t n, uint32_t state) {
+    while (n--) state = CRC_TABLE[(state ^ *p++) & 0xff] ^ (state >> 8);
+    return state;
+}
+
+#if defined(__x86_64__)
+#define FOLD(value, by)                                                                                                                    \
+    _mm_xor_si128(_mm_clmulepi64_si128(value, by, 0x00), _mm_clmulepi64_si128(value, by, 0x11))
+#define LOAD(at) _mm_loadu_si128((const __m128i *)(at))
+
+/* n >= 64 and a multiple of 16; state is the running (inverted) register. */
+__attribute__((target("pclmul,sse4.1"))) static uint32_t crc_folded(const unsigned char *p, size_t n, uint32_t state) {
+    const __m128i by512 = _mm_set_epi64x(0x01c6e41596, 0x0154442bd4);
+    const __m128i by128 = _mm_set_epi64x(0x00ccaa009e, 0x01751997d0);
+    const __m128i by64 = _mm_set_epi64x(0, 0x0163cd6124);
+    const __m128i barrett = _mm_set_epi64x(0x01f7011641, 0x01db710641);
+    const __m128i low32 = _mm_setr_epi32(-1, 0, -1, 0);
+    __m128i a = _mm_xor_si128(LOAD(p), _mm_cvtsi32_si128((int)state));
+    __m128i b = LOAD(p + 16), c = LOAD(p + 32), d = LOAD(p + 48);
+    for (p += 64, n -= 64; n >= 64; p += 64, n -= 64) {
+        a = _mm_xor_si128(FOLD(a, by512), LOAD(p));
+        b = _mm_xor_si128(FOLD(b, by512), LOAD(p + 16));
+        c = _mm_xor_si128(FOLD(c, by512), LOAD(p + 32));
+        d = _mm_xor_si128(FOLD(d, by512), LOAD(p + 48));
+    }
+    a = _mm_xor_si128(FOLD(a, by128), b);
+    a = _mm_xor_si128(FOLD(a, by128), c);
+    a = _mm_xor_si128(FOLD(a, by128), d);
+    for (; n >= 16; p += 16, n -= 16) a = _mm_xor_si128(FOLD(a, by128), LOAD(p));
+    /* 128 -> 64 bits, then 64 -> 32 by Barrett reduction */
+    b = _mm_clmulepi64_si128(a, by128, 0x10);
+    a = _mm_xor_si128(_mm_srli_si128(a, 8), b);
+    b = _mm_srli_si128(a, 4);
+    a = _mm_xor_si128(_mm_clmulepi64_si128(_mm_and_si128(a, low32), by64, 0x00), b);
+    b = _mm_clmulepi64_si128(_mm_and_si128(a, low32), barrett, 0x10);
+    b = _mm_clmulepi64_si128(_mm_and_si128(b, low32), barrett, 0x00);
+    return (uint32_t)_mm_extract_epi32(_mm_xor_si128(a, b), 1);
+}
+#else
+static uint32_t crc_folded(const unsigned char *p, size_t n, uint32_t state) { return crc_bytes(p, n, state); }
+#endif
+
+/* Continues `crc` (0 at the start) over n bytes, with zlib's conventions. */
+static uint32_t crc_extend(uint32_t crc, const void *data, size_t n) {
+    const unsigned char *p = data;
+    uint32_t state = ~crc;
+    if (fast_crc && n >= 64) {
+        size_t whole = n & ~(size_t)15;
+        state = crc_folded(p, whole, state);
+        p += whole;
+        n -= whole;
+    }
+    return ~crc_bytes(p, n, state);
+}
+
+CLONES static uint64_t xor_words(const unsigned char *p, size_t n) {
+    uint64_t words[9] = {0}, result = 0;
+    size_t i = 0;
+    for (; i + 64 <= n; i += 64) {
+        uint64_t row[8];
+        memcpy(row, p + i, 64);
+        for (int k = 0; k < 8; k++) words[k] ^= row[k];
+    }
+    for (; i + 8 <= n; i += 8) {
+        memcpy(&words[8], p + i, 8);
+        words[0] ^= words[8];
+    }
+    words[8] = 0; /* zero padding of the last word */
+    memcpy(&words[8], p + i, n - i);
+    for (int k = 0; k < 9; k++) result ^= words[k];
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    result = __builtin_bswap64(result);
+#endif
+    return result;
+}
+
+#endif

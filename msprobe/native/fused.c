@@ -1,0 +1,298 @@
+/* One pass over contiguous memory for Max, Min, Mean, L2 norm (and CRC-32). Optional: everything here has a Python equivalent.
+ *
+ * The definitions are those of msprobe.core.tensors.model; the Python view of this module is the Kernel protocol in loader.py.
+ * Narrow elements are widened block by block (decode.h), blocks are reduced in double (blocks.h) and joined with a compensated sum,
+ * so the error does not grow with the tensor. Built against the stable ABI of CPython 3.10.
+ */
+#define PY_SSIZE_T_CLEAN
+#ifndef Py_GIL_DISABLED
+#define Py_LIMITED_API 0x030A0000
+#endif
+#include <Python.h>
+
+#include "blocks.h"
+#include "checksums.h"
+#include "decode.h"
+
+#define INTERFACE 1
+#define RELEASE_ABOVE 65536 /* bytes: below this, giving up the interpreter lock costs more than it frees */
+
+typedef struct {
+    double max, min, sum, sumsq, sum_rest, sumsq_rest;
+    int64_t imax, imin;
+    uint64_t nonfinite;
+    uint32_t crc;
+} Total;
+
+/* Neumaier's compensated addition; the remainder of an overflowing or infinite sum is meaningless and stays out. */
+static void add(double *sum, double *rest, double value) {
+    double next = *sum + value;
+    if (isfinite(next)) *rest += fabs(*sum) >= fabs(value) ? (*sum - next) + value : (value - next) + *sum;
+    *sum = next;
+}
+
+static uint64_t count_nonfinite(const void *x, size_t n, int is_float) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        double v;
+        float f;
+        if (is_float) {
+            memcpy(&f, (const char *)x + 4 * i, 4);
+            v = f;
+        } else {
+            memcpy(&v, (const char *)x + 8 * i, 8);
+        }
+        count += !isfinite(v);
+    }
+    return count;
+}
+
+static void reduce_block(const void *x, size_t n, int code, double scale, Total *t) {
+    double room[BLOCK];
+    Block b = {0};
+    int is_float = code == FLOAT32;
+    if (code == INT64 || code == UINT64) {
+        if (code == INT64) reduce.int64(x, n, 1.0, &b);
+        else reduce.uint64(x, n, 1.0, &b);
+        if (code == INT64 ? b.imax > t->imax : (uint64_t)b.imax > (uint64_t)t->imax) t->imax = b.imax;
+        if (code == INT64 ? b.imin < t->imin : (uint64_t)b.imin < (uint64_t)t->imin) t->imin = b.imin;
+    } else {
+        if (code != FLOAT32 && code != FLOAT64) {
+            is_float = widen(x, n, code, room);
+            x = room;
+        }
+        if (is_float) reduce.float32(x, n, &b);
+        else reduce.float64(x, n, scale, &b);
+        if (b.max > t->max) t->max = b.max;
+        if (b.min < t->min) t->min = b.min;
+        if (!isfinite(b.sumsq)) t->nonfinite += count_nonfinite(x, n, is_float);
+    }
+    add(&t->sum, &t->sum_rest, b.sum);
+    add(&t->sumsq, &t->sumsq_rest, b.sumsq);
+}
+
+static void measure(const unsigned char *x, size_t n, int code, double scale, int with_crc, Total *t) {
+    memset(t, 0, sizeof *t);
+    t->max = -INFINITY;
+    t->min = INFINITY;
+    t->imax = code == INT64 ? INT64_MIN : 0;
+    t->imin = code == INT64 ? INT64_MAX : -1;
+    while (n) {
+        size_t part = n < BLOCK ? n : BLOCK;
+        reduce_block(x, part, code, scale, t);
+        if (with_crc) t->crc = crc_extend(t->crc, x, part * ITEMSIZE[code]);
+        x += part * ITEMSIZE[code];
+        n -= part;
+    }
+    if (isfinite(t->sum)) t->sum += t->sum_rest;
+    if (isfinite(t->sumsq)) t->sumsq += t->sumsq_rest;
+    if (isnan(t->sumsq)) t->max = t->min = t->sum = t->sumsq;
+}
+
+/* Mean and norm in double. Squares of doubles may leave the range although the norm is inside: then once more, scaled by 2^-k. */
+static void summarise(const unsigned char *x, size_t n, int code, const Total *t, double *mean, double *norm) {
+    *mean = t->sum / (double)n;
+    *norm = sqrt(t->sumsq);
+    if ((code == FLOAT64 || code == COMPLEX128) && t->nonfinite == 0) {
+        double largest = fmax(fabs(t->max), fabs(t->min));
+        if (largest > 0 && isfinite(largest) && (!isfinite(t->sum) || !(t->sumsq < 1e290 && t->sumsq > 1e-290))) {
+            Total scaled;
+            int exponent;
+            frexp(largest, &exponent);
+            if (exponent < -1000) exponent = -1000; /* keep 2^-k itself in range */
+            measure(x, n, code, ldexp(1.0, -exponent), 0, &scaled);
+            *mean = ldexp(scaled.sum / (double)n, exponent);
+            *norm = ldexp(sqrt(scaled.sumsq), exponent);
+        }
+    }
+    if (n == 1) *norm = fabs(t->sum); /* exact, where the root of the square may be an ulp off */
+}
+
+/* Nearest value with `digits` significant bits, ties to even, no finer than `finest`; infinite beyond `largest`. */
+static double round_bits(double v, int digits, double finest, double largest) {
+    int exponent;
+    if (!isfinite(v) || v == 0) return v;
+    frexp(v, &exponent);
+    double unit = fmax(ldexp(1.0, exponent - digits), finest);
+    v = rint(v / unit) * unit;
+    return fabs(v) > largest ? copysign(INFINITY, v) : v;
+}
+
+/* To the tensor's own precision (low) or float32 (high); a finite value that the narrow format cannot hold keeps a wider one. */
+static double round_result(double v, int code, int high) {
+    double narrow = v;
+    if (code == FLOAT64 || code == COMPLEX128 || (code >= UINT8 && code <= UINT64)) return v;
+    if (code == FLOAT16 && !high) narrow = round_bits(v, 11, 0x1p-24, 65504.0);
+    else if (code == BFLOAT16 && !high) narrow = round_bits(v, 8, 0x1p-133, 0x1.fep127);
+    if (narrow == v || (isinf(narrow) && isfinite(v))) narrow = (double)(float)v;
+    return isinf(narrow) && isfinite(v) ? v : narrow;
+}
+
+/* One extreme as the Python type its dtype calls for: bool, int or float. */
+static PyObject *extreme(const Total *t, int code, int highest) {
+    double v = highest ? t->max : t->min;
+    int64_t i = highest ? t->imax : t->imin;
+    if (code == BOOL) return PyBool_FromLong(v != 0);
+    if (code == INT64) return PyLong_FromLongLong(i);
+    if (code == UINT64) return PyLong_FromUnsignedLongLong((uint64_t)i);
+    if (code <= UINT32) return PyLong_FromLongLong((long long)v);
+    return PyFloat_FromDouble(code == COMPLEX64 ? round_result(v, code, 1) : v);
+}
+
+static PyObject *none(void) { return Py_BuildValue(""); }
+
+/* Takes over `count` new references, some of which may be NULL after a failed allocation. */
+static PyObject *pack(PyObject **items, Py_ssize_t count) {
+    PyObject *tuple = PyTuple_New(count);
+    int good = tuple != NULL;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (items[i] == NULL) good = 0;
+        if (tuple != NULL) PyTuple_SetItem(tuple, i, items[i]);
+        else Py_XDECREF(items[i]);
+    }
+    if (good) return tuple;
+    Py_XDECREF(tuple);
+    return NULL;
+}
+
+typedef struct {
+    unsigned char *at;
+    size_t n;
+    int code, high;
+} Span;
+
+static int read_address(PyObject *pointer, PyObject *count, Span *span) {
+    span->at = PyLong_AsVoidPtr(pointer);
+    if (span->at == NULL && PyErr_Occurred()) return 0;
+    span->n = PyLong_AsSize_t(count);
+    if (span->n == (size_t)-1 && PyErr_Occurred()) return 0;
+    if (span->at != NULL || span->n == 0) return 1;
+    PyErr_SetString(PyExc_ValueError, "null pointer: this tensor has no memory to read");
+    return 0;
+}
+
+static int read_span(PyObject *const *args, Py_ssize_t count, Span *span) {
+    if (count != 3 && count != 4) {
+        PyErr_SetString(PyExc_TypeError, "expected (pointer, elements, dtype code[, high precision])");
+        return 0;
+    }
+    if (!read_address(args[0], args[1], span)) return 0;
+    long code = PyLong_AsLong(args[2]);
+    if (code == -1 && PyErr_Occurred()) return 0;
+    if (code < 0 || code >= CODES) {
+        PyErr_Format(PyExc_ValueError, "unknown dtype code %ld", code);
+        return 0;
+    }
+    span->code = (int)code;
+    span->high = count == 4 ? PyObject_IsTrue(args[3]) : 0;
+    return span->high >= 0;
+}
+
+/* Runs `work` with the interpreter lock released when the span is long. */
+#define UNLOCKED(bytes, work)                                                                                                              \
+    if ((bytes) > RELEASE_ABOVE) {                                                                                                         \
+        Py_BEGIN_ALLOW_THREADS work;                                                                                                       \
+        Py_END_ALLOW_THREADS                                                                                                               \
+    } else {                                                                                                                               \
+        work;                                                                                                                              \
+    }
+
+static PyObject *stats_of(const Span *s) {
+    Total t;
+    UNLOCKED(s->n * ITEMSIZE[s->code], measure(s->at, s->n, s->code, 1.0, 0, &t))
+    PyObject *items[5] = {s->n ? extreme(&t, s->code, 1) : none(), s->n ? extreme(&t, s->code, 0) : none(), PyFloat_FromDouble(t.sum),
+                          PyFloat_FromDouble(t.sumsq), PyLong_FromUnsignedLongLong(t.nonfinite)};
+    return pack(items, 5);
+}
+
+static PyObject *summary_of(const Span *s, int with_crc) {
+    Total t;
+    double mean = 0, norm = 0;
+    UNLOCKED(s->n * ITEMSIZE[s->code], measure(s->at, s->n, s->code, 1.0, with_crc, &t); summarise(s->at, s->n, s->code, &t, &mean, &norm))
+    int filled = s->n > 0, real = filled && s->code != BOOL;
+    PyObject *items[5] = {filled ? extreme(&t, s->code, 1) : none(), filled ? extreme(&t, s->code, 0) : none(),
+                          real ? PyFloat_FromDouble(round_result(mean, s->code, s->high)) : none(),
+                          real ? PyFloat_FromDouble(round_result(norm, s->code, s->high)) : none(), NULL};
+    if (with_crc) items[4] = PyLong_FromUnsignedLong(t.crc);
+    return pack(items, with_crc ? 5 : 4);
+}
+
+static PyObject *stats(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Span span;
+    return read_span(args, count, &span) ? stats_of(&span) : NULL;
+}
+
+static PyObject *summary(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Span span;
+    return read_span(args, count, &span) ? summary_of(&span, 0) : NULL;
+}
+
+static PyObject *summary_crc32(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Span span;
+    return read_span(args, count, &span) ? summary_of(&span, 1) : NULL;
+}
+
+static PyObject *stats_many(PyObject *self, PyObject *spans) {
+    Py_ssize_t count = PySequence_Size(spans);
+    PyObject *result = count < 0 ? NULL : PyList_New(count);
+    for (Py_ssize_t i = 0; result != NULL && i < count; i++) {
+        Span span;
+        PyObject *item = PySequence_GetItem(spans, i), *fields = item ? PySequence_Tuple(item) : NULL, *row = NULL;
+        if (fields != NULL) {
+            PyObject *args[3] = {NULL, NULL, NULL};
+            Py_ssize_t length = PyTuple_Size(fields);
+            for (Py_ssize_t k = 0; k < length && k < 3; k++) args[k] = PyTuple_GetItem(fields, k);
+            if (read_span(args, length == 3 ? 3 : 0, &span)) row = stats_of(&span);
+        }
+        Py_XDECREF(item);
+        Py_XDECREF(fields);
+        if (row != NULL) PyList_SetItem(result, i, row);
+        else Py_CLEAR(result);
+    }
+    return result;
+}
+
+static PyObject *crc32(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Span span;
+    unsigned long start = 0, result = 0;
+    if (count != 2 && count != 3) return PyErr_Format(PyExc_TypeError, "expected (pointer, bytes[, running crc])");
+    if (!read_address(args[0], args[1], &span)) return NULL;
+    if (count == 3) start = PyLong_AsUnsignedLongMask(args[2]);
+    if (PyErr_Occurred()) return NULL;
+    UNLOCKED(span.n, result = crc_extend((uint32_t)start, span.at, span.n))
+    return PyLong_FromUnsignedLong(result);
+}
+
+static PyObject *xor64(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Span span;
+    uint64_t result = 0;
+    if (count != 2) return PyErr_Format(PyExc_TypeError, "expected (pointer, bytes)");
+    if (!read_address(args[0], args[1], &span)) return NULL;
+    UNLOCKED(span.n, result = xor_words(span.at, span.n))
+    return PyLong_FromUnsignedLongLong(result);
+}
+
+#define FAST(name, doc) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, doc}
+static PyMethodDef METHODS[] = {
+    FAST(stats, "stats(pointer, elements, code) -> (max, min, sum, sum of squares, number of NaN and infinite elements)"),
+    FAST(summary, "summary(pointer, elements, code, high=False) -> (max, min, mean, norm)"),
+    FAST(summary_crc32, "summary_crc32(pointer, elements, code, high=False) -> (max, min, mean, norm, crc)"),
+    {"stats_many", stats_many, METH_O, "stats_many([(pointer, elements, code), ...]) -> list of stats"},
+    FAST(crc32, "crc32(pointer, bytes, start=0) -> running CRC-32, as zlib.crc32"),
+    FAST(xor64, "xor64(pointer, bytes) -> XOR of little-endian 64-bit words, zero padded"),
+    {NULL, NULL, 0, NULL}};
+
+static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_fused", "One-pass tensor statistics and checksums.", -1, METHODS, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__fused(void) {
+    PyObject *module = PyModule_Create(&MODULE);
+    choose_reductions();
+    fill_float8();
+    prepare_crc();
+    if (module == NULL) return NULL;
+    if (PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0 || PyModule_AddIntConstant(module, "FAST_CRC32", fast_crc) < 0) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}

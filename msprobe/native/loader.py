@@ -1,0 +1,65 @@
+"""Finds the compiled kernel, or says there is none: `load()` never raises.
+
+The kernel is optional. It is absent when the package was installed without a C compiler, when its interface is older
+or newer than this file, or when the environment variable MSPROBE_NATIVE is 0; callers then use their own reductions.
+
+All pointers are addresses of contiguous, aligned or unaligned, readable memory that stays alive during the call;
+`code` is `DType.code` of `msprobe.core.tensors.dtypes`. Lengths are elements, except for `crc32` and `xor64`, which
+take bytes. A wrong pointer crashes the process: pass only what a tensor reports about itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+INTERFACE = 1
+
+Extreme = float | int | bool | None
+Stats = tuple[Extreme, Extreme, float, float, int]
+Summary = tuple[Extreme, Extreme, float | None, float | None]
+SummaryWithCrc = tuple[Extreme, Extreme, float | None, float | None, int]
+
+
+class Kernel(Protocol):
+    """What the compiled module offers. Unknown dtype codes and null pointers raise ValueError."""
+
+    INTERFACE: int
+    FAST_CRC32: int
+
+    def stats(self, pointer: int, elements: int, code: int, /) -> Stats:
+        """(max, min, sum, sum of squares, NaN and infinite elements): raw IEEE moments in double; complex elements by
+        magnitude.
+        """
+
+    def stats_many(self, spans: Sequence[tuple[int, int, int]], /) -> list[Stats]:
+        """`stats` of many (pointer, elements, code) in one call."""
+
+    def summary(self, pointer: int, elements: int, code: int, high: bool = False, /) -> Summary:
+        """(max, min, mean, norm), finished: rounded as `TensorStats` says, Python bool, int or float as the dtype
+        asks, None if empty.
+        """
+
+    def summary_crc32(self, pointer: int, elements: int, code: int, high: bool = False, /) -> SummaryWithCrc:
+        """`summary` and the CRC-32 of the same bytes, read once."""
+
+    def crc32(self, pointer: int, length: int, start: int = 0, /) -> int:
+        """As zlib.crc32; slower than zlib where FAST_CRC32 is 0."""
+
+    def xor64(self, pointer: int, length: int, /) -> int:
+        """XOR of the little-endian 64-bit words, zero padded."""
+
+
+def load() -> Kernel | None:
+    """The compiled kernel, or None."""
+    if os.environ.get("MSPROBE_NATIVE", "").strip() == "0":
+        return None
+    try:
+        module = importlib.import_module("msprobe.native._fused")
+    except ImportError:
+        return None
+    if getattr(module, "INTERFACE", None) != INTERFACE:
+        return None
+    return cast(Kernel, module)

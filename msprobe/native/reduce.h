@@ -1,0 +1,126 @@
+/* Body of the block reductions, included once per instruction set by blocks.h, which defines TARGET (a function attribute),
+ * VARIANT (a name) and WIDTH (bytes of one register), and may define the three float operations that compilers translate badly.
+ *
+ * A compiler attribute that clones functions would not do: gcc lowers vector types, to scalars where the width does not fit, before it
+ * clones. Whatever the width, a block is summed in 16 lanes (float) or 8 lanes (double, integers), so results do not depend on it.
+ */
+typedef float VARIANT(Floats) __attribute__((vector_size(WIDTH), aligned(1), may_alias));
+typedef int32_t VARIANT(FloatBits) __attribute__((vector_size(WIDTH)));
+typedef float VARIANT(HalfFloats) __attribute__((vector_size(WIDTH / 2), aligned(1), may_alias));
+typedef double VARIANT(Doubles) __attribute__((vector_size(WIDTH), aligned(1), may_alias));
+typedef int64_t VARIANT(Signed) __attribute__((vector_size(WIDTH), aligned(1), may_alias));
+typedef uint64_t VARIANT(Unsigned) __attribute__((vector_size(WIDTH), aligned(1), may_alias));
+
+#define FLOATS (WIDTH / 4)
+#define DOUBLES (WIDTH / 8)
+#define EACH(p, lanes, in_one) _Pragma("GCC unroll 8") for (size_t p = 0; p < (lanes) / (in_one); p++)
+#define PICK(TYPE, BITS, mask, yes, no) ((TYPE)(((BITS)(yes) & (mask)) | ((BITS)(no) & ~(mask))))
+
+#ifndef LOAD_WIDENED
+#define HIGHER(v, top) PICK(VARIANT(Floats), VARIANT(FloatBits), (v) > (top), v, top)
+#define LOWER(v, low) PICK(VARIANT(Floats), VARIANT(FloatBits), (v) < (low), v, low)
+#define LOAD_WIDENED(at) __builtin_convertvector(*(const VARIANT(HalfFloats) *)(at), VARIANT(Doubles))
+#endif
+
+TARGET static void VARIANT(reduce_float)(const float *x, size_t n, Block *out) {
+    VARIANT(Floats) top[16 / FLOATS], low[16 / FLOATS];
+    VARIANT(Doubles) sum[16 / DOUBLES] = {0}, square[16 / DOUBLES] = {0};
+    float tops[16], lows[16];
+    double sums[16], squares[16];
+    size_t i = 0;
+    EACH(p, 16, FLOATS) {
+        top[p] = (VARIANT(Floats)){0} - INFINITY;
+        low[p] = (VARIANT(Floats)){0} + INFINITY;
+    }
+    for (; i + 16 <= n; i += 16) {
+        EACH(p, 16, FLOATS) {
+            VARIANT(Floats) v = *(const VARIANT(Floats) *)(x + i + p * FLOATS);
+            top[p] = HIGHER(v, top[p]);
+            low[p] = LOWER(v, low[p]);
+        }
+        EACH(p, 16, DOUBLES) {
+            VARIANT(Doubles) v = LOAD_WIDENED(x + i + p * DOUBLES);
+            sum[p] += v;
+            square[p] += v * v;
+        }
+    }
+    memcpy(tops, top, sizeof tops);
+    memcpy(lows, low, sizeof lows);
+    memcpy(sums, sum, sizeof sums);
+    memcpy(squares, square, sizeof squares);
+    for (size_t k = 0; i + k < n; k++) {
+        float v = x[i + k];
+        tops[k] = v > tops[k] ? v : tops[k];
+        lows[k] = v < lows[k] ? v : lows[k];
+        sums[k] += v;
+        squares[k] += (double)v * v;
+    }
+    for (size_t k = 1; k < 16; k++) {
+        tops[0] = tops[k] > tops[0] ? tops[k] : tops[0];
+        lows[0] = lows[k] < lows[0] ? lows[k] : lows[0];
+    }
+    out->max = tops[0];
+    out->min = lows[0];
+    out->sum = add_lanes(sums) + add_lanes(sums + 8);
+    out->sumsq = add_lanes(squares) + add_lanes(squares + 8);
+}
+
+/* The three reductions of 64-bit elements differ in their types, in the values that lose every comparison and in the multiplier. */
+#define REDUCE_WIDE(NAME, SCALAR, VECTOR, LOWEST, HIGHEST, SCALE, MAX, MIN)                                                                \
+    TARGET static void NAME(const SCALAR *x, size_t n, double scale, Block *out) {                                                         \
+        VECTOR top[8 / DOUBLES], low[8 / DOUBLES];                                                                                         \
+        VARIANT(Doubles) sum[8 / DOUBLES] = {0}, square[8 / DOUBLES] = {0};                                                                \
+        SCALAR tops[8], lows[8];                                                                                                           \
+        double sums[8], squares[8];                                                                                                        \
+        size_t i = 0;                                                                                                                      \
+        (void)scale;                                                                                                                       \
+        EACH(p, 8, DOUBLES) {                                                                                                              \
+            top[p] = (VECTOR){0} + LOWEST;                                                                                                 \
+            low[p] = (VECTOR){0} + HIGHEST;                                                                                                \
+        }                                                                                                                                  \
+        for (; i + 8 <= n; i += 8) {                                                                                                       \
+            EACH(p, 8, DOUBLES) {                                                                                                          \
+                VECTOR v = *(const VECTOR *)(x + i + p * DOUBLES) SCALE;                                                                   \
+                VARIANT(Doubles) d = __builtin_convertvector(v, VARIANT(Doubles));                                                         \
+                top[p] = PICK(VECTOR, VARIANT(Signed), (VARIANT(Signed))(v > top[p]), v, top[p]);                                          \
+                low[p] = PICK(VECTOR, VARIANT(Signed), (VARIANT(Signed))(v < low[p]), v, low[p]);                                          \
+                sum[p] += d;                                                                                                               \
+                square[p] += d * d;                                                                                                        \
+            }                                                                                                                              \
+        }                                                                                                                                  \
+        memcpy(tops, top, sizeof tops);                                                                                                    \
+        memcpy(lows, low, sizeof lows);                                                                                                    \
+        memcpy(sums, sum, sizeof sums);                                                                                                    \
+        memcpy(squares, square, sizeof squares);                                                                                           \
+        for (size_t k = 0; i + k < n; k++) {                                                                                               \
+            SCALAR v = x[i + k] SCALE;                                                                                                     \
+            tops[k] = v > tops[k] ? v : tops[k];                                                                                           \
+            lows[k] = v < lows[k] ? v : lows[k];                                                                                           \
+            sums[k] += (double)v;                                                                                                          \
+            squares[k] += (double)v * (double)v;                                                                                           \
+        }                                                                                                                                  \
+        for (size_t k = 1; k < 8; k++) {                                                                                                   \
+            tops[0] = tops[k] > tops[0] ? tops[k] : tops[0];                                                                               \
+            lows[0] = lows[k] < lows[0] ? lows[k] : lows[0];                                                                               \
+        }                                                                                                                                  \
+        MAX = tops[0];                                                                                                                     \
+        MIN = lows[0];                                                                                                                     \
+        out->sum = add_lanes(sums);                                                                                                        \
+        out->sumsq = add_lanes(squares);                                                                                                   \
+    }
+
+REDUCE_WIDE(VARIANT(reduce_double), double, VARIANT(Doubles), -INFINITY, INFINITY, *scale, out->max, out->min)
+REDUCE_WIDE(VARIANT(reduce_int64), int64_t, VARIANT(Signed), INT64_MIN, INT64_MAX, , out->imax, out->imin)
+REDUCE_WIDE(VARIANT(reduce_uint64), uint64_t, VARIANT(Unsigned), 0, UINT64_MAX, , out->imax, out->imin)
+
+#undef REDUCE_WIDE
+#undef LOAD_WIDENED
+#undef LOWER
+#undef HIGHER
+#undef PICK
+#undef EACH
+#undef DOUBLES
+#undef FLOATS
+#undef WIDTH
+#undef TARGET
+#undef VARIANT

@@ -1,0 +1,1 @@
+"""Metrics, tolerances and verdicts: the one engine every tool judges with."""

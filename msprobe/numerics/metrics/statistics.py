@@ -1,0 +1,68 @@
+"""Differences of two recorded statistics, as numbers and symbols for a table cell.
+
+A statistic is shown as a number, ``Nan``, ``None`` or other text. Equal texts differ by 0. Otherwise number minus number is
+the signed difference, and the relative difference is ``abs(difference / golden) * 100`` percent, unrounded; everything
+else gives a symbol that names the class of the disagreement (columns: target; rows: golden, see ``_symbol``).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+Cell = float | int | str
+_DEVICES = ("npu", "cpu", "cuda")
+_NUMBER_TEXTS = {"nan": "Nan", "inf": math.inf, "-inf": -math.inf, "infinity": math.inf, "-infinity": -math.inf}
+
+
+def shown(value: Any) -> Cell:
+    """The statistic as it stands in a cell; infinities stay numbers, NaN becomes ``Nan``, null becomes ``None``."""
+    if type(value) is float:
+        return value if value == value else "Nan"
+    if value is None:
+        return "None"
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, str):
+        return _NUMBER_TEXTS.get(value.lower(), value)
+    if isinstance(value, int):
+        return value
+    return str(value)
+
+
+def differences(target: Cell, golden: Cell) -> tuple[Cell, Cell]:
+    """Difference and relative difference of two shown statistics; both are dimensionless texts or data units."""
+    if target == golden and type(target) is type(golden) or str(target) == str(golden):
+        return "0", "0"
+    if (
+        not isinstance(target, str)
+        and not isinstance(golden, str)
+        and target - target == 0.0
+        and golden - golden == 0.0
+    ):
+        difference = float(target) - float(golden)
+        return difference, f"{abs(difference / golden * 100)}%" if golden else "inf"
+    symbol = _symbol(_kind(target), _kind(golden))
+    return symbol, symbol
+
+
+def _kind(cell: Cell) -> str:
+    if isinstance(cell, str):
+        if cell in ("Nan", "N/A"):
+            return cell
+        return "device" if any(device in cell for device in _DEVICES) else "other"
+    if math.isinf(cell):
+        return "inf" if cell > 0 else "-inf"
+    return "number"
+
+
+def _symbol(target: str, golden: str) -> str:
+    if "N/A" in (target, golden) or target == golden == "device":
+        return "N/A"
+    if {"device", "other"} & {target, golden}:
+        return "Diff"
+    if "Nan" in (target, golden):
+        return "Nan"
+    if target == "number":
+        return "-inf" if golden == "inf" else "inf"
+    return target

@@ -1,0 +1,163 @@
+"""Differences of two whole tensors.
+
+With n the target and b the golden values, flattened, in float64:
+
+    Cosine                      n.b / (|n| |b|); 1 if both are zero, Nan if one is; rounded to 6 digits above 0.9999
+    EucDist                     |n - b|, data units
+    MaxAbsErr                   max |n_i - b_i|, data units
+    MaxRelativeErr              max r_i with r_i = |(n_i - b_i) / b_i| in at least float32; where b_i is 0 the machine
+                                epsilon of that type is added to both
+    One, Five Thousandth(s)     share of r_i below 0.001, 0.005
+
+Axes of length 1 are ignored. NaN and Inf must stand at the same places with the same sign; there they count as equal.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.numerics.metrics.statistics import Cell
+
+Array = NDArray[Any]
+
+UNSUPPORTED: tuple[Cell, ...] = ("unsupported",) * 6
+_SAME: tuple[Cell, ...] = (1.0, 0.0, 0.0, 0.0, 1.0, 1.0)
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class TensorDifference:
+    """Cells for the six metric columns, and what a verdict needs.
+
+    ``relative_norm`` is |n-b| / max(|n|, |b|), ``relative_max`` is max|n_i-b_i| / max(|n_i|, |b_i|): both dimensionless,
+    NaN when they could not be computed. ``problem`` names why, ``non_finite`` a NaN or Inf that only one side has.
+    """
+
+    cells: tuple[Cell, ...]
+    relative_norm: float = math.nan
+    relative_max: float = math.nan
+    problem: str = ""
+    non_finite: bool = False
+
+
+def tensor_difference(target: Array, golden: Array) -> TensorDifference:
+    """All metrics of a pair of arrays of any real, complex, integer or boolean type."""
+    n, b = np.squeeze(target), np.squeeze(golden)
+    if n.size == 0:
+        if n.shape == b.shape:
+            return TensorDifference(UNSUPPORTED, 0.0, 0.0)
+        return TensorDifference(UNSUPPORTED, problem="the target tensor is empty")
+    if n.shape != b.shape:
+        return TensorDifference(("shape unmatched",) * 6, problem="the shapes differ")
+    same_type = n.dtype == b.dtype
+    n, b = np.ravel(n), np.ravel(b)
+    if n.dtype.kind not in "fc":
+        n, b = _widened(n), _widened(b)
+    finite = _finite_pair(n, b)
+    if finite is None:
+        cells: tuple[Cell, ...] = ("N/A",) * 6
+        if target.squeeze().ndim == 0:
+            cells = _scalar_cells("Nan", "Nan")
+        return TensorDifference(cells, problem="NaN or Inf stand at different places", non_finite=True)
+    n, b = finite
+    if n.size > 1 and same_type and n.tobytes() == b.tobytes():
+        return TensorDifference(_SAME, 0.0, 0.0)
+    return _difference(n, b)
+
+
+def _widened(values: Array) -> Array:
+    return values.astype(np.float64 if values.dtype.itemsize > 2 else np.float32)
+
+
+def _finite_pair(n: Array, b: Array) -> tuple[Array, Array] | None:
+    """Both arrays with agreeing NaN and Inf set to 0, or None where they disagree in place, kind or sign."""
+    odd_n, odd_b = ~np.isfinite(n), ~np.isfinite(b)
+    if not odd_n.any() and not odd_b.any():
+        return n, b
+    if not np.array_equal(odd_n, odd_b) or not np.array_equal(n[odd_n], b[odd_b], equal_nan=True):
+        return None
+    return np.where(odd_n, n.dtype.type(0), n), np.where(odd_b, b.dtype.type(0), b)
+
+
+@dataclass(slots=True)
+class _Sums:
+    dot: float = 0.0
+    square_n: float = 0.0
+    square_b: float = 0.0
+    square_difference: float = 0.0
+    max_difference: float = 0.0
+    max_value: float = 0.0
+    max_relative: float = 0.0
+    below_one: int = 0
+    below_five: int = 0
+
+
+def _difference(n: Array, b: Array) -> TensorDifference:
+    sums = _Sums()
+    for start in range(0, n.size, _CHUNK):
+        _add_chunk(sums, n[start : start + _CHUNK], b[start : start + _CHUNK])
+    norm_n, norm_b = math.sqrt(sums.square_n), math.sqrt(sums.square_b)
+    euclid = math.sqrt(sums.square_difference)
+    largest = max(norm_n, norm_b)
+    max_abs, max_relative = _twelve(sums.max_difference), _twelve(sums.max_relative)
+    if n.size == 1:
+        cells = _scalar_cells(max_abs, max_relative)
+    else:
+        ratios = (sums.below_one / n.size, sums.below_five / n.size)
+        cells = (_cosine(sums.dot, norm_n, norm_b), euclid, max_abs, max_relative, *ratios)
+    return TensorDifference(
+        cells,
+        relative_norm=euclid / largest if largest else 0.0,
+        relative_max=sums.max_difference / sums.max_value if sums.max_value else 0.0,
+    )
+
+
+def _add_chunk(sums: _Sums, n: Array, b: Array) -> None:
+    wide = np.complex128 if "c" in (n.dtype.kind, b.dtype.kind) else np.float64
+    wide_n, wide_b = n.astype(wide), b.astype(wide)
+    difference = wide_n - wide_b
+    size = np.abs(difference)
+    sums.dot += float(np.vdot(wide_n, wide_b).real)
+    sums.square_n += float(np.vdot(wide_n, wide_n).real)
+    sums.square_b += float(np.vdot(wide_b, wide_b).real)
+    sums.square_difference += float(np.dot(size, size))
+    sums.max_difference = max(sums.max_difference, float(size.max()))
+    sums.max_value = max(sums.max_value, float(np.abs(wide_n).max()), float(np.abs(wide_b).max()))
+    relative = _relative(n, b)
+    sums.max_relative = max(sums.max_relative, float(relative.max()))
+    sums.below_one += int(np.count_nonzero(relative < 0.001))
+    sums.below_five += int(np.count_nonzero(relative < 0.005))
+
+
+def _relative(n: Array, b: Array) -> Array:
+    kind = np.result_type(n.dtype, b.dtype, np.float32)
+    n, b = n.astype(kind, copy=False), b.astype(kind, copy=False)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        zero = b == 0
+        if zero.any():
+            epsilon = np.finfo(kind).eps
+            n, b = np.where(zero, n + epsilon, n), np.where(zero, b + epsilon, b)
+        return np.asarray(np.abs((n - b) / b))
+
+
+def _cosine(dot: float, norm_n: float, norm_b: float) -> Cell:
+    tiny = np.finfo(np.float64).eps
+    if norm_n <= tiny and norm_b <= tiny:
+        return 1.0
+    if norm_n <= tiny or norm_b <= tiny:
+        return "Nan"
+    cosine = dot / (norm_n * norm_b)
+    return round(min(cosine, 1.0), 6) if cosine > 0.9999 else _twelve(cosine)
+
+
+def _scalar_cells(max_abs: Cell, max_relative: Cell) -> tuple[Cell, ...]:
+    return ("unsupported", "unsupported", max_abs, max_relative, "unsupported", "unsupported")
+
+
+def _twelve(value: float) -> Cell:
+    return "Nan" if math.isnan(value) else float(f"{value:.12f}")

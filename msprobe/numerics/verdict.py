@@ -1,0 +1,175 @@
+"""From measured differences to verdicts: the policy ``default``.
+
+A row passes, or is an error where the difference arises in this call, or a warning where the call was already given
+different inputs. A result may differ by the tolerance of its dtype (``tolerance``) plus ``AMPLIFICATION`` times what its own
+inputs differ; an input by the tolerance plus ``CARRIED`` times the noise that earlier calls were found to have.
+NaN or Inf on one side, a shape, a dtype, an argument and a missing value are never within a tolerance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.numerics.tolerance import LOOSE, STRICT, Factors, Tolerances, tolerances
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+AMPLIFICATION = 16.0
+CARRIED = 4.0
+NOISE_CAP = 1e-3
+
+
+class Level(IntEnum):
+    """How bad a row is."""
+
+    PASS = 0
+    WARNING = 1
+    ERROR = 2
+
+
+class Kind(IntEnum):
+    """What is wrong with a row; higher is told first. The text of a kind is its name in lower case."""
+
+    NONE = 0
+    UNCHECKED = 1
+    VALUE = 2
+    ARGUMENT = 3
+    DTYPE = 4
+    SHAPE = 5
+    NON_FINITE = 6
+    MISSING_IN_GOLDEN = 7
+    MISSING_IN_TARGET = 8
+
+
+class Role(IntEnum):
+    """What a row is to its call."""
+
+    INPUT = 0
+    PARAMETER = 1
+    RESULT = 2
+
+
+@dataclass(slots=True)
+class Measured:
+    """One value per row. Differences are relative to the scale of the tensor (dimensionless), infinite where undefined.
+
+    ``kind`` is what was found without any tolerance; ``row_starts`` has one more item than there are entries;
+    ``depends`` names for each entry the entry whose noise it inherits beside its inputs (its forward call), or -1.
+    """
+
+    role: Ints
+    kind: Ints
+    element: Floats
+    mean: Floats
+    norm: Floats
+    roundoff: Floats
+    numel: Floats
+    reduction: Floats
+    rounded: Bools
+    whole: Bools
+    row_starts: Ints
+    depends: Ints
+
+    @property
+    def worst(self) -> Floats:
+        return np.maximum(np.maximum(self.element, self.mean), self.norm)
+
+
+@dataclass(slots=True)
+class Judged:
+    """``level`` and ``kind`` per row; ``noise`` is the largest difference that passed, for the step after."""
+
+    level: Ints
+    kind: Ints
+    noise: float
+
+
+def judge(measured: Measured, noise: float = 0.0) -> Judged:
+    """Judge all rows of one dump pair; ``noise`` is what the step before was found to carry (dimensionless)."""
+    given = measured.role != Role.RESULT
+    hard = measured.kind >= Kind.ARGUMENT
+    worst = np.where(hard, np.inf, measured.worst)
+    entry = np.repeat(np.arange(measured.row_starts.size - 1), np.diff(measured.row_starts))
+    inherited = _inherited(measured, given, worst)
+    strict, loose = _limits(measured, STRICT), _limits(measured, LOOSE)
+    exact = (inherited == 0.0)[entry] & (noise == 0.0)
+    slack = AMPLIFICATION * inherited[entry]
+    alone = _excess(measured, loose, np.zeros_like(slack))
+    amplified = np.where(exact, _excess(measured, strict, slack), _excess(measured, loose, slack))
+    clean = ~_any(given & ((alone > 1.0) | hard), measured.row_starts)
+    quiet = np.where(given, alone <= 1.0, amplified <= 1.0) & ~hard & clean[entry]
+    before = _noise_before(np.where(quiet, worst, 0.0), measured.row_starts, noise)
+    differs_given = given & (hard | (_excess(measured, loose, CARRIED * before[entry]) > 1.0))
+    flows = _flows(measured, differs_given, hard | (~given & (amplified > 1.0)))
+    beyond = np.where(given, differs_given, np.where(flows[entry], alone, amplified) > 1.0)
+    soft = np.where(beyond, Kind.VALUE, np.minimum(measured.kind, Kind.UNCHECKED))
+    kind = np.where(hard, measured.kind, soft)
+    last = float(max(before[-1] if before.size else noise, np.where(quiet, worst, 0.0).max(initial=0.0)))
+    return Judged(_levels(measured, kind, flows[entry]), kind, min(last, NOISE_CAP))
+
+
+def _levels(measured: Measured, kind: Ints, flows: Bools) -> Ints:
+    """Errors are what arises here or cannot be explained by any input; what flows through is a warning."""
+    differs = kind > Kind.UNCHECKED
+    own = (measured.role == Role.PARAMETER) | ((measured.role == Role.RESULT) & ~flows) | (kind >= Kind.ARGUMENT)
+    level = np.where(differs, np.where(own, Level.ERROR, Level.WARNING), Level.PASS)
+    return np.where(kind == Kind.UNCHECKED, Level.WARNING, level)
+
+
+def _flows(measured: Measured, differs_given: Bools, differs_result: Bools) -> Bools:
+    """Per entry: what it was given differs, or the forward call it depends on has a difference of any kind."""
+    own = _any(differs_given, measured.row_starts)
+    everything = own | _any(differs_result, measured.row_starts)
+    known = measured.depends >= 0
+    return own | (known & everything[np.where(known, measured.depends, 0)]) if own.size else own
+
+
+def _limits(measured: Measured, factors: Factors) -> Tolerances:
+    limits = tolerances(measured.roundoff, measured.numel, measured.reduction, factors)
+    own = 2.0 * measured.roundoff
+    average = np.where(measured.rounded, np.maximum(limits.average, own), limits.average)
+    return Tolerances(limits.element, np.where(measured.whole, limits.element, average))
+
+
+def _excess(measured: Measured, limits: Tolerances, slack: Floats) -> Floats:
+    """The worst difference in units of what is allowed; above 1 is too much."""
+    average = limits.average + slack
+    with np.errstate(invalid="ignore"):
+        parts = (measured.element / (limits.element + slack), measured.mean / average, measured.norm / average)
+    return np.nan_to_num(np.maximum(np.maximum(parts[0], parts[1]), parts[2]), nan=0.0, posinf=np.inf)
+
+
+def _inherited(measured: Measured, given: Bools, worst: Floats) -> Floats:
+    """Per entry: how much its inputs differ, and those and the results of the call it depends on."""
+    carried = _per_entry(np.where(given, worst, 0.0), measured.row_starts)
+    if not carried.size:
+        return carried
+    everything = np.maximum(carried, _per_entry(worst, measured.row_starts))
+    known = measured.depends >= 0
+    return np.maximum(carried, np.where(known, everything[np.where(known, measured.depends, 0)], 0.0))
+
+
+def _noise_before(quiet: Floats, starts: Ints, noise: float) -> Floats:
+    """Per entry: the largest difference that passed in any earlier entry, capped."""
+    seen = np.maximum.accumulate(np.concatenate(([noise], _per_entry(quiet, starts))))
+    return np.minimum(seen[:-1], NOISE_CAP)
+
+
+def _any(flags: Bools, starts: Ints) -> Bools:
+    return _per_entry(flags.astype(np.float64), starts) > 0.0
+
+
+def _per_entry(values: Floats, starts: Ints) -> Floats:
+    """The largest value among the rows of each entry; 0 for an entry without rows."""
+    if starts.size <= 1:
+        return np.zeros(0)
+    padded = np.concatenate((values, [0.0]))
+    result = np.maximum.reduceat(padded, starts[:-1])
+    return np.asarray(np.where(np.diff(starts) > 0, result, 0.0))
+

@@ -1,0 +1,1 @@
+"""Writing results: tables, JSON, terminal text."""

@@ -1,0 +1,85 @@
+"""Result tables as CSV: private to the user, never over an existing file, safe to open in a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from msprobe.core.store.atomic import FILE_MODE
+from msprobe.numerics.metrics.statistics import Cell
+
+_FORMULA = tuple("=+-@%\t\r＝＋－＠％")
+MOST_ROWS = 1_000_000
+
+
+def safe_cell(cell: Cell) -> Cell:
+    """The cell with a leading ``'`` where a spreadsheet would run it; infinities get the leading blank readers expect.
+
+    Texts that are numbers (``-1.5``, ``-inf``) stay as they are.
+    """
+    if isinstance(cell, str):
+        return "'" + cell if cell.startswith(_FORMULA) and not _is_number(cell) or _hidden(cell) else cell
+    if isinstance(cell, float) and math.isinf(cell):
+        return f" {cell}"
+    return cell
+
+
+def _hidden(text: str) -> bool:
+    """True where a separator that some spreadsheets use is followed by a formula."""
+    return ";" in text and any(part.lstrip().startswith(("=", "+", "@")) for part in text.split(";")[1:])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text[:-1] if text.endswith("%") else text)
+    except ValueError:
+        return False
+    return True
+
+
+def new_file(folder: Path, stem: str, suffix: str = ".csv") -> tuple[Path, int]:
+    """Create ``stem + suffix``, or the first free ``stem_1``, ``stem_2``…; returns path and file descriptor.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    number = 0
+    while True:
+        path = folder / f"{stem}{f'_{number}' if number else ''}{suffix}"
+        try:
+            return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        except FileExistsError:
+            number += 1
+
+
+def write_table(folder: Path, stem: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> list[Path]:
+    """Write rows below a title line and return the files; more than a million rows go to further ``_part_`` files.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    iterator = iter(rows)
+    paths: list[Path] = []
+    more = True
+    while more:
+        part = f"{stem}_part_{len(paths)}" if paths else stem
+        path, descriptor = new_file(folder, part)
+        paths.append(path)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(columns)
+            more = _write_part(writer, iterator)
+    return paths
+
+
+def _write_part(writer: Any, rows: Iterator[Sequence[Cell]]) -> bool:
+    """Write up to the limit; True when rows may be left."""
+    for count, row in enumerate(rows, 1):
+        writer.writerow([safe_cell(cell) for cell in row])
+        if count == MOST_ROWS:
+            return True
+    return False

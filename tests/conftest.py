@@ -1,0 +1,26 @@
+"""Settings of the whole suite: one thread per worker, repeatable property tests, frameworks only where installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Several workers share few cores; must be set before a framework or numpy starts its thread pool.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+FRAMEWORKS = ("torch", "mindspore")
+
+# Timing-based checks of hypothesis are noise on a shared machine.
+settings.register_profile("msprobe", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("msprobe")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip, visibly, the tests marked with a framework which is not installed."""
+    missing = {name for name in FRAMEWORKS if importlib.util.find_spec(name) is None}
+    for item in items:
+        for name in missing & {mark.name for mark in item.iter_markers()}:
+            item.add_marker(pytest.mark.skip(reason=f"{name} is not installed"))

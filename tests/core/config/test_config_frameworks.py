@@ -1,0 +1,45 @@
+"""What a framework does not have is found before a training, from the documentation alone."""
+
+from typing import Any
+
+import pytest
+
+from msprobe.core.config import load_config
+from msprobe.core.config.frameworks import FRAMEWORKS, framework_problems
+
+LOAD = {"path": "golden", "modules": ["Module.a.A.forward.0"]}
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("task", ["statistics", "tensor", "structure", "overflow_check"])
+def test_every_framework_has_the_main_tasks(framework: str, task: str) -> None:
+    assert framework_problems(load_config({"dump_path": "x", "task": task}), framework) == ()
+
+
+@pytest.mark.parametrize(
+    ("framework", "raw", "path"),
+    [
+        ("pytorch", {"task": "exception_dump"}, "task"),
+        ("mindspore", {"task": "nan_check"}, "task"),
+        ("msadapter", {"task": "acc_check"}, "task"),
+        ("pytorch", {"statistics": {"summary_mode": ["max"]}}, "statistics.summary_mode"),
+        ("mindspore", {"statistics": {"summary_mode": "xor"}}, "statistics.summary_mode"),
+        ("mindspore", {"dump_enable": False}, "dump_enable"),
+        ("msadapter", {"load": LOAD}, "load"),
+        ("mindspore", {"statistics": {"slice": [{"end": 2}]}}, "statistics.slice"),
+        ("mindspore", {"statistics": {"request_id": "7"}}, "statistics.request_id"),
+        ("msadapter", {"task": "tensor", "tensor": {"bench_path": "golden"}}, "tensor.bench_path"),
+        ("pytorch", {"task": "tensor", "level": "L2"}, "tensor.list"),
+        ("pytorch", {"level": "L2", "statistics": {"list": ["Torch.mm.0.forward"]}}, "task"),
+    ],
+)
+def test_what_the_framework_lacks(framework: str, raw: dict[str, Any], path: str) -> None:
+    found = framework_problems(load_config({"dump_path": "x", **raw}), framework)
+    assert [problem.path for problem in found] == [path]
+
+
+def test_kernel_level_on_pytorch_takes_no_scope() -> None:
+    section = {"list": ["Torch.mm.0.forward"], "scope": ["Torch.mm.0.forward", "Torch.mm.1.forward"]}
+    config = load_config({"dump_path": "x", "task": "tensor", "level": "L2", "tensor": section})
+    assert [problem.path for problem in framework_problems(config, "pytorch")] == ["tensor.scope"]
+    assert framework_problems(config, "mindspore") == ()

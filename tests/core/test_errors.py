@@ -1,0 +1,99 @@
+"""The error tree: classes, codes and texts that callers rely on."""
+
+import pickle
+
+import pytest
+
+from msprobe.core import errors
+from msprobe.core.errors import (
+    ABSENT,
+    ConfigError,
+    FileCheckException,
+    InterfaceError,
+    MsprobeException,
+    NotComparableError,
+    Problem,
+    ReadError,
+    ScopeConfigError,
+    ScopeException,
+    config_error,
+    shown,
+)
+
+ALL = [
+    *(MsprobeException(code, "what, where") for code in range(6)),
+    *(FileCheckException(code, "what, where") for code in range(6)),
+    *(ScopeException(code, "what, where") for code in range(3)),
+    InterfaceError("what, where"),
+    ReadError("what, where"),
+    NotComparableError("what, where"),
+    ConfigError([Problem("a.b[0]", [1], "must be text")], "c.json"),
+    ScopeConfigError([Problem("a.scope", ABSENT, "is required", kind="scope")], "c.json"),
+]
+
+
+@pytest.mark.parametrize("error", ALL, ids=lambda error: f"{type(error).__name__}-{error.code}")
+def test_text_is_prefix_and_detail(error: MsprobeException) -> None:
+    assert isinstance(error, MsprobeException)
+    assert str(error) == type(error).prefixes[error.code] + error.error_info
+    assert str(error).startswith("[msprobe] ")
+
+
+@pytest.mark.parametrize("error", ALL, ids=lambda error: f"{type(error).__name__}-{error.code}")
+def test_errors_cross_process_borders(error: MsprobeException) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.code) == (type(error), str(error), error.code)
+
+
+def test_every_class_of_the_module_is_in_the_tree_of_the_docstring() -> None:
+    classes = {name for name, value in vars(errors).items() if isinstance(value, type)}
+    raised = {name for name in classes if issubclass(getattr(errors, name), Exception)}
+    assert all(name in (errors.__doc__ or "") for name in raised)
+
+
+@pytest.mark.parametrize("detail", ["", "  \n"])
+def test_an_empty_detail_is_never_shown_empty(detail: str) -> None:
+    assert MsprobeException(0, detail).error_info.strip()
+
+
+def test_an_unknown_code_is_a_programming_error() -> None:
+    with pytest.raises(ValueError, match="known codes"):
+        MsprobeException(6, "text")
+    with pytest.raises(ValueError, match="at least one Problem"):
+        ConfigError([])
+
+
+@pytest.mark.parametrize(
+    ("problem", "text"),
+    [
+        (Problem("a[1]", "x", "allowed: y", '"y"'), 'a[1]: got "x"; allowed: y; did you mean "y"?'),
+        (Problem("a", ABSENT, "is required"), "a: is required"),
+        (Problem("", None, "must be an object"), "got null; must be an object"),
+        (Problem("a", 1, "must be text", argument=True), "a (argument): got 1; must be text"),
+    ],
+)
+def test_a_problem_reads_as_one_line(problem: Problem, text: str) -> None:
+    assert str(problem) == text
+
+
+def test_a_config_error_has_one_line_per_problem() -> None:
+    error = ConfigError([Problem("a", 1, "x"), Problem("b", 2, "y")], "c.json")
+    assert error.error_info.splitlines() == ["c.json: a: got 1; x", "c.json: b: got 2; y"]
+    assert error.code == MsprobeException.INVALID_PARAM_ERROR
+
+
+def test_only_scope_problems_make_a_scope_error() -> None:
+    scope, other = Problem("a.scope", 1, "x", kind="scope"), Problem("a.list", 1, "x")
+    assert isinstance(config_error([scope], "c"), ScopeException)
+    assert config_error([scope], "c").code == ScopeException.INVALID_SCOPE
+    assert not isinstance(config_error([scope, other], "c"), ScopeException)
+
+
+def test_values_are_shown_short_and_on_one_line() -> None:
+    loop: list[object] = []
+    loop.append(loop)
+    assert shown("ü\n") == '"ü\\n"'
+    assert shown(object()).startswith("<object")
+    assert shown(loop)
+    assert shown("\ud800") == '"\\ud800"'
+    assert len(shown("x" * 1000)) == 80

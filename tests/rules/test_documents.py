@@ -1,0 +1,75 @@
+"""Documents stay true: links resolve, the README has its two commands, schemas are those of the code."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.rules.tree import ROOT, label
+
+MARKDOWN = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+COMMANDS = ["./scripts/demo", "./scripts/test"]
+
+
+def prose(path: Path) -> str:
+    return FENCE.sub("", path.read_text(encoding="utf-8"))
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors a forge makes of the headings: lower case, punctuation dropped, blanks to hyphens."""
+    headings = re.findall(r"^#+\s+(.+)$", prose(path), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def broken(path: Path, link: str) -> bool:
+    if re.match(r"[a-z]+:", link):
+        return False
+    name, _, anchor = link.partition("#")
+    target = (path.parent / name).resolve() if name else path
+    if not target.exists():
+        return True
+    return bool(anchor) and target.suffix == ".md" and anchor not in anchors(target)
+
+
+@pytest.mark.parametrize("path", MARKDOWN, ids=label)
+def test_links_resolve(path: Path) -> None:
+    assert [link for link in LINK.findall(prose(path)) if broken(path, link)] == []
+
+
+def test_broken_links_are_seen() -> None:
+    readme = ROOT / "README.md"
+    assert broken(readme, "docs/no_such_page.md")
+    assert broken(readme, "CONTRIBUTING.md#no-such-heading")
+    assert not broken(readme, "CONTRIBUTING.md")
+
+
+def test_readme_has_exactly_two_commands() -> None:
+    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## Two commands", 1)[1].split("\n## ", 1)[0]
+    blocks = re.findall(r"^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    commands = [line.split("#")[0].strip() for block in blocks for line in block.splitlines() if line.strip()]
+    assert commands == COMMANDS
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, "./scripts/check", "./.ci/run"])
+def test_scripts_can_be_run(name: str) -> None:
+    assert os.access(ROOT / name, os.X_OK)
+
+
+def test_ci_runs_the_command_of_the_readme() -> None:
+    lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    assert "./scripts/test" in lines
+    assert "./scripts/check" in lines
+
+
+def test_schemas_are_fresh() -> None:
+    result = subprocess.run(
+        [sys.executable, "scripts/schema", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stdout + result.stderr

@@ -1,0 +1,33 @@
+"""What a package says it exports exists, once, and the documented names stay."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from tests.rules.tree import label, module_name, sources
+
+ADAPTERS = ("msprobe.adapters", "msprobe.pytorch", "msprobe.mindspore")
+PACKAGES = [path for path in sources() if path.name == "__init__.py" and not module_name(path).startswith(ADAPTERS)]
+FACADE = {"PrecisionDebugger", "seed_all"}
+
+
+@pytest.mark.parametrize("path", PACKAGES, ids=label)
+def test_exported_names_exist(path: Path) -> None:
+    module = importlib.import_module(module_name(path))
+    names = list(getattr(module, "__all__", ()))
+    assert len(names) == len(set(names))
+    assert [name for name in names if not hasattr(module, name)] == []
+
+
+def test_msprobe_has_a_version() -> None:
+    assert importlib.import_module("msprobe").__version__.split(".")[0].isdigit()
+
+
+@pytest.mark.torch
+def test_pytorch_facade() -> None:
+    facade = importlib.import_module("msprobe.pytorch")
+    assert set(facade.__all__) >= FACADE
+    assert [name for name in facade.__all__ if not hasattr(facade, name)] == []
