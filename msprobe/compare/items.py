@@ -147,7 +147,7 @@ def _describe_argument(leaf: Leaf, raw: Mapping[str, Any], grad: str) -> Describ
     if kind == "ellipsis":
         return Described(kind, "[]", grad, (shown(value),) * 4)
     if leaf.suffix.endswith(_RANK_KEYS):
-        return Described("int", "[]", grad, (str(value),) * 4)
+        return Described("int", "[]", grad, (shown(value),) * 4)
     if kind == "torch.memory_format":
         return Described(f"<class '{kind}'>", "[]", grad, (str(raw.get("format")),) * 4)
     return Described(f"<class '{kind}'>", "[]", grad, (shown(value),) * 4)

@@ -64,7 +64,9 @@ def _classify(table: LeafTable, kinds: NDArray[np.int64], digest: Callable[[Any,
         if ours == theirs and not (type(ours) is dict and "Max" in ours and ours["Max"] is None and "dtype" in ours):
             continue
         if ours is None or theirs is None:
-            kinds[row] = Kind.NONE if ours is theirs else Kind.MISSING_IN_TARGET if ours is None else Kind.MISSING_IN_GOLDEN
+            kinds[row] = (
+                Kind.NONE if ours is theirs else Kind.MISSING_IN_TARGET if ours is None else Kind.MISSING_IN_GOLDEN
+            )
         elif is_tensor(ours) and is_tensor(theirs):
             kinds[row] = _tensor_kind(t, ours, theirs)
             if digest is not None:

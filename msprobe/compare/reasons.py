@@ -5,48 +5,51 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from msprobe.compare.items import Leaf
 from msprobe.numerics.verdict import Kind, Measured, Role
 
 _SHOWN = 60
+_PARTS = ("largest element", "mean", "norm")
+_UNCHECKED = "values are missing on a side, so this row could not be checked"
+_FIXED = {
+    Kind.NON_FINITE: "NaN or infinity where the other run has none or another one",
+    Kind.MISSING_IN_TARGET: "no value (null) in the target, a value in the golden run",
+    Kind.MISSING_IN_GOLDEN: "no value (null) in the golden run, a value in the target",
+}
 
 
-def reason(
-    kind: Kind, row: int, measured: Measured, ours: Leaf | None, theirs: Leaf | None
-) -> str:
-    """The sentence for a row of this kind."""
-    left, right = _raw(ours), _raw(theirs)
-    if ours is None or theirs is None:
-        return f"only the {'golden' if ours is None else 'target'} run has this value"
-    if kind is Kind.VALUE:
-        return _value_reason(row, measured)
-    if kind is Kind.SHAPE:
-        return f"shape {_field(left, 'shape')} in the target, {_field(right, 'shape')} in the golden run"
-    if kind is Kind.DTYPE:
-        return f"dtype {_field(left, 'dtype')} in the target, {_field(right, 'dtype')} in the golden run"
-    if kind is Kind.ARGUMENT:
-        return f"argument {_argument(left, right)} in the target, {_argument(right, left)} in the golden run"
-    if kind is Kind.NON_FINITE:
-        return "NaN or infinity where the other run has none or another one"
-    if kind in (Kind.MISSING_IN_TARGET, Kind.MISSING_IN_GOLDEN):
-        side = "target" if kind is Kind.MISSING_IN_TARGET else "golden run"
-        return f"no value (null) in the {side}, a value in the other"
-    return "values are missing on a side, so this row could not be checked"
+class Reasons:
+    """Makes the sentences for the rows of one comparison."""
 
+    def __init__(self, measured: Measured) -> None:
+        parts = np.stack((measured.element, measured.mean, measured.norm), axis=1)
+        self._part = parts.argmax(axis=1).tolist() if len(parts) else []
+        self._worst = parts.max(axis=1).tolist() if len(parts) else []
+        self._result = (measured.role == Role.RESULT).tolist()
 
-def _value_reason(row: int, measured: Measured) -> str:
-    worst = float(measured.worst[row])
-    if math.isinf(worst):
-        return "the checksums differ"
-    parts = (("largest element", measured.element), ("mean", measured.mean), ("norm", measured.norm))
-    name, _ = max(((name, float(values[row])) for name, values in parts), key=lambda part: part[1])
-    given = measured.role[row] != Role.RESULT
-    tail = "" if given else ", more than rounding and its inputs explain"
-    return f"{name} differs by {worst:.3g} of the tensor's scale{tail}"
+    def text(self, kind: int, row: int, ours: Leaf | None, theirs: Leaf | None) -> str:
+        """The sentence for a row of this kind."""
+        if ours is None or theirs is None:
+            return f"only the {'golden' if ours is None else 'target'} run has this value"
+        if kind == Kind.VALUE:
+            return self._value(row)
+        left, right = ours.raw, theirs.raw
+        if kind == Kind.SHAPE:
+            return f"shape {_field(left, 'shape')} in the target, {_field(right, 'shape')} in the golden run"
+        if kind == Kind.DTYPE:
+            return f"dtype {_field(left, 'dtype')} in the target, {_field(right, 'dtype')} in the golden run"
+        if kind == Kind.ARGUMENT:
+            return f"argument {_argument(left, right)} in the target, {_argument(right, left)} in the golden run"
+        return _FIXED.get(kind, _UNCHECKED)
 
-
-def _raw(leaf: Leaf | None) -> Any:
-    return None if leaf is None else leaf.raw
+    def _value(self, row: int) -> str:
+        worst = self._worst[row]
+        if worst == math.inf:
+            return "the checksums differ"
+        tail = ", more than rounding and its inputs explain" if self._result[row] else ""
+        return f"{_PARTS[self._part[row]]} differs by {worst:.3g} of the tensor's scale{tail}"
 
 
 def _field(raw: Any, name: str) -> object:

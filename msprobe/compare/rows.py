@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from msprobe.compare.items import Described, Leaf, describe, row_name
 from msprobe.compare.mode import Mode
-from msprobe.compare.reasons import reason
+from msprobe.compare.plain import statistics_cells
+from msprobe.compare.reasons import Reasons
 from msprobe.compare.table import LeafTable
 from msprobe.compare.tensors import data_name
 from msprobe.core.store.reader import Dump
@@ -16,13 +17,17 @@ from msprobe.numerics.metrics.checksum import text_checksum
 from msprobe.numerics.metrics.statistics import Cell, differences
 from msprobe.numerics.metrics.tensor import UNSUPPORTED, TensorDifference
 from msprobe.numerics.reference_policy import ReferenceRow, judge_entry
-from msprobe.numerics.verdict import Judged, Kind, Level, Measured
+from msprobe.numerics.verdict import Judged, Level, Measured
 
 Tensors = list[TensorDifference | None] | None
 _NOTHING = Described("N/A", "N/A", "N/A", ("N/A",) * 4)
 _EQUAL8: tuple[Cell, ...] = ("0",) * 8
 _NA8: tuple[Cell, ...] = ("N/A",) * 8
-_SIDES = 2
+_ENCODE = json.JSONEncoder(ensure_ascii=False).encode
+_BLOCK = 4096
+_GRADS = {True: "True", False: "False"}
+_TEXT: dict[str, object] = {"value": "N/A"}
+_LEVELS = [level.name.lower() for level in Level]
 
 
 @dataclass(slots=True)
@@ -43,8 +48,12 @@ class RowMaker:
         self, dump: Dump, mode: Mode, table: LeafTable, judged: Judged, measured: Measured, tensors: Tensors
     ) -> None:
         self._dump, self._mode, self._table = dump, mode, table
-        self._judged, self._measured, self._tensors = judged, measured, tensors
+        self._tensors = tensors
+        self._reasons = Reasons(measured)
         self._as_float = _float_columns(table) if mode is not Mode.CHECKSUM else (False,) * 8
+        self._any_float = True in self._as_float
+        self._plain: dict[int, list[Cell]] = {}
+        self._ready = 0
         self._levels = judged.level.tolist()
         self._kinds = judged.kind.tolist()
 
@@ -52,6 +61,7 @@ class RowMaker:
         """All rows; ``reference`` judges them by the published rules."""
         starts = self._table.starts.tolist()
         for number, pair in enumerate(self._table.entries):
+            self._prepare(starts[number], starts[number + 1])
             group = [self._row(row, pair.target, pair.golden) for row in range(starts[number], starts[number + 1])]
             if reference and not pair.benign:
                 _apply_reference(self._mode, pair.target or pair.golden or "", group)
@@ -61,11 +71,32 @@ class RowMaker:
             for row, _, _ in group:
                 yield row
 
+    def _prepare(self, start: int, stop: int) -> None:
+        """Make the cells of ordinary rows ahead, a block at a time."""
+        if self._mode is Mode.STATISTICS and stop > self._ready:
+            self._ready = min(max(start + _BLOCK, stop), self._table.rows)
+            self._plain = statistics_cells(self._table.target, self._table.golden, start, self._ready)
+
+    def _plain_row(self, row: int, target: str, golden: str, middle: list[Cell]) -> CompareRow:
+        ours, theirs = self._table.target[row], self._table.golden[row]
+        assert ours is not None and theirs is not None
+        left, right = ours.raw, theirs.raw
+        shape = str(left["shape"])
+        other = shape if left["shape"] == right["shape"] else str(right["shape"])
+        grads = _GRADS.get(left.get("requires_grad"), "N/A"), _GRADS.get(right.get("requires_grad"), "N/A")
+        names = row_name(target, ours), row_name(golden, theirs)
+        cells: list[Cell] = [*names, left["dtype"], right["dtype"], shape, other, *grads, *middle]
+        cells.append("True" if grads[0] == grads[1] else "False")
+        return CompareRow(names[0], names[1], cells, "pass", [])
+
     def _row(self, row: int, target: str | None, golden: str | None) -> tuple[CompareRow, Leaf | None, Leaf | None]:
         ours, theirs = self._table.target[row], self._table.golden[row]
+        middle = self._plain.get(row)
+        if middle is not None and target is not None and golden is not None:
+            return self._plain_row(row, target, golden, middle), ours, theirs
         left = describe(ours) if ours is not None else _NOTHING
         right = left if theirs is not None and ours is not None and ours.raw is theirs.raw else _described(theirs)
-        if True in self._as_float:
+        if self._any_float:
             left = left._replace(statistics=_floats(left.statistics, self._as_float[:4]))
             right = right._replace(statistics=_floats(right.statistics, self._as_float[4:]))
         names = (
@@ -108,7 +139,9 @@ class RowMaker:
         cells.extend(left.statistics)
         cells.extend(right.statistics)
 
-    def _apply_default(self, group: list[tuple[CompareRow, Leaf | None, Leaf | None]], start: int, benign: bool) -> None:
+    def _apply_default(
+        self, group: list[tuple[CompareRow, Leaf | None, Leaf | None]], start: int, benign: bool
+    ) -> None:
         for offset, (row, ours, theirs) in enumerate(group):
             if benign:
                 row.messages = ["recomputed forward call, on one side only; nothing is missing"]
@@ -117,19 +150,17 @@ class RowMaker:
             if ours is None or theirs is None:
                 row.level = "warning"
             else:
-                row.level = Level(self._levels[index]).name.lower()
+                row.level = _LEVELS[self._levels[index]]
             if row.level != "pass":
                 tensor = self._tensors[index] if self._tensors is not None else None
-                text = reason(Kind(self._kinds[index]), index, self._measured, ours, theirs)
+                text = self._reasons.text(self._kinds[index], index, ours, theirs)
                 row.messages = [f"{row.level}: {tensor.problem if tensor and tensor.problem else text}"]
 
-    def _finish(
-        self, group: list[tuple[CompareRow, Leaf | None, Leaf | None]], start: int, target: str | None
-    ) -> None:
+    def _finish(self, group: list[tuple[CompareRow, Leaf | None, Leaf | None]], start: int, target: str | None) -> None:
         frames = self._dump.stacks.get(target) if target is not None else None
         for offset, (row, ours, theirs) in enumerate(group):
             row.cells.append(row.level)
-            row.cells.append(json.dumps(row.messages, ensure_ascii=False) if row.messages else "[]")
+            row.cells.append(_ENCODE(row.messages) if row.messages else "[]")
             if self._dump.has_stacks:
                 row.cells.append(str(frames) if frames and offset == 0 else "N/A")
             if self._mode is Mode.TENSOR:
@@ -155,33 +186,24 @@ def _digest(leaf: Leaf | None) -> Cell:
             return ""
         value = raw.get("group_ranks") if raw.get("type") == "torch.ProcessGroup" else raw.get("value")
         return text_checksum(str(value))
-    return "" if raw is None else text_checksum(str(raw))
+    return "N/A" if raw is None else text_checksum(str(raw))
 
 
 def _floats(values: tuple[Cell, ...], as_float: tuple[bool, ...]) -> tuple[Cell, ...]:
-    return tuple(
-        float(v) if convert and isinstance(v, int) else v for v, convert in zip(values, as_float, strict=True)
-    )
+    if int not in map(type, values):
+        return values
+    return tuple(float(v) if convert and type(v) is int else v for v, convert in zip(values, as_float, strict=True))
 
 
 def _float_columns(table: LeafTable) -> tuple[bool, ...]:
     """Which of the eight statistics columns hold integers beside floats and no text: those show floats only."""
     flags: list[bool] = []
     for leaves in (table.target, table.golden):
-        kinds = [{type(v) for leaf in leaves for v in (_sample(leaf, name),)} for name in ("Max", "Min", "Mean", "Norm")]
-        flags.extend(int in kind and float in kind and str not in kind for kind in kinds)
+        raws = [leaf.raw if leaf is not None and type(leaf.raw) is dict else _TEXT for leaf in leaves]
+        for name in ("Max", "Min", "Mean", "Norm"):
+            values = [raw.get(name) if "dtype" in raw else raw.get("value") for raw in raws]
+            flags.append(set(map(type, values)) == {int, float} and not any(v != v for v in values))
     return tuple(flags)
-
-
-def _sample(leaf: Leaf | None, name: str) -> object:
-    """A value of the type the cell will have; text for everything that is not a number."""
-    if leaf is None or type(leaf.raw) is not dict:
-        return "N/A"
-    raw = leaf.raw
-    value = raw.get(name) if "dtype" in raw else raw.get("value")
-    if type(value) is float:
-        return value if value == value else "Nan"
-    return value if type(value) is int else "text"
 
 
 def _apply_reference(mode: Mode, entry: str, group: list[tuple[CompareRow, Leaf | None, Leaf | None]]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+
+import numpy as np
 
 from msprobe.compare.columns import columns
 from msprobe.compare.match import STRATEGIES
@@ -16,7 +18,7 @@ from msprobe.compare.table import LeafTable, build_table
 from msprobe.compare.tensors import tensor_differences
 from msprobe.core.store.reader import Dump, paused_gc
 from msprobe.numerics.metrics.tensor import TensorDifference
-from msprobe.numerics.verdict import Judged, Level, Measured, judge
+from msprobe.numerics.verdict import Judged, Kind, Level, Measured, judge
 
 
 class Policy(str, Enum):
@@ -76,23 +78,31 @@ def compare_dumps(target: Dump, golden: Dump, policy: Policy = Policy.DEFAULT, *
 
 
 def _no_tolerance(measured: Measured) -> None:
-    from msprobe.numerics.verdict import Kind
-
     measured.element[measured.kind == Kind.VALUE] = float("inf")
 
 
-def default_counts(comparison: Comparison) -> Counts:
-    """Rows by verdict; unmatched rows count by side, benign ones (recomputation) not at all."""
-    counts = Counts()
-    table, levels = comparison.table, comparison.judged.level
-    for number, pair in enumerate(table.entries):
-        if pair.benign:
+def counts(comparison: Comparison, row_levels: Sequence[str]) -> Counts:
+    """Rows by verdict; rows without a partner count by side, benign ones (recomputation) not at all.
+
+    ``row_levels`` are the levels of ``comparison.rows()``, or of ``levels`` where no rows are made.
+    """
+    table, found = comparison.table, Counts()
+    benign = np.repeat([pair.benign for pair in table.entries], np.diff(table.starts)).tolist()
+    for ours, theirs, level, skip in zip(table.target, table.golden, row_levels, benign, strict=True):
+        if skip:
             continue
-        for row in range(int(table.starts[number]), int(table.starts[number + 1])):
-            if table.target[row] is None:
-                counts.golden_only += 1
-            elif table.golden[row] is None:
-                counts.target_only += 1
-            else:
-                counts.add(Level(int(levels[row])).name.lower())
-    return counts
+        if ours is None:
+            found.golden_only += 1
+        elif theirs is None:
+            found.target_only += 1
+        else:
+            found.add(level)
+    return found
+
+
+def levels(comparison: Comparison) -> list[str]:
+    """The level of every row under the policy of the comparison."""
+    if comparison.policy is Policy.REFERENCE:
+        return [row.level for row in comparison.rows()]
+    names = [level.name.lower() for level in Level]
+    return [names[level] for level in comparison.judged.level.tolist()]

@@ -25,8 +25,12 @@ class Counts(BaseModel):
     def add(self, level: str) -> None:
         """Count one pair of this level (pass, warning or error)."""
         self.pairs += 1
-        name = "passed" if level == "pass" else level
-        setattr(self, name, getattr(self, name) + 1)
+        if level == "pass":
+            self.passed += 1
+        elif level == "warning":
+            self.warning += 1
+        else:
+            self.error += 1
 
     def merge(self, other: Counts) -> None:
         """Add all numbers of ``other``."""
@@ -45,7 +49,9 @@ class FirstDivergence(BaseModel):
     kind: KindText
     reason: str
     module: str | None = Field(description="path and class of the innermost module, or `optimizer`")
-    stack: list[str] = Field(description="frames of the call, innermost first; of the forward call for a backward entry")
+    stack: list[str] = Field(
+        description="frames of the call, innermost first; of the forward call for a backward entry"
+    )
 
 
 class CompareSummary(BaseModel):

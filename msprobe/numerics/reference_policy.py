@@ -13,19 +13,17 @@ from dataclasses import dataclass
 from msprobe.numerics.metrics.checksum import is_digest
 from msprobe.numerics.metrics.statistics import Cell
 
-_UNCHECKED = frozenset(
-    {
-        "empty",
-        "empty_like",
-        "numpy",
-        "to",
-        "__setitem__",
-        "empty_with_format",
-        "new_empty_strided",
-        "new_empty",
-        "empty_strided",
-    }
-)
+_UNCHECKED = frozenset({
+    "empty",
+    "empty_like",
+    "numpy",
+    "to",
+    "__setitem__",
+    "empty_with_format",
+    "new_empty_strided",
+    "new_empty",
+    "empty_strided",
+})
 _INPUTS_UNCHECKED = frozenset({"_reduce_scatter_base", "_all_gather_base", "all_to_all_single", "batch_isend_irecv"})
 _DTYPES, _SHAPES, _GRADS = (2, 3), (4, 5), (6, 7)
 _NORM_ERROR, _COSINE, _ONE_THOUSANDTH = 15, 8, 12

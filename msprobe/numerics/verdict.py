@@ -78,6 +78,7 @@ class Measured:
 
     @property
     def worst(self) -> Floats:
+        """The largest of the three differences, per row; a new array at each access."""
         return np.maximum(np.maximum(self.element, self.mean), self.norm)
 
 
@@ -172,4 +173,3 @@ def _per_entry(values: Floats, starts: Ints) -> Floats:
     padded = np.concatenate((values, [0.0]))
     result = np.maximum.reduceat(padded, starts[:-1])
     return np.asarray(np.where(np.diff(starts) > 0, result, 0.0))
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from msprobe.core.store.atomic import FILE_MODE
 from msprobe.numerics.metrics.statistics import Cell
 
 _FORMULA = tuple("=+-@%\t\r＝＋－＠％")
+_plain = re.compile(r"-?[0-9.]+(?:%|\Z)|[^=+\-@%\t\r＝＋－＠％;][^;]*\Z").match
 MOST_ROWS = 1_000_000
 
 
@@ -79,7 +81,7 @@ def write_table(folder: Path, stem: str, columns: Sequence[str], rows: Iterable[
 def _write_part(writer: Any, rows: Iterator[Sequence[Cell]]) -> bool:
     """Write up to the limit; True when rows may be left."""
     for count, row in enumerate(rows, 1):
-        writer.writerow([safe_cell(cell) for cell in row])
+        writer.writerow([cell if type(cell) is str and _plain(cell) else safe_cell(cell) for cell in row])
         if count == MOST_ROWS:
             return True
     return False

@@ -58,19 +58,31 @@ class TorchGradientTap:
         return prepared.positional, prepared.keywords
 
     def attach(self, prepared: Prepared, result: Any, receiver: GradientReceiver) -> None:
+        if type(result) is torch.Tensor:
+            node = result.grad_fn
+            if node is None:
+                return
+            slots = _direct(node, result.output_nr, prepared)
+            if slots is not None:
+                receiver.expect(1)
+                node.register_hook(_Single(receiver, self._thread, slots))
+                return
+        self._attach_any(prepared, result, receiver)
+
+    def _attach_any(self, prepared: Prepared, result: Any, receiver: GradientReceiver) -> None:
+        """Any number of outputs made by any number of nodes."""
         targets: dict[Any, list[tuple[int, int]]] = {}
-        for position, tensor in enumerate(_tensors(result)):
+        count = 0
+        for tensor in _tensors(result):
             node = tensor.grad_fn
             if node is not None:
-                targets.setdefault(node, []).append((tensor.output_nr, position))
+                targets.setdefault(node, []).append((tensor.output_nr, count))
+                count += 1
         if not targets:
             return
+        receiver.expect(count)
         found = _contributions(targets, prepared)
         watch = _Watch(receiver, self._thread, found, len(targets))
-        if len(targets) == 1 and len(found) == 1 and found.keys() == targets.keys():
-            ((node, outputs),) = targets.items()
-            node.register_hook(watch.whole(outputs, found[node]))
-            return
         for node, outputs in targets.items():
             through = _passed_through(node, outputs, prepared)
             node.register_prehook(watch.before(outputs, through))
@@ -87,34 +99,36 @@ class _Counter:
         self.next = 0
 
 
+class _Single:
+    """The hook for the usual case: one node made the only output and feeds every argument."""
+
+    __slots__ = ("_receiver", "_slots", "_thread")
+
+    def __init__(self, receiver: GradientReceiver, thread: ThreadState, slots: list[tuple[int, int]]) -> None:
+        self._receiver = receiver
+        self._thread = thread
+        self._slots = slots
+
+    def __call__(self, grad_inputs: tuple[Any, ...], grad_outputs: tuple[Any, ...]) -> None:
+        thread = self._thread
+        busy, thread.busy = thread.busy, True
+        try:
+            self._receiver.whole(grad_outputs[:1], {slot: _at(grad_inputs, index) for index, slot in self._slots})
+        finally:
+            thread.busy = busy
+
+
 class _Watch:
     """Collects the gradients of one call over the nodes it made, and reports when the last one is there."""
 
     __slots__ = ("_all", "_gradients", "_outputs_left", "_pending", "_receiver", "_targets", "_thread")
 
-    def __init__(
-        self, receiver: GradientReceiver, thread: ThreadState, found: Mapping[Any, Any], targets: int
-    ) -> None:
+    def __init__(self, receiver: GradientReceiver, thread: ThreadState, found: Mapping[Any, Any], targets: int) -> None:
         self._receiver = receiver
         self._thread = thread
         self._all = frozenset(id(node) for node in found)
         self._targets = targets
         self._reset()
-
-    def whole(self, outputs: list[tuple[int, int]], slots: list[tuple[int, int]]) -> Callable[..., None]:
-        """The hook for the usual case: one node made the output and feeds all arguments."""
-
-        def hook(grad_inputs: tuple[Any, ...], grad_outputs: tuple[Any, ...]) -> None:
-            busy, self._thread.busy = self._thread.busy, True
-            try:
-                for number, position in outputs:
-                    self._receiver.grad_output(position, _at(grad_outputs, number))
-                self._collect(slots, grad_inputs)
-                self._report()
-            finally:
-                self._thread.busy = busy
-
-        return hook
 
     def before(self, outputs: list[tuple[int, int]], through: list[tuple[int, int]]) -> Callable[..., None]:
         """The hook for a node that made outputs: its incoming gradients, and arguments returned unchanged."""
@@ -196,6 +210,23 @@ def _tensors(result: Any) -> list[torch.Tensor]:
     if isinstance(result, Mapping):
         return [tensor for part in result.values() for tensor in _tensors(part)]
     return []
+
+
+def _direct(node: Any, output: int, prepared: Prepared) -> list[tuple[int, int]] | None:
+    """Index and slot of each argument that ``node`` itself feeds; None unless that is the whole story of the call."""
+    if output or not prepared.since <= node._sequence_nr() < _NEVER:
+        return None
+    edges, leaves = prepared.edges, prepared.leaves
+    pairs: list[tuple[int, int]] = []
+    for index, edge in enumerate(node.next_functions):
+        following = edge[0]
+        if following is None:
+            continue
+        slots = leaves.get(id(following.variable)) if type(following) is _AccumulateGrad else edges.get(edge)
+        if slots is None or len(slots) > 1:
+            return None
+        pairs.append((index, slots[0]))
+    return pairs if len({slot for _, slot in pairs}) == len(pairs) else None
 
 
 def _contributions(targets: Mapping[Any, Any], prepared: Prepared) -> dict[Any, list[tuple[int, int]]]:

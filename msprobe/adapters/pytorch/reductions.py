@@ -48,6 +48,10 @@ class DeferredStatistics:
             if moments is not None:
                 self._moments.append((node, find_dtype(str(tensor.dtype)), moments))
 
+    @property
+    def outstanding(self) -> bool:
+        return bool(self._moments or self._extremes)
+
     def settle(self) -> None:
         with self._lock:
             moments, self._moments = self._moments, []

@@ -48,27 +48,38 @@ class TorchTensorOps:
         self._summary = fused.summary if fused is not None and native else None
         self._deferred = DeferredStatistics(self._high)
 
-    def describe(self, tensor: torch.Tensor) -> tuple[dict[str, Any], bool | None]:
+    def describe(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
         known = _DTYPES.get(tensor.dtype)
-        dtype = known[0] if known is not None else str(tensor.dtype)
-        kind = type(tensor)
-        if kind in _PLAIN:
-            return {"type": "torch.Tensor", "dtype": dtype, "shape": tensor.shape}, tensor.requires_grad
-        node = {"type": _NAMES.get(kind.__name__, "torch.Tensor"), "dtype": dtype, "shape": list(tensor.shape)}
-        return node, tensor.requires_grad
+        if type(tensor) not in _PLAIN or known is None:
+            return self._describe_other(tensor, statistics)
+        dtype, code = known
+        if not statistics:
+            return {
+                "type": "torch.Tensor",
+                "dtype": dtype,
+                "shape": tensor.shape,
+                "requires_grad": tensor.requires_grad,
+            }
+        if self._summary is None or not tensor.is_cpu or not tensor.is_contiguous() or tensor.is_neg():
+            return self._describe_other(tensor, True)
+        try:
+            largest, least, mean, norm = self._summary(tensor.data_ptr(), tensor.numel(), code, self._high)
+        except (RuntimeError, ValueError):  # no memory behind it (meta, functorch), or no code for the dtype
+            return self._describe_other(tensor, True)
+        return {
+            "type": "torch.Tensor",
+            "dtype": dtype,
+            "shape": tensor.shape,
+            "Max": largest,
+            "Min": least,
+            "Mean": mean,
+            "Norm": norm,
+            "requires_grad": tensor.requires_grad,
+        }
 
-    def measure(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
-        summary = self._summary
-        if summary is not None and tensor.is_cpu and tensor.is_contiguous():
-            known = _DTYPES.get(tensor.dtype)
-            if known is not None and known[1] >= 0 and not tensor.is_neg():
-                try:
-                    values = summary(tensor.data_ptr(), tensor.numel(), known[1], self._high)
-                except (RuntimeError, ValueError):  # no memory behind it: meta, fake, functorch
-                    values = (None, None, None, None)
-                node["Max"], node["Min"], node["Mean"], node["Norm"] = values
-                return
-        self._measure_other(tensor, node)
+    @property
+    def outstanding(self) -> bool:
+        return self._deferred.outstanding
 
     def settle(self) -> None:
         self._deferred.settle()
@@ -95,18 +106,26 @@ class TorchTensorOps:
             raise OSError(str(error).splitlines()[0]) from error
         return True
 
-    def _measure_other(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
-        node["Max"] = node["Min"] = node["Mean"] = node["Norm"] = None
+    def _describe_other(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
+        """The node of anything but a plain contiguous CPU tensor."""
+        kind = _NAMES.get(type(tensor).__name__, "torch.Tensor")
+        node: dict[str, Any] = {"type": kind, "dtype": str(tensor.dtype), "shape": list(tensor.shape)}
+        if statistics:
+            node["Max"] = node["Min"] = node["Mean"] = node["Norm"] = None
+            self._measure(tensor, node)
+        node["requires_grad"] = tensor.requires_grad
+        return node
+
+    def _measure(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
         plain = _with_memory(tensor)
         if plain is None or plain.numel() == 0:
             return
-        if plain.is_cpu and self._summary is not None:
+        known = _DTYPES.get(plain.dtype)
+        if plain.is_cpu and self._summary is not None and known is not None and known[1] >= 0:
             dense = _dense(plain)
-            known = _DTYPES.get(dense.dtype)
-            if known is not None and known[1] >= 0:
-                values = self._summary(dense.data_ptr(), dense.numel(), known[1], self._high)
-                node["Max"], node["Min"], node["Mean"], node["Norm"] = values
-                return
+            values = self._summary(dense.data_ptr(), dense.numel(), known[1], self._high)
+            node["Max"], node["Min"], node["Mean"], node["Norm"] = values
+            return
         self._deferred.add(plain, node)
         if plain.is_cpu:
             self._deferred.settle()

@@ -72,7 +72,11 @@ def _distributed_handlers() -> dict[type, Handler]:
     distributed = torch.distributed
     if not distributed.is_available():
         return {}
-    return {distributed.ProcessGroup: _group, distributed.ReduceOp: _reduce_op, distributed.ReduceOp.RedOpType: _reduce_op}
+    return {
+        distributed.ProcessGroup: _group,
+        distributed.ReduceOp: _reduce_op,
+        distributed.ReduceOp.RedOpType: _reduce_op,
+    }
 
 
 def _group(value: Any, place: str, around: tuple[int, ...]) -> Node:

@@ -2,14 +2,14 @@
 
 - core works without any framework installed, so a capability is handed in, never imported;
 - a capability is asked for by the session once per start, and by the collector thousands of times a step: the methods on
-  that path (``describe``, ``measure``, ``prepare``, ``attach``) take and give plain values and allocate little;
+  that path (``describe``, ``prepare``, ``attach``) take and give plain values and allocate little;
 - taps are made with the session's relay and report to whatever observer it holds at the moment, one per step;
 - a framework that lacks a capability leaves it out (None in the Backend), and the configuration check names what is missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -25,12 +25,17 @@ class TensorOps(Protocol[T_contra]):
     suffix: str
     """The ending of saved tensor files, such as ``.pt``."""
 
-    def describe(self, tensor: T_contra) -> tuple[dict[str, Any], bool | None]:
-        """``{"type", "dtype", "shape", ...}`` in the order of dump.json, and requires_grad (None where there is none)."""
+    def describe(self, tensor: T_contra, statistics: bool) -> dict[str, Any]:
+        """The node of a tensor in the order of dump.json: type, dtype, shape, Max, Min, Mean, Norm, requires_grad.
+
+        The statistics are there at once, or null now and filled in at the next ``settle``; without ``statistics`` they are
+        left out.
+        """
         ...
 
-    def measure(self, tensor: T_contra, node: dict[str, Any]) -> None:
-        """Put Max, Min, Mean, Norm into ``node``: at once, or as null now and the values at the next ``settle``."""
+    @property
+    def outstanding(self) -> bool:
+        """Whether statistics are still on their way from a device."""
         ...
 
     def settle(self) -> None:
@@ -76,6 +81,14 @@ class Runtime(Protocol):
 
 class GradientReceiver(Protocol):
     """Takes the gradients of one call as the backward pass brings them."""
+
+    def expect(self, outputs: int) -> None:
+        """Told once, before any gradient: how many outputs of the call can bring one."""
+        ...
+
+    def whole(self, grad_outputs: Sequence[Any], grad_inputs: Mapping[int, Any]) -> None:
+        """All gradients of the call at once: of its outputs in order, of its inputs by slot."""
+        ...
 
     def grad_output(self, position: int, gradient: Any) -> None:
         """The gradient of output ``position``."""

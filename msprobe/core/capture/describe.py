@@ -164,12 +164,14 @@ def _index(part: Any) -> int | None:
 
 def _numpy_scalar(value: Any, place: str, around: tuple[int, ...]) -> Node:
     item = value.item()
-    return {"type": type(value).__name__, "value": item if isinstance(item, (bool, int, float, str)) else str(item)}
+    kind = type(value).__name__.removesuffix("_") if isinstance(item, bool) else type(value).__name__
+    return {"type": kind, "value": item if isinstance(item, (bool, int, float, str)) else str(item)}
 
 
 def _array(value: Any, place: str, around: tuple[int, ...]) -> Node:
     from msprobe.core.tensors.numpy_ops import statistics
 
     found = statistics(value)
-    names = {"Max": found.max, "Min": found.min, "Mean": found.mean, "Norm": found.norm}
+    numbers = statistics(value.astype(np.uint8)) if value.dtype == bool else found
+    names = {"Max": found.max, "Min": found.min, "Mean": numbers.mean, "Norm": numbers.norm}
     return {"type": "numpy.ndarray", "dtype": str(value.dtype), "shape": list(value.shape), **names}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msprobe.core.capture.describe import Node
@@ -10,6 +10,9 @@ from msprobe.core.dump.record import CallRecord
 
 if TYPE_CHECKING:
     from msprobe.core.dump.collector import Collector
+
+
+NodeMaker = Callable[[Any, str], Node]
 
 
 class BackwardCall:
@@ -31,39 +34,47 @@ class BackwardCall:
         self._outputs: list[Node] = []
         self._positional, self._keywords = template
 
+    def whole(self, grad_outputs: Sequence[Any], grad_inputs: Mapping[int, Any]) -> None:
+        self._collector.backward_whole(self, grad_outputs, grad_inputs)
+
     def grad_output(self, position: int, gradient: Any) -> None:
         self._collector.backward_output(self, position, gradient)
 
     def grad_inputs(self, gradients: Mapping[int, Any]) -> None:
         self._collector.backward_done(self, gradients)
 
+    def expect(self, outputs: int) -> None:
+        """Gradients of this many outputs may arrive; those that do not are null in the record."""
+        self._outputs = [None] * outputs
+
     def set_output(self, position: int, node: Node) -> None:
-        while len(self._outputs) <= position:
-            self._outputs.append(None)
         self._outputs[position] = node
 
     @property
     def outputs(self) -> list[Node]:
         return self._outputs
 
-    def fill(self, gradients: Mapping[int, Any], node: Any, place: str) -> list[Node]:
+    def fill(self, gradients: Mapping[int, Any], node: NodeMaker, place: str) -> list[Node]:
         """The arguments' template with each slot replaced by the node of its gradient; ``node`` makes nodes."""
-
-        def walk(shape: Any, where: str) -> Node:
-            if isinstance(shape, int):
-                return node(gradients.get(shape), where)
-            if isinstance(shape, list):
-                return [walk(part, where and f"{where}.{number}") for number, part in enumerate(shape)]
-            if isinstance(shape, dict):
-                return {key: walk(part, where and f"{where}.{key}") for key, part in shape.items()}
-            return None
-
-        filled: list[Node] = walk(self._positional, place)
+        filled = [
+            None if shape is None else _fill(shape, gradients, node, place and f"{place}.{number}")
+            for number, shape in enumerate(self._positional)
+        ]
         if self._keywords:
-            filled.append(walk(self._keywords, place and f"{place}.{len(filled)}"))
+            filled.append(_fill(self._keywords, gradients, node, place and f"{place}.{len(filled)}"))
         return filled
 
     def reset(self) -> None:
         """Ready for another backward pass."""
         self.record = None
-        self._outputs = []
+        self._outputs = [None] * len(self._outputs)
+
+
+def _fill(shape: Any, gradients: Mapping[int, Any], node: NodeMaker, place: str) -> Node:
+    if isinstance(shape, int):
+        return node(gradients.get(shape), place)
+    if isinstance(shape, list):
+        return [_fill(part, gradients, node, place and f"{place}.{number}") for number, part in enumerate(shape)]
+    if isinstance(shape, dict):
+        return {key: _fill(part, gradients, node, place and f"{place}.{key}") for key, part in shape.items()}
+    return None

@@ -6,7 +6,7 @@ shielded, so nothing that goes wrong here reaches the user's program.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msprobe.core.backend.model import Backend
@@ -41,7 +41,9 @@ class Collector:
         self._runtime = backend.runtime
         self._gradients = backend.gradients if selection.modes.backward else None
         self._sink = sink
-        self._values = Describer(leaves.leaf, backend.values.is_tensor, backend.values.handlers(), backend.values.keyed())
+        self._values = Describer(
+            leaves.leaf, backend.values.is_tensor, backend.values.handlers(), backend.values.keyed()
+        )
         self._declared: set[int] = set()
         self._open: dict[int, CallRecord] = {}
         self._open_backward: dict[int, BackwardCall] = {}
@@ -88,7 +90,9 @@ class Collector:
     def module_begin(self, site: ModuleSite, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallRecord:
         number = next(site.calls)
         scopes = self.thread.scopes
-        record = self._begin(f"{site.stem}.forward.{number}", f"{site.stem}.backward.{number}", scopes, True, args, kwargs)
+        record = self._begin(
+            f"{site.stem}.forward.{number}", f"{site.stem}.backward.{number}", scopes, True, args, kwargs
+        )
         record.owner = site
         if self._plan.construct:
             self._relate_module(record, site, scopes)
@@ -148,6 +152,23 @@ class Collector:
         self._finish_backward(call)
 
     @shielded
+    def backward_whole(self, call: BackwardCall, grad_outputs: Sequence[Any], gradients: Mapping[int, Any]) -> None:
+        """All gradients of a call at once: the usual case, without the bookkeeping of an open record."""
+        if self._closed:
+            return
+        record = CallRecord(call.name, None)
+        record.parent = call.parent
+        scope = self._selection.scope
+        if self._plan.bodies and (scope is None or scope.begin(call.name)):
+            place = self._place(call.name)
+            record.body = {}
+            if self._modes.input:
+                record.body["input"] = self._values.sequence(grad_outputs, place and f"{place}.input")
+            if self._modes.output:
+                record.body["output"] = call.fill(gradients, self._values.node, place and f"{place}.output")
+        self._finish(record)
+
+    @shielded
     def parameter_gradient(self, site: ModuleSite, key: str, gradient: Any) -> None:
         """The gradient that one backward pass brings to a module's parameter."""
         if self._closed or not self._modes.parameters_grad or not self._plan.bodies:
@@ -190,14 +211,16 @@ class Collector:
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
     ) -> CallRecord:
-        keep = recorded and self._modes.forward
+        keep = recorded
         keep_backward = recorded and self._gradients is not None
         record = CallRecord(name, None)
         record.backward = backward
         if recorded and self._selection.filtered:
             keep, keep_backward = self._select(record, backward, scopes, keep, keep_backward)
-        if keep:
+        if keep and self._modes.forward:
             self._open_forward(record, args, kwargs)
+        if keep and self._plan.stacks:
+            self._note_stack(record)
         if self._plan.construct:
             record.parent = scopes[-1].name if scopes else None
         if keep_backward and self._gradients is not None:
@@ -214,11 +237,13 @@ class Collector:
                 record.body["input_kwargs"] = self._values.keywords(kwargs, place and f"{place}.kwargs")
             if self._runtime.recomputing():
                 record.body["is_recompute"] = True
-        if self._plan.stacks:
-            record.stack = self.stacks.capture()
-            if record.stack not in self._declared:
-                self._declared.add(record.stack)
-                self._sink.write(StackRecord(record.stack, self.stacks.text(record.stack)))
+
+    def _note_stack(self, record: CallRecord) -> None:
+        """The stack is that of the forward call, whatever phase is recorded: it is where the user looks."""
+        record.stack = self.stacks.capture()
+        if record.stack not in self._declared:
+            self._declared.add(record.stack)
+            self._sink.write(StackRecord(record.stack, self.stacks.text(record.stack)))
 
     def _select(
         self, record: CallRecord, backward: str, scopes: list[CallRecord], keep: bool, keep_backward: bool
@@ -303,7 +328,8 @@ class Collector:
         if record is not None:
             if record.body is not None:
                 head = {"input": call.outputs} if self._modes.input else {}
-                record.body = {**head, **record.body}
+                tail = {"output": call.fill({}, self._node, "")} if self._modes.output else {}
+                record.body = {**head, **tail, **record.body}
             self._finish(record)
         call.reset()
 

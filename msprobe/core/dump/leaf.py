@@ -29,17 +29,11 @@ class LeafTask(Generic[T_contra]):
 
     def leaf(self, tensor: T_contra, place: str, around: tuple[int, ...] = ()) -> Node:
         """The node of ``tensor``; a ``place`` means that the tensor is saved under that name."""
-        node, requires_grad = self._ops.describe(tensor)
-        if self._statistics:
-            self._ops.measure(tensor, node)
-        else:
-            node["md5"] = self._ops.checksum(tensor, "xor")
-        if requires_grad is not None:
-            node["requires_grad"] = requires_grad
+        node = self._ops.describe(tensor, self._statistics)
         if place:
             self._save(tensor, place, node)
-        if self._checksum == "crc32":
-            node["md5"] = self._ops.checksum(tensor, "crc32")
+        if self._checksum is not None:
+            node["md5"] = self._ops.checksum(tensor, self._checksum)
         return node
 
     def _save(self, tensor: T_contra, place: str, node: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from msprobe.core.capture.describe import Node
@@ -31,7 +31,7 @@ class CallRecord:
         self.children_kept: tuple[bool, bool] = (False, False)
         self.saved_early: bool | None = False
 
-    def lines(self) -> Iterator[Mapping[str, Any]]:
+    def lines(self) -> Iterator[dict[str, Any]]:
         """The journal line of the record."""
         line: dict[str, Any] = {"e": self.name}
         if self.body is not None:
@@ -52,7 +52,7 @@ class StackRecord:
         self.number = number
         self.frames = frames
 
-    def lines(self) -> Iterator[Mapping[str, Any]]:
+    def lines(self) -> Iterator[dict[str, Any]]:
         yield {"k": self.number, "f": self.frames}
 
 
@@ -62,7 +62,9 @@ class EarlyRecord:
     __slots__ = ("_line",)
 
     def __init__(self, record: CallRecord) -> None:
-        self._line = {**next(record.lines()), "d": dict(record.body or {})}
+        self._line = {"e": record.name, "d": dict(record.body or {})}
+        if record.parent is not UNRELATED:
+            self._line["p"] = record.parent
 
-    def lines(self) -> Iterator[Mapping[str, Any]]:
+    def lines(self) -> Iterator[dict[str, Any]]:
         yield self._line

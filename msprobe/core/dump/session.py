@@ -222,7 +222,7 @@ class _Step:
         }
         self._session = session
         self.sink = DirectorySink(folder, header, extra_info=config.extra_info, tensors=saves)
-        self.sink.settle = backend.ops.settle
+        self.sink.statistics = backend.ops
         leaves = LeafTask(backend.ops, str(config.section.summary_mode), folder / TENSORS if saves else None)
         self.collector = Collector(plan, selection, backend, leaves, self.sink)
         self.collector.share(session.thread, session._stacks, ErrorLog(folder / ERRORS))

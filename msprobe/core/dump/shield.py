@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from msprobe.core.log import logger
+from msprobe.core.log import logger, once
 from msprobe.core.store.atomic import open_private
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,7 +28,7 @@ class ErrorLog:
 
     def note(self, what: str, error: BaseException) -> None:
         self.count += 1
-        if self.count == 1:
+        if once("shield"):
             logger.error("%s could not be recorded: %s: %s (the run goes on)", what, type(error).__name__, error)
         if self._path is None or self.count > self.LIMIT:
             return

@@ -28,7 +28,9 @@ class Leaf(BaseModel):
     norm: Number = Field(default=None, alias="Norm", description="L2 norm, in the unit of the data")
     requires_grad: bool | None = None
     data_name: str | None = Field(default=None, description="file below dump_tensor_data")
-    md5: str | float | None = Field(default=None, description="CRC-32 (8 hex digits) or 64-bit xor (0x and 16 hex digits)")
+    md5: str | float | None = Field(
+        default=None, description="CRC-32 (8 hex digits) or 64-bit xor (0x and 16 hex digits)"
+    )
     value: Any = None
 
 

@@ -1,52 +1,85 @@
-"""The journal: one compact JSON line per event, appended while training runs, folded into the documents afterwards.
+"""The journal: what was recorded, appended while training runs, and folded into the documents afterwards.
 
-    {"v":1,"task":"statistics","level":"mix","framework":"pytorch","dump_data_dir":null}     first line
+    {"v":2,"task":"statistics","level":"mix","framework":"pytorch","dump_data_dir":null}     first line
     {"k":3,"f":["File train.py, line 7, in main, \\n loss = model(x)"]}                         stack 3 reads like this
-    {"e":"Torch.add.0.forward","d":{...},"s":3,"p":"Module.net.Net.forward.0"}                an entry, its stack, its parent
+    {"e":"Torch.add.0.forward","n":421,"s":3,"p":"Module.net.Net.forward.0"}                  an entry: stack, parent, and
+      "Torch.add.0.forward": {                                                                421 bytes of body, just as
+       "input_args": [ ...                                                                    they will stand in dump.json
     {"e":"Tensor.view.0.forward","p":null}                                                    a name for construct.json only
 
-A later line of the same entry adds to it and moves it to the end, so a call that is still running may be written early and
-completed later. A process that dies leaves at worst a cut last line, which is dropped. ``fold`` serves every reader;
-``documents`` streams, so that folding a large step needs memory for names and places, not for records.
+A body is laid out once, when it is recorded; folding copies it. A later body of the same entry adds to it and moves it to the
+end, so a call that is still running may be written early and completed later. A process that dies leaves at worst a cut last
+piece, which is dropped.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from array import array
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from json.encoder import encode_basestring_ascii as _quoted
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from pydantic_core import from_json, to_json
 
 from msprobe.core.errors import ReadError
+from msprobe.core.store.atomic import write_atomic
+from msprobe.core.store.layout import CONSTRUCT, DUMP, STACK
 
-VERSION = 1
-Span = tuple[int, int]
+VERSION = 2
 
 
-@dataclass(slots=True)
 class Index:
-    """What must be known of a journal to fold it: where each entry's lines lie, and the two small documents."""
+    """What must be known of a journal to fold it: where each entry's bodies lie, and the two small documents.
 
-    header: dict[str, Any] = field(default_factory=dict)
-    entries: dict[str, list[Span]] = field(default_factory=dict)
-    frames: dict[int, list[str]] = field(default_factory=dict)
-    users: dict[int, dict[str, None]] = field(default_factory=dict)
-    construct: dict[str, str | None] = field(default_factory=dict)
-    size: int = 0
+    Bodies are numbered; an entry maps to one number, or to a list where several bodies add up. Plain numbers keep tens of
+    thousands of entries cheap and out of the garbage collector's sight.
+    """
 
-    def place(self, name: str, span: Span) -> None:
-        spans = self.entries.pop(name, None)
-        self.entries[name] = [span] if spans is None else [*spans, span]
+    def __init__(self) -> None:
+        self.header: dict[str, Any] = {}
+        self.entries: dict[str, int | list[int]] = {}
+        self.starts = array("Q")
+        self.lengths = array("Q")
+        self.frames: dict[int, list[str]] = {}
+        self.users: dict[int, dict[str, None]] = {}
+        self.construct: dict[str, str | None] = {}
+        self.size = 0
 
-    def use_stack(self, stack: int, name: str) -> None:
-        self.users.setdefault(stack, {})[name] = None
+    def note(self, line: Mapping[str, Any], length: int) -> None:
+        """Take in one line that is ``length`` bytes long with its newline, at the end of what is known so far."""
+        self.size += length
+        name = line.get("e")
+        if name is None:
+            self._note_definition(line)
+            return
+        body = line.get("n")
+        if body is not None:
+            earlier = self.entries.pop(name, None)
+            number = len(self.starts)
+            self.entries[name] = number if earlier is None else [*_numbers(earlier), number]
+            self.starts.append(self.size)
+            self.lengths.append(body)
+            self.size += body + 1
+        if "s" in line:
+            self.users.setdefault(line["s"], {})[name] = None
+        if "p" in line:
+            self.construct[name] = line["p"]
+
+    def _note_definition(self, line: Mapping[str, Any]) -> None:
+        if "v" in line:
+            self.header = dict(line)
+        elif "k" in line:
+            self.frames[line["k"]] = list(line["f"])
 
     def stack_document(self) -> dict[str, list[list[str]]]:
         used = [(self.frames[stack], names) for stack, names in self.users.items() if stack in self.frames]
         return {str(number): [list(names), frames] for number, (frames, names) in enumerate(used)}
+
+    def dump_header(self) -> dict[str, Any]:
+        return {key: value for key, value in self.header.items() if key != "v"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +88,8 @@ class Folded:
 
     header: dict[str, Any]
     data: dict[str, dict[str, Any]]
-    stack: dict[str, list[list[str]]]
-    construct: dict[str, str | None]
+    stack: dict[str, list[list[str]]] = field(default_factory=dict)
+    construct: dict[str, str | None] = field(default_factory=dict)
 
 
 def dumps(value: object, indent: int | None = None) -> bytes:
@@ -69,37 +102,35 @@ def dumps(value: object, indent: int | None = None) -> bytes:
         return json.dumps(value, indent=indent, default=str).encode("ascii")
 
 
-def append(index: Index, lines: Iterable[Mapping[str, Any]], encoded: list[bytes]) -> None:
-    """Encode ``lines`` onto ``encoded`` and note in ``index`` where they will lie."""
-    for line in lines:
-        text = dumps(line) + b"\n"
-        _note(index, line, (index.size, len(text)))
-        index.size += len(text)
-        encoded.append(text)
+def encode(line: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """One line with its body (key ``d``) laid out: the line as the index wants it, and the bytes for the file."""
+    body = line.pop("d", None)
+    if body is None:
+        return line, dumps(line) + b"\n"
+    piece = _lay_out(line["e"], body)
+    line["n"] = len(piece)
+    return line, b"%b\n%b\n" % (_head(line), piece)
 
 
 def scan(file: BinaryIO) -> Index:
-    """Build the index of a journal found on disk, up to its last whole line.
+    """Build the index of a journal found on disk, up to its last whole piece.
 
     Raises:
         ReadError: the file does not start with a journal header.
     """
     index = Index()
-    for text in file:
-        if not text.endswith(b"\n"):
+    size = os.fstat(file.fileno()).st_size
+    for text in iter(file.readline, b""):
+        line = _whole_line(text)
+        if line is None or index.size + len(text) + (line.get("n", -1) + 1) > size:
             break
-        try:
-            line = from_json(text)
-        except ValueError:
-            if not index.header:
-                break
-            index.size += len(text)
-            continue
-        _note(index, line, (index.size, len(text)))
-        index.size += len(text)
+        index.note(line, len(text))
+        file.seek(index.size)
+        if "v" not in index.header:
+            break
     if index.header.get("v") != VERSION:
         raise ReadError(
-            f"{getattr(file, 'name', 'journal')}: no journal of this tool (version {VERSION}); "
+            f"{getattr(file, 'name', 'journal')}: not a journal of this version of msprobe; "
             "remove it to read the dump.json beside it"
         )
     return index
@@ -114,21 +145,10 @@ def fold(path: str | os.PathLike[str]) -> Folded:
     try:
         with open(path, "rb") as file:
             index = scan(file)
-            data = {name: _body(file, spans) for name, spans in index.entries.items()}
+            data = {name: _body(file, index, name, place) for name, place in index.entries.items()}
     except OSError as error:
         raise ReadError(f"{os.fspath(path)}: cannot be read ({error.strerror})") from error
-    return Folded(_document_header(index), data, index.stack_document(), index.construct)
-
-
-def dump_document(file: BinaryIO, index: Index) -> Iterator[bytes]:
-    """The text of dump.json in pieces, entry by entry, as ``json.dump(..., indent=1)`` would lay it out."""
-    yield dumps({**_document_header(index), "data": {}}, indent=1)[: -len(b"{}\n}")] + b"{"
-    separator = b"\n"
-    for name, spans in index.entries.items():
-        # Serialised two levels deep so that the piece between the braces carries the right indentation.
-        yield separator + dumps({"": {name: _body(file, spans)}}, indent=1)[len(b'{\n "": {\n') : -len(b"\n }\n}")]
-        separator = b",\n"
-    yield b"\n }\n}" if index.entries else b"}\n}"
+    return Folded(index.dump_header(), data, index.stack_document(), index.construct)
 
 
 def publish(path: Path, index: Index, extra_info: bool) -> int:
@@ -137,9 +157,6 @@ def publish(path: Path, index: Index, extra_info: bool) -> int:
     Raises:
         OSError: a document cannot be written; the ones already there stay whole.
     """
-    from msprobe.core.store.atomic import write_atomic
-    from msprobe.core.store.layout import CONSTRUCT, DUMP, STACK
-
     with open(path, "rb") as file:
         size = write_atomic(path.with_name(DUMP), dump_document(file, index))
     if extra_info:
@@ -148,29 +165,55 @@ def publish(path: Path, index: Index, extra_info: bool) -> int:
     return size
 
 
-def _note(index: Index, line: Mapping[str, Any], span: Span) -> None:
-    name = line.get("e")
-    if name is None:
-        if "v" in line:
-            index.header = dict(line)
-        elif "k" in line:
-            index.frames[line["k"]] = list(line["f"])
-        return
-    if "d" in line:
-        index.place(name, span)
+def dump_document(file: BinaryIO, index: Index) -> Iterator[bytes]:
+    """The text of dump.json in pieces, entry by entry, as ``json.dump(..., indent=1)`` would lay it out."""
+    yield dumps({**index.dump_header(), "data": {}}, indent=1)[: -len(b"{}\n}")] + b"{"
+    separator = b"\n"
+    for name, place in index.entries.items():
+        yield separator
+        yield (_read(file, index, place) if isinstance(place, int) else _lay_out(name, _body(file, index, name, place)))
+        separator = b",\n"
+    yield b"\n }\n}" if index.entries else b"}\n}"
+
+
+def _head(line: Mapping[str, Any]) -> bytes:
+    """The line that announces a body, put together by hand: it is written for every record."""
+    text = f'{{"e":{_quoted(line["e"])},"n":{line["n"]}'
     if "s" in line:
-        index.use_stack(line["s"], name)
+        text += f',"s":{line["s"]}'
     if "p" in line:
-        index.construct[name] = line["p"]
+        parent = line["p"]
+        text += ',"p":null' if parent is None else f',"p":{_quoted(parent)}'
+    return (text + "}").encode("ascii")
 
 
-def _body(file: BinaryIO, spans: list[Span]) -> dict[str, Any]:
+def _lay_out(name: str, body: object) -> bytes:
+    """``"name": body`` as it stands in dump.json: serialised two levels deep, so that the indentation is right."""
+    return dumps({"": {name: body}}, indent=1)[len(b'{\n "": {\n') : -len(b"\n }\n}")]
+
+
+def _body(file: BinaryIO, index: Index, name: str, place: int | list[int]) -> dict[str, Any]:
     body: dict[str, Any] = {}
-    for offset, length in spans:
-        file.seek(offset)
-        body.update(from_json(file.read(length))["d"])
+    for number in _numbers(place):
+        body.update(from_json(b"{%b}" % _read(file, index, number))[name])
     return body
 
 
-def _document_header(index: Index) -> dict[str, Any]:
-    return {key: value for key, value in index.header.items() if key != "v"}
+def _read(file: BinaryIO, index: Index, number: int) -> bytes:
+    file.seek(index.starts[number])
+    return file.read(index.lengths[number])
+
+
+def _numbers(place: int | list[int]) -> list[int]:
+    return [place] if isinstance(place, int) else place
+
+
+def _whole_line(text: bytes) -> dict[str, Any] | None:
+    """The JSON object of a line, or None when it is cut or no object."""
+    if not text.endswith(b"\n"):
+        return None
+    try:
+        line = from_json(text)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) else None

@@ -1,10 +1,10 @@
 """Where things lie in a dump: pure path functions, and the check that a recorded name stays inside its folder.
 
-    {dump_path}/step{N}/{rank{R} | proc{pid}}/dump.json
-                                              stack.json
-                                              construct.json
-                                              dump_tensor_data/{entry}.{slot}.{path}.pt
-                                              dump.journal          only while collecting, or after a crash
+{dump_path}/step{N}/{rank{R} | proc{pid}}/dump.json
+                                          stack.json
+                                          construct.json
+                                          dump_tensor_data/{entry}.{slot}.{path}.pt
+                                          dump.journal          only while collecting, or after a crash
 """
 
 from __future__ import annotations

@@ -88,7 +88,9 @@ def find_dumps(path: Path) -> list[Place]:
     found = [place for folder in _folders(path) for place in _in_folder(folder)]
     if not found:
         names = sorted(child.name for child in path.iterdir())[:5]
-        raise ReadError(f"{path}: no {DUMP} in it or in its step and rank folders (found: {', '.join(names) or 'nothing'})")
+        raise ReadError(
+            f"{path}: no {DUMP} in it or in its step and rank folders (found: {', '.join(names) or 'nothing'})"
+        )
     return sorted(found, key=lambda place: (-1 if place.step is None else place.step, place.kind, place.number or 0))
 
 

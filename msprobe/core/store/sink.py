@@ -1,7 +1,7 @@
 """Where finished records go. A record is anything with ``lines()``: the journal lines that stand for it.
 
-``write`` is on the hot path of a training step, so it only appends to a queue; a thread of the process turns the queue into
-journal bytes every ``FLUSH_SECONDS``. That bounds what a killed process can lose.
+``write`` is on the hot path of a training step, so it only lays the record out in memory; a thread of the process brings that to
+the disk every ``FLUSH_SECONDS``. That bounds what a killed process can lose.
 """
 
 from __future__ import annotations
@@ -15,19 +15,27 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from msprobe.core.log import logger
+from msprobe.core.log import logger, once
 from msprobe.core.store import journal
 from msprobe.core.store.atomic import make_folder, open_private
 from msprobe.core.store.layout import CONSTRUCT, DUMP, ERRORS, JOURNAL, STACK, TENSORS
 
 FLUSH_SECONDS = 0.05
-QUEUE_LIMIT = 4096
 
 
 class Record(Protocol):
     """Something that can be written: it knows its journal lines once its statistics are there."""
 
-    def lines(self) -> Iterable[Mapping[str, Any]]: ...
+    def lines(self) -> Iterable[dict[str, Any]]: ...
+
+
+class Statistics(Protocol):
+    """The part of ``TensorOps`` a sink needs: are numbers still on their way, and fetch them."""
+
+    @property
+    def outstanding(self) -> bool: ...
+
+    def settle(self) -> None: ...
 
 
 class Sink(Protocol):
@@ -65,96 +73,105 @@ class MemorySink:
 
 
 class DirectorySink:
-    """Writes one step of one process into its folder. Errors of the disk are said once and end the recording of the step."""
+    """Writes one step of one process into its folder. Errors of the disk are said once and end the recording of the step.
+
+    A record is laid out as bytes when it is written, unless statistics of the step are still on their way from a device: then
+    it waits in a queue until they have been fetched.
+    """
 
     def __init__(self, folder: Path, header: Mapping[str, Any], *, extra_info: bool, tensors: bool) -> None:
         self.folder = folder
         self.failed = False
+        self.early: Callable[[], Iterable[Record]] | None = None
+        self.statistics: Statistics | None = None
         self._extra_info = extra_info
-        self._queue: deque[Record] = deque()
-        self._lock = threading.Lock()
+        self._waiting: deque[Record] = deque()
+        self._buffer: list[bytes] = []
+        self._adding = threading.Lock()  # guards index and buffer, held for moments
+        self._writing = threading.Lock()  # guards the file, held while the disk works
         self._index = journal.Index()
         self._published = -1
         self._file = -1
-        self.early: Callable[[], Iterable[Record]] | None = None
-        self.settle: Callable[[], None] | None = None
-        with self._guarded("create"):
+        with _DiskGuard(self, "create"):
             make_folder(folder)
             _clear_earlier_run(folder)
             if tensors:
                 make_folder(folder / TENSORS)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-            self._file = open_private(folder / JOURNAL, flags)
-            self._append([{"v": journal.VERSION, **header}])
-            journal.publish(folder / JOURNAL, self._index, extra_info)
+            self._file = open_private(folder / JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+            self._add({"v": journal.VERSION, **header})
+            self._write_buffer()
+            self._publish()
         FLUSHER.add(self)
 
     def write(self, record: Record) -> None:
-        self._queue.append(record)
-        if len(self._queue) > QUEUE_LIMIT:
-            self.flush()
+        statistics = self.statistics
+        if statistics is None or not (statistics.outstanding or self._waiting):
+            for line in record.lines():
+                self._add(line)
+        else:
+            self._waiting.append(record)
 
     def flush(self) -> None:
-        """Bring everything queued onto the disk (the page cache: it survives the process, not a power cut)."""
-        with self._lock, self._guarded("write"):
-            self._drain()
+        """Bring everything so far onto the disk (the page cache: it survives the process, not a power cut)."""
+        with self._writing, _DiskGuard(self, "write"):
+            self._lay_out_waiting()
+            self._write_buffer()
 
     def tick(self) -> None:
-        """One beat of the flusher: the queue, and the inputs of calls that have been running since the last beat."""
-        with self._lock, self._guarded("write"):
-            if self.early is not None:
-                self._queue.extend(self.early())
-            self._drain()
+        """One beat of the flusher: what has been added, and the inputs of calls that run for longer than a beat."""
+        if self.early is not None:
+            for record in self.early():
+                self.write(record)
+        self.flush()
 
     def publish(self) -> None:
-        with self._lock, self._guarded("write"):
-            self._drain()
+        with self._writing, _DiskGuard(self, "write"):
+            self._lay_out_waiting()
+            self._write_buffer()
             self._publish()
 
     def close(self) -> None:
         """Publish, then remove the journal: from here on the documents are the whole truth."""
         FLUSHER.remove(self)
-        with self._lock, self._guarded("write"):
-            self._drain()
-            self._publish()
-            (self.folder / JOURNAL).unlink()
-        with self._lock:
+        self.publish()
+        with self._writing, _DiskGuard(self, "write"):
+            if not self.failed:
+                (self.folder / JOURNAL).unlink()
             self.release()
 
     def release(self) -> None:
         """Let go of the file without writing: for a forked child, which must leave the parent's journal alone."""
+        self.failed = True
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
-        self.failed = True
 
-    @property
-    def entry_count(self) -> int:
-        return len(self._index.entries)
+    def _lay_out_waiting(self) -> None:
+        waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        if waiting and self.statistics is not None:
+            self.statistics.settle()
+        for record in waiting:
+            for line in record.lines():
+                self._add(line)
 
-    def _drain(self) -> None:
-        queue = self._queue
-        taken = [queue.popleft() for _ in range(len(queue))]
-        if taken and self.settle is not None:
-            self.settle()
-        lines = [line for record in taken for line in record.lines()]
-        if lines and not self.failed:
-            self._append(lines)
+    def _add(self, line: dict[str, Any]) -> None:
+        noted, text = journal.encode(line)
+        with self._adding:
+            if not self.failed:
+                self._index.note(noted, text.index(b"\n") + 1)
+                self._buffer.append(text)
 
-    def _append(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        encoded: list[bytes] = []
-        journal.append(self._index, lines, encoded)
-        data = memoryview(b"".join(encoded))
-        while data:
+    def _write_buffer(self) -> None:
+        with self._adding:
+            taken, self._buffer = self._buffer, []
+        data = memoryview(b"".join(taken))
+        while data and not self.failed:
             data = data[os.write(self._file, data) :]
 
     def _publish(self) -> None:
         if not self.failed and self._index.size != self._published:
             journal.publish(self.folder / JOURNAL, self._index, self._extra_info)
             self._published = self._index.size
-
-    def _guarded(self, what: str) -> _DiskGuard:
-        return _DiskGuard(self, what)
 
 
 class _DiskGuard:
@@ -220,7 +237,11 @@ class Flusher:
             with self._lock:
                 sinks = list(self._sinks)
             for sink in sinks:
-                sink.tick()
+                try:
+                    sink.tick()
+                except Exception:  # this thread serves every step to come, whatever one record does
+                    if once("flusher"):
+                        logger.exception("a record could not be written")
 
 
 def _clear_earlier_run(folder: Path) -> None:

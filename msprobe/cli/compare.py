@@ -1,0 +1,76 @@
+"""``msprobe compare``: two dumps in, the first operation that went wrong out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from msprobe.cli.main import EXIT_NOT_COMPARABLE
+
+if TYPE_CHECKING:
+    from msprobe.compare.summary import CompareSummary
+
+EXIT_DIVERGED = 1
+
+
+@click.command("compare")
+@click.option(
+    "-tp", "--target_path", "--target-path", required=True, type=click.Path(), help="Dump of the run under test."
+)
+@click.option("-gp", "--golden_path", "--golden-path", required=True, type=click.Path(), help="Dump of the good run.")
+@click.option(
+    "-o",
+    "--output_path",
+    "--output-path",
+    default="./output",
+    show_default=True,
+    type=click.Path(file_okay=False),
+    help="Folder for the result tables.",
+)
+@click.option("--json", "json_path", metavar="FILE|-", help="Write the summary as JSON; - prints it, and only it.")
+@click.option(
+    "--policy",
+    type=click.Choice(["default", "reference"]),
+    default="default",
+    show_default=True,
+    help="Whose rules fill Result and Err_message: ours or the published thresholds.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["never", "diverged"]),
+    default="never",
+    show_default=True,
+    help="When to end with exit status 1.",
+)
+def command(
+    target_path: str, golden_path: str, output_path: str, json_path: str | None, policy: str, fail_on: str
+) -> int:
+    """Compare two dumps and name the first divergence.
+
+    Each PATH is a dump.json, a rank or proc folder, a step folder, or a dump root with several steps.
+
+    Exit status: 0 done, 1 diverged (with --fail-on diverged), 2 wrong usage or unreadable input, 3 not comparable.
+    """
+    from msprobe.report.comparison import compare
+
+    result = compare(target_path, golden_path, policy=policy, output=output_path)
+    _show(result.summary, json_path)
+    if result.verdict == "not_comparable":
+        click.echo(f"msprobe: error: Not comparable: {result.summary.reason}", err=True)
+        return EXIT_NOT_COMPARABLE
+    return EXIT_DIVERGED if fail_on == "diverged" and result.verdict == "diverged" else 0
+
+
+def _show(summary: CompareSummary, json_path: str | None) -> None:
+    from msprobe.report.json import summary_json, write_summary
+    from msprobe.report.text import summary_text
+
+    if json_path == "-":
+        click.echo(summary_json(summary))
+        return
+    if json_path is not None:
+        write_summary(summary, Path(json_path))
+    if summary.verdict != "not_comparable" or summary.results:
+        click.echo(summary_text(summary))

@@ -1,0 +1,78 @@
+"""Which dump of one side belongs to which of the other: steps by number, ranks by number, a lone process to a lone one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msprobe.core.errors import NotComparableError
+from msprobe.core.store.reader import Place, find_dumps
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Pairs in order of step and rank, and a line for each place without a partner."""
+
+    pairs: list[tuple[Place, Place]] = field(default_factory=list)
+    unpaired: list[str] = field(default_factory=list)
+    several_steps: bool = False
+    several_ranks: bool = False
+
+
+def locate(target: Path, golden: Path) -> Located:
+    """Find and pair the dumps below two paths.
+
+    Raises:
+        ReadError: a path holds no dump.
+        NotComparableError: both hold dumps, but no pair of them belongs together.
+    """
+    left, right = _by_step(find_dumps(target)), _by_step(find_dumps(golden))
+    pairs: list[tuple[Place, Place]] = []
+    lone: list[str] = []
+    for ours, theirs in _step_pairs(left, right, lone):
+        matched = _ranks(ours, theirs)
+        pairs.extend(matched)
+        lone.extend(_lines("target", ours, {id(pair[0]) for pair in matched}))
+        lone.extend(_lines("golden", theirs, {id(pair[1]) for pair in matched}))
+    if not pairs:
+        raise NotComparableError(f"no step and rank is on both sides ({'; '.join(lone)})")
+    labels = {(place.kind, place.number) for place, _ in pairs}
+    steps = {place.step for place, _ in pairs}
+    return Located(pairs, lone, len(steps) > 1, len(labels) > 1)
+
+
+_Steps = dict[int | None, list[Place]]
+
+
+def _by_step(places: Sequence[Place]) -> _Steps:
+    steps: _Steps = {}
+    for place in places:
+        steps.setdefault(place.step, []).append(place)
+    return steps
+
+
+def _step_pairs(left: _Steps, right: _Steps, lone: list[str]) -> list[tuple[list[Place], list[Place]]]:
+    if len(left) == 1 and len(right) == 1:
+        return [(next(iter(left.values())), next(iter(right.values())))]
+    for side, steps, other in (("target", left, right), ("golden", right, left)):
+        lone.extend(f"step {step} only in the {side}" for step in steps if step not in other)
+    return [(left[step], right[step]) for step in left if step in right]
+
+
+def _ranks(ours: list[Place], theirs: list[Place]) -> list[tuple[Place, Place]]:
+    if len(ours) == 1 and len(theirs) == 1:
+        numbers = {ours[0].number, theirs[0].number}
+        if {ours[0].kind, theirs[0].kind} != {"rank"} or len(numbers) == 1:
+            return [(ours[0], theirs[0])]
+        return []
+    by_label = {(place.kind, place.number): place for place in theirs}
+    return [(place, by_label[place.kind, place.number]) for place in ours if (place.kind, place.number) in by_label]
+
+
+def _lines(side: str, places: Sequence[Place], used: set[int]) -> list[str]:
+    return [
+        f"{place.label or place.document}{'' if place.step is None else f' of step {place.step}'} only in the {side}"
+        for place in places
+        if id(place) not in used
+    ]

@@ -1,0 +1,187 @@
+"""The whole job of ``msprobe compare``: locate, load, compare, judge, conclude and write, one dump pair at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from msprobe.analyze.first_divergence import Divergence, first_divergence
+from msprobe.compare.locate import Located, locate
+from msprobe.compare.rows import CompareRow
+from msprobe.compare.run import Comparison, Policy, compare_dumps, counts, levels
+from msprobe.compare.summary import CompareSummary
+from msprobe.core.errors import MsprobeException, NotComparableError
+from msprobe.core.store.atomic import make_folder
+from msprobe.core.store.reader import DEBUG, Place, load_dump
+from msprobe.numerics.metrics.statistics import Cell
+from msprobe.report.csv import write_table
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(slots=True)
+class CompareResult:
+    """What ``msprobe.compare`` returns. ``summary`` is the answer; ``comparisons`` and ``rows`` give the details."""
+
+    summary: CompareSummary
+    policy: Policy
+    pairs: list[tuple[Place, Place]] = field(default_factory=list)
+    _last: Comparison | None = None
+
+    @property
+    def verdict(self) -> str:
+        """``same``, ``diverged`` or ``not_comparable``."""
+        return self.summary.verdict
+
+    def comparisons(self) -> Iterator[Comparison]:
+        """Each compared dump pair with its table, columns and rows; loaded when asked for, one at a time."""
+        for target, golden in self.pairs:
+            if self._last is not None and len(self.pairs) == 1:
+                yield self._last
+                return
+            yield compare_dumps(load_dump(target), load_dump(golden), self.policy)
+
+    def rows(self) -> Iterator[CompareRow]:
+        """The rows of all result tables."""
+        for comparison in self.comparisons():
+            yield from comparison.rows()
+
+
+@dataclass(slots=True)
+class _Job:
+    located: Located
+    summary: CompareSummary
+    policy: Policy
+    output: Path | None
+    by_file: bool
+    stamp: str
+    noise: dict[str, float] = field(default_factory=dict)
+    agreed: set[str] = field(default_factory=set)
+    reasons: list[str] = field(default_factory=list)
+    earliest: tuple[int, int] | None = None
+    compared: int = 0
+    last: Comparison | None = None
+
+
+def compare(
+    target: PathLike, golden: PathLike, *, policy: str = "default", output: PathLike | None = None
+) -> CompareResult:
+    """Compare two dumps: documents, process folders, step folders or dump roots.
+
+    ``output`` is the folder for the result tables; without it nothing is written. Runs that cannot be compared give the
+    verdict ``not_comparable``.
+
+    Raises:
+        ReadError: a path holds no dump, or a document is damaged.
+        MsprobeException: the policy is unknown, or the output folder cannot be written.
+    """
+    chosen = _policy(policy)
+    summary = CompareSummary(verdict="same", target=str(target), golden=str(golden), policy=chosen.value)
+    try:
+        located = locate(Path(target), Path(golden))
+    except NotComparableError as error:
+        return CompareResult(_not_comparable(summary, error.error_info), chosen)
+    folder = None if output is None else Path(output)
+    stamp = datetime.now().strftime("%Y%m%d%H%M%S")
+    job = _Job(located, summary, chosen, folder, Path(target).is_file(), stamp)
+    summary.unpaired.extend(located.unpaired)
+    for left, right in located.pairs:
+        _compare_pair(job, left, right)
+    return CompareResult(_conclude(job), chosen, located.pairs, job.last if len(located.pairs) == 1 else None)
+
+
+def _policy(name: str) -> Policy:
+    try:
+        return Policy(name)
+    except ValueError:
+        known = ", ".join(policy.value for policy in Policy)
+        raise MsprobeException(
+            MsprobeException.INVALID_PARAM_ERROR, f"policy {name!r}; known policies: {known}"
+        ) from None
+
+
+def _compare_pair(job: _Job, left: Place, right: Place) -> None:
+    label = left.label
+    target, golden = load_dump(left), load_dump(right)
+    try:
+        comparison = compare_dumps(target, golden, job.policy, noise=job.noise.get(label, 0.0))
+    except NotComparableError as error:
+        job.reasons.append(error.error_info)
+        return
+    found = first_divergence(comparison, later_step=label in job.agreed)
+    if found is None:
+        job.noise[label] = comparison.judged.noise
+        job.agreed.add(label)
+    else:
+        job.agreed.discard(label)
+        _note(job, found, left)
+    row_levels = levels(comparison) if job.output is None else _write(job, comparison, left)
+    job.summary.counts.merge(counts(comparison, row_levels))
+    for dump in (target, golden):
+        if dump.recovered:
+            job.reasons.append(
+                f"{dump.place.document.parent} was read from its journal: the run is not finished or died"
+            )
+    job.compared += 1
+    job.last = comparison
+
+
+def _note(job: _Job, found: Divergence, place: Place) -> None:
+    """Keep the earliest divergence: by step, then by position among the ranks of the step."""
+    position = (-1 if place.step is None else place.step, found.entry)
+    if job.earliest is None or position < job.earliest:
+        job.earliest = position
+        job.summary.first_divergence = found.found
+
+
+def _write(job: _Job, comparison: Comparison, place: Place) -> list[str]:
+    """Write the table and return the level of each row."""
+    assert job.output is not None
+    found: list[str] = []
+
+    def cells() -> Iterator[list[Cell]]:
+        for row in comparison.rows():
+            found.append(row.level)
+            yield row.cells
+
+    try:
+        make_folder(job.output)
+        paths = write_table(job.output, _stem(job, place), comparison.columns, cells())
+    except OSError as error:
+        reason = f"the result cannot be written to {job.output} ({error.strerror}); choose another folder with -o"
+        raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error
+    job.summary.results.extend(str(path) for path in paths)
+    return found
+
+
+def _stem(job: _Job, place: Place) -> str:
+    head = "debug_compare_result" if place.document.name == DEBUG else "compare_result"
+    label = f"_{place.label}" if place.label and not job.by_file else ""
+    step = f"_step{place.step}" if job.located.several_steps else ""
+    return f"{head}{label}{step}_{job.stamp}"
+
+
+def _conclude(job: _Job) -> CompareSummary:
+    summary = job.summary
+    if not job.compared:
+        return _not_comparable(summary, job.reasons[0])
+    summary.reason = "; ".join(dict.fromkeys(job.reasons))
+    if summary.first_divergence is not None:
+        summary.verdict = "diverged"
+    elif not _anything_checked(job):
+        return _not_comparable(summary, "no value could be checked on both sides; see Err_message in the result table")
+    return summary
+
+
+def _anything_checked(job: _Job) -> bool:
+    found = job.summary.counts
+    return job.policy is Policy.REFERENCE or found.passed > 0
+
+
+def _not_comparable(summary: CompareSummary, reason: str) -> CompareSummary:
+    summary.verdict = "not_comparable"
+    summary.reason = reason
+    return summary

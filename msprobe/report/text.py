@@ -1,0 +1,45 @@
+"""The summary of a comparison in a few lines for a terminal."""
+
+from __future__ import annotations
+
+from msprobe.compare.summary import CompareSummary, FirstDivergence
+
+_LIBRARY = ("site-packages", "dist-packages", "/torch/nn/", "/torch/_", "/lib/python")
+_WORDS = {"same": "SAME", "diverged": "DIVERGED", "not_comparable": "NOT COMPARABLE"}
+
+
+def summary_text(summary: CompareSummary) -> str:
+    """Verdict, counts, the first divergence with its module and source line, and where the tables are."""
+    lines = [f"Verdict: {_WORDS[summary.verdict]}" + (f" ({summary.reason})" if summary.reason else "")]
+    counts = summary.counts
+    if summary.verdict != "not_comparable" or counts.pairs:
+        lines.append(
+            f"Rows: {counts.pairs} pairs: {counts.passed} pass, {counts.warning} warning, {counts.error} error; "
+            f"{counts.target_only} only in the target, {counts.golden_only} only in the golden run"
+        )
+    if summary.first_divergence is not None:
+        lines.extend(_divergence_lines(summary.first_divergence))
+    lines.extend(f"Not compared: {line}" for line in summary.unpaired)
+    lines.extend(f"Table: {path}" for path in summary.results)
+    return "\n".join(lines)
+
+
+def _divergence_lines(found: FirstDivergence) -> list[str]:
+    where = "" if found.step is None else f" in step {found.step}"
+    if found.rank is not None:
+        where += f", rank {found.rank}"
+    name = found.target if found.target == found.golden else f"{found.target or '-'} (golden: {found.golden or '-'})"
+    lines = [f"First divergence{where}: {name}", f"  kind:   {found.kind}", f"  reason: {found.reason}"]
+    if found.module:
+        lines.append(f"  module: {found.module}")
+    source = source_line(found.stack)
+    if source:
+        lines.append(f"  source: {source}")
+    return lines
+
+
+def source_line(stack: list[str]) -> str:
+    """The innermost frame of the user's own code on one line, or "" when there is none."""
+    own = [frame for frame in stack if not any(part in frame for part in _LIBRARY)]
+    frames = own or stack
+    return " ".join(frames[0].split()) if frames else ""
