@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 from pydantic_core import to_json
 
 from msprobe.compare.items import Leaf
-from msprobe.numerics.metrics.statistics import Cell
 
 _FLOATS = {float}
 
 
 def statistics_cells(
     target: Sequence[Leaf | None], golden: Sequence[Leaf | None], start: int, stop: int
-) -> dict[int, list[Cell]]:
-    """By row number in ``range(start, stop)``: four differences, four relative ones, and the eight statistics."""
+) -> dict[int, str]:
+    """By row number in ``range(start, stop)``, joined by commas: four differences, four relative ones, and the eight statistics."""
     rows: list[int] = []
     values: list[float] = []
     for row in range(start, stop):
@@ -53,24 +52,23 @@ def _eight(ours: Any, theirs: Any) -> tuple[Any, ...] | None:
     return eight if set(map(type, eight)) == _FLOATS else None
 
 
-def _cells(rows: Sequence[int], values: NDArray[np.float64]) -> dict[int, list[Cell]]:
+def _cells(rows: Sequence[int], values: NDArray[np.float64]) -> dict[int, str]:
     with np.errstate(all="ignore"):
         difference = values[:, :4] - values[:, 4:]
         percent = np.abs(difference / values[:, 4:] * 100)
     everything = np.concatenate((values, difference, percent), axis=1)
     usable = np.isfinite(everything[:, :12]).all(axis=1).tolist()
     texts = float_texts(everything.ravel())
-    found: dict[int, list[Cell]] = {}
+    found: dict[int, str] = {}
     for number, row in enumerate(rows):
         if usable[number]:
             at = 16 * number
-            found[row] = _row_cells(texts[at : at + 8], texts[at + 8 : at + 12], texts[at + 12 : at + 16])
+            found[row] = _row_text(texts[at : at + 8], texts[at + 8 : at + 12], texts[at + 12 : at + 16])
     return found
 
 
-def _row_cells(values: list[str], difference: list[str], percent: list[str]) -> list[Cell]:
-    cells: list[Cell] = []
-    relative: list[Cell] = []
+def _row_text(values: list[str], difference: list[str], percent: list[str]) -> str:
+    cells, relative = [], []
     for k in range(4):
         if values[k] == values[k + 4]:
             cells.append("0")
@@ -78,9 +76,7 @@ def _row_cells(values: list[str], difference: list[str], percent: list[str]) -> 
         else:
             cells.append(difference[k])
             relative.append("inf" if percent[k] in _NOT_FINITE else percent[k] + "%")
-    cells += relative
-    cells += values
-    return cells
+    return ",".join((*cells, *relative, *values))
 
 
 _NOT_FINITE = ("Infinity", "NaN")

@@ -32,13 +32,24 @@ _LEVELS = [level.name.lower() for level in Level]
 
 @dataclass(slots=True)
 class CompareRow:
-    """One row. ``cells`` follow the columns of the comparison; infinities are floats, everything else is shown text."""
+    """One row: ``head`` (eight cells), ``middle`` (metrics and statistics), ``tail``; ``cells`` are all of them.
+
+    Infinities are floats, everything else is as shown. A ``middle`` that is one text holds plain numbers joined by commas.
+    """
 
     target: str
     golden: str
-    cells: list[Cell]
+    head: list[Cell]
+    middle: list[Cell] | str
+    tail: list[Cell]
     level: str
     messages: list[str]
+
+    @property
+    def cells(self) -> list[Cell]:
+        """One cell per column."""
+        middle = self.middle.split(",") if isinstance(self.middle, str) else self.middle
+        return [*self.head, *middle, *self.tail]
 
 
 class RowMaker:
@@ -52,7 +63,7 @@ class RowMaker:
         self._reasons = Reasons(measured)
         self._as_float = _float_columns(table) if mode is not Mode.CHECKSUM else (False,) * 8
         self._any_float = True in self._as_float
-        self._plain: dict[int, list[Cell]] = {}
+        self._plain: dict[int, str] = {}
         self._ready = 0
         self._levels = judged.level.tolist()
         self._kinds = judged.kind.tolist()
@@ -77,7 +88,7 @@ class RowMaker:
             self._ready = min(max(start + _BLOCK, stop), self._table.rows)
             self._plain = statistics_cells(self._table.target, self._table.golden, start, self._ready)
 
-    def _plain_row(self, row: int, target: str, golden: str, middle: list[Cell]) -> CompareRow:
+    def _plain_row(self, row: int, target: str, golden: str, middle: str) -> CompareRow:
         ours, theirs = self._table.target[row], self._table.golden[row]
         assert ours is not None and theirs is not None
         left, right = ours.raw, theirs.raw
@@ -85,15 +96,14 @@ class RowMaker:
         other = shape if left["shape"] == right["shape"] else str(right["shape"])
         grads = _GRADS.get(left.get("requires_grad"), "N/A"), _GRADS.get(right.get("requires_grad"), "N/A")
         names = row_name(target, ours), row_name(golden, theirs)
-        cells: list[Cell] = [*names, left["dtype"], right["dtype"], shape, other, *grads, *middle]
-        cells.append("True" if grads[0] == grads[1] else "False")
-        return CompareRow(names[0], names[1], cells, "pass", [])
+        head: list[Cell] = [*names, left["dtype"], right["dtype"], shape, other, *grads]
+        return CompareRow(*names, head, middle, ["True" if grads[0] == grads[1] else "False"], "pass", [])
 
     def _row(self, row: int, target: str | None, golden: str | None) -> tuple[CompareRow, Leaf | None, Leaf | None]:
         ours, theirs = self._table.target[row], self._table.golden[row]
-        middle = self._plain.get(row)
-        if middle is not None and target is not None and golden is not None:
-            return self._plain_row(row, target, golden, middle), ours, theirs
+        ready = self._plain.get(row)
+        if ready is not None and target is not None and golden is not None:
+            return self._plain_row(row, target, golden, ready), ours, theirs
         left = describe(ours) if ours is not None else _NOTHING
         right = left if theirs is not None and ours is not None and ours.raw is theirs.raw else _described(theirs)
         if self._any_float:
@@ -103,7 +113,7 @@ class RowMaker:
             row_name(target, ours) if ours is not None and target else "N/A",
             row_name(golden, theirs) if theirs is not None and golden else "N/A",
         )
-        cells: list[Cell] = [
+        head: list[Cell] = [
             names[0],
             names[1],
             left.dtype,
@@ -113,11 +123,12 @@ class RowMaker:
             left.requires_grad,
             right.requires_grad,
         ]
-        self._middle(cells, row, (ours, theirs), left, right)
-        cells.append("True" if left.requires_grad == right.requires_grad else "False")
-        return CompareRow(names[0], names[1], cells, "pass", []), ours, theirs
+        middle: list[Cell] = []
+        self._fill(middle, row, (ours, theirs), left, right)
+        same_grad = "True" if left.requires_grad == right.requires_grad else "False"
+        return CompareRow(*names, head, middle, [same_grad], "pass", []), ours, theirs
 
-    def _middle(
+    def _fill(
         self, cells: list[Cell], row: int, leaves: tuple[Leaf | None, Leaf | None], left: Described, right: Described
     ) -> None:
         ours, theirs = leaves
@@ -159,12 +170,12 @@ class RowMaker:
     def _finish(self, group: list[tuple[CompareRow, Leaf | None, Leaf | None]], start: int, target: str | None) -> None:
         frames = self._dump.stacks.get(target) if target is not None else None
         for offset, (row, ours, theirs) in enumerate(group):
-            row.cells.append(row.level)
-            row.cells.append(_ENCODE(row.messages) if row.messages else "[]")
+            row.tail.append(row.level)
+            row.tail.append(_ENCODE(row.messages) if row.messages else "[]")
             if self._dump.has_stacks:
-                row.cells.append(str(frames) if frames and offset == 0 else "N/A")
+                row.tail.append(str(frames) if frames and offset == 0 else "N/A")
             if self._mode is Mode.TENSOR:
-                row.cells.append(str([_file(ours), _file(theirs)]))
+                row.tail.append(str([_file(ours), _file(theirs)]))
 
 
 def _described(leaf: Leaf | None) -> Described:

@@ -1,4 +1,7 @@
-"""The PyTorch face of msprobe: ``from msprobe.pytorch import PrecisionDebugger, seed_all``. Nothing loads before it is used."""
+"""The PyTorch face of msprobe: ``from msprobe.pytorch import PrecisionDebugger, seed_all``.
+
+Nothing loads before it is used.
+"""
 
 from __future__ import annotations
 

@@ -15,8 +15,7 @@ from msprobe.compare.run import Comparison, Policy, compare_dumps, counts, level
 from msprobe.compare.summary import CompareSummary
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.store.atomic import make_folder
-from msprobe.core.store.reader import DEBUG, Place, load_dump
-from msprobe.numerics.metrics.statistics import Cell
+from msprobe.core.store.reader import DEBUG, Place, load_dump, paused_gc
 from msprobe.report.csv import write_table
 
 PathLike = str | os.PathLike[str]
@@ -89,7 +88,8 @@ def compare(
     job = _Job(located, summary, chosen, folder, Path(target).is_file(), stamp)
     summary.unpaired.extend(located.unpaired)
     for left, right in located.pairs:
-        _compare_pair(job, left, right)
+        with paused_gc():
+            _compare_pair(job, left, right)
     return CompareResult(_conclude(job), chosen, located.pairs, job.last if len(located.pairs) == 1 else None)
 
 
@@ -142,14 +142,14 @@ def _write(job: _Job, comparison: Comparison, place: Place) -> list[str]:
     assert job.output is not None
     found: list[str] = []
 
-    def cells() -> Iterator[list[Cell]]:
+    def noted() -> Iterator[CompareRow]:
         for row in comparison.rows():
             found.append(row.level)
-            yield row.cells
+            yield row
 
     try:
         make_folder(job.output)
-        paths = write_table(job.output, _stem(job, place), comparison.columns, cells())
+        paths = write_table(job.output, _stem(job, place), comparison.columns, noted())
     except OSError as error:
         reason = f"the result cannot be written to {job.output} ({error.strerror}); choose another folder with -o"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
 
+from msprobe.compare.rows import CompareRow
 from msprobe.core.store.atomic import FILE_MODE
 from msprobe.numerics.metrics.statistics import Cell
 
 _FORMULA = tuple("=+-@%\t\r＝＋－＠％")
-_plain = re.compile(r"-?[0-9.]+(?:%|\Z)|[^=+\-@%\t\r＝＋－＠％;][^;]*\Z").match
 MOST_ROWS = 1_000_000
 
 
@@ -58,7 +57,7 @@ def new_file(folder: Path, stem: str, suffix: str = ".csv") -> tuple[Path, int]:
             number += 1
 
 
-def write_table(folder: Path, stem: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> list[Path]:
+def write_table(folder: Path, stem: str, columns: Sequence[str], rows: Iterable[CompareRow]) -> list[Path]:
     """Write rows below a title line and return the files; more than a million rows go to further ``_part_`` files.
 
     Raises:
@@ -71,17 +70,34 @@ def write_table(folder: Path, stem: str, columns: Sequence[str], rows: Iterable[
         part = f"{stem}_part_{len(paths)}" if paths else stem
         path, descriptor = new_file(folder, part)
         paths.append(path)
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(columns)
-            more = _write_part(writer, iterator)
+        with os.fdopen(descriptor, "w", 1 << 20, encoding="utf-8", errors="backslashreplace", newline="") as file:
+            file.write(",".join(columns) + "\n")
+            file.writelines(map(_line, islice(iterator, MOST_ROWS)))
+            following = next(iterator, None)
+            more = following is not None
+            iterator = iter(()) if following is None else chain((following,), iterator)
     return paths
 
 
-def _write_part(writer: Any, rows: Iterator[Sequence[Cell]]) -> bool:
-    """Write up to the limit; True when rows may be left."""
-    for count, row in enumerate(rows, 1):
-        writer.writerow([cell if type(cell) is str and _plain(cell) else safe_cell(cell) for cell in row])
-        if count == MOST_ROWS:
-            return True
-    return False
+def _line(row: CompareRow) -> str:
+    middle = row.middle if isinstance(row.middle, str) else ",".join([_field(cell) for cell in row.middle])
+    head = ",".join([_SEEN.get(cell) or _field(cell) for cell in row.head])
+    tail = ",".join([_SEEN.get(cell) or _field(cell) for cell in row.tail])
+    return f"{head},{middle},{tail}\n"
+
+
+def _field(cell: Cell) -> str:
+    """The text of a cell in the file: safe, and quoted where the format needs it."""
+    if type(cell) is float:
+        return repr(cell) if -math.inf < cell < math.inf else f" {cell}"
+    text = str(safe_cell(cell))
+    if _SPECIAL(text):
+        text = '"' + text.replace('"', '""') + '"'
+    if type(cell) is str and len(text) < _SHORT and len(_SEEN) < _MOST_SEEN:
+        _SEEN[cell] = text
+    return text
+
+
+_SPECIAL = re.compile(r'[,"\r\n]').search
+_SHORT, _MOST_SEEN = 24, 4096
+_SEEN: dict[Cell, str] = {}

@@ -1,6 +1,7 @@
 """The wrapped functions of PyTorch: torch, torch.Tensor, torch.nn.functional, torch._VF, and those a user registers.
 
-Wrappers are made once per session and put in place only between start and stop; outside, every attribute is the original.
+Wrappers are made once per session and put in place only between start and stop; outside, every attribute is the
+original.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The gradients of single calls, observed at the autograd nodes the call made.
 
-Nothing is put into the graph: hooks on existing nodes see the gradients that flow anyway, so results stay bit-identical and
-in-place operators keep working. A node belongs to the call when its sequence number was given out during the call. The
-gradient of output k is what arrives at its node; the gradient of an argument is what leaves the call's nodes along the edge to
-that argument. Two uses of one argument inside the call add up; uses outside the call are not counted in.
+Nothing is put into the graph: hooks on existing nodes see the gradients that flow anyway, so results stay bit-
+identical and in-place operators keep working. A node belongs to the call when its sequence number was given out
+during the call. The gradient of output k is what arrives at its node; the gradient of an argument is what leaves the
+call's nodes along the edge to that argument. Two uses of one argument inside the call add up; uses outside the call
+are not counted in.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Module calls, observed by replacing ``nn.Module.__call__`` while collecting.
 
-One patch instead of hooks on every module: it sees keyword arguments and exceptions, nothing hangs on module objects (so copies
-and pickles of a model are its own), and the user's hooks run inside it as ever.
+One patch instead of hooks on every module: it sees keyword arguments and exceptions, nothing hangs on module objects
+(so copies and pickles of a model are its own), and the user's hooks run inside it as ever.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.errors import MsprobeException
-
 
 _Known = tuple[weakref.ref[nn.Module], ModuleSite]
 

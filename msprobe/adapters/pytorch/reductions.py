@@ -1,8 +1,8 @@
 """Statistics by torch's own reductions, for devices and for CPUs without the compiled kernel.
 
-Nothing waits for the device while a tensor is measured: the numbers stay on it as scalars, and ``settle`` brings all of them to
-the host in one copy for the floats and one for the integers (whose Max and Min must stay exact). Floats accumulate in float64
-where the device has it, else in float32.
+Nothing waits for the device while a tensor is measured: the numbers stay on it as scalars, and ``settle`` brings all
+of them to the host in one copy for the floats and one for the integers (whose Max and Min must stay exact). Floats
+accumulate in float64 where the device has it, else in float32.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Facts, statistics, checksums and files of ``torch.Tensor``.
 
-On the CPU one pass of the compiled kernel gives all four statistics; without the kernel, and on every other device, torch's own
-reductions do (see ``reductions``), and devices hand their numbers over in one copy per ``settle``. The functions used here are
-the unwrapped ones of ``torch._C``: measuring a call must not look like a call.
+On the CPU one pass of the compiled kernel gives all four statistics; without the kernel, and on every other device,
+torch's own reductions do (see ``reductions``), and devices hand their numbers over in one copy per ``settle``. The
+functions used here are the unwrapped ones of ``torch._C``: measuring a call must not look like a call.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """What a framework must offer, as small capabilities. Requirements these meet:
 
 - core works without any framework installed, so a capability is handed in, never imported;
-- a capability is asked for by the session once per start, and by the collector thousands of times a step: the methods on
+- a capability is asked for by the session once per start, and by the collector thousands of times a step: the methods
+  on
   that path (``describe``, ``prepare``, ``attach``) take and give plain values and allocate little;
 - taps are made with the session's relay and report to whatever observer it holds at the moment, one per step;
-- a framework that lacks a capability leaves it out (None in the Backend), and the configuration check names what is missing.
+- a framework that lacks a capability leaves it out (None in the Backend), and the configuration check names what is
+  missing.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ class TensorOps(Protocol[T_contra]):
     def describe(self, tensor: T_contra, statistics: bool) -> dict[str, Any]:
         """The node of a tensor in the order of dump.json: type, dtype, shape, Max, Min, Mean, Norm, requires_grad.
 
-        The statistics are there at once, or null now and filled in at the next ``settle``; without ``statistics`` they are
-        left out.
+        The statistics are there at once, or null now and filled in at the next ``settle``; without ``statistics``
+        they are left out.
         """
         ...
 

@@ -1,4 +1,7 @@
-"""What a backend can do of what a configuration may ask. Asked before anything runs, so that nothing is silently ignored."""
+"""What a backend can do of what a configuration may ask.
+
+Asked before anything runs, so that nothing is silently ignored.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Any argument to its JSON form, by a table keyed on the type; tensors go to the task, opaque objects become null.
 
-The walk keeps the shape of what it sees: lists and tuples to lists; dicts, named tuples and dataclass instances to objects.
-It never raises for odd content: too deep or cyclic nesting ends in null.
+The walk keeps the shape of what it sees: lists and tuples to lists; dicts, named tuples and dataclass instances to
+objects. It never raises for odd content: too deep or cyclic nesting ends in null.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What a tap tells: a call begins, ends or fails. The observer answers with a token that the tap hands back at the end."""
+"""What a tap tells: a call begins, ends or fails.
+
+The observer answers with a token that the tap hands back at the end.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from msprobe.core.capture.site import CallSite
 
 
 class Observer(Protocol):
-    """Sees calls. No method may raise: it stands between the user and the call. A token of None means "not interested"."""
+    """Sees calls.
+
+    No method may raise: it stands between the user and the call. A token of None means "not interested".
+    """
 
     def api_begin(self, site: CallSite, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any: ...
 

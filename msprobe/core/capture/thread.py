@@ -1,4 +1,6 @@
-"""What the tool knows about the current thread: whether it is inside an observed call, and the modules it is inside of."""
+"""What the tool knows about the current thread: whether it is inside an observed call, and the modules it is inside
+of.
+"""
 
 from __future__ import annotations
 

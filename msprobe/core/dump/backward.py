@@ -1,61 +1,118 @@
-"""The backward record of one call: filled as gradients arrive, written when the last one is there."""
+"""Backward records: filled as gradients arrive, written when the last one is there.
+
+``input`` holds the gradients of the call's outputs, ``output`` those of its arguments in the order of the arguments,
+with null where none flows. A second backward pass through the same call (retain_graph) replaces the record of the
+first.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msprobe.core.capture.describe import Node
 from msprobe.core.dump.record import CallRecord
-
-if TYPE_CHECKING:
-    from msprobe.core.dump.collector import Collector
-
+from msprobe.core.dump.recording import Recording
+from msprobe.core.dump.shield import shielded
 
 NodeMaker = Callable[[Any, str], Node]
 
 
+class BackwardCalls:
+    """The backward calls of one step that have begun and not ended."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self._open: dict[int, BackwardCall] = {}
+
+    def begin(self, call: BackwardCall) -> CallRecord:
+        """The record of a call's present backward pass; made at its first gradient."""
+        if call.record is None:
+            self._open[id(call)] = call
+            call.record = self.new_record(call)
+        return call.record
+
+    def new_record(self, call: BackwardCall) -> CallRecord:
+        record = CallRecord(call.name, None)
+        record.parent = call.parent
+        if self.recording.in_scope(call.name) and self.recording.plan.bodies:
+            record.body = {}
+        return record
+
+    def end(self, call: BackwardCall) -> None:
+        self._open.pop(id(call), None)
+        record = call.record
+        if record is not None:
+            self.recording.finish(record)
+        call.reset()
+
+    def finish(self) -> None:
+        """The step is over: write the calls whose gradients never all came."""
+        for call in list(self._open.values()):
+            call.grad_inputs({})
+
+
 class BackwardCall:
-    """Receives the gradients of one call.
+    """Receives the gradients of one call (implements ``GradientReceiver``)."""
 
-    ``input`` holds the gradients of the outputs, ``output`` those of the arguments in the order of the arguments, with null
-    where none flows. A second backward pass through the same call (retain_graph) replaces the record of the first.
-    """
+    __slots__ = ("_calls", "_keywords", "_outputs", "_positional", "errors", "name", "parent", "record")
 
-    __slots__ = ("_collector", "_keywords", "_outputs", "_positional", "kept", "name", "parent", "record")
-
-    def __init__(self, collector: Collector, forward: CallRecord, template: tuple[list[Any], dict[str, Any]]) -> None:
-        assert forward.backward is not None
-        self._collector = collector
-        self.name = forward.backward
-        self.parent = forward.parent
-        self.kept = True
+    def __init__(
+        self, calls: BackwardCalls, name: str, parent: str | None, template: tuple[list[Any], dict[str, Any]]
+    ) -> None:
+        self._calls = calls
+        self.errors = calls.recording.errors
+        self.name = name
+        self.parent = parent
         self.record: CallRecord | None = None
         self._outputs: list[Node] = []
         self._positional, self._keywords = template
 
-    def whole(self, grad_outputs: Sequence[Any], grad_inputs: Mapping[int, Any]) -> None:
-        self._collector.backward_whole(self, grad_outputs, grad_inputs)
-
-    def grad_output(self, position: int, gradient: Any) -> None:
-        self._collector.backward_output(self, position, gradient)
-
-    def grad_inputs(self, gradients: Mapping[int, Any]) -> None:
-        self._collector.backward_done(self, gradients)
-
     def expect(self, outputs: int) -> None:
-        """Gradients of this many outputs may arrive; those that do not are null in the record."""
         self._outputs = [None] * outputs
 
-    def set_output(self, position: int, node: Node) -> None:
-        self._outputs[position] = node
+    @shielded
+    def grad_output(self, position: int, gradient: Any) -> None:
+        recording = self._calls.recording
+        if not recording.closed and self._calls.begin(self).body is not None and recording.modes.input:
+            place = recording.place(self.name)
+            self._outputs[position] = recording.values.node(gradient, place and f"{place}.input.{position}")
 
-    @property
-    def outputs(self) -> list[Node]:
-        return self._outputs
+    @shielded
+    def grad_inputs(self, gradients: Mapping[int, Any]) -> None:
+        recording = self._calls.recording
+        if recording.closed:
+            return
+        body = self._calls.begin(self).body
+        if body is not None and recording.modes.input:
+            body["input"] = self._outputs
+        if body is not None and recording.modes.output:
+            body["output"] = self._fill(gradients)
+        self._calls.end(self)
 
-    def fill(self, gradients: Mapping[int, Any], node: NodeMaker, place: str) -> list[Node]:
-        """The arguments' template with each slot replaced by the node of its gradient; ``node`` makes nodes."""
+    @shielded
+    def whole(self, grad_outputs: Sequence[Any], grad_inputs: Mapping[int, Any]) -> None:
+        """The usual case, without the bookkeeping of an open record."""
+        recording = self._calls.recording
+        if recording.closed:
+            return
+        record = self._calls.new_record(self)
+        if record.body is not None and recording.modes.input:
+            place = recording.place(self.name)
+            record.body["input"] = recording.values.sequence(grad_outputs, place and f"{place}.input")
+        if record.body is not None and recording.modes.output:
+            record.body["output"] = self._fill(grad_inputs)
+        recording.finish(record)
+
+    def reset(self) -> None:
+        """Ready for another backward pass."""
+        self.record = None
+        self._outputs = [None] * len(self._outputs)
+
+    def _fill(self, gradients: Mapping[int, Any]) -> list[Node]:
+        """The arguments' template with each slot replaced by the node of its gradient."""
+        recording = self._calls.recording
+        node, place = recording.values.node, recording.place(self.name) and f"{self.name}.output"
         filled = [
             None if shape is None else _fill(shape, gradients, node, place and f"{place}.{number}")
             for number, shape in enumerate(self._positional)
@@ -63,11 +120,6 @@ class BackwardCall:
         if self._keywords:
             filled.append(_fill(self._keywords, gradients, node, place and f"{place}.{len(filled)}"))
         return filled
-
-    def reset(self) -> None:
-        """Ready for another backward pass."""
-        self.record = None
-        self._outputs = [None] * len(self._outputs)
 
 
 def _fill(shape: Any, gradients: Mapping[int, Any], node: NodeMaker, place: str) -> Node:

@@ -1,4 +1,5 @@
-"""The one debugger of the process. The documented API calls ``PrecisionDebugger.start()`` from anywhere, so it must be found.
+"""The one debugger of the process. The documented API calls ``PrecisionDebugger.start()`` from anywhere, so it must
+be found.
 
 This is the only mutable state of the package that belongs to the process and not to an object.
 """

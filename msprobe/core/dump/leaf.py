@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Generic
 
-from msprobe.core.backend.protocols import TensorOps, T_contra
+from msprobe.core.backend.protocols import T_contra, TensorOps
 from msprobe.core.capture.describe import Node
 from msprobe.core.log import logger
 from msprobe.core.store.layout import file_name

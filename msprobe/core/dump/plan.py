@@ -1,4 +1,6 @@
-"""What a session records, read once from the configuration: the collector asks plain switches, never the configuration."""
+"""What a session records, read once from the configuration: the collector asks plain switches, never the
+configuration.
+"""
 
 from __future__ import annotations
 

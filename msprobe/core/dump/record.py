@@ -14,11 +14,12 @@ UNRELATED = "\0"
 class CallRecord:
     """One call, open from begin to end. Slots because thousands of them are made in a step.
 
-    ``body`` holds the sections of the entry in the order of dump.json (``input_args``, ``output``, ...); None means that the
-    entry appears in construct.json only. ``backward`` is the name of the backward record that belongs to a forward one.
+    ``body`` holds the sections of the entry in the order of dump.json (``input_args``, ``output``, ...); None means
+    that the entry appears in construct.json only. ``backward`` is the name of the backward record that belongs to a
+    forward one.
     """
 
-    __slots__ = ("backward", "body", "children_kept", "grads", "name", "owner", "parent", "saved_early", "stack")
+    __slots__ = ("backward", "beats", "body", "brings", "grads", "name", "owner", "parent", "stack")
 
     def __init__(self, name: str, body: dict[str, Node] | None) -> None:
         self.name = name
@@ -28,8 +29,8 @@ class CallRecord:
         self.stack: int | None = None
         self.grads: Any = None
         self.owner: Any = None
-        self.children_kept: tuple[bool, bool] = (False, False)
-        self.saved_early: bool | None = False
+        self.brings: tuple[bool, bool] = (False, False)
+        self.beats = 0
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """The journal line of the record."""
@@ -62,7 +63,7 @@ class EarlyRecord:
     __slots__ = ("_line",)
 
     def __init__(self, record: CallRecord) -> None:
-        self._line = {"e": record.name, "d": dict(record.body or {})}
+        self._line: dict[str, Any] = {"e": record.name, "d": dict(record.body or {})}
         if record.parent is not UNRELATED:
             self._line["p"] = record.parent
 

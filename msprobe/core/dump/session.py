@@ -2,8 +2,8 @@
 
     idle --start--> running --stop--> paused --start--> running ... --step--> idle (next step)
 
-While running the taps are attached. Between stop and step the calls that already ran may still bring gradients. A step that the
-configuration leaves out attaches nothing at all.
+While running the taps are attached. Between stop and step the calls that already ran may still bring gradients. A
+step that the configuration leaves out attaches nothing at all.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from msprobe.core.config import DumpConfig
 from msprobe.core.dump.collector import Collector
 from msprobe.core.dump.leaf import LeafTask
 from msprobe.core.dump.plan import DumpPlan
+from msprobe.core.dump.recording import Recording
 from msprobe.core.dump.shield import ErrorLog
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger, set_rank
@@ -224,8 +225,9 @@ class _Step:
         self.sink = DirectorySink(folder, header, extra_info=config.extra_info, tensors=saves)
         self.sink.statistics = backend.ops
         leaves = LeafTask(backend.ops, str(config.section.summary_mode), folder / TENSORS if saves else None)
-        self.collector = Collector(plan, selection, backend, leaves, self.sink)
-        self.collector.share(session.thread, session._stacks, ErrorLog(folder / ERRORS))
+        self.recording = Recording(plan, selection, backend, leaves, self.sink)
+        self.recording.errors = ErrorLog(folder / ERRORS)
+        self.collector = Collector(self.recording, backend, session.thread, session._stacks)
         self.sink.early = self.collector.early
         self._selection = selection
         self._unwatch: Callable[[], None] | None = None
@@ -246,10 +248,10 @@ class _Step:
         self._explain_empty()
 
     def _explain_empty(self) -> None:
-        if self.collector.recorded or self.sink.failed:
+        if self.recording.recorded or self.sink.failed:
             return
         filters = self._selection.describe()
-        names = ", ".join(self.collector.passed_over)
+        names = ", ".join(self.recording.passed_over)
         if names:
             reason = f"{filters} let nothing through; names seen: {names}"
         elif filters:

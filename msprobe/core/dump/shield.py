@@ -49,7 +49,7 @@ def shielded(function: F) -> F:
     def safe(self: Any, *args: Any) -> Any:
         try:
             return function(self, *args)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  (the boundary of the package, see above)
             self.errors.note(f"{function.__name__} of {_subject(args)}", error)
             return None
 

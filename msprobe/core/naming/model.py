@@ -5,7 +5,8 @@
     Module.blocks.0.mlp.MLP.parameters_grad.0  ModuleName with phase PARAMETERS_GRAD
     loss.2.debug                               DebugName(name, call)
 
-Tensor files append ``.input.0``, ``.kwargs.key``, ``.output.1.x`` or ``.parameters.weight`` and a suffix to an entry name.
+Tensor files append ``.input.0``, ``.kwargs.key``, ``.output.1.x`` or ``.parameters.weight`` and a suffix to an entry
+name.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Text to name: the only place that splits entry names at dots.
 
-API names end in ``<int>.<phase>``, module names in ``<phase>[.<int>]``; the leading word and the shape of the tail decide.
+API names end in ``<int>.<phase>``, module names in ``<phase>[.<int>]``; the leading word and the shape of the tail
+decide.
 """
 
 from __future__ import annotations

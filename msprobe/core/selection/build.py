@@ -1,7 +1,7 @@
 """From the configuration to one selection; the only place that knows the precedence of the filters.
 
-scope and list both must hold; the risk level counts only when neither is given; at level mix a module that is listed brings
-everything that runs inside it.
+scope and list both must hold; the risk level counts only when neither is given; at level mix a module that is listed
+brings everything that runs inside it.
 """
 
 from __future__ import annotations

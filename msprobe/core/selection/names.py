@@ -1,7 +1,7 @@
 """``list`` and ``tensor_list``: which entry names are meant.
 
-A full entry name (``Functional.linear.1.forward``) means exactly that entry, a fragment (``relu``, ``fc2``) every entry whose
-name contains it.
+A full entry name (``Functional.linear.1.forward``) means exactly that entry, a fragment (``relu``, ``fc2``) every
+entry whose name contains it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """``risk_level``: which APIs are worth recording when neither scope nor list says so.
 
-CORE keeps the computing and communicating operators, FOCUS drops those that only move, cast or create data, ALL keeps all.
+CORE keeps the computing and communicating operators, FOCUS drops those that only move, cast or create data, ALL keeps
+all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``scope``: the window between two names, both ends included whole.
 
-The window opens when the first named call begins and closes when the second one has ended. A call belongs to it when it began
-inside, so nothing is cut: neither the closing call's output nor what runs inside a closing module.
+The window opens when the first named call begins and closes when the second one has ended. A call belongs to it when
+it began inside, so nothing is cut: neither the closing call's output nor what runs inside a closing module.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """The journal: what was recorded, appended while training runs, and folded into the documents afterwards.
 
-    {"v":2,"task":"statistics","level":"mix","framework":"pytorch","dump_data_dir":null}     first line
-    {"k":3,"f":["File train.py, line 7, in main, \\n loss = model(x)"]}                         stack 3 reads like this
-    {"e":"Torch.add.0.forward","n":421,"s":3,"p":"Module.net.Net.forward.0"}                  an entry: stack, parent, and
-      "Torch.add.0.forward": {                                                                421 bytes of body, just as
-       "input_args": [ ...                                                                    they will stand in dump.json
-    {"e":"Tensor.view.0.forward","p":null}                                                    a name for construct.json only
+    {"v":2,"task":"statistics","level":"mix", ...}              the header of dump.json, first line
+    {"k":3,"f":["File train.py, line 7, in main, \\n ..."]}      stack 3 reads like this
+    {"e":"Torch.add.0.forward","n":421,"s":3,"p":"Module..."}   an entry, its stack and parent; 421 bytes of body follow,
+      "Torch.add.0.forward": {                                  just as they will stand in dump.json
+       "input_args": [ ...
+    {"e":"Tensor.view.0.forward","p":null}                      a name for construct.json only
 
-A body is laid out once, when it is recorded; folding copies it. A later body of the same entry adds to it and moves it to the
-end, so a call that is still running may be written early and completed later. A process that dies leaves at worst a cut last
-piece, which is dropped.
+A body is laid out once, when it is recorded; folding copies it. A later body of the same entry adds to it and moves it
+to the end, so a call that is still running may be written early and completed later. A process that dies leaves at
+worst a cut last piece, which is dropped.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ VERSION = 2
 class Index:
     """What must be known of a journal to fold it: where each entry's bodies lie, and the two small documents.
 
-    Bodies are numbered; an entry maps to one number, or to a list where several bodies add up. Plain numbers keep tens of
-    thousands of entries cheap and out of the garbage collector's sight.
+    Bodies are numbered; an entry maps to one number, or to a list where several bodies add up. Plain numbers keep tens
+    of thousands of entries cheap and out of the garbage collector's sight.
     """
 
     def __init__(self) -> None:

@@ -36,8 +36,8 @@ def process_folder(step: Path, rank: int | None, pid: int) -> Path:
 def file_name(place: str, suffix: str) -> str:
     """The file of the tensor at ``place`` (``Torch.max.0.forward.output.1``), safe for any user text inside it.
 
-    Separators and control characters become ``_``. A name beyond the 255 bytes of common file systems keeps its head and
-    gets a digest, so that two long names stay apart.
+    Separators and control characters become ``_``. A name beyond the 255 bytes of common file systems keeps its head
+    and gets a digest, so that two long names stay apart.
     """
     name = _UNSAFE.sub("_", place)
     encoded = name.encode("utf-8", "backslashreplace")

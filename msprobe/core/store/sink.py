@@ -1,7 +1,7 @@
 """Where finished records go. A record is anything with ``lines()``: the journal lines that stand for it.
 
-``write`` is on the hot path of a training step, so it only lays the record out in memory; a thread of the process brings that to
-the disk every ``FLUSH_SECONDS``. That bounds what a killed process can lose.
+``write`` is on the hot path of a training step, so it only lays the record out in memory; a thread of the process
+brings that to the disk every ``FLUSH_SECONDS``. That bounds what a killed process can lose.
 """
 
 from __future__ import annotations
@@ -73,10 +73,11 @@ class MemorySink:
 
 
 class DirectorySink:
-    """Writes one step of one process into its folder. Errors of the disk are said once and end the recording of the step.
+    """Writes one step of one process into its folder. Errors of the disk are said once and end the recording of the
+    step.
 
-    A record is laid out as bytes when it is written, unless statistics of the step are still on their way from a device: then
-    it waits in a queue until they have been fetched.
+    A record is laid out as bytes when it is written, unless statistics of the step are still on their way from a
+    device: then it waits in a queue until they have been fetched.
     """
 
     def __init__(self, folder: Path, header: Mapping[str, Any], *, extra_info: bool, tensors: bool) -> None:
@@ -237,15 +238,23 @@ class Flusher:
             with self._lock:
                 sinks = list(self._sinks)
             for sink in sinks:
-                try:
-                    sink.tick()
-                except Exception:  # this thread serves every step to come, whatever one record does
-                    if once("flusher"):
-                        logger.exception("a record could not be written")
+                _tick(sink)
+
+
+def _tick(sink: DirectorySink) -> None:
+    """One beat of one sink. The flusher serves every step to come, so no record may end it."""
+    try:
+        sink.tick()
+    except Exception:  # noqa: BLE001
+        if once("flusher"):
+            logger.exception("a record could not be written")
 
 
 def _clear_earlier_run(folder: Path) -> None:
-    """Remove what an earlier run left in ``folder``, so that two runs never mix. Only files this tool writes are touched."""
+    """Remove what an earlier run left in ``folder``, so that two runs never mix.
+
+    Only files this tool writes are touched.
+    """
     earlier = [folder / name for name in (DUMP, STACK, CONSTRUCT, JOURNAL, ERRORS) if (folder / name).exists()]
     if not earlier:
         return

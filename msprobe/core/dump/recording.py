@@ -1,0 +1,63 @@
+"""What the observers of one step share: the switches, the way from values to nodes, and the way of a record to the
+sink.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msprobe.core.backend.model import Backend
+from msprobe.core.capture.describe import Describer
+from msprobe.core.dump.leaf import LeafTask
+from msprobe.core.dump.plan import DumpPlan
+from msprobe.core.dump.record import UNRELATED, CallRecord
+from msprobe.core.dump.shield import ErrorLog
+from msprobe.core.selection.build import Selection
+from msprobe.core.store.sink import Sink
+
+NAMES_SHOWN = 5
+
+
+class Recording:
+    """One step being recorded. ``closed`` ends it: whatever still arrives afterwards is ignored."""
+
+    def __init__(
+        self, plan: DumpPlan, selection: Selection, backend: Backend, leaves: LeafTask[Any], sink: Sink
+    ) -> None:
+        values = backend.values
+        self.plan = plan
+        self.selection = selection
+        self.modes = selection.modes
+        self.sink = sink
+        self.errors = ErrorLog(None)
+        self.values = Describer(leaves.leaf, values.is_tensor, values.handlers(), values.keyed())
+        self.recorded = 0
+        self.passed_over: list[str] = []
+        self.closed = False
+
+    def place(self, name: str) -> str:
+        """The name to save tensors under, or nothing when this entry's tensors are not kept."""
+        if self.plan.save_all:
+            return name
+        tensors = self.selection.tensors
+        return name if tensors is not None and tensors(name) else ""
+
+    def in_scope(self, name: str) -> bool:
+        """A call of this name begins: does it lie in the window of ``scope``?"""
+        scope = self.selection.scope
+        return scope is None or scope.begin(name)
+
+    def finish(self, record: CallRecord) -> None:
+        """The call of ``record`` is over: close the scope it may end, and write what there is to write."""
+        if self.selection.scope is not None:
+            self.selection.scope.end(record.name)
+        if record.body is not None or record.stack is not None:
+            self.recorded += 1
+        elif record.parent is UNRELATED:
+            return
+        self.sink.write(record)
+
+    def pass_over(self, name: str) -> None:
+        """Remember the first few names that a filter dropped, for the message that explains an empty step."""
+        if len(self.passed_over) < NAMES_SHOWN:
+            self.passed_over.append(name)

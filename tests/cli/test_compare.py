@@ -1,0 +1,70 @@
+"""The command line of compare: exit statuses, JSON, files."""
+
+import json
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "compare"))
+from dumps import call, tensor, write
+
+
+def msprobe(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "msprobe", "compare", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> dict[str, Path]:
+    data = {"Functional.relu.0.forward": call([tensor()], [tensor(0.5)])}
+    wrong = {"Functional.relu.0.forward": call([tensor()], [tensor(0.6)])}
+    checksums = {"Functional.relu.0.forward": call([tensor(md5="00ff00ff")], [tensor(md5="00ff00fe")])}
+    return {
+        "good": write(tmp_path / "good", data),
+        "bad": write(tmp_path / "bad", wrong),
+        "empty": write(tmp_path / "empty", {}),
+        "md5": write(tmp_path / "md5", checksums),
+        "out": tmp_path / "out",
+    }
+
+
+def test_summary_and_statuses(runs: dict[str, Path]) -> None:
+    same = msprobe("-tp", runs["good"], "-gp", runs["good"], "-o", runs["out"], "--fail-on", "diverged")
+    assert same.returncode == 0 and "SAME" in same.stdout
+    done = msprobe("-tp", runs["bad"], "-gp", runs["good"], "-o", runs["out"])
+    assert done.returncode == 0 and "DIVERGED" in done.stdout and "Functional.relu.0.forward" in done.stdout
+    failed = msprobe("-tp", runs["bad"], "-gp", runs["good"], "-o", runs["out"], "--fail-on", "diverged", "--json", "-")
+    assert failed.returncode == 1
+    document = json.loads(failed.stdout)
+    assert document["verdict"] == "diverged" and document["counts"]["pass"] == 1
+    tables = list(runs["out"].glob("compare_result_*.csv"))
+    assert len(tables) == 3
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in tables)
+
+
+@pytest.mark.parametrize(("target", "golden", "status"), [("empty", "good", 3), ("empty", "empty", 3), ("md5", "good", 3)])
+def test_not_comparable(runs: dict[str, Path], target: str, golden: str, status: int) -> None:
+    result = msprobe("-tp", runs[target], "-gp", runs[golden], "-o", runs["out"], "--json", "-")
+    assert result.returncode == status
+    assert json.loads(result.stdout)["verdict"] == "not_comparable"
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_unreadable_input_is_one_line(runs: dict[str, Path], tmp_path: Path) -> None:
+    (runs["bad"] / "dump.json").write_text('{"task": "statistics", "data": {')
+    for path in (runs["bad"], tmp_path / "nowhere", tmp_path):
+        result = msprobe("-tp", path, "-gp", runs["good"], "-o", runs["out"])
+        assert result.returncode == 2 and "Traceback" not in result.stderr
+        assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_statistics_do_not_load_torch(runs: dict[str, Path]) -> None:
+    code = (
+        "import sys, msprobe.compare; assert 'numpy' not in sys.modules; "
+        f"r = msprobe.compare({str(runs['bad'])!r}, {str(runs['good'])!r}); "
+        "assert r.verdict == 'diverged' and sum(1 for _ in r.rows()) == 2; assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
