@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.items import INPUT, PARAMETER, Leaf, element_count, is_tensor
+from msprobe.compare.natural_scale import Vanished, natural_scales
 from msprobe.compare.table import LeafTable
 from msprobe.numerics.metrics.tensor import TensorDifference
 from msprobe.numerics.tolerance import rounded_to, unit_roundoff
@@ -23,8 +24,17 @@ _DEVICE_TYPES = ("cpu", "cuda", "npu", "meta", "mps", "xpu")
 _SCALAR_NOISE = 4e-6
 
 
-def measure(table: LeafTable, *, checksums: bool, tensors: Sequence[Difference] | None = None) -> Measured:
-    """Measure all rows. ``checksums`` compares digests only; ``tensors`` holds whole-tensor differences by row."""
+def measure(
+    table: LeafTable,
+    *,
+    checksums: bool,
+    tensors: Sequence[Difference] | None = None,
+    vanished: Vanished | None = None,
+) -> Measured:
+    """Measure all rows. ``checksums`` compares digests only; ``tensors`` holds whole-tensor differences by row.
+
+    ``vanished`` is what ``natural_scales`` learned in the steps before; it grows.
+    """
     rows = table.rows
     kinds = np.zeros(rows, np.int64)
     measured = Measured(
@@ -43,7 +53,7 @@ def measure(table: LeafTable, *, checksums: bool, tensors: Sequence[Difference] 
     )
     numeric = _classify(table, kinds, _digest_kind if checksums else None)
     if numeric and not checksums:
-        _fill_statistics(measured, table, np.array(numeric, np.int64))
+        _fill_statistics(measured, table, np.array(numeric, np.int64), {} if vanished is None else vanished)
     if tensors is not None:
         _fill_tensors(measured, table, tensors)
     return measured
@@ -115,9 +125,9 @@ def _value_differs(left: Any, right: Any) -> bool:
     return type(left) is not type(right) or bool(left != right)
 
 
-def _fill_statistics(measured: Measured, table: LeafTable, rows: NDArray[np.int64]) -> None:
-    ours = [table.target[row].raw for row in rows]  # type: ignore[union-attr]
-    theirs = [table.golden[row].raw for row in rows]  # type: ignore[union-attr]
+def _fill_statistics(measured: Measured, table: LeafTable, rows: NDArray[np.int64], vanished: Vanished) -> None:
+    ours = [table.target[row].raw for row in rows]
+    theirs = [table.golden[row].raw for row in rows]
     left, right = _matrix(ours), _matrix(theirs)
     roundoff = np.array([unit_roundoff(raw["dtype"]) for raw in theirs])
     numel = np.array([element_count(raw) for raw in theirs])
@@ -128,10 +138,11 @@ def _fill_statistics(measured: Measured, table: LeafTable, rows: NDArray[np.int6
     apart = np.where(finite, np.abs(np.where(finite, left, 0.0) - np.where(finite, right, 0.0)), 0.0)
     size = np.where(finite, np.maximum(np.abs(left), np.abs(right)), 0.0)
     largest = np.maximum(size[:, 0], size[:, 1])
+    floor = natural_scales(measured, table, rows, vanished)
     rms = np.where(size[:, 3] > 0.0, size[:, 3] / np.sqrt(np.maximum(numel, 1.0)), largest)
-    measured.element[rows] = _ratio(np.maximum(apart[:, 0], apart[:, 1]), largest)
-    measured.mean[rows] = _ratio(apart[:, 2], rms)
-    measured.norm[rows] = _ratio(apart[:, 3], size[:, 3])
+    measured.element[rows] = _ratio(np.maximum(apart[:, 0], apart[:, 1]), np.maximum(largest, floor))
+    measured.mean[rows] = _ratio(apart[:, 2], np.maximum(rms, floor))
+    measured.norm[rows] = _ratio(apart[:, 3], np.maximum(size[:, 3], floor * np.sqrt(np.maximum(numel, 1.0))))
     measured.reduction[rows] = _reductions(table, rows, numel)
     whole = left[:, 3], right[:, 3]
     measured.rounded[rows] = rounded_to(whole[0], roundoff) & rounded_to(whole[1], roundoff)
@@ -187,7 +198,7 @@ def _note_gaps(
 
 def _reductions(table: LeafTable, rows: NDArray[np.int64], numel: Floats) -> Floats:
     """A guess at the number of terms behind each element: the longest axis or the elements given per element made."""
-    longest = np.array([max(table.golden[row].raw["shape"] or [1]) for row in rows], np.float64)  # type: ignore[union-attr]
+    longest = np.array([max(table.golden[row].raw["shape"] or [1]) for row in rows], np.float64)
     entry = table.entry_of_row()
     given = np.zeros(len(table.entries))
     axis = np.ones(len(table.entries))

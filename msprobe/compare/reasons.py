@@ -42,7 +42,7 @@ class Reasons:
             return f"dtype {_field(left, 'dtype')} in the target, {_field(right, 'dtype')} in the golden run"
         if kind == Kind.ARGUMENT:
             return f"argument {_argument(left, right)} in the target, {_argument(right, left)} in the golden run"
-        return _FIXED.get(kind, _UNCHECKED)
+        return _FIXED.get(Kind(kind), _UNCHECKED)
 
     def _value(self, row: int) -> str:
         worst = self._worst[row]

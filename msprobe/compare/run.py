@@ -12,6 +12,7 @@ from msprobe.compare.columns import columns
 from msprobe.compare.match import STRATEGIES
 from msprobe.compare.measure import measure
 from msprobe.compare.mode import Mode, mode_of
+from msprobe.compare.natural_scale import Vanished
 from msprobe.compare.rows import CompareRow, RowMaker
 from msprobe.compare.summary import Counts
 from msprobe.compare.table import LeafTable, build_table
@@ -55,8 +56,16 @@ class Comparison:
         )
 
 
-def compare_dumps(target: Dump, golden: Dump, policy: Policy = Policy.DEFAULT, *, noise: float = 0.0) -> Comparison:
-    """Compare two dumps. ``noise`` is ``judged.noise`` of the step before, 0 for the first.
+def compare_dumps(
+    target: Dump,
+    golden: Dump,
+    policy: Policy = Policy.DEFAULT,
+    *,
+    noise: float = 0.0,
+    vanished: Vanished | None = None,
+) -> Comparison:
+    """Compare two dumps. ``noise`` is ``judged.noise`` of the step before, 0 for the first;
+    ``vanished`` is one dict for all steps (see ``natural_scale``).
 
     Raises:
         NotComparableError: see ``mode_of``.
@@ -70,7 +79,7 @@ def compare_dumps(target: Dump, golden: Dump, policy: Policy = Policy.DEFAULT, *
         tensors = None
         if mode is Mode.TENSOR:
             tensors = tensor_differences(table, target.tensor_folder, golden.tensor_folder)
-        measured = measure(table, checksums=mode is Mode.CHECKSUM, tensors=tensors)
+        measured = measure(table, checksums=mode is Mode.CHECKSUM, tensors=tensors, vanished=vanished)
         if mode is Mode.CHECKSUM:
             _no_tolerance(measured)
         judged = judge(measured, noise)

@@ -83,9 +83,9 @@ def _fill(mode: str, rows: Sequence[ReferenceRow], found: list[list[str]], relax
         start = _FIRST_STATISTIC[mode]
         if _odd(row.cells[start : start + 2]) and not _odd(row.cells[start + 4 : start + 6]):
             messages.append(NON_FINITE)
-        if mode == "statistics" and row.output and not relaxed:
-            if worst_input < 0.1 and _percent(row.cells[_NORM_ERROR], infinite=True) > 0.5:
-                messages.append(NORM_ERROR)
+        judged = mode == "statistics" and row.output and not relaxed
+        if judged and worst_input < 0.1 and _percent(row.cells[_NORM_ERROR], infinite=True) > 0.5:
+            messages.append(NORM_ERROR)
         _own_rules(row, messages, start)
     if not relaxed and first_output is not None:
         outputs = [row for row in rows if row.output]

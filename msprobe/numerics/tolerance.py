@@ -58,7 +58,7 @@ class Tolerances:
 
 
 def unit_roundoff(dtype: str) -> float:
-    """The unit round-off of a dtype by any framework's spelling; 0 for integers, booleans and what is no number type."""
+    """The unit round-off of a dtype by any framework's spelling; 0 for integers and booleans."""
     bits = _BITS.get(dtype.rpartition(".")[2].lower())
     return 2.0**-bits if bits else 0.0
 

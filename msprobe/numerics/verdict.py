@@ -1,8 +1,8 @@
 """From measured differences to verdicts: the policy ``default``.
 
 A row passes, or is an error where the difference arises in this call, or a warning where the call was already given
-different inputs. A result may differ by the tolerance of its dtype (``tolerance``) plus ``AMPLIFICATION`` times what its own
-inputs differ; an input by the tolerance plus ``CARRIED`` times the noise that earlier calls were found to have.
+different inputs. A result may differ by the tolerance of its dtype (``tolerance``) plus ``AMPLIFICATION`` times what its
+own inputs differ; an input by the tolerance plus ``CARRIED`` times the noise that earlier calls were found to have.
 NaN or Inf on one side, a shape, a dtype, an argument and a missing value are never within a tolerance.
 """
 
@@ -23,6 +23,8 @@ Bools = NDArray[np.bool_]
 AMPLIFICATION = 16.0
 CARRIED = 4.0
 NOISE_CAP = 1e-3
+# Optimizers that divide by the gradient's size (Adam) turn rounding noise of vanishing gradients into real updates.
+UPDATED = 3e-4
 
 
 class Level(IntEnum):
@@ -106,7 +108,8 @@ def judge(measured: Measured, noise: float = 0.0) -> Judged:
     clean = ~_any(given & ((alone > 1.0) | hard), measured.row_starts)
     quiet = np.where(given, alone <= 1.0, amplified <= 1.0) & ~hard & clean[entry]
     before = _noise_before(np.where(quiet, worst, 0.0), measured.row_starts, noise)
-    differs_given = given & (hard | (_excess(measured, loose, CARRIED * before[entry]) > 1.0))
+    slack_given = np.maximum(CARRIED * before[entry], UPDATED if noise > 0.0 else 0.0)
+    differs_given = given & (hard | (_excess(measured, loose, slack_given) > 1.0))
     flows = _flows(measured, differs_given, hard | (~given & (amplified > 1.0)))
     beyond = np.where(given, differs_given, np.where(flows[entry], alone, amplified) > 1.0)
     soft = np.where(beyond, Kind.VALUE, np.minimum(measured.kind, Kind.UNCHECKED))

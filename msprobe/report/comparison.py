@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.compare.locate import Located, locate
+from msprobe.compare.natural_scale import Vanished
 from msprobe.compare.rows import CompareRow
 from msprobe.compare.run import Comparison, Policy, compare_dumps, counts, levels
 from msprobe.compare.summary import CompareSummary
@@ -58,6 +59,7 @@ class _Job:
     by_file: bool
     stamp: str
     noise: dict[str, float] = field(default_factory=dict)
+    vanished: dict[str, Vanished] = field(default_factory=dict)
     agreed: set[str] = field(default_factory=set)
     reasons: list[str] = field(default_factory=list)
     earliest: tuple[int, int] | None = None
@@ -107,7 +109,9 @@ def _compare_pair(job: _Job, left: Place, right: Place) -> None:
     label = left.label
     target, golden = load_dump(left), load_dump(right)
     try:
-        comparison = compare_dumps(target, golden, job.policy, noise=job.noise.get(label, 0.0))
+        known = job.vanished.setdefault(label, {})
+        noise = job.noise.get(label, 0.0)
+        comparison = compare_dumps(target, golden, job.policy, noise=noise, vanished=known)
     except NotComparableError as error:
         job.reasons.append(error.error_info)
         return

@@ -23,7 +23,8 @@ def safe_cell(cell: Cell) -> Cell:
     Texts that are numbers (``-1.5``, ``-inf``) stay as they are.
     """
     if isinstance(cell, str):
-        return "'" + cell if cell.startswith(_FORMULA) and not _is_number(cell) or _hidden(cell) else cell
+        risky = (cell.startswith(_FORMULA) and not _is_number(cell)) or _hidden(cell)
+        return "'" + cell if risky else cell
     if isinstance(cell, float) and math.isinf(cell):
         return f" {cell}"
     return cell

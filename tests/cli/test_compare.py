@@ -45,7 +45,9 @@ def test_summary_and_statuses(runs: dict[str, Path]) -> None:
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in tables)
 
 
-@pytest.mark.parametrize(("target", "golden", "status"), [("empty", "good", 3), ("empty", "empty", 3), ("md5", "good", 3)])
+@pytest.mark.parametrize(
+    ("target", "golden", "status"), [("empty", "good", 3), ("empty", "empty", 3), ("md5", "good", 3)]
+)
 def test_not_comparable(runs: dict[str, Path], target: str, golden: str, status: int) -> None:
     result = msprobe("-tp", runs[target], "-gp", runs[golden], "-o", runs["out"], "--json", "-")
     assert result.returncode == status

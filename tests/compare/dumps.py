@@ -10,7 +10,13 @@ Entry = dict[str, Any]
 def tensor(scale: float = 1.0, *, shape: tuple[int, ...] = (4, 8), dtype: str = "float32", **more: Any) -> Entry:
     """A tensor leaf whose statistics grow with ``scale``."""
     values = {"Max": 2.0 * scale, "Min": -1.5 * scale, "Mean": 0.1 * scale, "Norm": 5.0 * scale}
-    return {"type": "torch.Tensor", "dtype": f"torch.{dtype}", "shape": list(shape), **values, "requires_grad": True} | more
+    return {
+        "type": "torch.Tensor",
+        "dtype": f"torch.{dtype}",
+        "shape": list(shape),
+        **values,
+        "requires_grad": True,
+    } | more
 
 
 def call(inputs: list[Any], outputs: list[Any], **kwargs: Any) -> Entry:

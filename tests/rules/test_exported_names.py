@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,12 @@ def test_exported_names_exist(path: Path) -> None:
 
 def test_msprobe_has_a_version() -> None:
     assert importlib.import_module("msprobe").__version__.split(".")[0].isdigit()
+
+
+def test_compare_is_reached_from_msprobe_alone() -> None:
+    program = "import msprobe; assert callable(msprobe.compare); assert callable(msprobe.compare.compare)"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.torch

@@ -14,6 +14,7 @@ from tests.rules.tree import ROOT, label, module_name, sources
 
 FRAMEWORKS = {"torch", "torch_npu", "mindspore", "msadapter"}
 CORE_MAY_IMPORT = {"msprobe", "numpy", "pydantic", "pydantic_core", "yaml"}
+HEAVY_OUTPUT = {"xlsxwriter", "jinja2", "rich", "pandas", "matplotlib", "tensorboard"}
 CLI_MAY_IMPORT = {"click"}
 CLI_OWN_MODULES = ("msprobe.cli", "msprobe.core.errors", "msprobe.core.log")
 
@@ -84,3 +85,8 @@ def test_commands_import_their_tool_when_they_run(path: Path) -> None:
     assert third_party(names) <= CLI_MAY_IMPORT | {"msprobe"}
     own = {name for name in names if name.startswith("msprobe.")}
     assert {name for name in own if not name.startswith(CLI_OWN_MODULES)} == set()
+
+
+@pytest.mark.parametrize("path", sources(), ids=label)
+def test_output_libraries_are_imported_when_a_file_is_written(path: Path) -> None:
+    assert not third_party(imports(path, top_level_only=True)) & HEAVY_OUTPUT

@@ -57,7 +57,7 @@ class TorchTensorOps:
             return {
                 "type": "torch.Tensor",
                 "dtype": dtype,
-                "shape": tensor.shape,
+                "shape": tuple(tensor.shape),
                 "requires_grad": tensor.requires_grad,
             }
         if self._summary is None or not tensor.is_cpu or not tensor.is_contiguous() or tensor.is_neg():
@@ -69,7 +69,7 @@ class TorchTensorOps:
         return {
             "type": "torch.Tensor",
             "dtype": dtype,
-            "shape": tensor.shape,
+            "shape": tuple(tensor.shape),
             "Max": largest,
             "Min": least,
             "Mean": mean,

@@ -57,7 +57,7 @@ def _with_backward(
                 found.append((i, j))
                 used_target.add(i)
                 used_golden.add(j)
-    forward_known = {place for place in number}
+    forward_known = set(number)
     for pair in exact:
         if pair[0] in used_target or pair[1] in used_golden or pair[0] is None or pair[1] is None:
             continue

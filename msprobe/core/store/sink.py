@@ -10,7 +10,6 @@ import os
 import shutil
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,6 +20,7 @@ from msprobe.core.store.atomic import make_folder, open_private
 from msprobe.core.store.layout import CONSTRUCT, DUMP, ERRORS, JOURNAL, STACK, TENSORS
 
 FLUSH_SECONDS = 0.05
+BATCH = 32
 
 
 class Record(Protocol):
@@ -76,8 +76,8 @@ class DirectorySink:
     """Writes one step of one process into its folder. Errors of the disk are said once and end the recording of the
     step.
 
-    A record is laid out as bytes when it is written, unless statistics of the step are still on their way from a
-    device: then it waits in a queue until they have been fetched.
+    Records are laid out as bytes some at a time: one by one would find the processor's caches cold, all at the end would
+    keep their objects alive for the garbage collector to walk. While statistics are on their way from a device they wait.
     """
 
     def __init__(self, folder: Path, header: Mapping[str, Any], *, extra_info: bool, tensors: bool) -> None:
@@ -86,9 +86,9 @@ class DirectorySink:
         self.early: Callable[[], Iterable[Record]] | None = None
         self.statistics: Statistics | None = None
         self._extra_info = extra_info
-        self._waiting: deque[Record] = deque()
+        self._waiting: list[Record] = []
         self._buffer: list[bytes] = []
-        self._adding = threading.Lock()  # guards index and buffer, held for moments
+        self._adding = threading.Lock()  # guards index and buffer
         self._writing = threading.Lock()  # guards the file, held while the disk works
         self._index = journal.Index()
         self._published = -1
@@ -105,12 +105,9 @@ class DirectorySink:
         FLUSHER.add(self)
 
     def write(self, record: Record) -> None:
-        statistics = self.statistics
-        if statistics is None or not (statistics.outstanding or self._waiting):
-            for line in record.lines():
-                self._add(line)
-        else:
-            self._waiting.append(record)
+        self._waiting.append(record)
+        if len(self._waiting) >= BATCH and not (self.statistics is not None and self.statistics.outstanding):
+            self._lay_out_waiting()
 
     def flush(self) -> None:
         """Bring everything so far onto the disk (the page cache: it survives the process, not a power cut)."""
@@ -148,19 +145,20 @@ class DirectorySink:
             self._file = -1
 
     def _lay_out_waiting(self) -> None:
-        waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
-        if waiting and self.statistics is not None:
-            self.statistics.settle()
-        for record in waiting:
-            for line in record.lines():
-                self._add(line)
+        with self._adding:
+            waiting = self._waiting[:]
+            del self._waiting[: len(waiting)]  # in place: another thread may be adding to this very list
+            if waiting and self.statistics is not None:
+                self.statistics.settle()
+            for record in waiting:
+                for line in record.lines():
+                    self._add(line)
 
     def _add(self, line: dict[str, Any]) -> None:
         noted, text = journal.encode(line)
-        with self._adding:
-            if not self.failed:
-                self._index.note(noted, text.index(b"\n") + 1)
-                self._buffer.append(text)
+        if not self.failed:
+            self._index.note(noted, text.index(b"\n") + 1)
+            self._buffer.append(text)
 
     def _write_buffer(self) -> None:
         with self._adding:

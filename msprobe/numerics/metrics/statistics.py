@@ -8,16 +8,15 @@ else gives a symbol that names the class of the disagreement (columns: target; r
 from __future__ import annotations
 
 import math
-from typing import Any
 
 Cell = float | int | str
 _DEVICES = ("npu", "cpu", "cuda")
 _NUMBER_TEXTS = {"nan": "Nan", "inf": math.inf, "-inf": -math.inf, "infinity": math.inf, "-infinity": -math.inf}
 
 
-def shown(value: Any) -> Cell:
+def shown(value: object) -> Cell:
     """The statistic as it stands in a cell; infinities stay numbers, NaN becomes ``Nan``, null becomes ``None``."""
-    if type(value) is float:
+    if isinstance(value, float):
         return value if value == value else "Nan"
     if value is None:
         return "None"
@@ -32,7 +31,7 @@ def shown(value: Any) -> Cell:
 
 def differences(target: Cell, golden: Cell) -> tuple[Cell, Cell]:
     """Difference and relative difference of two shown statistics; both are dimensionless texts or data units."""
-    if target == golden and type(target) is type(golden) or str(target) == str(golden):
+    if str(target) == str(golden):
         return "0", "0"
     if (
         not isinstance(target, str)

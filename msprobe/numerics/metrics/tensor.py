@@ -119,7 +119,8 @@ def _difference(n: Array, b: Array) -> TensorDifference:
 
 def _add_chunk(sums: _Sums, n: Array, b: Array) -> None:
     wide = np.complex128 if "c" in (n.dtype.kind, b.dtype.kind) else np.float64
-    wide_n, wide_b = n.astype(wide), b.astype(wide)
+    wide_n: Array = n.astype(wide)
+    wide_b: Array = b.astype(wide)
     difference = wide_n - wide_b
     size = np.abs(difference)
     sums.dot += float(np.vdot(wide_n, wide_b).real)

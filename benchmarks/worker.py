@@ -1,0 +1,112 @@
+"""One variant, one live process: builds the workload, then runs steps when it is told to.
+
+Started by ``live.py`` with a JSON job as its only argument; answers every line of its input with one JSON line.
+It is started as a file and not as a module, so that ``msprobe`` comes from the environment of its python and never
+from the current directory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TextIO
+
+import meter
+from variants import Variant, parse
+
+
+class Subject:
+    """The workload of this process with the tool around it, as the variant asks."""
+
+    def __init__(self, workload: str, variant: Variant, folder: Path) -> None:
+        import torch
+
+        torch.set_num_threads(1)
+        from workloads import build
+
+        self.variant = variant
+        self.dump_path = folder / "dump"
+        self.debugger: Any = None
+        self.tool = ""
+        began = time.process_time()
+        if variant.kind != "none":
+            self._create(folder)
+        self.create_s = time.process_time() - began
+        self.model, self.train = build(workload)
+
+    def _create(self, folder: Path) -> None:
+        import msprobe
+        from msprobe.pytorch import PrecisionDebugger
+
+        self.tool = str(msprobe.__file__)
+        config = folder / "config.json"
+        config.write_text(json.dumps(self.variant.config(self.dump_path)), encoding="utf-8")
+        self.debugger = PrecisionDebugger(config_path=str(config))
+
+    def steps(self, count: int) -> dict[str, float]:
+        """Run some steps; CPU and wall seconds per step, bytes written per step, of the last step bytes on disk."""
+        recorded = self.variant.kind == "recorded"
+        total = meter.Reading(0.0, 0.0, 0)
+        for _ in range(count):
+            shutil.rmtree(self.dump_path, ignore_errors=True)
+            before = meter.read()
+            if recorded:
+                self._recorded_step()
+            else:
+                self.train()
+            spent = meter.read().since(before)
+            total = meter.Reading(total.cpu + spent.cpu, total.wall + spent.wall, total.written + spent.written)
+        return {
+            "cpu": total.cpu / count,
+            "wall": total.wall / count,
+            "written": total.written / count,
+            "peak_mb": meter.peak_resident_mb(),
+            "on_disk": meter.folder_size(self.dump_path) if recorded else 0,
+        }
+
+    def _recorded_step(self) -> None:
+        self.debugger.start(self.model)
+        self.train()
+        self.debugger.stop()
+        self.debugger.step()
+
+    def entries(self) -> int:
+        """Entries of the dump.json files that the last step left."""
+        files = list(self.dump_path.rglob("dump.json"))
+        return sum(len(json.loads(path.read_text(encoding="utf-8")).get("data", {})) for path in files)
+
+
+def serve(subject: Subject, answers: TextIO, requests: TextIO) -> None:
+    """Answer until the input ends."""
+    _answer(answers, {"tool": subject.tool, "create_s": subject.create_s})
+    known: dict[str, Callable[[int], Any]] = {
+        "steps": subject.steps,
+        "entries": lambda _: {"entries": subject.entries()},
+    }
+    for line in requests:
+        word, _, count = line.strip().partition(" ")
+        _answer(answers, known[word](int(count or 1)))
+
+
+def _answer(answers: TextIO, value: Any) -> None:
+    answers.write(json.dumps(value) + "\n")
+    answers.flush()
+
+
+def main() -> None:
+    job = json.loads(sys.argv[1])
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # a tool may print: what it prints is no answer
+    serve(Subject(job["workload"], parse(job["variant"]), Path(job["folder"])), answers, sys.stdin)
+    sys.stdout.flush()
+    answers.flush()
+    os._exit(0)  # what the tools do at exit is not measured here
+
+
+if __name__ == "__main__":
+    main()

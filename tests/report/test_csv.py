@@ -1,0 +1,44 @@
+"""Result tables: safe cells, unique private files, round trip through a csv reader."""
+
+import csv
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from msprobe.compare.rows import CompareRow
+from msprobe.report.csv import safe_cell, write_table
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+cmd", "-x", "@a", "%a", "\tx", "-2+3+cmd|' /C calc'!A0", "a;=b", "＝1"])
+def test_formulas_are_escaped(text: str) -> None:
+    assert safe_cell(text) == "'" + text
+
+
+@pytest.mark.parametrize("cell", ["-1.5", "-inf", "12%", "Functional.add.0", "N/A", 1.5, 3])
+def test_ordinary_cells_stay(cell: float | str) -> None:
+    assert safe_cell(cell) == cell
+
+
+def test_infinities_get_a_blank() -> None:
+    assert [safe_cell(float("inf")), safe_cell(float("-inf"))] == [" inf", " -inf"]
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=2, max_size=4))
+def test_no_cell_starts_a_formula_and_all_read_back(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
+    folder = tmp_path_factory.mktemp("table")
+    row = CompareRow("a", "b", list(texts), "1.5,2", ["x"], "pass", [])
+    (path,) = write_table(folder, "t", ["c"], [row])
+    with open(path, newline="", encoding="utf-8") as file:
+        _, found = csv.reader(file)
+    assert found == [str(safe_cell(text)) for text in texts] + ["1.5", "2", "x"]
+    assert not any(cell.startswith(("=", "+", "@", "%")) for cell in found)
+
+
+def test_an_existing_file_is_never_replaced(tmp_path: Path) -> None:
+    row = CompareRow("a", "b", ["a"], [1.0], ["x"], "pass", [])
+    first, second = (write_table(tmp_path, "t", ["c"], [row])[0] for _ in range(2))
+    assert first != second and first.read_text() == second.read_text()
+    assert stat.S_IMODE(first.stat().st_mode) == 0o600

@@ -1,0 +1,66 @@
+"""Changes that are no fault: the comparison must call these runs the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MethodType
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from tests.zoo.model import Block, Training
+
+
+def _nothing(training: Training) -> None:
+    """A rerun."""
+
+
+def _threads(training: Training) -> None:
+    torch.set_num_threads(4)
+
+
+def _recompute(reentrant: bool) -> Callable[[Training], None]:
+    def plant(training: Training) -> None:
+        training.model.recompute = reentrant
+
+    return plant
+
+
+def _one_block(training: Training) -> None:
+    """Only the attention of one block is recomputed, from inside its module."""
+    block = training.model.blocks[1]
+
+    def attend(self: Block, x: Tensor) -> Tensor:
+        return x + self.drop(checkpoint(lambda y: self.attention(self.attention_norm(y)), x, use_reentrant=False))
+
+    block.attend = MethodType(attend, block)  # type: ignore[method-assign]
+
+
+def _refactored(training: Training) -> None:
+    """The same operations in the same order from other lines, functions and files."""
+
+    def attend_to(layer: Any, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        scores = layer.mask(layer.scores(query, key))
+        weights = F.softmax(scores, dim=layer.softmax_dim)
+        return torch.matmul(weights, value)
+
+    def forward(self: Any, x: Tensor) -> Tensor:
+        parts = [self.split(layer(x)) for layer in (self.query, self.key)]
+        query, key = (self.rotary(part) for part in parts)
+        return self.out(self.merge(attend_to(self, query, key, self.split(self.value(x)))))
+
+    for block in training.model.blocks:
+        block.attention.forward = MethodType(forward, block.attention)
+
+
+BENIGN: dict[str, Callable[[Training], None]] = {
+    "rerun": _nothing,
+    "other-thread-count": _threads,
+    "recompute-reentrant": _recompute(True),
+    "recompute-non-reentrant": _recompute(False),
+    "recompute-one-block": _one_block,
+    "refactored": _refactored,
+}
