@@ -17,9 +17,6 @@ class Reading:
     wall: float
     written: int
 
-    def since(self, earlier: Reading) -> Reading:
-        return Reading(self.cpu - earlier.cpu, self.wall - earlier.wall, self.written - earlier.written)
-
 
 def read() -> Reading:
     """The meters now."""

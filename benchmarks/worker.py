@@ -49,31 +49,41 @@ class Subject:
         self.debugger = PrecisionDebugger(config_path=str(config))
 
     def steps(self, count: int) -> dict[str, float]:
-        """Run some steps; CPU and wall seconds per step, bytes written per step, of the last step bytes on disk."""
+        """Run some steps. Per step: CPU seconds, of them ``during`` until stop, wall seconds, bytes written.
+
+        ``on_disk`` is the bytes that the last step left, ``peak_mb`` the highest resident memory so far.
+        """
         recorded = self.variant.kind == "recorded"
-        total = meter.Reading(0.0, 0.0, 0)
+        cpu = wall = during = written = 0.0
         for _ in range(count):
             shutil.rmtree(self.dump_path, ignore_errors=True)
             before = meter.read()
-            if recorded:
-                self._recorded_step()
-            else:
-                self.train()
-            spent = meter.read().since(before)
-            total = meter.Reading(total.cpu + spent.cpu, total.wall + spent.wall, total.written + spent.written)
+            trained = self._recorded_step() if recorded else self._plain_step()
+            after = meter.read()
+            cpu += after.cpu - before.cpu
+            wall += after.wall - before.wall
+            written += after.written - before.written
+            during += trained - before.cpu
         return {
-            "cpu": total.cpu / count,
-            "wall": total.wall / count,
-            "written": total.written / count,
+            "cpu": cpu / count,
+            "during": during / count,
+            "wall": wall / count,
+            "written": written / count,
             "peak_mb": meter.peak_resident_mb(),
             "on_disk": meter.folder_size(self.dump_path) if recorded else 0,
         }
 
-    def _recorded_step(self) -> None:
+    def _plain_step(self) -> float:
+        self.train()
+        return time.process_time()
+
+    def _recorded_step(self) -> float:
         self.debugger.start(self.model)
         self.train()
+        trained = time.process_time()
         self.debugger.stop()
         self.debugger.step()
+        return trained
 
     def entries(self) -> int:
         """Entries of the dump.json files that the last step left."""

@@ -1,6 +1,21 @@
-"""msprobe: capture what flows through a training, compare two runs, name the first operation that went wrong.
+"""msprobe: which operation went wrong first, and why.
 
-This file holds the version only, so that ``import msprobe`` costs nothing.
+Importing it costs nothing: the PyTorch face is ``msprobe.pytorch``, and ``msprobe.compare(target, golden)`` loads when used.
 """
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from msprobe import compare
+
 __version__ = "0.1.0"
+
+__all__ = ["__version__", "compare"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "compare":
+        import importlib
+
+        return importlib.import_module("msprobe.compare")
+    raise AttributeError(f"module 'msprobe' has no attribute {name!r}")

@@ -1,7 +1,8 @@
 """The first operation that went wrong: the earliest entry that is wrong by itself, not by what it was given.
 
 Entries are walked in execution order. The first one with any difference is the answer when its inputs agree. When its
-inputs differ although nothing before it does, the cause is code that leaves no record (a view, a slice, a gradient hook):
+inputs differ although nothing before it does, the cause is code that leaves no record (a view, a slice, a gradient
+hook):
 then the innermost enclosing module whose own inputs agree is named, or the module whose parameter it is.
 """
 
@@ -40,7 +41,8 @@ class Divergence:
 
 
 def first_divergence(comparison: Comparison, *, later_step: bool = False) -> Divergence | None:
-    """The first divergence of one dump pair, or None. ``later_step`` says that an earlier step was compared and agreed."""
+    """The first divergence of one dump pair, or None. ``later_step`` says that an earlier step was compared and
+    agreed."""
     return _Finder(comparison, later_step).find()
 
 

@@ -4,7 +4,8 @@
     result = msprobe.compare("bad/dump", "good/dump", output="./output")      # also msprobe.compare.compare(...)
     print(result.summary.first_divergence)
 
-The package is callable, so that the tool and its parts share one name. What it calls lives in ``msprobe.report`` above
+The package is callable, so that the tool and its parts share one name. What it calls lives in ``msprobe.report``
+above
 this layer, and is therefore reached by name and only when called; importing this package costs nothing.
 """
 

@@ -1,6 +1,7 @@
 """From a record in dump.json to its leaves: the values that become rows, and how each one reads in a table.
 
-A leaf is ``(suffix, slot, raw)``: suffix ``.input.0.key`` after the entry name, the slot it belongs to, and the JSON node.
+A leaf is ``(suffix, slot, raw)``: suffix ``.input.0.key`` after the entry name, the slot it belongs to, and the
+JSON node.
 Inputs come first, then parameters, then outputs. Null is a leaf; an empty list or object has none.
 """
 
@@ -116,7 +117,8 @@ def is_tensor(raw: Any) -> bool:
 
 
 def describe(leaf: Leaf) -> Described:
-    """The cells of one leaf. Values without data of a kind give ``N/A`` (dtype, shape, grad) or ``None`` (statistics)."""
+    """The cells of one leaf. Values without data of a kind give ``N/A`` (dtype, shape, grad) or ``None``
+    (statistics)."""
     raw = leaf.raw
     if raw is None:
         return Described("N/A", "N/A", "N/A", NONE4)

@@ -1,4 +1,5 @@
-"""Which dump of one side belongs to which of the other: steps by number, ranks by number, a lone process to a lone one."""
+"""Which dump of one side belongs to which of the other: steps by number, ranks by number, a lone process to a lone
+one."""
 
 from __future__ import annotations
 

@@ -230,7 +230,8 @@ def _fill_tensors(measured: Measured, table: LeafTable, tensors: Sequence[Differ
 
 
 def _dependencies(table: LeafTable) -> NDArray[np.int64]:
-    """For each backward entry its forward entry, for parameter gradients the backward or forward entry of the module."""
+    """For each backward entry its forward entry, for parameter gradients the backward or forward entry of the
+    module."""
     places: dict[tuple[str, str, int | None], int] = {}
     depends = np.full(len(table.entries), -1, np.int64)
     pending: list[tuple[int, tuple[str, str, int | None]]] = []

@@ -43,7 +43,7 @@ def mode_of(target: Dump, golden: Dump) -> Mode:
     if ours != theirs:
         with_them, without = (target, golden) if ours else (golden, target)
         raise NotComparableError(
-            f"{with_them.place.document} holds checksums and {without.place.document} does not; use the same summary_mode"
+            f"{with_them.place.document} holds checksums, {without.place.document} none; use one summary_mode"
         )
     return Mode.CHECKSUM if ours else Mode.STATISTICS
 

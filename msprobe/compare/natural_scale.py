@@ -2,7 +2,8 @@
 
 A bias gradient is a sum over many terms. Where the sum is zero by mathematics (the bias of an attention key), what is
 recorded is rounding noise, and two correct runs share not one digit of it. Its natural scale is that of the terms.
-An optimizer that divides by the size of the gradient (Adam) turns this noise into an update as large as any other; what
+An optimizer that divides by the size of the gradient (Adam) turns this noise into an update as large as any other;
+what
 it makes of such a gradient cannot be judged. The same tensor is recognised at its later uses by its statistics.
 """
 

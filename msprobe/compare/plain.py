@@ -1,6 +1,7 @@
 """The cells of ordinary rows, many at once: pairs of tensors whose eight statistics are all finite floats.
 
-Nearly every row of a statistics table is of this kind. Differences are computed as arrays and numbers become text in bulk;
+Nearly every row of a statistics table is of this kind. Differences are computed as arrays and numbers become text
+in bulk;
 the cells are the same as those made one by one, in the text Python's ``repr`` gives.
 """
 
@@ -21,7 +22,8 @@ _FLOATS = {float}
 def statistics_cells(
     target: Sequence[Leaf | None], golden: Sequence[Leaf | None], start: int, stop: int
 ) -> dict[int, str]:
-    """By row number in ``range(start, stop)``, joined by commas: four differences, four relative ones, and the eight statistics."""
+    """By row number in ``range(start, stop)``, joined by commas: four differences, four relative ones, and the
+    eight statistics."""
     rows: list[int] = []
     values: list[float] = []
     for row in range(start, stop):
@@ -83,7 +85,8 @@ _NOT_FINITE = ("Infinity", "NaN")
 
 
 def float_texts(values: NDArray[np.float64]) -> list[str]:
-    """The shortest text that reads back as the same float, as ``repr`` writes it; NaN and infinities as JSON tokens."""
+    """The shortest text that reads back as the same float, as ``repr`` writes it; NaN and infinities as JSON
+    tokens."""
     texts = to_json(values.tolist(), inf_nan_mode="constants").decode().strip("[]").split(",")
     with np.errstate(invalid="ignore"):
         size = np.abs(values)

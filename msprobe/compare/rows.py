@@ -34,7 +34,8 @@ _LEVELS = [level.name.lower() for level in Level]
 class CompareRow:
     """One row: ``head`` (eight cells), ``middle`` (metrics and statistics), ``tail``; ``cells`` are all of them.
 
-    Infinities are floats, everything else is as shown. A ``middle`` that is one text holds plain numbers joined by commas.
+    Infinities are floats, everything else is as shown. A ``middle`` that is one text holds plain numbers joined by
+    commas.
     """
 
     target: str

@@ -1,6 +1,7 @@
 """Two dumps as one table: entries in execution order, each with its pairs of leaves.
 
-The table holds plain lists and one array of row ranges; what a row means is read from it by ``measure`` (numbers), ``rows``
+The table holds plain lists and one array of row ranges; what a row means is read from it by ``measure`` (numbers),
+``rows``
 (cells) and the analyses.
 """
 

@@ -1,4 +1,5 @@
-"""Whole-tensor differences for the rows of a table, read and computed in parallel threads (numpy releases the lock)."""
+"""Whole-tensor differences for the rows of a table, read and computed in parallel threads (numpy releases the
+lock)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _MOST_WORKERS = 8
 
 
 def tensor_differences(table: LeafTable, target: Path, golden: Path) -> list[TensorDifference | None]:
-    """One difference per row that has tensor data on both sides, None for the others; a failure is a stated problem."""
+    """One difference per row that has tensor data on both sides, None for the others; a failure is a stated
+    problem."""
     jobs = []
     for row, (ours, theirs) in enumerate(zip(table.target, table.golden, strict=True)):
         if ours is not None and theirs is not None:

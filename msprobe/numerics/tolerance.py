@@ -1,6 +1,7 @@
 """How much two correct computations of the same thing may differ.
 
-Every difference is judged relative to the scale of its own tensor, so a mean close to zero never alarms. With u the unit
+Every difference is judged relative to the scale of its own tensor, so a mean close to zero never alarms. With u
+the unit
 round-off of the dtype, n the number of elements and k the length of the reduction behind each element:
 
     element   c * (u + u_acc * sqrt(k))            one rounding of the result, a random walk in the accumulator
@@ -51,7 +52,8 @@ LOOSE = Factors(element=32.0, floor=64.0)
 
 @dataclass(frozen=True, slots=True)
 class Tolerances:
-    """Allowed differences per leaf, dimensionless: of an element relative to the largest, of mean and norm to the norm."""
+    """Allowed differences per leaf, dimensionless: of an element relative to the largest, of mean and norm to the
+    norm."""
 
     element: Floats
     average: Floats

@@ -1,7 +1,8 @@
 """From measured differences to verdicts: the policy ``default``.
 
 A row passes, or is an error where the difference arises in this call, or a warning where the call was already given
-different inputs. A result may differ by the tolerance of its dtype (``tolerance``) plus ``AMPLIFICATION`` times what its
+different inputs. A result may differ by the tolerance of its dtype (``tolerance``) plus ``AMPLIFICATION`` times
+what its
 own inputs differ; an input by the tolerance plus ``CARRIED`` times the noise that earlier calls were found to have.
 NaN or Inf on one side, a shape, a dtype, an argument and a missing value are never within a tolerance.
 """
@@ -59,7 +60,8 @@ class Role(IntEnum):
 
 @dataclass(slots=True)
 class Measured:
-    """One value per row. Differences are relative to the scale of the tensor (dimensionless), infinite where undefined.
+    """One value per row. Differences are relative to the scale of the tensor (dimensionless), infinite where
+    undefined.
 
     ``kind`` is what was found without any tolerance; ``row_starts`` has one more item than there are entries;
     ``depends`` names for each entry the entry whose noise it inherits beside its inputs (its forward call), or -1.

@@ -72,7 +72,8 @@ def compare(
 ) -> CompareResult:
     """Compare two dumps: documents, process folders, step folders or dump roots.
 
-    ``output`` is the folder for the result tables; without it nothing is written. Runs that cannot be compared give the
+    ``output`` is the folder for the result tables; without it nothing is written. Runs that cannot be compared
+    give the
     verdict ``not_comparable``.
 
     Raises:

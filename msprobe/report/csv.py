@@ -18,7 +18,8 @@ MOST_ROWS = 1_000_000
 
 
 def safe_cell(cell: Cell) -> Cell:
-    """The cell with a leading ``'`` where a spreadsheet would run it; infinities get the leading blank readers expect.
+    """The cell with a leading ``'`` where a spreadsheet would run it; infinities get the leading blank readers
+    expect.
 
     Texts that are numbers (``-1.5``, ``-inf``) stay as they are.
     """

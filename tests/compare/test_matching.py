@@ -1,5 +1,7 @@
 """Sequences align, recomputation does not shift, and the subsequence is a longest one."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,7 +29,7 @@ def test_longest_common_subsequence(left: list[int], right: list[int]) -> None:
     found = common_subsequence(left, right, 100)
     assert found is not None and len(found) == _length(left, right)
     assert all(left[i] == right[j] for i, j in found)
-    assert all(a[0] < b[0] and a[1] < b[1] for a, b in zip(found, found[1:], strict=False))
+    assert all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(found))
 
 
 def test_an_extra_call_does_not_shift_the_others() -> None:

@@ -38,7 +38,7 @@ def test_infinities_of_opposite_sign_differ() -> None:
 def test_formulas() -> None:
     n, b = np.array([1.0, 2.0, 4.0]), np.array([1.0, 2.1, 4.004])
     cosine, euclid, largest, relative, one, five = tensor_difference(n, b).cells
-    assert cosine == round(float(n @ b / np.linalg.norm(n) / np.linalg.norm(b)), 6)
+    assert cosine == pytest.approx(float(n @ b / np.linalg.norm(n) / np.linalg.norm(b)), abs=1e-11)
     assert euclid == pytest.approx(np.linalg.norm(n - b))
     assert largest == pytest.approx(0.1) and relative == pytest.approx(0.1 / 2.1)
     assert (one, five) == pytest.approx((2 / 3, 2 / 3))

@@ -1,7 +1,9 @@
 """Exact matching: the same name, with calls counted so that recomputation does not shift them.
 
-Forward entries that are not recomputed are counted per name without number; a recomputed one pairs with a recomputed one.
-Backward entries pair by number where both sides have the same numbers, otherwise by order of occurrence (checkpointing
+Forward entries that are not recomputed are counted per name without number; a recomputed one pairs with a
+recomputed one.
+Backward entries pair by number where both sides have the same numbers, otherwise by order of occurrence
+(checkpointing
 numbers them differently). Parameter gradients pair by their full name.
 """
 

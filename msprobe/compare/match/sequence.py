@@ -1,6 +1,7 @@
 """Sequence matching: like exact matching, but an extra or missing call does not shift the calls after it.
 
-Where the forward calls of both sides are not the same list, they are aligned by the longest common subsequence of (name
+Where the forward calls of both sides are not the same list, they are aligned by the longest common subsequence of
+(name
 without number, enclosing module). Backward entries then follow their forward call.
 """
 

@@ -35,7 +35,8 @@ class Leaf(BaseModel):
 
 
 class Entry(BaseModel):
-    """One record of one call. Backward records use `input` and `output`; parameters_grad records map names to one item."""
+    """One record of one call. Backward records use `input` and `output`; parameters_grad records map names to one
+    item."""
 
     model_config = ConfigDict(extra="allow")
 

@@ -1,6 +1,7 @@
 """Tensor files as numpy arrays, without a framework: ``.pt`` (the zip layout of ``torch.save``) and ``.npy``.
 
-A ``.pt`` holds a pickle that only describes tensors, and their raw bytes beside it. The pickle is read by an unpickler that
+A ``.pt`` holds a pickle that only describes tensors, and their raw bytes beside it. The pickle is read by an
+unpickler that
 knows tensors and nothing else: it can build a description, never call anything. bfloat16 and float8 become float32,
 which holds their values exactly.
 
@@ -113,7 +114,7 @@ _ALLOWED: dict[tuple[str, str], Callable[..., Any] | _Kind] = {
 }
 
 
-class _DescriptionReader(pickle.Unpickler):
+class _DescriptionReader(pickle.Unpickler):  # noqa: S301 - find_class refuses everything but tensors
     """Builds tensor descriptions; any other name in the pickle is refused."""
 
     def find_class(self, module: str, name: str) -> Any:

@@ -1,9 +1,11 @@
 """Reading dumps: find them below a path, and load one without asking in what state its process left it.
 
-    for place in find_dumps(Path("dump_path")):          # every step and process below a root, a step, a process folder
+    for place in find_dumps(Path("dump_path")):          # every step and process below a root, a step, a process
+    folder
         dump = load_dump(place)                          # dump.data, dump.stacks, dump.construct, dump.tensor_folder
 
-A ``dump.journal`` beside dump.json is newer than it (the process still runs or died) and is read instead. Documents are
+A ``dump.journal`` beside dump.json is newer than it (the process still runs or died) and is read instead.
+Documents are
 parsed at C speed with NaN and Infinity kept, and only their outline is checked.
 """
 
@@ -31,7 +33,8 @@ _RECORDS = (DUMP, DEBUG, JOURNAL)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one process's records of one step lie. ``kind`` is ``rank``, ``proc`` or "" for a folder of another name."""
+    """Where one process's records of one step lie. ``kind`` is ``rank``, ``proc`` or "" for a folder of another
+    name."""
 
     document: Path
     step: int | None = None
@@ -127,12 +130,20 @@ def load_dump(place: Place) -> Dump:
     journal = place.document.with_name(JOURNAL)
     with paused_gc():
         if place.document.name in (DUMP, JOURNAL) and journal.is_file():
-            try:
-                folded = fold(journal)
-            except FileNotFoundError:
-                return _from_documents(place)
-            return _build(place, {**folded.header, "data": folded.data}, folded.stack, folded.construct, recovered=True)
+            recovered = _from_journal(place, journal)
+            if recovered is not None:
+                return recovered
         return _from_documents(place)
+
+
+def _from_journal(place: Place, journal: Path) -> Dump | None:
+    try:
+        folded = fold(journal)
+    except ReadError:
+        if journal.is_file():
+            raise
+        return None  # the run ended just now and folded it itself
+    return _build(place, {**folded.header, "data": folded.data}, folded.stack, folded.construct, recovered=True)
 
 
 def _from_documents(place: Place) -> Dump:

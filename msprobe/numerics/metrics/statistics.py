@@ -1,7 +1,9 @@
 """Differences of two recorded statistics, as numbers and symbols for a table cell.
 
-A statistic is shown as a number, ``Nan``, ``None`` or other text. Equal texts differ by 0. Otherwise number minus number is
-the signed difference, and the relative difference is ``abs(difference / golden) * 100`` percent, unrounded; everything
+A statistic is shown as a number, ``Nan``, ``None`` or other text. Equal texts differ by 0. Otherwise number minus
+number is
+the signed difference, and the relative difference is ``abs(difference / golden) * 100`` percent, unrounded;
+everything
 else gives a symbol that names the class of the disagreement (columns: target; rows: golden, see ``_symbol``).
 """
 
@@ -11,7 +13,13 @@ import math
 
 Cell = float | int | str
 _DEVICES = ("npu", "cpu", "cuda")
-_NUMBER_TEXTS = {"nan": "Nan", "inf": math.inf, "-inf": -math.inf, "infinity": math.inf, "-infinity": -math.inf}
+_NUMBER_TEXTS: dict[str, Cell] = {
+    "nan": "Nan",
+    "inf": math.inf,
+    "-inf": -math.inf,
+    "infinity": math.inf,
+    "-infinity": -math.inf,
+}
 
 
 def shown(value: object) -> Cell:
@@ -23,7 +31,8 @@ def shown(value: object) -> Cell:
     if isinstance(value, bool):
         return str(value)
     if isinstance(value, str):
-        return _NUMBER_TEXTS.get(value.lower(), value)
+        number: Cell = _NUMBER_TEXTS.get(value.lower(), value)
+        return number
     if isinstance(value, int):
         return value
     return str(value)

@@ -34,7 +34,8 @@ _CHUNK = 1 << 16
 class TensorDifference:
     """Cells for the six metric columns, and what a verdict needs.
 
-    ``relative_norm`` is |n-b| / max(|n|, |b|), ``relative_max`` is max|n_i-b_i| / max(|n_i|, |b_i|): both dimensionless,
+    ``relative_norm`` is |n-b| / max(|n|, |b|), ``relative_max`` is max|n_i-b_i| / max(|n_i|, |b_i|): both
+    dimensionless,
     NaN when they could not be computed. ``problem`` names why, ``non_finite`` a NaN or Inf that only one side has.
     """
 

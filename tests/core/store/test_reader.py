@@ -10,6 +10,7 @@ import pytest
 
 from msprobe.core.errors import ReadError
 from msprobe.core.store.formats import read_tensor
+from msprobe.core.store.journal import VERSION, encode
 from msprobe.core.store.reader import find_dumps, load_dump
 
 DOCUMENT = {"task": "statistics", "level": "L1", "framework": "pytorch", "data": {"Torch.add.0.forward": {}}}
@@ -29,7 +30,7 @@ def test_paths_of_every_kind(tmp_path: Path) -> None:
     assert [place.label for place in find_dumps(tmp_path / "step0")] == ["rank0", "rank1"]
     (place,) = find_dumps(tmp_path / "step2/proc77/dump.json")
     assert (place.step, place.label) == (2, "proc77")
-    with pytest.raises(ReadError, match="no dump.json"):
+    with pytest.raises(ReadError, match=r"no dump\.json"):
         find_dumps(_empty(tmp_path))
 
 
@@ -41,18 +42,20 @@ def _empty(tmp_path: Path) -> Path:
 def test_a_journal_wins_and_a_cut_line_is_dropped(tmp_path: Path) -> None:
     folder = _dump(tmp_path / "step0/rank0")
     lines = [
-        {"v": 1, "task": "statistics", "level": "L1", "framework": "pytorch", "dump_data_dir": None},
+        {"v": VERSION, "task": "statistics", "level": "L1", "framework": "pytorch", "dump_data_dir": None},
         {"k": 0, "f": ["File a.py, line 1"]},
         {"e": "Torch.mul.0.forward", "d": {"input_args": [], "output": [None]}, "s": 0},
     ]
-    text = "".join(json.dumps(line) + "\n" for line in lines) + '{"e":"Torch.sub.0.forw'
-    (folder / "dump.journal").write_text(text)
+    pieces = [encode(line)[1] for line in lines]
+    (folder / "dump.journal").write_bytes(b"".join(pieces) + b'{"e":"Torch.sub.0.forw')
     dump = load_dump(find_dumps(folder)[0])
     assert dump.recovered and list(dump.data) == ["Torch.mul.0.forward"]
     assert dump.stacks == {"Torch.mul.0.forward": ["File a.py, line 1"]}
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"task": "statistics"}', '{"data": {}}', '{"task": "t", "data": {"a": 1}}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"task": "statistics"}', '{"data": {}}', '{"task": "t", "data": {"a": 1}}']
+)
 def test_damaged_documents(tmp_path: Path, text: str) -> None:
     (tmp_path / "dump.json").write_text(text)
     with pytest.raises(ReadError):
@@ -87,7 +90,17 @@ def test_a_pickle_that_calls_something_is_refused(tmp_path: Path) -> None:
 
 def test_tensors_of_torch(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    for dtype in ("float32", "bfloat16", "float16", "int64", "bool", "uint16", "float8_e5m2", "float8_e4m3fn", "complex64"):
+    for dtype in (
+        "float32",
+        "bfloat16",
+        "float16",
+        "int64",
+        "bool",
+        "uint16",
+        "float8_e5m2",
+        "float8_e4m3fn",
+        "complex64",
+    ):
         base = torch.arange(12).reshape(3, 4).to(getattr(torch, dtype))
         for tensor in (base, base.t(), base[1], base[1, 2], base[0:0]):
             torch.save(tensor, tmp_path / "t.pt")

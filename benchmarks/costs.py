@@ -1,0 +1,111 @@
+"""What a variant costs, computed from the turns of its process and those of the plain step, and the table of it."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import table
+from variants import Variant
+
+OURS, REFERENCE = "ours", "reference"
+Turns = Sequence[dict[str, float]]
+
+HEAD = (
+    "variant",
+    "plain ms",
+    "overhead",
+    "fastest",
+    "entries",
+    "us/entry",
+    "MB disk",
+    "MB written",
+    "peak MB",
+    "reference",
+    "ref fastest",
+    "ref us/entry",
+    "ref peak MB",
+    "ours/reference",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """One variant of one tool.
+
+    ``plain_cpu`` is seconds of a step without the tool; ``overhead`` is the median over the rounds of (step with /
+    step without) - 1 in CPU time, ``fastest`` the same of the fastest turns (less disturbed by other jobs), and
+    ``wall_overhead`` in wall time; ``us_per_entry`` is added CPU microseconds per entry of dump.json; ``on_disk`` and
+    ``written`` are bytes per step; ``create_s`` is CPU seconds of import and construction.
+    """
+
+    tool: str
+    variant: str
+    plain_cpu: float
+    overhead: float
+    fastest: float
+    wall_overhead: float
+    entries: int
+    us_per_entry: float | None
+    on_disk: float
+    written: float
+    peak_mb: float
+    create_s: float
+
+
+def cost(tool: str, variant: Variant, turns: Turns, plain: Turns, facts: dict[str, float]) -> Cost:
+    """The cost of ``variant``; ``facts`` holds ``entries`` and ``create_s``."""
+    plain_cpu = statistics.median(turn["cpu"] for turn in plain)
+    added = statistics.median(turn["cpu"] for turn in turns) - plain_cpu
+    entries = int(facts["entries"])
+    return Cost(
+        tool=tool,
+        variant=variant.text,
+        plain_cpu=plain_cpu,
+        overhead=_overhead(turns, plain, "cpu"),
+        fastest=min(turn["cpu"] for turn in turns) / min(turn["cpu"] for turn in plain) - 1,
+        wall_overhead=_overhead(turns, plain, "wall"),
+        entries=entries,
+        us_per_entry=added / entries * 1e6 if entries else None,
+        on_disk=turns[-1]["on_disk"],
+        written=statistics.median(turn["written"] for turn in turns),
+        peak_mb=turns[-1]["peak_mb"],
+        create_s=facts["create_s"],
+    )
+
+
+def report(costs: Sequence[Cost]) -> str:
+    """A line per variant: ours, the reference, and our overhead as a fraction of the reference's."""
+    theirs = {cost.variant: cost for cost in costs if cost.tool == REFERENCE}
+    ours = [cost for cost in costs if cost.tool == OURS]
+    return table.markdown(HEAD, [_row(cost, theirs.get(cost.variant.replace("+fallback", ""))) for cost in ours])
+
+
+def _row(own: Cost, peer: Cost | None) -> list[str]:
+    return [
+        own.variant,
+        table.figure(own.plain_cpu * 1e3, 1),
+        table.figure(own.overhead, 3),
+        table.figure(own.fastest, 3),
+        str(own.entries),
+        table.figure(own.us_per_entry, 0),
+        table.figure(own.on_disk / 1e6),
+        table.figure(own.written / 1e6),
+        table.figure(own.peak_mb, 0),
+        table.figure(peer and peer.overhead, 3),
+        table.figure(peer and peer.fastest, 3),
+        table.figure(peer and peer.us_per_entry, 0),
+        table.figure(peer and peer.peak_mb, 0),
+        table.figure(_share(own, peer), 3),
+    ]
+
+
+def _share(own: Cost, peer: Cost | None) -> float | None:
+    """Only where something was recorded: a quotient of two noises says nothing."""
+    recorded = own.on_disk > 0 and peer is not None and peer.overhead > 0
+    return own.overhead / peer.overhead if peer is not None and recorded else None
+
+
+def _overhead(turns: Turns, plain: Turns, meter: str) -> float:
+    return statistics.median(own[meter] / base[meter] for own, base in zip(turns, plain, strict=True)) - 1
