@@ -1,9 +1,12 @@
 """msprobe: which operation went wrong first, and why.
 
-Importing it costs nothing: the PyTorch face is ``msprobe.pytorch``, and ``msprobe.compare(target, golden)`` loads when used.
+Importing it costs nothing: the PyTorch face is ``msprobe.pytorch``, and ``msprobe.compare(target, golden)`` loads when
+used.
 """
 
 from typing import TYPE_CHECKING, Any
+
+from msprobe.legacy_paths import install
 
 if TYPE_CHECKING:
     from msprobe import compare
@@ -11,6 +14,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = ["__version__", "compare"]
+
+install()
 
 
 def __getattr__(name: str) -> Any:

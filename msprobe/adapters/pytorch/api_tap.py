@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
+from msprobe.core.backend.protocols import ApiTap
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 from msprobe.core.capture.site import CallSite
@@ -24,6 +25,12 @@ OWNERS: Mapping[str, Any] = {
     "Torch": torch,
     "VF": torch._VF,
 }
+
+
+class Listed(Protocol):
+    """Adds the APIs that the configuration lists, as far as they exist by now."""
+
+    def refresh(self, tap: ApiTap) -> None: ...
 
 
 class TorchApiTap:
@@ -46,7 +53,8 @@ class TorchApiTap:
         self._recorded = recorded
         self._patches = Patches()
         self._sites: dict[tuple[str, str], CallSite] = {}
-        self._custom: dict[tuple[int, str], Any] = {}
+        self._custom: dict[tuple[int, str], tuple[Any, str, str]] = {}
+        self.listed: Listed | None = None
         for table in tables:
             for prefix, names in table.items():
                 for name in names:
@@ -54,6 +62,8 @@ class TorchApiTap:
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
+        if self.listed is not None:
+            self.listed.refresh(self)
         self._patches.apply()
         try:
             yield
@@ -67,12 +77,15 @@ class TorchApiTap:
     def add(self, owner: Any, name: str, prefix: str) -> None:
         """Wrap a function of the user; registering it again under another prefix replaces the first registration."""
         self.remove(owner, name)
-        self._custom[(id(owner), name)] = owner
+        self._custom[(id(owner), name)] = (owner, name, prefix)
         self._plan(owner, name, prefix)
 
     def remove(self, owner: Any, name: str) -> None:
         if self._custom.pop((id(owner), name), None) is not None:
             self._patches.drop(owner, name)
+
+    def registered(self) -> Sequence[tuple[Any, str, str]]:
+        return list(self._custom.values())
 
     def _plan(self, owner: Any, name: str, prefix: str) -> None:
         *path, attribute = name.split(".")

@@ -5,16 +5,20 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Any
 
+import torch
 import yaml
 
 from msprobe.adapters.pytorch.api_tap import TorchApiTap
 from msprobe.adapters.pytorch.gradient_tap import TorchGradientTap
+from msprobe.adapters.pytorch.input_tap import TorchInputTap
+from msprobe.adapters.pytorch.listed_apis import ListedApis
 from msprobe.adapters.pytorch.module_tap import TorchModuleTap
 from msprobe.adapters.pytorch.optimizer_tap import TorchOptimizerTap
 from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.adapters.pytorch.tensor_ops import TorchTensorOps
 from msprobe.adapters.pytorch.values import TorchValues
 from msprobe.core.backend.model import Backend
+from msprobe.core.backend.protocols import CollectiveTap
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import DumpConfig
@@ -27,16 +31,29 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
     table = _table()
     level = config.risk_level if uses_risk_level(config) else "ALL"
     recorded = risk_test(level, table["risk"]["core"], table["risk"]["low"])
+    apis = TorchApiTap([table["apis"], table["extra"]], recorded, relay, thread)
+    apis.listed = ListedApis(config)
+    modules = TorchModuleTap(relay, thread)
     return Backend(
         name="pytorch",
         ops=TorchTensorOps(config.precision),
         values=TorchValues(),
-        runtime=TorchRuntime(),
-        apis=TorchApiTap([table["apis"], table["extra"]], recorded, relay, thread),
-        modules=TorchModuleTap(relay, thread),
+        runtime=TorchRuntime(thread),
+        apis=apis,
+        modules=modules,
+        inputs=TorchInputTap(modules, thread),
+        collectives=_collectives(config, table["distributed"], relay, thread),
         gradients=TorchGradientTap(thread),
         optimizers=TorchOptimizerTap(relay),
     )
+
+
+def _collectives(config: DumpConfig, names: list[str], relay: Relay, thread: ThreadState) -> CollectiveTap | None:
+    if not torch.distributed.is_available():
+        return None
+    from msprobe.adapters.pytorch.collective_tap import TorchCollectiveTap
+
+    return TorchCollectiveTap(names if config.level in ("L1", "mix") else [], relay, thread)
 
 
 def _table() -> Any:

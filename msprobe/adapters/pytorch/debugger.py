@@ -6,15 +6,21 @@ Every method works on the class as well as on the object, because the documented
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
+import torch
+
 from msprobe.adapters.pytorch.backend import make
+from msprobe.adapters.pytorch.service import Service, Settings, settings_of
 from msprobe.core.backend.support import PYTORCH, check_support
-from msprobe.core.config import load_config
+from msprobe.core.config import DumpConfig, load_config
 from msprobe.core.dump import handle
-from msprobe.core.dump.session import DumpSession
+from msprobe.core.dump.points import point_fault
+from msprobe.core.dump.watched import WatchedSession, open_session, watch_of
 from msprobe.core.errors import MsprobeException
-from msprobe.core.log import logger
+from msprobe.core.log import logger, once
 
 
 class PrecisionDebugger:
@@ -23,6 +29,7 @@ class PrecisionDebugger:
     Args:
         config_path: config.json (or a dict with its content); None takes the documented defaults.
         task, dump_path, level, step: beat the fields of the file.
+        model: for ``start()`` without one (the older order ``..., level, model, step`` is understood too).
 
     Raises:
         ConfigError: something in the configuration is wrong, or not available for PyTorch.
@@ -32,6 +39,9 @@ class PrecisionDebugger:
     """
 
     _instance: PrecisionDebugger | None = None
+    _model: Any = None
+    config: Settings
+    service: Service
 
     def __new__(
         cls,
@@ -40,34 +50,55 @@ class PrecisionDebugger:
         dump_path: str | None = None,
         level: str | None = None,
         step: Any = None,
+        model: Any = None,
     ) -> PrecisionDebugger:
         with handle.LOCK:
             if cls._instance is not None and handle.peek() is not None:
                 logger.debug("PrecisionDebugger exists already in this process: its configuration stays as it is")
                 return cls._instance
-            config = load_config(config_path, task=task, dump_path=dump_path, level=level, step=step)
-            check_support(config, PYTORCH)
-            handle.put(DumpSession(config, make))
+            if is_model(step):  # the older order of arguments
+                model, step = step, model
+            given = {"task": task, "dump_path": dump_path, "level": level, "step": step}
+            watch = watch_of(config_path, given, _check)  # before the file is read: no change falls in between
+            config = load_config(config_path, **given)
+            _check(config)
+            if handle.peek() is not None:  # `_instance = None` asks for a fresh object
+                handle.peek().close()
+            session = open_session(config, make, watch)
+            handle.put(session)
             cls._instance = super().__new__(cls)
+            cls._instance.config = settings_of(config)
+            cls._instance.service = Service(session)
+            cls._model = model
             return cls._instance
 
     @classmethod
     def start(
-        cls, model: Any = None, token_range: Any = None, rank_id: int | None = None, scheduled_tokens: Any = None
+        cls,
+        model: Any = None,
+        token_range: Any = None,
+        rank_id: int | None = None,
+        scheduled_tokens: Any = None,
+        **unknown: Any,
     ) -> None:
         """Begin collecting.
 
         Args:
             model: the torch.nn.Module (or a list or tuple of them) whose submodules are recorded; needed at L0 and mix.
-            token_range, scheduled_tokens: not available in this version.
+            token_range: ``[first, last]``: collect only during these forward calls of the model, counted from 0.
             rank_id: names the folder of this process instead of the rank in the job.
+            scheduled_tokens: for serving: how many tokens of each request this step holds, by request id.
+
+        Arguments that no version knows are told in a warning and ignored.
         """
         with handle.LOCK:
             session = handle.current()
-            for name, value in (("token_range", token_range), ("scheduled_tokens", scheduled_tokens)):
-                if value is not None:
-                    raise MsprobeException(0, f"start({name}=...) is not available in this version; leave it out")
-            session.start(model, None if rank_id is None else _index("rank_id", rank_id))
+            if unknown and once(("start", *unknown)):
+                logger.warning("start: %s unknown and ignored", ", ".join(sorted(unknown)))
+            if cls._instance is not None and not cls._instance.service.before_start():
+                return
+            rank = None if rank_id is None else _index("rank_id", rank_id)
+            session.start(cls._model if model is None else model, rank, token_range, scheduled_tokens)
 
     @classmethod
     def stop(cls) -> None:
@@ -76,10 +107,46 @@ class PrecisionDebugger:
             handle.current().stop()
 
     @classmethod
-    def step(cls) -> None:
-        """End the step; what is collected next belongs to the next one."""
+    def step(cls, dump: bool = True) -> None:
+        """End the step; what is collected next belongs to the next one. ``dump=False`` forgets what it recorded."""
         with handle.LOCK:
-            handle.current().step()
+            handle.current().step(dump)
+
+    @classmethod
+    @contextlib.contextmanager
+    def collect(cls, model: Any = None, **arguments: Any) -> Iterator[None]:
+        """One step as a block: ``start(model, ...)`` before it, ``stop`` and ``step`` after it, whatever happens in it."""
+        cls.start(model, **arguments)
+        try:
+            yield
+        finally:
+            cls.stop()
+            cls.step()
+
+    @classmethod
+    def _maybe_reload_config(cls, force: bool = False) -> bool:
+        """With ``dump_enable``: look at the configuration file (``force``: now); whether it was read again.
+
+        Not private in practice: serving frameworks call it after they have edited the file.
+        """
+        with handle.LOCK:
+            session = handle.current()
+            return isinstance(session, WatchedSession) and session.check(force)
+
+    @classmethod
+    def save(cls, variable: Any, name: str, save_backward: bool = True) -> None:
+        """Record one value as ``{name}.{n}.debug`` in debug.json, and the gradients of its tensors as ``{name}_grad...``.
+
+        Works at every level, between start and stop or not; level debug records nothing else. What cannot be saved is
+        told in a warning and left out.
+        """
+        with handle.LOCK:
+            session = handle.current()
+            fault = point_fault(variable, name, save_backward, session.backend.values.is_tensor)
+            if fault is None:
+                session.save(variable, name, save_backward)
+            else:
+                logger.warning("save: %s; nothing is saved", fault)
 
     @classmethod
     def set_init_step(cls, step: int) -> None:
@@ -104,6 +171,16 @@ class PrecisionDebugger:
         """Record ``module.api`` no longer."""
         with handle.LOCK:
             handle.current().backend.apis.remove(module, api)
+
+
+def _check(config: DumpConfig) -> None:
+    check_support(config, PYTORCH)
+
+
+def is_model(value: Any) -> bool:
+    """Whether ``value`` is what ``start(model=...)`` takes."""
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    return bool(parts) and all(isinstance(part, torch.nn.Module) for part in parts)
 
 
 def _name_of(module: Any) -> str:

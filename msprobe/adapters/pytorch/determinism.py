@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 import os
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
+from msprobe.adapters.pytorch.random_sources import RandomState, Source, replaced
+from msprobe.core.capture.patch import Patches
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
 
@@ -17,31 +20,67 @@ _LARGEST_SEED = 2**32 - 1
 _DROPOUTS = ("dropout", "dropout2d", "dropout3d")
 
 
-def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False) -> None:
+def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False, is_enhanced: bool = False) -> None:
     """Make two runs comparable.
 
     Args:
         seed: for Python, numpy and torch (every device), 0 to 2**32 - 1.
         mode: also ask torch for deterministic operators (slower).
         rm_dropout: let the functional dropouts pass values through unchanged.
+        is_enhanced: every call of a random function starts from the same state, so it returns the same numbers each
+            time. Good for telling whether randomness is the cause of a difference, and for nothing else.
 
     Raises:
         MsprobeException: an argument is of the wrong type or out of range.
     """
-    _check(seed, mode=mode, rm_dropout=rm_dropout)
-    os.environ["PYTHONHASHSEED"] = str(seed)
+    _check(seed, mode=mode, rm_dropout=rm_dropout, is_enhanced=is_enhanced)
+    os.environ["PYTHONHASHSEED"] = str(seed)  # for the processes this one starts
     os.environ["HCCL_DETERMINISTIC"] = "True"
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
     torch.use_deterministic_algorithms(mode)
+    _seed_devices(seed)
+    if rm_dropout:
+        _remove_dropout()
+    _enhance(is_enhanced)
+
+
+def _seed_devices(seed: int) -> None:
     if torch.cuda.is_available():
         torch.cuda.manual_seed_all(seed)
         torch.backends.cudnn.deterministic = True
         torch.backends.cudnn.benchmark = False
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    if rm_dropout:
-        _remove_dropout()
+    npu = getattr(torch, "npu", None)
+    if npu is not None and npu.is_available():
+        npu.manual_seed_all(seed)
+        os.environ.update(LCCL_DETERMINISTIC="1", CLOSE_MATMUL_K_SHIFT="1", ATB_LLM_LCOC_ENABLE="0")
+
+
+_fixed: Patches | None = None
+
+
+def _enhance(wanted: bool) -> None:
+    """Put the random functions under one fixed state; a later ``seed_all`` fixes the new one, or ends it."""
+    global _fixed
+    if _fixed is not None:
+        _fixed.undo()
+        _fixed = None
+    if not wanted:
+        return
+    state = RandomState()
+
+    def around(source: Source, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        state.restore(source.library)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            state.restore(source.library)
+
+    _fixed = replaced(around)
+    _fixed.apply()
+    logger.info("every call of a random function returns the same numbers from now on (is_enhanced)")
 
 
 def _remove_dropout() -> None:

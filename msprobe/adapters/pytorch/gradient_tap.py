@@ -70,6 +70,20 @@ class TorchGradientTap:
                 return
         self._attach_any(prepared, result, receiver)
 
+    def watch(self, tensor: Any, report: Callable[[Any], None]) -> Callable[[], None] | None:
+        if not tensor.requires_grad:
+            return None
+
+        def hook(gradient: Any) -> None:
+            busy, self._thread.busy = self._thread.busy, True
+            try:
+                report(gradient)
+            finally:
+                self._thread.busy = busy
+
+        remove: Callable[[], None] = tensor.register_hook(hook).remove
+        return remove
+
     def _attach_any(self, prepared: Prepared, result: Any, receiver: GradientReceiver) -> None:
         """Any number of outputs made by any number of nodes."""
         targets: dict[Any, list[tuple[int, int]]] = {}

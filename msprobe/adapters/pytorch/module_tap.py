@@ -14,6 +14,8 @@ from typing import Any
 
 from torch import nn
 
+from msprobe.adapters.pytorch.fully_sharded import shards
+from msprobe.adapters.pytorch.sharding import is_sharded
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.dump.modules import ModuleSite
@@ -29,6 +31,8 @@ class TorchModuleTap:
         self._relay = relay
         self._thread = thread
         self._sites: dict[int, _Known] = {}
+        self._first: dict[str, ModuleSite] = {}  # several models may have modules of one name: the first numbers for all
+        self._models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         self._focused: dict[str, ModuleSite] = {}
         self._unfocused: dict[int, _Known] | None = None
 
@@ -67,6 +71,7 @@ class TorchModuleTap:
         self._sites.update(sites)
 
     def _adopt(self, head: str, model: nn.Module) -> None:
+        self._models.add(model)
         for path, module in model.named_modules():
             if not path:
                 continue
@@ -75,11 +80,23 @@ class TorchModuleTap:
                 continue
             reference = weakref.ref(module, functools.partial(_forget, self._sites, id(module)))
             parameters = functools.partial(_own_parameters, weakref.ref(module))
-            self._sites[id(module)] = (reference, ModuleSite(f"{head}.{path}.{type(module).__name__}", parameters))
+            site = ModuleSite(f"{head}.{path}.{type(module).__name__}", parameters)
+            first = self._first.setdefault(site.stem, site)
+            if first is not site:
+                site.follow(first)
+            self._sites[id(module)] = (reference, site)
+
+    def stem(self, module: nn.Module) -> str | None:
+        """The name of an adopted module without phase and number, ``Module.fc1.Linear``."""
+        known = self._sites.get(id(module))
+        return known[1].stem if known is not None and known[0]() is module else None
 
     def reset(self) -> None:
-        for _, site in list(self._sites.values()):
+        for site in self._first.values():
             site.reset()
+        for _, site in list(self._sites.values()):
+            if self._first.get(site.stem) is not site:
+                site.reset()
         self._focused.clear()
 
     @contextlib.contextmanager
@@ -92,9 +109,12 @@ class TorchModuleTap:
             nn.Module.__call__ = original  # type: ignore[method-assign]
 
     def attach_gradients(self) -> Callable[[], None]:
+        known = list(self._sites.values())
+        present = [module for module in (*self._models, *(reference() for reference, _ in known)) if module is not None]
+        resting = shards(present)
         handles = [
-            parameter.register_hook(functools.partial(self._report_gradient, site, key))
-            for _, site in list(self._sites.values())
+            self._hook_gradient(resting.get(id(parameter), parameter), site, key)
+            for _, site in known
             for key, parameter in site.parameters()
             if parameter.requires_grad and parameter.is_leaf
         ]
@@ -104,6 +124,15 @@ class TorchModuleTap:
                 handle.remove()
 
         return detach
+
+    def _hook_gradient(self, parameter: nn.Parameter, site: ModuleSite, key: str) -> Any:
+        if not is_sharded(parameter):
+            return parameter.register_hook(functools.partial(self._report_gradient, site, key))
+
+        def accumulated(parameter: nn.Parameter) -> None:  # the gradient of a shard never passes a node of its own
+            self._report_gradient(site, key, parameter.grad)
+
+        return parameter.register_post_accumulate_grad_hook(accumulated)
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         sites, thread, relay = self._sites, self._thread, self._relay

@@ -8,12 +8,14 @@ functions used here are the unwrapped ones of ``torch._C``: measuring a call mus
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from msprobe.adapters.pytorch.reductions import DeferredStatistics
+from msprobe.adapters.pytorch.sharding import is_sharded, sharding
 from msprobe.core.store.atomic import open_private
 from msprobe.core.tensors.checksum import crc32, xor
 from msprobe.core.tensors.dtypes import find_dtype
@@ -93,6 +95,17 @@ class TorchTensorOps:
         data = plain.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
         return crc32(data) if kind == "crc32" else xor(data)
 
+    def snapshot(self, tensor: torch.Tensor) -> tuple[Callable[[], torch.Tensor], int] | None:
+        plain = _with_memory(tensor)
+        if plain is None:
+            return None
+        size = plain.numel() * plain.element_size()
+        with torch.no_grad():
+            if plain.is_cpu:
+                copy = torch.empty_like(plain, memory_format=torch.contiguous_format).copy_(plain)
+                return (lambda: copy), size
+            return _host_copy(plain), size
+
     def save(self, tensor: torch.Tensor, path: Path) -> bool:
         plain = _with_memory(tensor)
         if plain is None:
@@ -114,6 +127,8 @@ class TorchTensorOps:
             node["Max"] = node["Min"] = node["Mean"] = node["Norm"] = None
             self._measure(tensor, node)
         node["requires_grad"] = tensor.requires_grad
+        if is_sharded(tensor):
+            node.update(sharding(tensor))
         return node
 
     def _measure(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
@@ -143,6 +158,27 @@ def _with_memory(tensor: torch.Tensor) -> torch.Tensor | None:
         return plain if plain.numel() == 0 or plain.data_ptr() else None
     except RuntimeError:
         return None
+
+
+def _host_copy(plain: torch.Tensor) -> Callable[[], torch.Tensor]:
+    """A copy of a device tensor in host memory, made in the order of the device's stream without waiting for it.
+
+    Where the device has no events, the copy is waited for here.
+    """
+    module = getattr(torch, plain.device.type, None)
+    if not hasattr(module, "Event"):
+        copy = plain.cpu().contiguous()
+        return lambda: copy
+    host = torch.empty(plain.shape, dtype=plain.dtype, pin_memory=True)
+    host.copy_(plain, non_blocking=True)
+    event = module.Event()
+    event.record()
+
+    def complete() -> torch.Tensor:
+        event.synchronize()
+        return host
+
+    return complete
 
 
 def _strided(tensor: torch.Tensor) -> torch.Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from msprobe.core.capture.describe import Handler, Node
+from msprobe.core.capture.describe import Expansion, Handler, Node
 
 _MEMORY_FORMATS = {
     torch.contiguous_format: "contiguous_format",
@@ -24,7 +24,7 @@ class TorchValues:
     def is_tensor(self, kind: type) -> bool:
         return issubclass(kind, torch.Tensor)
 
-    def handlers(self) -> Mapping[type, Handler]:
+    def handlers(self) -> Mapping[type, Handler | Expansion]:
         return {
             torch.Size: _size,
             torch.memory_format: _memory_format,
@@ -68,7 +68,7 @@ def _device_argument(value: Any, place: str, around: tuple[int, ...]) -> Node:
     return {"type": "torch.device", "value": value} if isinstance(value, (str, int)) else None
 
 
-def _distributed_handlers() -> dict[type, Handler]:
+def _distributed_handlers() -> dict[type, Handler | Expansion]:
     distributed = torch.distributed
     if not distributed.is_available():
         return {}
@@ -76,13 +76,29 @@ def _distributed_handlers() -> dict[type, Handler]:
         distributed.ProcessGroup: _group,
         distributed.ReduceOp: _reduce_op,
         distributed.ReduceOp.RedOpType: _reduce_op,
+        distributed.P2POp: Expansion(_operation),
     }
 
 
 def _group(value: Any, place: str, around: tuple[int, ...]) -> Node:
     ranks = torch.distributed.get_process_group_ranks(value)
-    identity = f"{zlib.crc32(str(ranks).encode()):08x}"
-    return {"type": "torch.ProcessGroup", "group_ranks": ranks, "group_id": identity}
+    return {"type": "torch.ProcessGroup", "group_ranks": ranks, "group_id": _group_id(ranks)}
+
+
+def _group_id(ranks: list[int]) -> str:
+    return f"{zlib.crc32(str(ranks).encode()):08x}"
+
+
+def _operation(value: Any) -> dict[str, Any]:
+    """One ``P2POp`` of a batch."""
+    return {
+        "class_type": "torch.distributed.P2POp",
+        "tensor": value.tensor,
+        "op": getattr(value.op, "__name__", str(value.op)),
+        "peer": value.peer,
+        "tag": value.tag,
+        "group_id": _group_id(torch.distributed.get_process_group_ranks(value.group)),
+    }
 
 
 def _reduce_op(value: Any, place: str, around: tuple[int, ...]) -> Node:

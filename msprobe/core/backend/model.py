@@ -7,7 +7,9 @@ from typing import Any
 
 from msprobe.core.backend.protocols import (
     ApiTap,
+    CollectiveTap,
     GradientTap,
+    InputTap,
     ModuleTap,
     OptimizerTap,
     Runtime,
@@ -31,3 +33,5 @@ class Backend:
     modules: ModuleTap | None = None
     gradients: GradientTap | None = None
     optimizers: OptimizerTap | None = None
+    inputs: InputTap | None = None
+    collectives: CollectiveTap | None = None

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from msprobe.core.capture.describe import Handler
+from msprobe.core.capture.describe import Expansion, Handler
 
 T_contra = TypeVar("T_contra", contravariant=True)
 
@@ -48,6 +48,14 @@ class TensorOps(Protocol[T_contra]):
         """The ``crc32`` or ``xor`` of the tensor's row-major bytes; None when it has no data."""
         ...
 
+    def snapshot(self, tensor: T_contra) -> tuple[Callable[[], Any], int] | None:
+        """Copy the tensor's values as they are at this point of the program; None when it has no data.
+
+        Returns a function that gives the copy once it is complete (a copy from a device may still be on its way), and
+        the bytes it takes. ``checksum`` and ``save`` of the copy are those of the tensor.
+        """
+        ...
+
     def save(self, tensor: T_contra, path: Path) -> bool:
         """Write the tensor's values to ``path``; False when it has no data to write. Raises OSError."""
         ...
@@ -60,7 +68,7 @@ class Values(Protocol):
         """Whether instances of ``kind`` are tensors of this framework."""
         ...
 
-    def handlers(self) -> Mapping[type, Handler]: ...
+    def handlers(self) -> Mapping[type, Handler | Expansion]: ...
 
     def keyed(self) -> Mapping[str, Handler]: ...
 
@@ -78,6 +86,13 @@ class Runtime(Protocol):
 
     def expected(self, error: BaseException) -> bool:
         """Whether an exception is the framework's own way to leave a call early, not an error."""
+        ...
+
+    def watch_calls(self, model: Any, report: Callable[[], None]) -> Callable[[], None]:
+        """Report the begin of each forward call of ``model`` (the first of a list) until the returned function is called.
+
+        Raises MsprobeException when it is no model.
+        """
         ...
 
 
@@ -116,6 +131,10 @@ class GradientTap(Protocol):
         """The arguments' shape, positional and by keyword: slots (ints) where a gradient can arrive, None elsewhere."""
         ...
 
+    def watch(self, tensor: Any, report: Callable[[Any], None]) -> Callable[[], None] | None:
+        """Report every gradient of one tensor until the returned function is called; None when it can have none."""
+        ...
+
 
 class ApiTap(Protocol):
     """The wrapped functions of the framework."""
@@ -133,6 +152,10 @@ class ApiTap(Protocol):
         ...
 
     def remove(self, owner: Any, name: str) -> None: ...
+
+    def registered(self) -> Sequence[tuple[Any, str, str]]:
+        """What ``add`` was called with and ``remove`` not: owner, name, prefix."""
+        ...
 
 
 class ModuleTap(Protocol):
@@ -159,9 +182,41 @@ class ModuleTap(Protocol):
     def reset(self) -> None: ...
 
 
+class CollectiveTap(Protocol):
+    """The communication between the processes of a job."""
+
+    def attach(self) -> AbstractContextManager[None]:
+        """Report communication, and when this process is given its rank, inside the returned context."""
+        ...
+
+    def reset(self) -> None:
+        """A new step: count the calls from 0 again, and wait for nothing that began before."""
+        ...
+
+
 class OptimizerTap(Protocol):
     """The parts of a step that are neither forward nor backward."""
 
     def attach(self) -> AbstractContextManager[None]:
         """Report the begin and end of optimizer steps and of gradient clipping."""
+        ...
+
+
+class InputSource(Protocol):
+    """Knows which module calls get recorded inputs, and where those lie."""
+
+    def next_call(self, stem: str) -> str | None:
+        """A module is called: the name of the call when its inputs are to be replaced."""
+        ...
+
+    def file(self, place: str, suffix: str) -> Path | None:
+        """The file of the tensor at ``place``, or None when it was not recorded."""
+        ...
+
+
+class InputTap(Protocol):
+    """Replaces the inputs of module calls."""
+
+    def attach(self, source: InputSource) -> AbstractContextManager[None]:
+        """Feed the calls that ``source`` names inside the returned context."""
         ...

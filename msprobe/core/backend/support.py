@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from msprobe.core.config import DumpConfig
-from msprobe.core.errors import ConfigError, Problem
+from msprobe.core.errors import ABSENT, ConfigError, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,8 @@ class Support:
 
 PYTORCH = Support(
     framework="pytorch",
-    tasks=("statistics", "tensor", "structure"),
-    levels=("L0", "L1", "mix"),
-    missing=("dump_enable", "load", "bench_path", "slice", "request_id", "async_dump"),
+    tasks=("statistics", "tensor", "structure", "overflow_check", "nan_check", "diff_check"),
+    levels=("L0", "L1", "mix", "debug"),
 )
 
 
@@ -51,5 +50,7 @@ def check_support(config: DumpConfig, support: Support) -> None:
         for field in support.missing
         if asked[field] is not None
     ]
+    if config.task == "diff_check" and not section.bench_path:
+        problems.append(Problem("diff_check.bench_path", ABSENT, "is required: the golden dump to compare with"))
     if problems:
         raise ConfigError(problems)

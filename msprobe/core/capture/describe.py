@@ -22,6 +22,15 @@ DEPTH_LIMIT = 64
 TEXT_LIMIT = 4096
 
 
+class Expansion:
+    """A value made of parts: the tensors among the ``fields`` become nodes, everything else stands as it is."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, fields: Callable[[Any], Mapping[str, Any]]) -> None:
+        self.fields = fields
+
+
 class Describer:
     """Turns values into nodes.
 
@@ -36,12 +45,15 @@ class Describer:
         self,
         leaf: Handler,
         is_tensor: Callable[[type], bool],
-        handlers: Mapping[type, Handler],
+        handlers: Mapping[type, Handler | Expansion],
         keyed: Mapping[str, Handler],
     ) -> None:
         self._leaf = leaf
         self._is_tensor = is_tensor
-        self._given = handlers
+        self._given: dict[type, Handler] = {
+            kind: self._expanding(handler) if isinstance(handler, Expansion) else handler
+            for kind, handler in handlers.items()
+        }
         self._keyed = keyed
         self._handlers: dict[type, Handler] = {
             type(None): _nothing,
@@ -58,7 +70,7 @@ class Describer:
             complex: _as_text,
             bytes: _as_text,
             range: _as_text,
-            **handlers,
+            **self._given,
         }
 
     def node(self, value: Any, place: str, around: tuple[int, ...] = ()) -> Node:
@@ -102,6 +114,15 @@ class Describer:
     def _named_tuple(self, value: Any, place: str, around: tuple[int, ...]) -> Node:
         fields = dict(zip(value._fields, value, strict=True))
         return self.keywords(fields, place, (*around, id(value)))
+
+    def _expanding(self, expansion: Expansion) -> Handler:
+        def expanded(value: Any, place: str, around: tuple[int, ...]) -> Node:
+            return {
+                key: self._leaf(part, place and f"{place}.{key}", around) if self._is_tensor(type(part)) else part
+                for key, part in expansion.fields(value).items()
+            }
+
+        return expanded
 
     def _learn(self, kind: type) -> Handler:
         """Choose the handler of a type seen for the first time and remember it."""

@@ -5,7 +5,7 @@ The observer answers with a token that the tap hands back at the end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from msprobe.core.capture.site import CallSite
@@ -37,9 +37,13 @@ class Observer(Protocol):
 
 
 class Relay:
-    """The taps of a session live as long as it does, its observers one step each: the relay holds the present one."""
+    """The taps of a session live as long as it does, its observers one step each: the relay holds the present one.
 
-    __slots__ = ("observer",)
+    ``ranked`` is called when this process has just been given its rank.
+    """
+
+    __slots__ = ("observer", "ranked")
 
     def __init__(self) -> None:
         self.observer: Observer | None = None
+        self.ranked: Callable[[], None] | None = None

@@ -10,16 +10,18 @@ class CallSite:
     """The names of the calls of one API, made from a prefix built once and a counter.
 
     ``recorded`` is the verdict of the risk table: a site that is not recorded still counts its calls, because the call
-    numbers of a dump do not depend on what was filtered.
+    numbers of a dump do not depend on what was filtered. ``differentiable`` is False for calls through which no
+    gradient flows, so that their backward is not looked for.
     """
 
-    __slots__ = ("api", "calls", "prefix", "recorded", "stem")
+    __slots__ = ("api", "calls", "differentiable", "prefix", "recorded", "stem")
 
     def __init__(self, prefix: str, api: str) -> None:
         self.prefix = prefix
         self.api = api
         self.stem = f"{prefix}.{api}."
         self.recorded = True
+        self.differentiable = True
         self.calls: Iterator[int] = itertools.count()
 
     def reset(self) -> None:

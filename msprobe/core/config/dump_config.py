@@ -41,7 +41,7 @@ class LoadConfig(ConfigModel):
     modules: Annotated[tuple[str, ...], Strict(False), Field(min_length=1)] = Field(
         description="Full forward names of the calls, Module.<path>.<Class>.forward.<n>."
     )
-    step: Ranges = Field(default=IntRanges(), description="Recorded steps to use; empty means the current step.")
+    step: Ranges = Field(default=IntRanges(), description="Steps in which inputs are replaced, by those of the same recorded step; empty means all.")
     rank: Ranges = Field(default=IntRanges(), description="Ranks that load; empty means all.")
     dump_after_load: bool = Field(default=False, description="Also collect data in the same run.")
 
@@ -69,6 +69,10 @@ class DumpConfig(ConfigModel):
     )
     custom_op_namespaces: Names = Field(
         default=("_C_ascend",), description="Namespaces of torch.ops whose operators are collected too."
+    )
+    custom_apis: dict[str, Names] | PathText | None = Field(
+        default=None,
+        description='More APIs to collect: {"package.module": ["function", "Class.method"]}, or a YAML file with that.',
     )
     enable_dataloader: bool = Field(default=False, description="Accepted from older files; has no effect.")
     load: LoadConfig | None = Field(default=None, description="Input override; absent means off.")

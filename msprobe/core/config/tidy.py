@@ -31,6 +31,7 @@ NULL_IS_DEFAULT = frozenset({
     "step",
     "dump_enable",
     "custom_op_namespaces",
+    "custom_apis",
     "load",
 })
 EMPTY_IS_DEFAULT = frozenset({"task", "level"})

@@ -53,7 +53,8 @@ class Collector:
         if not site.recorded and not self._plan.construct:
             return None
         record = CallRecord(f"{site.stem}{number}.forward", None)
-        record.backward = f"{site.stem}{number}.backward"
+        if site.differentiable:
+            record.backward = f"{site.stem}{number}.backward"
         self._begin(record, site.recorded, (args, kwargs))
         return record
 
@@ -151,6 +152,8 @@ class Collector:
     def finish(self) -> None:
         """The step is over: write what is still incomplete and take nothing more."""
         self._backward.finish()
+        for record in list(self._open.values()):
+            self._finish(record)
         self.recording.closed = True
 
     # ---- inside ----
@@ -167,7 +170,7 @@ class Collector:
             self._open_forward(record, arguments)
         if keep and self._plan.stacks:
             self._note_stack(record)
-        if keep_backward and self._gradients is not None:
+        if keep_backward and self._gradients is not None and record.backward is not None:
             record.grads = self._gradients.prepare(*arguments)
 
     def _open_forward(self, record: CallRecord, arguments: Arguments) -> None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, Generic, Protocol
 
 from msprobe.core.backend.protocols import T_contra, TensorOps
 from msprobe.core.capture.describe import Node
 from msprobe.core.log import logger
 from msprobe.core.store.layout import file_name
+
+
+class Leaves(Protocol):
+    """Turns one tensor into its node."""
+
+    def leaf(self, tensor: Any, place: str, around: tuple[int, ...] = ()) -> Node: ...
 
 
 class LeafTask(Generic[T_contra]):
@@ -21,31 +27,38 @@ class LeafTask(Generic[T_contra]):
     """
 
     def __init__(self, ops: TensorOps[T_contra], summary_mode: str, folder: Path | None) -> None:
-        self._ops = ops
-        self._folder = folder
+        self.ops = ops
+        self.summary_mode = summary_mode
+        self.folder = folder
         self._statistics = summary_mode != "xor"
         self._checksum = {"md5": "crc32", "xor": "xor"}.get(summary_mode)
         self._disk_failed = False
 
     def leaf(self, tensor: T_contra, place: str, around: tuple[int, ...] = ()) -> Node:
         """The node of ``tensor``; a ``place`` means that the tensor is saved under that name."""
-        node = self._ops.describe(tensor, self._statistics)
-        if place:
-            self._save(tensor, place, node)
-        if self._checksum is not None:
-            node["md5"] = self._ops.checksum(tensor, self._checksum)
+        node = self.ops.describe(tensor, self._statistics)
+        if place or self._checksum is not None:
+            self.complete(tensor, place, node)
         return node
 
-    def _save(self, tensor: T_contra, place: str, node: dict[str, Any]) -> None:
-        if self._folder is None or self._disk_failed:
+    def complete(self, tensor: T_contra, place: str, node: dict[str, Any]) -> None:
+        """Add to ``node`` what takes long: the file and the checksum."""
+        if place:
+            self.save(tensor, place, node)
+        if self._checksum is not None:
+            node["md5"] = self.ops.checksum(tensor, self._checksum)
+
+    def save(self, tensor: T_contra, place: str, node: dict[str, Any]) -> None:
+        """Write the file of ``tensor`` and name it in ``node``; an error of the disk ends the saving of the step."""
+        if self.folder is None or self._disk_failed:
             return
-        path = self._folder / file_name(place, self._ops.suffix)
+        path = self.folder / file_name(place, self.ops.suffix)
         try:
-            saved = self._ops.save(tensor, path)
+            saved = self.ops.save(tensor, path)
         except OSError as error:
             self._disk_failed = True
             reason = error.strerror or error
-            logger.error("cannot save tensors in %s (%s): statistics go on without them", self._folder, reason)
+            logger.error("cannot save tensors in %s (%s): statistics go on without them", self.folder, reason)
             return
         if saved:
             node["data_name"] = path.name

@@ -29,7 +29,7 @@ class DumpPlan:
             apis=config.level in ("L1", "mix"),
             modules=modules,
             bodies=not structure,
-            save_all=config.task == "tensor",
+            save_all=config.task in ("tensor", "diff_check"),
             stacks=config.extra_info,
             construct=config.extra_info and modules,
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 from msprobe.core.backend.model import Backend
 from msprobe.core.capture.describe import Describer
-from msprobe.core.dump.leaf import LeafTask
+from msprobe.core.dump.leaf import LeafTask, Leaves
 from msprobe.core.dump.plan import DumpPlan
 from msprobe.core.dump.record import UNRELATED, CallRecord
 from msprobe.core.dump.shield import ErrorLog
@@ -22,7 +22,7 @@ class Recording:
     """One step being recorded. ``closed`` ends it: whatever still arrives afterwards is ignored."""
 
     def __init__(
-        self, plan: DumpPlan, selection: Selection, backend: Backend, leaves: LeafTask[Any], sink: Sink
+        self, plan: DumpPlan, selection: Selection, backend: Backend, leaves: Leaves, sink: Sink
     ) -> None:
         values = backend.values
         self.plan = plan
@@ -31,6 +31,7 @@ class Recording:
         self.sink = sink
         self.errors = ErrorLog(None)
         self.values = Describer(leaves.leaf, values.is_tensor, values.handlers(), values.keyed())
+        self.tensors: LeafTask[Any] | None = None  # writes the tensor files of the step
         self.recorded = 0
         self.passed_over: list[str] = []
         self.closed = False
@@ -61,3 +62,7 @@ class Recording:
         """Remember the first few names that a filter dropped, for the message that explains an empty step."""
         if len(self.passed_over) < NAMES_SHOWN:
             self.passed_over.append(name)
+
+    def conclusion(self) -> str | None:
+        """What is to be said of the whole step, instead of an explanation when it is empty."""
+        return None

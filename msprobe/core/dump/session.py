@@ -9,7 +9,6 @@ step that the configuration leaves out attaches nothing at all.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,16 +18,16 @@ from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.stack import StackTable
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import DumpConfig
-from msprobe.core.dump.collector import Collector
-from msprobe.core.dump.leaf import LeafTask
+from msprobe.core.dump.chosen import Chosen
+from msprobe.core.dump.gates import Gates
+from msprobe.core.dump.override import InputOverride
 from msprobe.core.dump.plan import DumpPlan
-from msprobe.core.dump.recording import Recording
-from msprobe.core.dump.shield import ErrorLog
+from msprobe.core.dump.step import Step
+from msprobe.core.dump.task import make_background, make_golden, make_judge
+from msprobe.core.dump.whereabouts import Whereabouts
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger, set_rank
-from msprobe.core.selection.build import build_selection
-from msprobe.core.store.layout import DUMP, ERRORS, TENSORS, process_folder, step_folder
-from msprobe.core.store.sink import DirectorySink
+from msprobe.core.store.layout import DUMP
 
 MakeBackend = Callable[[DumpConfig, Relay, ThreadState], Backend]
 
@@ -47,18 +46,39 @@ class DumpSession:
         self.thread = ThreadState()
         self.backend = make_backend(config, self.relay, self.thread)
         self._plan = DumpPlan.of(config)
+        self.label: dict[str, str] = {}  # more fields for the header of dump.json
         self._root = Path(config.dump_path).absolute()
         self._stacks = StackTable()
-        self._first_step = 0
-        self._loop = 0
+        self.init_step = 0
+        self.loop = 0
         self._rank: int | None = None
-        self._step: _Step | None = None
+        self._step: Step | None = None
         self._taps: contextlib.ExitStack | None = None
-        self._finished = False
+        self._wanted = False  # between start and stop, whether or not the present step is recorded
+        self._places = Whereabouts()
+        self.relay.ranked = self._look_for_rank
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """What follows from the configuration."""
+        config = self.config
+        self._chosen = Chosen(config)
+        self.gates = Gates(config, self.relay, self.backend.runtime)
+        self.background = make_background(config, self.thread)
+        self.golden = make_golden(config)
+        self._override = InputOverride(config.load) if config.load is not None else None
+
+    @property
+    def plan(self) -> DumpPlan:
+        return self._plan
+
+    @property
+    def rank(self) -> int | None:
+        return self._rank
 
     @property
     def current_step(self) -> int:
-        return self._first_step + self._loop
+        return self.init_step + self.loop
 
     @property
     def running(self) -> bool:
@@ -66,42 +86,50 @@ class DumpSession:
 
     def set_init_step(self, step: int) -> None:
         """Number the steps from ``step`` on."""
-        self._first_step, self._loop = step, 0
+        self.init_step, self.loop = step, 0
 
-    def start(self, model: Any = None, rank_id: int | None = None) -> None:
+    def start(
+        self, model: Any = None, rank_id: int | None = None, token_range: Any = None, scheduled_tokens: Any = None
+    ) -> None:
         """Begin or go on collecting. Does nothing in a step or rank that the configuration leaves out.
 
         Raises:
-            MsprobeException: the level needs a model and there is none, or it is of the wrong type.
+            MsprobeException: the level needs a model and there is none, or an argument cannot be used.
         """
-        if self._plan.modules:
+        self.gates.ask(model, token_range, scheduled_tokens)
+        if self._plan.modules or self._override is not None:
             self._adopt(model)
-        if self._taps is not None or not self._selected_step() or not self._selected_rank(rank_id):
+        if self._taps is not None:
+            if self._step is not None and model is not None and self._plan.modules:
+                self._step.watch_parameters()  # those of one more model
             return
-        if self._step is None:
-            self._step = self._open_step()
-        self._attach()
+        self._wanted = True
+        self._resume(self._collects(rank_id))
 
     def stop(self) -> None:
         """Stop observing calls and publish the documents; gradients of calls that ran still arrive until ``step``."""
+        self._wanted = False
         if self._taps is None:
             return
         self._detach()
+        self.gates.shut()
+        self._look_for_rank()
         if self._step is not None:
             self._step.sink.publish()
             logger.info("%s is at %s", DUMP, self._step.sink.folder.parent)
 
-    def step(self) -> None:
-        """End the step: publish, and number everything from 0 again. Collecting goes on if it was not stopped."""
-        running = self._taps is not None
-        if self._step is not None:
-            self._close_step()
-        self._loop += 1
-        if running:
-            self._detach()
-            if self._selected_step():
-                self._step = self._open_step()
-                self._attach()
+    def step(self, dump: bool = True) -> None:
+        """End the step: publish, and number everything from 0 again. Collecting goes on if it was not stopped.
+
+        Without ``dump`` what was recorded in this step is removed; its number is used up all the same.
+        """
+        self._detach()
+        self._close_step(discard=not dump)
+        self.loop += 1
+        if self._wanted:
+            self._resume(self._collects(None, again=True))
+            if self._step is not None:
+                self._step.unasked = True
 
     def focus(self, module: Any, name: str) -> None:
         """Record the calls of ``module`` alone, under ``name``, and nothing inside it, until ``focus_end``."""
@@ -122,69 +150,119 @@ class DumpSession:
             self._detach()
             self._attach()
 
+    def save(self, value: Any, name: str, backward: bool = True) -> None:
+        """Record one value of the user's choice (and its gradients) in debug.json, between start and stop or not."""
+        if not self._plan.bodies or not self._selected_step() or not self._selected_rank(None):
+            return
+        if self._step is None:
+            self._step = self._open_step()
+        busy, self.thread.busy = self.thread.busy, True
+        try:
+            self._step.points.save(name, value, backward)
+        finally:
+            self.thread.busy = busy
+
+    def reset(self) -> None:
+        """Close what is open without counting a step: what is collected next begins anew, in the same step."""
+        self._detach()
+        self._close_step()
+
+    def move(self, folder: str) -> None:
+        """Collect into ``folder`` from now on; a step that is open elsewhere ends there."""
+        root = Path(folder).absolute()
+        if root != self._root:
+            self.reset()
+            self._root = root
+
+    def forget_rank(self) -> None:
+        """Ask for the rank again at the next start."""
+        self._rank = None
+
+    @property
+    def opened(self) -> bool:
+        """Whether a start has taken effect in the present step."""
+        return self._step is not None
+
     def close(self) -> None:
         """At the end of the process: what was not stopped is published all the same."""
-        if self._taps is not None:
-            self._detach()
-        if self._step is not None:
-            self._close_step()
+        self._wanted = False
+        self._detach()
+        self._close_step()
 
     def abandon(self) -> None:
         """In a forked child: unhook everything without touching the parent's files."""
+        self.gates.shut()
+        if self.background is not None:
+            self.background.abandon()
         self.relay.observer = None
         self._step = None
-        if self._taps is not None:
-            self._detach()
+        self._detach()
 
     # ---- inside ----
 
     def _adopt(self, model: Any) -> None:
-        assert self.backend.modules is not None
         if model is None:
             raise MsprobeException(
                 0, f"level {self.config.level} needs the model: call start(model=...), or use level L1, which does not"
             )
+        assert self.backend.modules is not None
         self.backend.modules.adopt(model)
 
+    def _collects(self, rank_id: int | None, again: bool = False) -> bool:
+        """Whether this start collects at all; ``again`` for a step that begins without one."""
+        selected = self._selected_rank(rank_id) and self._selected_step() and not self.config.load_only
+        return selected and (self.gates.stay() if again else self.gates.admit())
+
+    def _resume(self, collects: bool) -> None:
+        if collects and self._step is None:
+            self._step = self._open_step()
+        if collects or self._loads():
+            self._attach(collects)
+
+    def _loads(self) -> bool:
+        """Whether inputs are replaced in this step."""
+        return self._override is not None and self._override.active(self.current_step, self._rank)
+
     def _selected_step(self) -> bool:
-        steps = self.config.step
-        if not steps or self.current_step in steps:
-            return True
-        if self.current_step > steps.last and not self._finished:
-            self._finished = True
-            logger.info("all steps asked for (up to %d) are over: nothing more is collected", steps.last)
-        return False
+        return self._chosen.step(self.current_step)
 
     def _selected_rank(self, rank_id: int | None) -> bool:
         if self._rank is None:
+            self._look_for_rank(rank_id)
+        return self._chosen.rank(self._rank)
+
+    def _look_for_rank(self, rank_id: int | None = None) -> None:
+        """Learn the rank once there is one; a step that is open moves to its folder."""
+        if self._rank is None:
             self._rank = rank_id if rank_id is not None else self.backend.runtime.rank()
             set_rank(self._rank)
-        wanted = self.config.rank
-        if not wanted or (self._rank is not None and self._rank in wanted):
-            return True
-        if not self._finished:
-            self._finished = True
-            logger.warning(
-                "nothing is collected: the configuration asks for rank %s, this process is %s",
-                ", ".join(str(rank) for rank in list(wanted)[:8]),
-                "without a rank" if self._rank is None else f"rank {self._rank}",
-            )
-        return False
+            if self._rank is not None and self._step is not None:
+                self._places.move(self._step, self._rank)
 
-    def _open_step(self) -> _Step:
-        folder = process_folder(step_folder(self._root, self.current_step), self._rank, os.getpid())
-        step = _Step(self, folder)
-        for tap in (self.backend.apis, self.backend.modules):
+    def _open_step(self) -> Step:
+        judge = make_judge(self)  # before there is a folder: it may refuse
+        folder = self._places.folder(self._root, self.current_step, self._rank)
+        step = Step(self, folder, judge)
+        for tap in (self.backend.apis, self.backend.modules, self.backend.collectives):
             if tap is not None:
                 tap.reset()
         logger.info("collecting step %d into %s", self.current_step, folder)
         return step
 
-    def _attach(self) -> None:
-        assert self._step is not None
-        backend, plan, step = self.backend, self._plan, self._step
+    def _attach(self, collects: bool = True) -> None:
         taps = contextlib.ExitStack()
         self.thread.scopes.clear()
+        if collects and self._step is not None:
+            self._attach_taps(self._step, taps)
+        if self._override is not None and self._loads() and self.backend.inputs is not None:
+            self._override.open(self.current_step, self._rank)
+            taps.enter_context(self.backend.inputs.attach(self._override))  # outermost: the new input is recorded
+        self._taps = taps
+
+    def _attach_taps(self, step: Step, taps: contextlib.ExitStack) -> None:
+        backend, plan = self.backend, self._plan
+        if backend.collectives is not None:
+            taps.enter_context(backend.collectives.attach())
         if plan.apis and backend.apis is not None:
             taps.enter_context(backend.apis.attach())
         if plan.modules and backend.modules is not None:
@@ -192,8 +270,7 @@ class DumpSession:
             step.watch_parameters()
             if plan.construct and plan.apis and backend.optimizers is not None:
                 taps.enter_context(backend.optimizers.attach())
-        self.relay.observer = step.collector
-        self._taps = taps
+        self.gates.open(step.collector)
 
     def _detach(self) -> None:
         if self._taps is not None:
@@ -201,65 +278,12 @@ class DumpSession:
             taps.close()
             self.thread.scopes.clear()
 
-    def _close_step(self) -> None:
+    def _close_step(self, discard: bool = False) -> None:
         if self._step is not None:
+            self._look_for_rank()
             step, self._step = self._step, None
             self.relay.observer = None
-            step.close()
-
-
-class _Step:
-    """What exists once per recorded step: the collector, its sink, and the hooks on parameters."""
-
-    def __init__(self, session: DumpSession, folder: Path) -> None:
-        config, backend, plan = session.config, session.backend, session._plan
-        selection = build_selection(config)
-        saves = plan.bodies and (plan.save_all or selection.tensors is not None)
-        header = {
-            "task": config.task,
-            "level": config.level,
-            "framework": backend.name,
-            "dump_data_dir": str(folder / TENSORS) if saves else None,
-        }
-        self._session = session
-        self.sink = DirectorySink(folder, header, extra_info=config.extra_info, tensors=saves)
-        self.sink.statistics = backend.ops
-        leaves = LeafTask(backend.ops, str(config.section.summary_mode), folder / TENSORS if saves else None)
-        self.recording = Recording(plan, selection, backend, leaves, self.sink)
-        self.recording.errors = ErrorLog(folder / ERRORS)
-        self.collector = Collector(self.recording, backend, session.thread, session._stacks)
-        self.sink.early = self.collector.early
-        self._selection = selection
-        self._unwatch: Callable[[], None] | None = None
-
-    def watch_parameters(self) -> None:
-        """Observe the gradients of the parameters from now until the step ends."""
-        modules = self._session.backend.modules
-        if modules is not None and self._selection.modes.parameters_grad:
-            if self._unwatch is not None:
-                self._unwatch()
-            self._unwatch = modules.attach_gradients()
-
-    def close(self) -> None:
-        if self._unwatch is not None:
-            self._unwatch()
-        self.collector.finish()
-        self.sink.close()
-        self._explain_empty()
-
-    def _explain_empty(self) -> None:
-        if self.recording.recorded or self.sink.failed:
-            return
-        filters = self._selection.describe()
-        names = ", ".join(self.recording.passed_over)
-        if names:
-            reason = f"{filters} let nothing through; names seen: {names}"
-        elif filters:
-            reason = f"no call was seen that {filters} could choose from"
-        else:
-            reason = (
-                "no call was seen between start and stop"
-                if self._session.config.level != "L1" or self._session.config.risk_level == "ALL"
-                else f"no API of risk_level {self._session.config.risk_level} was called (risk_level ALL records all)"
-            )
-        logger.warning("step is empty (%s): %s", self.sink.folder, reason)
+            if discard:
+                step.discard()
+            else:
+                step.close()

@@ -26,6 +26,11 @@ class ErrorLog:
         self._path = path
         self.count = 0
 
+    def move(self, path: Path) -> None:
+        """The log has another name from now on."""
+        if self._path is not None:
+            self._path = path
+
     def note(self, what: str, error: BaseException) -> None:
         self.count += 1
         if once("shield"):

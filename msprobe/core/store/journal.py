@@ -2,7 +2,7 @@
 
     {"v":2,"task":"statistics","level":"mix", ...}              the header of dump.json, first line
     {"k":3,"f":["File train.py, line 7, in main, \\n ..."]}      stack 3 reads like this
-    {"e":"Torch.add.0.forward","n":421,"s":3,"p":"Module..."}   an entry, its stack and parent; 421 bytes of body follow,
+    {"e":"Torch.add.0.forward","n":421,"s":3,"p":"Module..."}   an entry, stack and parent; 421 bytes of body follow,
       "Torch.add.0.forward": {                                  just as they will stand in dump.json
        "input_args": [ ...
     {"e":"Tensor.view.0.forward","p":null}                      a name for construct.json only
@@ -26,9 +26,13 @@ from pydantic_core import from_json, to_json
 
 from msprobe.core.errors import ReadError
 from msprobe.core.store.atomic import write_atomic
-from msprobe.core.store.layout import CONSTRUCT, DUMP, STACK
+from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, STACK
 
 VERSION = 2
+POINT = ".debug"
+"""How the names of single points (``save``) end; they stand in a document of their own, debug.json."""
+
+_NO_BODY = object()
 
 
 class Index:
@@ -41,6 +45,7 @@ class Index:
     def __init__(self) -> None:
         self.header: dict[str, Any] = {}
         self.entries: dict[str, int | list[int]] = {}
+        self.points: dict[str, int] = {}
         self.starts = array("Q")
         self.lengths = array("Q")
         self.frames: dict[int, list[str]] = {}
@@ -57,9 +62,12 @@ class Index:
             return
         body = line.get("n")
         if body is not None:
-            earlier = self.entries.pop(name, None)
             number = len(self.starts)
-            self.entries[name] = number if earlier is None else [*_numbers(earlier), number]
+            if name.endswith(POINT):
+                self.points[name] = number  # a later body of a point replaces the earlier one
+            else:
+                earlier = self.entries.pop(name, None)
+                self.entries[name] = number if earlier is None else [*_numbers(earlier), number]
             self.starts.append(self.size)
             self.lengths.append(body)
             self.size += body + 1
@@ -77,6 +85,11 @@ class Index:
     def stack_document(self) -> dict[str, list[list[str]]]:
         used = [(self.frames[stack], names) for stack, names in self.users.items() if stack in self.frames]
         return {str(number): [list(names), frames] for number, (frames, names) in enumerate(used)}
+
+    @property
+    def only_points(self) -> bool:
+        """Level debug: there is no dump.json."""
+        return self.header.get("level") == "debug"
 
     def dump_header(self) -> dict[str, Any]:
         return {key: value for key, value in self.header.items() if key != "v"}
@@ -104,8 +117,8 @@ def dumps(value: object, indent: int | None = None) -> bytes:
 
 def encode(line: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     """One line with its body (key ``d``) laid out: the line as the index wants it, and the bytes for the file."""
-    body = line.pop("d", None)
-    if body is None:
+    body = line.pop("d", _NO_BODY)
+    if body is _NO_BODY:
         return line, dumps(line) + b"\n"
     piece = _lay_out(line["e"], body)
     line["n"] = len(piece)
@@ -145,35 +158,40 @@ def fold(path: str | os.PathLike[str]) -> Folded:
     try:
         with open(path, "rb") as file:
             index = scan(file)
-            data = {name: _body(file, index, name, place) for name, place in index.entries.items()}
+            chosen = index.points if index.only_points else index.entries
+            data = {name: _body(file, index, name, place) for name, place in chosen.items()}
     except OSError as error:
         raise ReadError(f"{os.fspath(path)}: cannot be read ({error.strerror})") from error
     return Folded(index.dump_header(), data, index.stack_document(), index.construct)
 
 
 def publish(path: Path, index: Index, extra_info: bool) -> int:
-    """Write dump.json (and stack.json, construct.json) beside the journal at ``path``; returns the bytes written.
+    """Write the documents beside the journal at ``path``, debug.json where there are points; returns the bytes written.
 
     Raises:
         OSError: a document cannot be written; the ones already there stay whole.
     """
+    size = 0
     with open(path, "rb") as file:
-        size = write_atomic(path.with_name(DUMP), dump_document(file, index))
-    if extra_info:
+        if not index.only_points:
+            size += write_atomic(path.with_name(DUMP), dump_document(file, index, index.entries))
+        if index.only_points or index.points:
+            size += write_atomic(path.with_name(DEBUG), dump_document(file, index, index.points))
+    if extra_info and not index.only_points:
         size += write_atomic(path.with_name(STACK), [dumps(index.stack_document(), indent=1)])
         size += write_atomic(path.with_name(CONSTRUCT), [dumps(index.construct, indent=1)])
     return size
 
 
-def dump_document(file: BinaryIO, index: Index) -> Iterator[bytes]:
-    """The text of dump.json in pieces, entry by entry, as ``json.dump(..., indent=1)`` would lay it out."""
+def dump_document(file: BinaryIO, index: Index, entries: Mapping[str, int | list[int]]) -> Iterator[bytes]:
+    """The text of a document in pieces, entry by entry, as ``json.dump(..., indent=1)`` would lay it out."""
     yield dumps({**index.dump_header(), "data": {}}, indent=1)[: -len(b"{}\n}")] + b"{"
     separator = b"\n"
-    for name, place in index.entries.items():
+    for name, place in entries.items():
         yield separator
         yield (_read(file, index, place) if isinstance(place, int) else _lay_out(name, _body(file, index, name, place)))
         separator = b",\n"
-    yield b"\n }\n}" if index.entries else b"}\n}"
+    yield b"\n }\n}" if entries else b"}\n}"
 
 
 def _head(line: Mapping[str, Any]) -> bytes:
@@ -192,9 +210,11 @@ def _lay_out(name: str, body: object) -> bytes:
     return dumps({"": {name: body}}, indent=1)[len(b'{\n "": {\n') : -len(b"\n }\n}")]
 
 
-def _body(file: BinaryIO, index: Index, name: str, place: int | list[int]) -> dict[str, Any]:
+def _body(file: BinaryIO, index: Index, name: str, place: int | list[int]) -> Any:
+    if isinstance(place, int):
+        return from_json(b"{%b}" % _read(file, index, place))[name]
     body: dict[str, Any] = {}
-    for number in _numbers(place):
+    for number in place:
         body.update(from_json(b"{%b}" % _read(file, index, number))[name])
     return body
 

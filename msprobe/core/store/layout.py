@@ -1,6 +1,6 @@
 """Where things lie in a dump: pure path functions, and the check that a recorded name stays inside its folder.
 
-{dump_path}/step{N}/{rank{R} | proc{pid}}/dump.json
+{dump_path}/step{N}/{rank{R} | rank{R}_{pid} | proc{pid}}/dump.json
                                           stack.json
                                           construct.json
                                           dump_tensor_data/{entry}.{slot}.{path}.pt
@@ -14,6 +14,7 @@ import re
 from pathlib import Path
 
 DUMP = "dump.json"
+DEBUG = "debug.json"
 STACK = "stack.json"
 CONSTRUCT = "construct.json"
 JOURNAL = "dump.journal"
@@ -28,9 +29,14 @@ def step_folder(root: Path, step: int) -> Path:
     return root / f"step{step}"
 
 
-def process_folder(step: Path, rank: int | None, pid: int) -> Path:
-    """The folder of one process in a step: by rank where one is known, else by process id."""
-    return step / (f"rank{rank}" if rank is not None else f"proc{pid}")
+def process_folder(step: Path, rank: int | None, pid: int, *, shared: bool = False) -> Path:
+    """The folder of one process in a step: by rank where one is known, else by process id.
+
+    A rank that is ``shared`` with another process gets the process id as well.
+    """
+    if rank is None:
+        return step / f"proc{pid}"
+    return step / (f"rank{rank}_{pid}" if shared else f"rank{rank}")
 
 
 def file_name(place: str, suffix: str) -> str:

@@ -23,18 +23,20 @@ from pydantic_core import from_json
 
 from msprobe.core.errors import ReadError
 from msprobe.core.store.journal import fold
-from msprobe.core.store.layout import CONSTRUCT, DUMP, JOURNAL, STACK, TENSORS
+from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, JOURNAL, STACK, TENSORS
 
-DEBUG = "debug.json"
 _STEP = re.compile(r"step(\d+)$")
-_PROCESS = re.compile(r"(rank|proc)(\d*)$")
+_PROCESS = re.compile(r"(rank|proc|rank\d+_)(\d*)$")
 _RECORDS = (DUMP, DEBUG, JOURNAL)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one process's records of one step lie. ``kind`` is ``rank``, ``proc`` or "" for a folder of another
-    name."""
+    """Where one process's records of one step lie.
+
+    ``kind`` is ``rank``, ``proc``, ``rank0_`` (a rank that several processes say they have, by process id) or "" for a
+    folder of another name.
+    """
 
     document: Path
     step: int | None = None

@@ -6,8 +6,8 @@ brings that to the disk every ``FLUSH_SECONDS``. That bounds what a killed proce
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +17,8 @@ from typing import Any, Protocol
 from msprobe.core.log import logger, once
 from msprobe.core.store import journal
 from msprobe.core.store.atomic import make_folder, open_private
-from msprobe.core.store.layout import CONSTRUCT, DUMP, ERRORS, JOURNAL, STACK, TENSORS
+from msprobe.core.store.earlier_run import clear_earlier_run, remove_documents
+from msprobe.core.store.layout import JOURNAL, TENSORS
 
 FLUSH_SECONDS = 0.05
 BATCH = 32
@@ -95,7 +96,7 @@ class DirectorySink:
         self._file = -1
         with _DiskGuard(self, "create"):
             make_folder(folder)
-            _clear_earlier_run(folder)
+            clear_earlier_run(folder)
             if tensors:
                 make_folder(folder / TENSORS)
             self._file = open_private(folder / JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
@@ -136,6 +137,35 @@ class DirectorySink:
             if not self.failed:
                 (self.folder / JOURNAL).unlink()
             self.release()
+
+    def move(self, folder: Path) -> bool:
+        """Rename the folder and go on there, over what an earlier run left in its place. False when it cannot be."""
+        with self._writing:
+            if self.failed:
+                return False
+            try:
+                if folder.is_dir():
+                    clear_earlier_run(folder)
+                os.rename(self.folder, folder)
+            except OSError:
+                return False
+            self.folder = folder
+            header = dict(self._index.header)
+            if header.get("dump_data_dir"):
+                with self._adding:
+                    self._add({**header, "dump_data_dir": str(folder / TENSORS)})
+            return True
+
+    def discard(self) -> None:
+        """Remove everything of this step, as if nothing had been recorded; its folders too when nothing is left in them."""
+        FLUSHER.remove(self)
+        with self._writing, _DiskGuard(self, "remove"):
+            self.release()
+            self._waiting.clear()
+            remove_documents(self.folder)
+            with contextlib.suppress(OSError):  # something of someone else is in there
+                self.folder.rmdir()
+                self.folder.parent.rmdir()
 
     def release(self) -> None:
         """Let go of the file without writing: for a forked child, which must leave the parent's journal alone."""
@@ -246,21 +276,6 @@ def _tick(sink: DirectorySink) -> None:
     except Exception:  # noqa: BLE001
         if once("flusher"):
             logger.exception("a record could not be written")
-
-
-def _clear_earlier_run(folder: Path) -> None:
-    """Remove what an earlier run left in ``folder``, so that two runs never mix.
-
-    Only files this tool writes are touched.
-    """
-    earlier = [folder / name for name in (DUMP, STACK, CONSTRUCT, JOURNAL, ERRORS) if (folder / name).exists()]
-    if not earlier:
-        return
-    logger.warning("%s holds an earlier dump: it is replaced by this run", folder)
-    for path in earlier:
-        path.unlink()
-    if (folder / TENSORS).is_dir() and not (folder / TENSORS).is_symlink():
-        shutil.rmtree(folder / TENSORS)
 
 
 FLUSHER = Flusher()

@@ -1,0 +1,144 @@
+"""Collect from a program that knows nothing of it: ``msprobe run`` brings this in when torch has been imported.
+
+Collecting starts at a forward call of the model and ends its step after each step of an optimizer. The model is the
+first module with parameters that is called from outside any module, or the first one of the class that ``--model``
+names. A wrapper for data parallelism or compilation is looked through, so that names are those of the model itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from msprobe.core.errors import MsprobeException
+from msprobe.core.log import logger
+
+_WRAPPERS = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule"}
+_SHOWN = 8
+
+
+def attach(request: str) -> None:
+    """Watch this process as ``request`` says, JSON with ``config`` and ``model`` (a class name or null)."""
+    wanted = json.loads(request)
+    Attachment(wanted["config"], wanted.get("model")).install()
+
+
+class Attachment:
+    """Finds the model, then starts and ends steps. Nothing that goes wrong here reaches the program."""
+
+    def __init__(self, config: str, model: str | None) -> None:
+        self._config = config
+        self._name = model
+        self._process = os.getpid()
+        self._model: nn.Module | None = None
+        self._debugger: Any = None
+        self._given_up = False
+        self._running = False
+        self._depth = 0
+        self._optimizers = 0
+        self._seen: dict[str, None] = {}
+
+    def install(self) -> None:
+        original = nn.Module.__call__
+        nn.Module.__call__ = self._watching(original)  # type: ignore[method-assign]
+        torch.optim.Optimizer.profile_hook_step = staticmethod(self._ending(torch.optim.Optimizer.profile_hook_step))
+        atexit.register(self._conclude)
+
+    def _watching(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            if self._running or self._given_up:
+                return original(module, *args, **kwargs)
+            if self._model is None:
+                self._consider(module)
+            if self._model is module:
+                self._start()
+                return original(module, *args, **kwargs)
+            self._depth += 1
+            try:
+                return original(module, *args, **kwargs)
+            finally:
+                self._depth -= 1
+
+        return call
+
+    def _consider(self, module: nn.Module) -> None:
+        """Is this the model? Without a name only calls from outside any other module count."""
+        kind = type(module).__name__
+        if self._name is None:
+            inside = self._depth > 0 or next(module.parameters(), None) is None
+            chosen = not inside and kind not in _WRAPPERS
+            chosen = chosen or (not inside and self._unwrapped(module))
+        else:
+            chosen = self._name in (kind, f"{type(module).__module__}.{kind}")
+        if chosen:
+            self._model = module
+        elif len(self._seen) < _SHOWN:
+            self._seen[kind] = None
+
+    def _unwrapped(self, module: nn.Module) -> bool:
+        """Take what a wrapper holds as the model; its own call follows inside this one."""
+        inner = getattr(module, "_orig_mod", None) or getattr(module, "module", None)
+        while type(inner).__name__ in _WRAPPERS:
+            inner = getattr(inner, "_orig_mod", None) or getattr(inner, "module", None)
+        if isinstance(inner, nn.Module):
+            self._model = inner
+        return False
+
+    def _start(self) -> None:
+        from msprobe.adapters.pytorch.debugger import PrecisionDebugger
+
+        if os.getpid() != self._process:  # a forked worker
+            self._given_up = True
+            return
+        try:
+            if self._debugger is None:
+                if PrecisionDebugger._instance is not None:
+                    raise MsprobeException(3, "the script has a PrecisionDebugger of its own, which is left in charge")
+                self._debugger = PrecisionDebugger(self._config)
+                logger.info("attached to %s", type(self._model).__name__)
+            self._debugger.start(self._model)
+            self._running = True
+        except (MsprobeException, OSError) as error:
+            self._given_up = True
+            logger.error("msprobe run: nothing is collected: %s", error)
+
+    def _ending(self, hooked: Callable[..., Any]) -> Callable[..., Any]:
+        """Optimizer classes pass their ``step`` through ``hooked`` once; a step of collection ends after the outermost.
+
+        A global hook of the optimizer would not do: hooks must not be removed while they run, and ending a step does.
+        """
+
+        def with_end(function: Callable[..., Any]) -> Callable[..., Any]:
+            inner = hooked(function)
+
+            @functools.wraps(inner)
+            def step(*args: Any, **kwargs: Any) -> Any:
+                self._optimizers += 1
+                try:
+                    return inner(*args, **kwargs)
+                finally:
+                    self._optimizers -= 1
+                    self._end()
+
+            return step
+
+        return with_end
+
+    def _end(self) -> None:
+        if self._running and not self._optimizers and os.getpid() == self._process:
+            self._running = False
+            self._debugger.stop()
+            self._debugger.step()
+
+    def _conclude(self) -> None:
+        if os.getpid() == self._process and not self._given_up and self._debugger is None and self._seen:
+            wanted = "a model with parameters" if self._name is None else f"a module of class {self._name}"
+            logger.warning("msprobe run: %s was never called; called were: %s", wanted, ", ".join(self._seen))

@@ -1,0 +1,179 @@
+"""The collectives and point-to-point functions of ``torch.distributed``, under the prefix ``Distributed``.
+
+What a collective gives is in its arguments: ``output`` holds the positional arguments and then the keyword values as
+they are after the call, or, for a call that hands out a ``Work``, after its ``wait``. Buffers that only receive are
+null among the inputs: what is in them before means nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.distributed.distributed_c10d as c10d
+
+from msprobe.adapters.pytorch.pending_work import PendingCall, PendingWorks
+from msprobe.adapters.pytorch.point_to_point import NAMES, BatchOutputs, plan_operations, present_operations
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.patch import Patches
+from msprobe.core.capture.site import CallSite
+from msprobe.core.capture.thread import ThreadState
+
+OWNERS = (torch.distributed, c10d)
+_BATCH = "batch_isend_irecv"
+_RECEIVES = {  # the position of the parameter that carries no data yet
+    "recv": 0,
+    "irecv": 0,
+    "all_gather": 0,
+    "scatter": 0,
+    "reduce_scatter": 0,
+    "_reduce_scatter_base": 0,
+    "_all_gather_base": 0,
+    "all_to_all": 0,
+    "all_to_all_single": 0,
+    "all_gather_into_tensor": 0,
+    "reduce_scatter_tensor": 0,
+    "all_gather_single": 0,
+    "reduce_scatter_single": 0,
+    "gather": 1,
+}
+
+Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
+Blank = tuple[int, str] | None
+"""Position and name of a parameter that stands as null in the record."""
+
+
+class TorchCollectiveTap:
+    """Implements ``CollectiveTap``.
+
+    Args:
+        names: functions of ``torch.distributed`` to record; none at a level that records no APIs.
+    """
+
+    def __init__(self, names: Sequence[str], relay: Relay, thread: ThreadState) -> None:
+        self._relay = relay
+        self._thread = thread
+        self._patches = Patches()
+        self._works = PendingWorks(relay, thread)
+        self._sites: list[CallSite] = []
+        self._originals: dict[Any, Any] = {}  # isend and irecv by their wrappers
+        for name in names:
+            if hasattr(c10d, name):
+                self._plan(name)
+        if self._originals:
+            plan_operations(self._patches, self._originals)
+        self._replace("init_process_group", self._announcing)
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        self._patches.apply()
+        self._works.attach()
+        try:
+            yield
+        finally:
+            self._patches.undo()
+            self._works.detach()
+
+    def reset(self) -> None:
+        self._works.clear()
+        for site in self._sites:
+            site.reset()
+
+    def _plan(self, name: str) -> None:
+        site = CallSite("Distributed", name)
+        site.differentiable = False  # and all of them are of risk CORE
+        self._sites.append(site)
+        self._replace(name, functools.partial(self._observed, site))
+
+    def _replace(self, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        """Wrap a function wherever it is held; usually one object under both owners."""
+        wrappers: dict[int, Callable[..., Any]] = {}
+        for owner in OWNERS:
+            original = getattr(owner, name, None)
+            if original is None:
+                continue
+            wrapper = wrappers.get(id(original)) or wrappers.setdefault(id(original), wrap(original))
+            self._patches.plan(owner, name, wrapper)
+            if name in NAMES:
+                self._originals[wrapper] = original
+
+    def _observed(self, site: CallSite, original: Callable[..., Any]) -> Callable[..., Any]:
+        relay, thread = self._relay, self._thread
+        unsent = _parameter(original, _RECEIVES.get(site.api))
+        gone = (0, "tensor") if site.api == "isend" else None
+        call = self._batch(original) if site.api == _BATCH else original
+
+        @functools.wraps(original)
+        def observed(*args: Any, **kwargs: Any) -> Any:
+            observer = relay.observer
+            if thread.busy or observer is None:
+                return call(*args, **kwargs)
+            thread.busy = True
+            try:
+                record = observer.api_begin(site, *_without((args, kwargs), unsent))
+                if record is None:
+                    return call(*args, **kwargs)
+                try:
+                    result = call(*args, **kwargs)
+                except BaseException as error:
+                    observer.fail(record, error)
+                    raise
+                self._end(record, _without((args, kwargs), gone), result)
+                return result
+            finally:
+                thread.busy = False
+
+        return observed
+
+    def _end(self, record: Any, arguments: Arguments, result: Any) -> None:
+        works = result if isinstance(result, list) else [result]
+        works = [work for work in works if isinstance(work, c10d.Work)]
+        positional, keywords = arguments
+        values = (*positional, *keywords.values())
+        if isinstance(result, list) and works and values and isinstance(values[0], list):
+            outputs = BatchOutputs(values[0], values[1:], len(works) == len(values[0]))
+            self._works.add(PendingCall(record, outputs, outputs.arrived), works)
+        elif c10d._world.pg_coalesce_state:
+            return  # runs with others when their manager ends: its inputs are all there is to tell
+        elif works:
+            self._works.add(PendingCall(record, lambda: values), works)
+        elif self._relay.observer is not None:
+            self._relay.observer.end(record, values)
+
+    def _batch(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            operations = args[0] if args else kwargs.get("p2p_op_list")
+            with present_operations(operations, self._originals):
+                return original(*args, **kwargs)
+
+        return call
+
+    def _announcing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def init_process_group(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            if self._relay.ranked is not None:
+                self._relay.ranked()
+            return result
+
+        return init_process_group
+
+
+def _parameter(function: Callable[..., Any], position: int | None) -> Blank:
+    if position is None:
+        return None
+    return position, list(inspect.signature(function).parameters)[position]
+
+
+def _without(arguments: Arguments, blank: Blank) -> Arguments:
+    """The arguments with one of them left out of sight."""
+    if blank is None:
+        return arguments
+    (position, key), (positional, keywords) = blank, arguments
+    if len(positional) > position:
+        return (*positional[:position], None, *positional[position + 1 :]), keywords
+    return positional, {**keywords, key: None} if key in keywords else keywords

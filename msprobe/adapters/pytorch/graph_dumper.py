@@ -1,0 +1,45 @@
+"""``AclGraphDumper``: the interface of graph-mode serving. It has no ``stop``: that is how callers tell it apart.
+
+    dumper = AclGraphDumper("config.json")
+    dumper.start(model)         # once, before the graphs are captured
+    dumper.step()               # after each iteration; step(dump=False) drops a dummy one
+
+Reading values out of a captured ACL graph needs the NPU runtime. Elsewhere the model runs eagerly and is observed at
+its modules, and the dump says so: ``"kernel_source": "cpu-fallback"`` in its header.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msprobe.adapters.pytorch.debugger import PrecisionDebugger
+from msprobe.core.config import load_config
+from msprobe.core.dump import handle
+from msprobe.core.log import logger
+
+
+class AclGraphDumper:
+    """Collects module statistics of every iteration.
+
+    Args:
+        config_path: as for ``PrecisionDebugger``; levels L1 and mix become L0, because a graph has no API calls.
+
+    Raises:
+        ConfigError: something in the configuration is wrong.
+    """
+
+    def __init__(self, config_path: Any) -> None:
+        level = load_config(config_path).level
+        self._debugger = PrecisionDebugger(config_path, level="L0" if level in ("L1", "mix") else None)
+        handle.current().label = {"kernel_source": "cpu-fallback"}
+        logger.warning(
+            "no ACL graph runtime here: AclGraphDumper observes the modules of the eager model (cpu-fallback)"
+        )
+
+    def start(self, model: Any = None) -> None:
+        """Begin collecting; done once for all iterations."""
+        self._debugger.start(model=model)
+
+    def step(self, dump: bool = True) -> None:
+        """End an iteration; with ``dump=False`` forget it."""
+        self._debugger.step(dump=dump)

@@ -1,0 +1,29 @@
+"""``msprobe doctor config.json``: why a dump is, or would be, empty."""
+
+import click
+
+_FOUND = 1
+
+
+@click.command("doctor")
+@click.argument("config", type=click.Path())
+@click.option("--world", type=click.IntRange(min=1), help="How many processes the job has.")
+@click.option("--dump", type=click.Path(), help="A dump to look at; default: the dump_path of CONFIG, where it exists.")
+def command(config: str, world: int | None, dump: str | None) -> int:
+    """Explain why a dump taken with CONFIG is, or would be, empty or has less in it than expected.
+
+    One line per finding: a `reason` makes data missing for certain, a `note` is worth a look. Exit status: 0 when no
+    reason was found, 1 when there is one, 2 when CONFIG cannot be opened.
+    """
+    from pathlib import Path
+
+    from msprobe.analyze.doctor import examine
+
+    findings = examine(config, world, None if dump is None else Path(dump))
+    for finding in findings:
+        click.echo(str(finding))
+    reasons = sum(finding.certain for finding in findings)
+    if reasons:
+        return _FOUND
+    click.echo("no reason found: a program that calls start(), runs the model and calls stop() and step() leaves data")
+    return 0

@@ -1,0 +1,71 @@
+"""Find the recorded step and process that belong to the present ones, below the root of an earlier dump."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from msprobe.core.errors import FileCheckException, MsprobeException
+from msprobe.core.log import logger
+from msprobe.core.store.layout import step_folder
+from msprobe.core.store.reader import find_dumps, load_dump
+
+
+def golden_root(field: str, path: str) -> Path:
+    """The root of an earlier dump that the configuration names in ``field``.
+
+    Raises:
+        FileCheckException: code 3, it is no folder.
+    """
+    root = Path(path).absolute()
+    if not root.is_dir():
+        raise FileCheckException(3, f"{field}: {path} is no folder; give the dump_path of the earlier run")
+    return root
+
+
+def golden_folder(root: Path, step: int, rank: int | None) -> Path | None:
+    """``{root}/step{N}/rank{R}``, else the only folder of a process in that step; None when there is none.
+
+    Raises:
+        MsprobeException: several processes could be meant.
+    """
+    folder = step_folder(root, step)
+    if rank is not None and (folder / f"rank{rank}").is_dir():
+        return folder / f"rank{rank}"
+    found = sorted(child for child in folder.glob("*") if child.is_dir() and child.name.startswith(("proc", "rank")))
+    ours = [child for child in found if rank is None or child.name.startswith("proc")]
+    if len(ours) > 1:
+        names = ", ".join(child.name for child in ours[:5])
+        raise MsprobeException(0, f"{folder} holds several processes ({names}): leave only the one to compare with")
+    return ours[0] if ours else None
+
+
+class GoldenSteps:
+    """The entries of a golden dump, step by step.
+
+    Raises:
+        FileCheckException: ``path`` is no folder.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._root = golden_root("bench_path", path)
+        self._found = False
+
+    def data(self, step: int, rank: int | None) -> dict[str, dict[str, Any]]:
+        """The ``data`` of the dump of ``step``; empty, with a warning, for a later step that the golden run lacks.
+
+        Raises:
+            MsprobeException: there is none for the first step asked for, or several processes could be meant.
+            ReadError: it is damaged.
+        """
+        folder = golden_folder(self._root, step, rank)
+        if folder is None:
+            process = "" if rank is None else f", rank {rank}"
+            where = f"bench_path: {self._root} holds nothing of step {step}{process}"
+            if not self._found:
+                raise MsprobeException(0, f"{where} to compare with; give the dump_path of a run of these steps")
+            logger.warning("%s: its calls are recorded and not compared", where)
+            return {}
+        dump = load_dump(find_dumps(folder)[0])
+        self._found = True
+        return dump.data

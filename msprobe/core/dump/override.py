@@ -1,0 +1,68 @@
+"""``load``: feed recorded inputs to chosen module calls instead of the live ones.
+
+    {"load": {"path": "golden", "modules": ["Module.fc1.Linear.forward.0"]}}
+
+Each tensor argument of such a call is replaced by ``golden/step{N}/{rank}/dump_tensor_data/{name}.input.{i}.pt`` (or
+``.kwargs.{key}.pt``, deeper for nested values). The present step and rank choose the folder; ``step`` and ``rank`` of
+the section choose where inputs are replaced at all. What was not recorded stays as it is, with a warning.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+from msprobe.core.config.dump_config import LoadConfig
+from msprobe.core.dump.golden import golden_folder, golden_root
+from msprobe.core.log import logger
+from msprobe.core.store.layout import TENSORS, file_name
+
+
+class InputOverride:
+    """Counts the calls of modules and knows the files of those whose inputs are replaced.
+
+    Raises:
+        FileCheckException: ``path`` is no folder.
+    """
+
+    def __init__(self, config: LoadConfig) -> None:
+        self._root = golden_root("load.path", config.path)
+        self._names = frozenset(config.modules)
+        self._steps = config.step
+        self._ranks = config.rank
+        self._calls: dict[str, Iterator[int]] = {}
+        self._folder: Path | None = None
+
+    def active(self, step: int, rank: int | None) -> bool:
+        """Whether inputs are replaced in this step and rank."""
+        return (not self._steps or step in self._steps) and (
+            not self._ranks or (rank is not None and rank in self._ranks)
+        )
+
+    def open(self, step: int, rank: int | None) -> None:
+        """Use the inputs recorded in ``step``; calls are counted from 0.
+
+        Raises:
+            MsprobeException: the step was recorded by several processes and the present one has no rank.
+        """
+        self._calls = {}
+        self._folder = golden_folder(self._root, step, rank)
+        if self._folder is None:
+            logger.warning("load.path: no recorded inputs for step %d in %s: the live ones are used", step, self._root)
+
+    def next_call(self, stem: str) -> str | None:
+        """A module is called: the name of the call when its inputs are to be replaced."""
+        number = next(self._calls.setdefault(stem, itertools.count()))
+        name = f"{stem}.forward.{number}"
+        return name if self._folder is not None and name in self._names else None
+
+    def file(self, place: str, suffix: str) -> Path | None:
+        """The recorded tensor of ``place`` (``{call}.input.0``); warns when there is none."""
+        if self._folder is None:
+            return None
+        path = self._folder / TENSORS / file_name(place, suffix)
+        if path.is_file():
+            return path
+        logger.warning("load: %s was not recorded (no %s): the live tensor is used", place, path)
+        return None

@@ -1,0 +1,56 @@
+"""``request_id`` with ``start(scheduled_tokens=...)``: which rows of a batch belong to one request of a server.
+
+A serving framework lays the tokens of all scheduled requests one after the other in dimension 0. From the mapping
+"request to number of tokens", in scheduling order, follow begin and end of the request asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msprobe.core.config.sections import SliceItem
+from msprobe.core.errors import MsprobeException
+
+
+def tokens_of(request: str, scheduled: Mapping[str, int]) -> SliceItem | None:
+    """The cut that leaves the tokens of ``request``; None when it is not scheduled.
+
+    Servers put a prefix such as ``chatcmpl-`` before the id of their client: where no id is equal, the only one that
+    ends in ``-`` and the id asked for is taken.
+    """
+    if request not in scheduled:
+        longer = [name for name in scheduled if name.endswith(f"-{request}")]
+        if len(longer) != 1:
+            return None
+        request = longer[0]
+    begin = 0
+    for name, count in scheduled.items():
+        if name == request:
+            return SliceItem(dim=0, size=sum(scheduled.values()), begin=begin, end=begin + count)
+        begin += count
+    return None
+
+
+def checked_tokens(value: Any) -> dict[str, int] | None:
+    """``start(scheduled_tokens=value)`` as a dict.
+
+    Raises:
+        MsprobeException: it is no mapping from request ids to numbers of tokens.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise MsprobeException(
+            0, f"start(scheduled_tokens=...): expected a dict from request id to tokens, got {type(value).__name__}"
+        )
+    for name, count in value.items():
+        if not isinstance(name, str) or isinstance(count, bool) or not _is_count(count):
+            raise MsprobeException(
+                0, f"start(scheduled_tokens=...): expected request ids (str) with token counts, got {name!r}: {count!r}"
+            )
+    return {name: int(count) for name, count in value.items()}
+
+
+def _is_count(value: Any) -> bool:
+    return hasattr(value, "__index__") and int(value) >= 0

@@ -1,0 +1,117 @@
+"""What exists once per recorded step: the collector, its sink, and the hooks on parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msprobe.core.dump.collector import Collector
+from msprobe.core.dump.judging import Judge
+from msprobe.core.dump.points import Points
+from msprobe.core.dump.shield import ErrorLog
+from msprobe.core.dump.task import make_recording
+from msprobe.core.log import logger
+from msprobe.core.selection.build import build_selection
+from msprobe.core.store.layout import ERRORS, TENSORS
+from msprobe.core.store.sink import DirectorySink
+
+if TYPE_CHECKING:
+    from msprobe.core.dump.session import DumpSession
+
+
+class Step:
+    """One step being recorded into ``folder``. An ``unasked`` one, opened as the step before was never stopped, leaves
+    nothing behind when nothing happens in it.
+    """
+
+    def __init__(self, session: DumpSession, folder: Path, judge: Judge | None) -> None:
+        config, backend, plan = session.config, session.backend, session.plan
+        selection = build_selection(config)
+        saves = plan.bodies and (plan.save_all or judge is not None or selection.tensors is not None)
+        header = {
+            "task": config.task,
+            "level": config.level,
+            "framework": backend.name,
+            "dump_data_dir": str(folder / TENSORS) if saves else None,
+            **session.label,
+        }
+        self._session = session
+        self.unasked = False
+        self.sink = DirectorySink(folder, header, extra_info=config.extra_info, tensors=saves)
+        tensors = folder / TENSORS if saves and not self.sink.failed else None
+        self.recording = make_recording(session, selection, self.sink, tensors, judge)
+        self.recording.errors = ErrorLog(folder / ERRORS)
+        if session.background is not None:
+            session.background.errors = self.recording.errors
+        self.collector = Collector(self.recording, backend, session.thread, session._stacks)
+        self.sink.early = self.collector.early
+        self.points = Points(self.recording, backend)
+        self._selection = selection
+        self._unwatch: Callable[[], None] | None = None
+
+    def watch_parameters(self) -> None:
+        """Observe the gradients of the parameters from now until the step ends."""
+        modules = self._session.backend.modules
+        if modules is not None and self._selection.modes.parameters_grad:
+            if self._unwatch is not None:
+                self._unwatch()
+            self._unwatch = modules.attach_gradients()
+
+    def move(self, folder: Path) -> bool:
+        """Go on recording in ``folder``; False when it cannot be had."""
+        session, tensors = self._session, self.recording.tensors
+        if session.background is not None:
+            session.background.drain()
+        if not self.sink.move(folder):
+            return False
+        if tensors is not None and tensors.folder is not None:
+            tensors.folder = folder / TENSORS
+        self.recording.errors.move(folder / ERRORS)
+        return True
+
+    def close(self) -> None:
+        if self.unasked and not self.recording.recorded and not self.sink.failed:
+            self.discard()
+            return
+        self._finish()
+        conclusion = self.recording.conclusion()
+        if conclusion is None:
+            self._explain_empty()
+        else:
+            logger.info("%s: %s", self.sink.folder, conclusion)
+        self.sink.close()
+
+    def discard(self) -> None:
+        """Remove what was recorded, and take nothing more."""
+        self._finish()
+        if self._session.background is not None:
+            self._session.background.drain()
+        self.sink.discard()
+        logger.info("what was recorded in %s is discarded", self.sink.folder)
+
+    def _finish(self) -> None:
+        """Take nothing more."""
+        if self._unwatch is not None:
+            self._unwatch()
+        self.points.finish()
+        self.collector.finish()
+        if self._session.backend.collectives is not None:
+            self._session.backend.collectives.reset()
+
+    def _explain_empty(self) -> None:
+        if self.recording.recorded or self.sink.failed:
+            return
+        filters = self._selection.describe()
+        names = ", ".join(self.recording.passed_over)
+        if names:
+            reason = f"{filters} let nothing through; names seen: {names}"
+        elif filters:
+            reason = f"no call was seen that {filters} could choose from"
+        else:
+            reason = (
+                "no call was seen between start and stop"
+                if self._session.config.level != "L1" or self._session.config.risk_level == "ALL"
+                else f"no API of risk_level {self._session.config.risk_level} was called (risk_level ALL records all)"
+            )
+        logger.warning("step is empty (%s): %s", self.sink.folder, reason)

@@ -1,0 +1,73 @@
+"""From the task of the configuration to the recording of one step: which leaves it has and who judges its calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msprobe.core.capture.thread import ThreadState
+from msprobe.core.config import DumpConfig
+from msprobe.core.dump.background import Background, BackgroundLeaves, Settling, queue_limit
+from msprobe.core.dump.golden import GoldenSteps
+from msprobe.core.dump.judging import HeldLeaves, Judge, JudgedRecording
+from msprobe.core.dump.leaf import LeafTask, Leaves
+from msprobe.core.dump.live_difference import LiveDifference
+from msprobe.core.dump.nonfinite import NonFinite
+from msprobe.core.dump.recording import Recording
+from msprobe.core.dump.slicing import SlicedLeaves
+from msprobe.core.selection.build import Selection
+from msprobe.core.store.sink import DirectorySink
+
+if TYPE_CHECKING:
+    from msprobe.core.dump.session import DumpSession
+
+
+def make_background(config: DumpConfig, thread: ThreadState) -> Background | None:
+    """The worker of a session with ``async_dump``. Judged calls are done with at once: they need none."""
+    wanted = config.async_dump and config.task in ("statistics", "tensor") and config.section.bench_path is None
+    return Background(queue_limit(), thread) if wanted else None
+
+
+def make_golden(config: DumpConfig) -> GoldenSteps | None:
+    """The golden dump of ``bench_path``. Raises FileCheckException when it is no folder."""
+    path = config.section.bench_path
+    return GoldenSteps(path) if path and config.task in ("tensor", "diff_check") else None
+
+
+def make_judge(session: DumpSession) -> Judge | None:
+    """The judge of the step that begins. Raises MsprobeException when there is no golden dump to judge by."""
+    if session.golden is not None:
+        return LiveDifference(session.golden.data(session.current_step, session.rank))
+    if session.config.task in ("overflow_check", "nan_check"):
+        return NonFinite(only_guilty=session.config.task == "overflow_check")
+    return None
+
+
+def make_recording(
+    session: DumpSession, selection: Selection, sink: DirectorySink, folder: Path | None, judge: Judge | None
+) -> Recording:
+    """The recording of a step into ``sink``; ``folder`` is where tensor files go."""
+    ops, plan, mode = session.backend.ops, session.plan, str(session.config.section.summary_mode)
+    sink.statistics = ops
+    if judge is not None:
+        if isinstance(judge, NonFinite) and mode == "xor":
+            mode = "statistics"  # a checksum does not tell whether values are finite
+        held = HeldLeaves(ops, mode, folder)
+        judged = JudgedRecording(plan, selection, session.backend, _sliced(session, held), sink)
+        judged.use(judge, session.gates.findings, held)
+        judged.tensors = held
+        return judged
+    leaves = LeafTask(ops, mode, folder)
+    if session.background is not None:
+        sink.statistics = Settling(ops, session.background)
+        leaves = BackgroundLeaves(leaves, session.background)
+    recording = Recording(plan, selection, session.backend, _sliced(session, leaves), sink)
+    recording.tensors = leaves
+    return recording
+
+
+def _sliced(session: DumpSession, leaves: Leaves) -> Leaves:
+    section = session.config.section
+    if not section.slice and section.request_id is None:
+        return leaves
+    return SlicedLeaves(leaves.leaf, section.slice, lambda: session.gates.tokens)

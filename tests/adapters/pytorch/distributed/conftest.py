@@ -1,0 +1,60 @@
+"""The job of two processes, run once for all tests that look at it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[4]
+SECONDS = 240
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the job left: dumps, log lines and what each rank saw."""
+
+    folder: Path
+    logs: list[str]
+    seen: list[dict[str, Any]]
+
+    def read(self, part: str, rank: int | str, name: str = "dump.json", step: int = 0) -> dict[str, Any]:
+        label = f"rank{rank}" if isinstance(rank, int) else rank
+        document: dict[str, Any] = json.loads((self.folder / part / f"step{step}" / label / name).read_text())
+        return document
+
+    def data(self, part: str, rank: int | str, step: int = 0) -> dict[str, Any]:
+        data: dict[str, Any] = self.read(part, rank, step=step)["data"]
+        return data
+
+
+@pytest.fixture(scope="session")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    folder = tmp_path_factory.mktemp("job")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MSPROBE_LOG_LEVEL": "1"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.adapters.pytorch.distributed.job", str(rank), str(folder)],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        logs = [process.communicate(timeout=SECONDS)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    for process, log in zip(processes, logs, strict=True):
+        assert process.returncode == 0, log
+    return Job(folder, logs, [json.loads((folder / f"seen{rank}.json").read_text()) for rank in range(2)])

@@ -1,0 +1,46 @@
+"""Tensors spread over a mesh: what this process holds of them, and how they are placed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.adapters.pytorch.distributed.conftest import Job
+
+pytestmark = pytest.mark.torch
+
+RANKS = pytest.mark.parametrize("rank", [0, 1])
+OUTPUTS = {  # global shape, placement, and the largest local value on each rank
+    "Functional.relu.0": ([4, 2], {"Shard": {"dim": 0}}, [3.0, 7.0]),
+    "Functional.relu.1": ([3], {"Replicate": {}}, [3.0, 3.0]),
+    "Tensor.sum.0": ([], {"Partial": {"reduce_op": "sum"}}, [6.0, 22.0]),
+    "Functional.softplus.0": ([], {"Replicate": {}}, [28.0, 28.0]),
+}
+
+
+@RANKS
+@pytest.mark.parametrize("call", OUTPUTS)
+def test_placement(job: Job, call: str, rank: int) -> None:
+    node = job.data("placements", rank)[f"{call}.forward"]["output"][0]
+    shape, placement, largest = OUTPUTS[call]
+    assert node["type"] == "torch.distributed.tensor.DTensor"
+    assert node["shape"] == shape
+    assert node["device_mesh"] == [0, 1]
+    assert node["placements"] == [placement]
+    assert node["Max"] == pytest.approx(largest[rank])
+
+
+@RANKS
+def test_the_file_holds_the_local_part(job: Job, rank: int) -> None:
+    node = job.data("placements", rank)["Functional.relu.0.forward"]["output"][0]
+    folder = job.folder / "placements" / "step0" / f"rank{rank}" / "dump_tensor_data"
+    saved = torch.load(folder / node["data_name"], weights_only=True)
+    assert saved.tolist() == torch.arange(8.0).reshape(4, 2)[2 * rank : 2 * rank + 2].tolist()
+
+
+@RANKS
+def test_coalesced_calls_tell_their_inputs_only(job: Job, rank: int) -> None:
+    assert job.seen[rank]["coalesced"] == [[3.0] * 3, [5.0] * 3]
+    entries = job.data("coalesced", rank)
+    assert [entry["input_args"][0]["Max"] for entry in entries.values()] == [rank + 1.0, rank + 2.0]
+    assert [name for name, entry in entries.items() if "output" in entry] == []

@@ -1,0 +1,116 @@
+"""load: recorded inputs in place of the live ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from msprobe.core.errors import FileCheckException
+from tests.adapters.pytorch.networks import Keywords, Mlp
+
+pytestmark = pytest.mark.torch
+
+GOLDEN_INPUT = torch.arange(4.0).reshape(1, 4)
+LIVE_INPUT = torch.full((1, 4), 100.0)
+
+
+def golden(bench: Any, model: nn.Module) -> Path:
+    path: Path = bench.root.with_name("golden")
+    bench.root, live = path, bench.root
+    debugger = bench.open("L0", "tensor")
+    debugger.start(model)
+    model(GOLDEN_INPUT)
+    debugger.stop()
+    bench.close()
+    bench.root = live
+    return path
+
+
+def loading(bench: Any, path: Path, *modules: str, **load: Any) -> Any:
+    section = {"path": str(path), "modules": list(modules), **load}
+    return bench.open("L0", "tensor", load=section)
+
+
+def test_the_recorded_input_is_computed_with_and_nothing_is_dumped(bench: Any) -> None:
+    model = Mlp()
+    path = golden(bench, model)
+    debugger = loading(bench, path, "Module.fc1.Linear.forward.0")
+    debugger.start(model)
+    fed, live = model(LIVE_INPUT), model(LIVE_INPUT)
+    debugger.stop()
+    debugger.step()
+    assert torch.equal(fed, model(GOLDEN_INPUT))
+    assert torch.equal(live, model(LIVE_INPUT))  # only the first call was named
+    assert not bench.root.exists()
+
+
+def test_keyword_inputs_are_replaced(bench: Any) -> None:
+    model = Keywords()
+    debugger = loading(bench, golden(bench, model), "Module.layer.Linear.forward.0")
+    debugger.start(model)
+    fed = model(LIVE_INPUT)
+    debugger.stop()
+    assert torch.equal(fed, model(GOLDEN_INPUT))
+
+
+def test_what_is_dumped_after_loading_is_the_new_input(bench: Any) -> None:
+    model = Mlp()
+    path = golden(bench, model)
+    debugger = loading(bench, path, "Module.fc1.Linear.forward.0", dump_after_load=True)
+    debugger.start(model)
+    model(LIVE_INPUT)
+    debugger.stop()
+    assert torch.equal(bench.read().tensor("Module.fc1.Linear.forward.0.input.0.pt"), GOLDEN_INPUT)
+    assert bench.read().names("fc1") == ["Module.fc1.Linear.forward.0"]
+
+
+def test_gradients_end_at_the_new_input(bench: Any) -> None:
+    model = Mlp()
+    debugger = loading(bench, golden(bench, model), "Module.fc2.Linear.forward.0")
+    debugger.start(model)
+    model(LIVE_INPUT).sum().backward()
+    debugger.stop()
+    assert model.fc2.weight.grad is not None
+    assert model.fc1.weight.grad is None
+
+
+@pytest.mark.parametrize(("load", "fed"), [({"step": [0]}, True), ({"step": [1]}, False), ({"rank": [3]}, False)])
+def test_steps_and_ranks_choose_where(bench: Any, load: dict[str, Any], fed: bool) -> None:
+    model = Mlp()
+    debugger = loading(bench, golden(bench, model), "Module.fc1.Linear.forward.0", **load)
+    debugger.start(model)
+    result = model(LIVE_INPUT)
+    debugger.stop()
+    assert torch.equal(result, model(GOLDEN_INPUT if fed else LIVE_INPUT))
+
+
+def test_what_was_not_recorded_or_has_another_form_is_told(bench: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    model = Mlp()
+    path = golden(bench, model)
+    debugger = loading(bench, path, "Module.fc1.Linear.forward.0", "Module.fc1.Linear.forward.1")
+    debugger.start(model)
+    model(torch.full((3, 4), 100.0))
+    result = model(LIVE_INPUT)
+    debugger.stop()
+    said = capsys.readouterr().out
+    assert "[1, 4], the live one is torch.float32 [3, 4]" in said
+    assert "Module.fc1.Linear.forward.1.input.0 was not recorded" in said
+    assert torch.equal(result, model(LIVE_INPUT))
+
+
+def test_a_path_that_is_no_folder_is_named(bench: Any, tmp_path: Path) -> None:
+    with pytest.raises(FileCheckException, match="load.path"):
+        loading(bench, tmp_path / "nothing", "Module.fc1.Linear.forward.0")
+
+
+def test_the_patch_is_gone_after_stop(bench: Any) -> None:
+    model, call = Mlp(), nn.Module.__call__
+    debugger = loading(bench, golden(bench, model), "Module.fc1.Linear.forward.0")
+    debugger.start(model)
+    assert nn.Module.__call__ is not call
+    debugger.stop()
+    assert nn.Module.__call__ is call

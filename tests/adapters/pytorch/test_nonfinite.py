@@ -1,0 +1,134 @@
+"""overflow_check and nan_check: the calls that turn finite values into others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from tests.adapters.pytorch.networks import Mlp
+
+pytestmark = pytest.mark.torch
+
+NAN = float("nan")
+BIG = torch.full((2,), 3e38)
+
+
+def test_only_guilty_calls_are_kept_with_their_tensors(bench: Any) -> None:
+    debugger = bench.open("L1", "overflow_check", {"overflow_nums": -1})
+    debugger.start()
+    F.relu(torch.ones(2))
+    made = torch.mul(BIG, BIG)
+    F.relu(made)  # hands the infinity on
+    torch.log(torch.tensor([-1.0]))
+    torch.ones(3).masked_fill_(torch.tensor([True, False, True]), float("-inf"))  # was told to
+    debugger.stop()
+    debugger.step()
+    recorded = bench.read()
+    assert recorded.names() == ["Torch.mul.0.forward", "Torch.log.0.forward"]
+    assert recorded.dump["task"] == "overflow_check"
+    assert recorded.files() == [
+        "Torch.log.0.forward.input.0.pt",
+        "Torch.log.0.forward.output.0.pt",
+        "Torch.mul.0.forward.input.0.pt",
+        "Torch.mul.0.forward.input.1.pt",
+        "Torch.mul.0.forward.output.0.pt",
+    ]
+    assert recorded.data["Torch.log.0.forward"]["output"][0]["data_name"] == "Torch.log.0.forward.output.0.pt"
+    assert torch.isnan(recorded.tensor("Torch.log.0.forward.output.0.pt")).all()
+    assert set(recorded.stack["0"][0]) | set(recorded.stack["1"][0]) == set(recorded.names())
+
+
+def test_inputs_of_an_in_place_call_are_those_before_it(bench: Any) -> None:
+    debugger = bench.open("L1", "overflow_check")
+    debugger.start()
+    value = BIG.clone()
+    value.mul_(10)
+    debugger.stop()
+    assert bench.read().tensor("Tensor.mul_.0.forward.input.0.pt").tolist() == BIG.tolist()
+
+
+@pytest.mark.parametrize(("limit", "found"), [(1, 1), (2, 2), (-1, 3)])
+def test_it_ends_after_the_number_asked_for(bench: Any, limit: int, found: int) -> None:
+    debugger = bench.open("L1", "overflow_check", {"overflow_nums": limit})
+    for _ in range(3):
+        debugger.start()
+        torch.mul(BIG, BIG)
+        torch.add(torch.ones(1), 1)
+        debugger.stop()
+        debugger.step()
+    kept = [name for step in bench.steps() for name in bench.read(int(step[4:])).names()]
+    assert len(kept) == found
+    assert len(bench.steps()) == found  # what comes after the end is not even opened
+
+
+def test_the_backward_pass_is_looked_at_too(bench: Any) -> None:
+    debugger = bench.open("L1", "overflow_check")
+    debugger.start()
+    x = torch.zeros(2, requires_grad=True)
+    torch.sqrt(x).sum().backward()
+    debugger.stop()
+    debugger.step()
+    assert bench.read().names() == ["Torch.sqrt.0.backward"]
+
+
+def test_modules_and_their_parameters_are_inputs(bench: Any) -> None:
+    debugger, model = bench.open("L0", "overflow_check", {"overflow_nums": -1}), Mlp()
+    with torch.no_grad():
+        model.fc1.weight[0, 0] = NAN
+        model.fc2.weight.fill_(3e38)
+    debugger.start(model)
+    with torch.no_grad():
+        model.fc1(torch.ones(1, 4))  # its weight is to blame
+        model.fc2(torch.full((1, 8), 100.0))
+    debugger.stop()
+    assert bench.read().names() == ["Module.fc2.Linear.forward.0"]
+
+
+def test_an_innocent_step_says_so(bench: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    debugger = bench.open("L1", "overflow_check")
+    debugger.start()
+    F.relu(torch.ones(2))
+    debugger.stop()
+    debugger.step()
+    assert bench.read().names() == []
+    assert "0 calls made infinities" in capsys.readouterr().out
+
+
+def test_nan_check_keeps_the_statistics_of_the_way_there(bench: Any) -> None:
+    debugger = bench.open("L1", "nan_check")
+    debugger.start()
+    value = F.relu(torch.ones(2))
+    value = torch.log(value - 2)
+    F.gelu(value)
+    debugger.stop()
+    debugger.step()
+    recorded = bench.read()
+    assert recorded.names() == ["Functional.relu.0.forward", "Tensor.__sub__.0.forward", "Torch.log.0.forward"]
+    assert {name.rsplit(".forward")[0] for name in recorded.files()} == {"Torch.log.0"}
+    debugger.start()
+    torch.log(value)
+    debugger.stop()
+    assert bench.steps() == ["step0"]
+
+
+def test_training_is_not_disturbed(bench: Any) -> None:
+    def train() -> list[torch.Tensor]:
+        torch.manual_seed(3)
+        model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(inplace=True), nn.Linear(4, 1))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            model(torch.ones(2, 4)).square().sum().backward()
+            optimizer.step()
+        return [parameter.detach().clone() for parameter in model.parameters()]
+
+    expected = train()
+    debugger = bench.open("L1", "overflow_check")
+    debugger.start()
+    found = train()
+    debugger.stop()
+    assert all(torch.equal(a, b) for a, b in zip(expected, found, strict=True))

@@ -1,0 +1,130 @@
+"""Why a dump is empty: certain reasons and notes, from the configuration and from what lies on disk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msprobe.analyze.doctor import examine
+from msprobe.cli.main import run
+
+NAMES = ("Functional.relu.0.forward", "Functional.linear.0.forward", "Functional.linear.0.backward")
+
+
+def said(found: list[Any], certain: bool) -> str:
+    return "\n".join(finding.text for finding in found if finding.certain is certain)
+
+
+def config(folder: Path, **fields: Any) -> dict[str, Any]:
+    return {"dump_path": str(folder / "dump"), "risk_level": "ALL", **fields}
+
+
+def dump(folder: Path, process: str = "proc1", step: int = 0, names: tuple[str, ...] = NAMES) -> Path:
+    place = folder / "dump" / f"step{step}" / process
+    place.mkdir(parents=True)
+    data = {name: {"output": []} for name in names}
+    (place / "dump.json").write_text(json.dumps({"task": "statistics", "level": "L1", "data": data}))
+    return place
+
+
+def test_nothing_to_say(tmp_path: Path) -> None:
+    assert examine(config(tmp_path)) == []
+    dump(tmp_path)
+    assert examine(config(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"rank": [4, "6-9"]}, "rank asks for 4, 6, 7, 8, 9; a job of 2 processes has ranks 0 to 1"),
+        ({"dump_enable": False}, "dump_enable is false"),
+        ({"statistics": {"list": ["Module.fc.Linear.forward.0"]}}, "level L1 records APIs only"),
+        ({"level": "L0", "statistics": {"list": ["Functional.relu.0.forward"]}}, "level L0 records modules only"),
+        ({"level": "L9"}, "L9"),
+        ({"level": "L2"}, "collects at L0, L1, mix"),
+    ],
+)
+def test_what_excludes_everything_is_a_reason(tmp_path: Path, fields: dict[str, Any], reason: str) -> None:
+    assert reason in said(examine(config(tmp_path, **fields), world=2), certain=True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "note"),
+    [
+        ({"rank": [0]}, "without torch.distributed has no rank"),
+        ({"step": ["3-5"]}, "step asks for 3, 4, 5: steps are counted by calls of step()"),
+        ({"level": "mix"}, "modules of the model given to start"),
+        ({"level": "debug"}, "nothing but the values given to save()"),
+        ({"risk_level": "CORE"}, "leaves out APIs of lower risk"),
+        ({"statistics": {"request_id": "a"}}, "start(scheduled_tokens=...)"),
+        ({"statistics": {"data_mode": ["backward"]}}, "data_mode has no forward"),
+        ({"unknown": 1}, "unknown key"),
+    ],
+)
+def test_what_may_be_meant_is_a_note(tmp_path: Path, fields: dict[str, Any], note: str) -> None:
+    found = examine(config(tmp_path, **fields))
+    assert note in said(found, certain=False)
+    assert said(found, certain=True) == ""
+
+
+def test_a_rank_beyond_the_job_is_a_note_while_another_fits(tmp_path: Path) -> None:
+    found = examine(config(tmp_path, rank=[0, 7]), world=2)
+    assert said(found, certain=False) == "rank asks also for 7, which a job of 2 processes does not have"
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "dump").write_text("")
+    assert "is a file, not a folder" in said(examine(config(tmp_path)), certain=True)
+
+
+def test_a_name_that_no_entry_has_gets_its_neighbours(tmp_path: Path) -> None:
+    dump(tmp_path)
+    found = examine(config(tmp_path, statistics={"list": ["Functional.linear.7.forward", "relu", "conv"]}))
+    assert said(found, certain=True).splitlines() == [
+        "list has 'Functional.linear.7.forward', but no entry of the dump is called so; near it: "
+        "Functional.linear.0.forward, Functional.linear.0.backward, Functional.relu.0.forward",
+        "list has 'conv', but no entry of the dump is called so",
+    ]
+
+
+def test_what_lies_on_disk(tmp_path: Path) -> None:
+    empty = dump(tmp_path, "rank0", names=())
+    (empty / "dump_error_info.log").write_text("x")
+    dump(tmp_path, "rank1", step=2)
+    found = examine(config(tmp_path, rank=["0-3"], step=[0, 1]), world=4)
+    assert f"{empty} is empty" in said(found, certain=True)
+    assert "no data of rank 2, 3; the dump has rank 0, 1" in said(found, certain=True)
+    assert "no data of step 1; the dump has step 0, 2" in said(found, certain=False)
+    assert "dump_error_info.log tells of calls" in said(found, certain=False)
+
+
+def test_a_folder_without_a_dump(tmp_path: Path) -> None:
+    assert "no such file or folder" in said(examine(config(tmp_path), dump=tmp_path / "absent"), certain=True)
+    assert "no dump.json in it" in said(examine(config(tmp_path), dump=tmp_path), certain=True)
+
+
+@pytest.mark.torch
+def test_the_journal_of_a_process_that_did_not_end(tmp_path: Path) -> None:
+    from msprobe.core.store.layout import JOURNAL
+
+    place = dump(tmp_path)
+    (place / JOURNAL).write_bytes(b'{"v":2,"task":"statistics","level":"L1"}\n{"e":"A.b.0.forward","p":null}\n')
+    found = said(examine(config(tmp_path)), certain=False)
+    assert "has a journal: its process is still running, or ended without step()" in found
+
+
+@pytest.mark.parametrize(("fields", "status"), [({}, 0), ({"rank": [9]}, 1)])
+def test_the_command(tmp_path: Path, fields: dict[str, Any], status: int, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(config(tmp_path, **fields)))
+    assert run(["doctor", str(path), "--world", "2"]) == status
+    out = capsys.readouterr().out
+    assert out.startswith("reason: " if status else "no reason found")
+
+
+def test_the_command_without_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "absent.json"]) == 2
+    assert "no such config file" in capsys.readouterr().err

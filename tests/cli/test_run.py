@@ -1,0 +1,119 @@
+"""``msprobe run``: an unmodified script leaves a dump, and its exit status comes back."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.rules.tree import ROOT
+
+SCRIPT = """
+import sys
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+teacher = nn.Linear(4, 4)
+model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
+criterion = nn.MSELoss()
+optimizer = torch.optim.{optimizer}(model.parameters(), lr=0.1)
+{before}
+for step in range(2):
+    optimizer.zero_grad()
+    criterion(model(torch.ones(2, 4)), torch.zeros(2, 1)).backward()
+    optimizer.step()
+print("arguments", sys.argv[1:])
+sys.exit(7)
+"""
+
+
+def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "msprobe", "run", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def script(folder: Path, optimizer: str = "SGD", before: str = "", **config: object) -> None:
+    (folder / "train.py").write_text(SCRIPT.format(optimizer=optimizer, before=before))
+    (folder / "c.json").write_text(json.dumps({"dump_path": "dump", "level": "mix", **config}))
+
+
+def names(folder: Path, step: int) -> list[str]:
+    (document,) = (folder / "dump" / f"step{step}").glob("*/dump.json")
+    return list(json.loads(document.read_text())["data"])
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
+def test_a_script_is_collected_from_and_its_status_passes_through(tmp_path: Path, optimizer: str) -> None:
+    script(tmp_path, optimizer)
+    result = run(tmp_path, "--config", "c.json", "--", sys.executable, "train.py", "--config", "its own")
+    assert result.returncode == 7, result.stderr
+    assert "arguments ['--config', 'its own']" in result.stdout
+    assert sorted(path.name for path in (tmp_path / "dump").iterdir()) == ["step0", "step1"]
+    for step in range(2):
+        recorded = names(tmp_path, step)
+        assert {"Module.2.Linear.forward.0", "Module.2.Linear.backward.0", "Functional.mse_loss.0.forward"} <= set(
+            recorded
+        )
+
+
+@pytest.mark.torch
+def test_the_model_can_be_named(tmp_path: Path) -> None:
+    script(tmp_path, before="teacher(torch.ones(1, 4))")
+    assert run(tmp_path, "-c", "c.json", "-m", "Sequential", "train.py").returncode == 7
+    assert "Module.0.Linear.forward.0" in names(tmp_path, 0)
+
+
+@pytest.mark.torch
+def test_a_name_that_never_comes_is_told(tmp_path: Path) -> None:
+    script(tmp_path)
+    result = run(tmp_path, "-c", "c.json", "-m", "Transformer", "train.py")
+    assert result.returncode == 7
+    assert "Transformer was never called; called were: Sequential, Linear" in result.stdout
+    assert not (tmp_path / "dump").exists()
+
+
+@pytest.mark.torch
+def test_a_debugger_of_the_script_stays_in_charge(tmp_path: Path) -> None:
+    script(tmp_path, before="from msprobe.pytorch import PrecisionDebugger; PrecisionDebugger(dump_path='own')")
+    result = run(tmp_path, "-c", "c.json", "train.py")
+    assert result.returncode == 7
+    assert "left in charge" in result.stdout
+    assert not (tmp_path / "dump").exists()
+
+
+def test_a_sitecustomize_of_the_user_still_runs(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('the other one')\n")
+    (tmp_path / "c.json").write_text('{"dump_path": "dump"}')
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    result = run(tmp_path, "-c", "c.json", "--", sys.executable, "-c", "print('program')", PYTHONPATH=path)
+    assert result.stdout.splitlines()[-2:] == ["the other one", "program"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-c", "absent.json", "x.py"], "there is no such config file"),
+        (["-c", "c.json"], "Missing argument"),
+        (["-c", "c.json", "no-such-program"], "no program 'no-such-program'"),
+        (["-c", "wrong.json", "x.py"], "level"),
+    ],
+)
+def test_what_is_wrong_is_told_before_anything_runs(tmp_path: Path, arguments: list[str], said: str) -> None:
+    (tmp_path / "c.json").write_text('{"dump_path": "dump"}')
+    (tmp_path / "wrong.json").write_text('{"dump_path": "dump", "level": "L7"}')
+    result = run(tmp_path, *arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert said in result.stderr
+    assert result.stderr.count("\n") == 1

@@ -1,0 +1,89 @@
+"""The queue of async_dump: order, bound, back-pressure, errors."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from msprobe.core.capture.thread import ThreadState
+from msprobe.core.dump.background import DEFAULT_LIMIT, LIMIT_VARIABLE, Background, queue_limit
+
+
+def test_jobs_run_in_order_on_one_thread_that_is_busy() -> None:
+    state, done = ThreadState(), []
+    background = Background(1000, state)
+    for number in range(100):
+        background.put(lambda number=number: done.append((number, state.busy, threading.current_thread().name)), 1)
+    background.drain()
+    assert done == [(number, True, "msprobe-async-dump") for number in range(100)]
+    assert not background.outstanding
+    assert not state.busy
+
+
+def test_a_full_queue_holds_the_producer_back_until_bytes_are_free() -> None:
+    background, gate = Background(10, ThreadState()), threading.Event()
+    background.put(gate.wait, 8)
+    passed = threading.Event()
+
+    def produce() -> None:
+        background.put(lambda: None, 8)
+        passed.set()
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    assert not passed.wait(0.1)
+    gate.set()
+    assert passed.wait(5)
+    producer.join()
+    background.drain()
+
+
+def test_a_job_larger_than_the_queue_passes_alone() -> None:
+    background, done = Background(10, ThreadState()), []
+    background.put(lambda: done.append(1), 1000)
+    background.drain()
+    assert done == [1]
+
+
+def test_an_error_in_a_job_ends_that_job_only() -> None:
+    background, done = Background(10, ThreadState()), []
+    background.put(lambda: 1 / 0, 1)
+    background.put(lambda: done.append(1), 1)
+    background.drain()
+    assert done == [1]
+    assert background.errors.count == 1
+
+
+def test_drain_does_not_wait_for_what_is_put_meanwhile() -> None:
+    background, gate = Background(100, ThreadState()), threading.Event()
+    background.put(lambda: background.put(gate.wait, 1), 1)
+    background.drain()
+    assert background.outstanding
+    gate.set()
+    background.drain()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_that_abandons_it_neither_writes_nor_hangs() -> None:
+    background, gate = Background(1, ThreadState()), threading.Event()
+    background.put(gate.wait, 1)
+    child = os.fork()
+    if child == 0:
+        background.abandon()
+        background.put(lambda: os._exit(1), 5)
+        background.drain()
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    gate.set()
+    background.drain()
+    assert status == 0
+
+
+@pytest.mark.parametrize(
+    ("written", "limit"), [("", DEFAULT_LIMIT), ("4096", 4096), ("0", DEFAULT_LIMIT), ("1G", DEFAULT_LIMIT)]
+)
+def test_the_bound_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, written: str, limit: int) -> None:
+    monkeypatch.setenv(LIMIT_VARIABLE, written)
+    assert queue_limit() == limit

@@ -1,0 +1,83 @@
+"""Which folder a process records into."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from msprobe.core.dump import whereabouts
+from msprobe.core.dump.whereabouts import Whereabouts
+from msprobe.core.store.claims import Claims
+
+pytest.importorskip("fcntl")
+
+OWN = f"rank0_{os.getpid()}"
+
+
+class MovedStep:
+    """A step as far as moving goes: its folder can be renamed, or cannot."""
+
+    def __init__(self, folder: Path, taken: tuple[str, ...] = ()) -> None:
+        self.sink = self
+        self.folder = folder
+        self.taken = taken
+
+    def move(self, folder: Path) -> bool:
+        if folder.name in self.taken:
+            return False
+        self.folder = folder
+        return True
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[Claims]:
+    """The claims of another process: to the system, another set of locks is just that."""
+    claims = Claims()
+    yield claims
+    claims.release()
+    whereabouts.CLAIMS.release()
+
+
+def claimed(other: Claims, folder: Path) -> None:
+    folder.mkdir(parents=True)
+    assert other.take(folder)
+
+
+@pytest.mark.parametrize(("rank", "name"), [(3, "rank3"), (None, f"proc{os.getpid()}")])
+def test_the_usual_folder(tmp_path: Path, rank: int | None, name: str) -> None:
+    assert Whereabouts().folder(tmp_path, 2, rank) == tmp_path / "step2" / name
+
+
+def test_a_rank_that_is_taken_once_is_left_alone_ever_after(tmp_path: Path, other: Claims) -> None:
+    claimed(other, tmp_path / "step0" / "rank0")
+    places = Whereabouts()
+    assert places.folder(tmp_path, 0, 0).name == OWN
+    other.release()
+    assert places.folder(tmp_path, 1, 0).name == OWN
+    assert places.folder(tmp_path, 1, 1).name == "rank1"
+
+
+def test_a_move_to_a_rank_that_is_taken(tmp_path: Path, other: Claims) -> None:
+    claimed(other, tmp_path / "step0" / "rank0")
+    places = Whereabouts()
+    step = MovedStep(places.folder(tmp_path, 0, None))
+    places.move(step, 0)
+    assert step.folder.name == OWN
+
+
+def test_a_move_that_finds_the_place_full(tmp_path: Path) -> None:
+    places = Whereabouts()
+    step = MovedStep(places.folder(tmp_path, 0, None), taken=("rank0",))
+    places.move(step, 0)
+    assert step.folder.name == OWN
+
+
+def test_a_move_that_is_not_possible_at_all(tmp_path: Path) -> None:
+    places = Whereabouts()
+    folder = places.folder(tmp_path, 0, None)
+    step = MovedStep(folder, taken=("rank0", OWN))
+    places.move(step, 0)
+    assert step.folder == folder

@@ -1,0 +1,51 @@
+"""The real ``transformers.Trainer`` with the callback; skipped where transformers or accelerate is not installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+transformers = pytest.importorskip("transformers", exc_type=ImportError)
+pytest.importorskip("accelerate")
+
+
+def llama() -> Any:
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 32, "hidden_size": 16, "intermediate_size": 32, "max_position_embeddings": 32}
+    heads = {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2}
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, **heads))
+
+
+def train(folder: str, callbacks: list[Any], accumulate: int = 1) -> list[float]:
+    line = torch.arange(8)
+    arguments = transformers.TrainingArguments(
+        folder,
+        max_steps=2,
+        per_device_train_batch_size=1,
+        gradient_accumulation_steps=accumulate,
+        report_to=[],
+        save_strategy="no",
+        use_cpu=True,
+        disable_tqdm=True,
+        logging_steps=1,
+    )
+    data = [{"input_ids": line, "labels": line}] * 8
+    trainer = transformers.Trainer(llama(), arguments, train_dataset=data, callbacks=callbacks)
+    trainer.train()
+    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+
+
+def test_each_optimizer_step_is_a_step_and_the_loss_is_the_same(bench: Any, tmp_path: Any) -> None:
+    from msprobe.pytorch.integrations import TransformersCallback
+
+    plain = train(str(tmp_path / "plain"), [], accumulate=2)
+    observed = train(str(tmp_path / "observed"), [TransformersCallback(bench.config())], accumulate=2)
+    assert observed == plain
+    assert bench.folders() == ["step0/proc", "step1/proc"]
+    names = bench.entries("step1/proc")
+    assert {"Module.lm_head.Linear.forward.0", "Module.lm_head.Linear.forward.1"} <= set(names)
+    assert "Module.lm_head.Linear.backward.1" in names

@@ -1,0 +1,121 @@
+"""Import paths of earlier versions: all from one table, free until used, clear when they lead nowhere."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from msprobe import legacy_paths
+from msprobe.core.errors import InterfaceError
+from msprobe.legacy_paths import legacy_modules
+
+MODULES = legacy_modules()
+ABSENT = ("torch_npu", "mindspore", "tensorboard")
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_every_old_module_has_its_names(name: str) -> None:
+    module = importlib.import_module(name)
+    assert [attribute for attribute in module.__all__ if not callable(getattr(module, attribute))] in (
+        [],
+        ["logger"],
+        ["BENCHMARK_COMPARE_SUPPORT_LIST"],
+    )
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from msprobe.pytorch.debugger.precision_debugger import PrecisionDebugger as old",
+        "from msprobe.pytorch.dump.debugger.precision_debugger import PrecisionDebugger as old",
+        "from msprobe.core.debugger.precision_debugger import BasePrecisionDebugger as old",
+    ],
+)
+def test_the_debugger_is_the_same_class(line: str) -> None:
+    from msprobe.pytorch import PrecisionDebugger
+
+    names: dict[str, object] = {}
+    exec(line, names)
+    assert names["old"] is PrecisionDebugger
+
+
+@pytest.mark.torch
+def test_the_chain_of_the_inductor_back_end_falls_back_to_its_own_tolerance() -> None:
+    head = "msprobe.pytorch.api_accuracy_checker"
+    const = importlib.import_module("msprobe.core.common.const").CompareConst
+    supported = importlib.import_module(f"{head}.compare.compare_utils").BENCHMARK_COMPARE_SUPPORT_LIST
+    importlib.import_module(f"{head}.triton_adapter.get_compare_result")
+    importlib.import_module(f"{head}.triton_adapter.precision_compare")
+    importlib.import_module(f"{head}.triton_adapter.common.compare_utils")
+    register = importlib.import_module(f"{head}.triton_adapter.precision_standard.triton_standard_register")
+    assert register.exist_in_precision_standard("triton_poi_fused_add_0") is False
+    assert const.ERROR != const.PASS
+    assert "torch.bfloat16" in supported
+
+
+LATER = sorted({
+    (module, name) for module, names in MODULES.items() for name, target in names.items() if target.startswith("later")
+})
+
+
+@pytest.mark.parametrize(("module", "name"), LATER)
+def test_what_comes_later_says_so_when_called(module: str, name: str) -> None:
+    later = getattr(importlib.import_module(module), name)
+    with pytest.raises(InterfaceError, match="not part of this version"):
+        later("anything", model=1)
+    with pytest.raises(InterfaceError, match="not part of this version"):
+        later.apply_patches("pytorch")
+
+
+def test_an_unknown_path_gets_a_hint() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"did you mean 'msprobe\.pytorch\.common'"):
+        importlib.import_module("msprobe.pytorch.comon.utils")
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'msprobe\.xyzzy'"):
+        importlib.import_module("msprobe.xyzzy")
+
+
+def test_an_unknown_name_of_an_old_module_lists_what_there_is() -> None:
+    with pytest.raises(AttributeError, match="offers PrecisionDebugger"):
+        importlib.import_module("msprobe.pytorch.debugger").Debugger
+    with pytest.raises(ImportError):
+        exec("from msprobe.pytorch.debugger import Debugger")
+    with pytest.raises(ImportError):
+        exec("from msprobe.core import nothing_like_it")
+
+
+def test_no_module_of_today_is_in_the_table() -> None:
+    finder = importlib.machinery.PathFinder
+    hidden = [
+        name
+        for name in MODULES
+        if name.count(".") == 1 and finder.find_spec(name, importlib.import_module("msprobe").__path__)
+    ]
+    assert hidden == []
+
+
+def test_installing_twice_adds_one_finder() -> None:
+    before = list(sys.meta_path)
+    legacy_paths.install()
+    assert sys.meta_path == before
+
+
+@pytest.mark.torch
+def test_nothing_optional_is_needed() -> None:
+    program = (
+        "import sys\n"
+        f"for name in {ABSENT!r}: sys.modules[name] = None\n"
+        "import importlib\n"
+        "import msprobe\n"
+        "assert 'yaml' not in sys.modules\n"
+        "from msprobe.legacy_paths import legacy_modules\n"
+        "for name in legacy_modules(): importlib.import_module(name)\n"
+        "from msprobe.core import SingleSave, SingleComparator\n"
+        "from msprobe.pytorch import AclGraphDumper, PrecisionDebugger, TrainerMon, compare, random_save, seed_all\n"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
