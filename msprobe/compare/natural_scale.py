@@ -32,10 +32,13 @@ def natural_scales(measured: Measured, table: LeafTable, rows: NDArray[np.int64]
     starts from them.
     """
     entries = (np.searchsorted(measured.row_starts, rows, side="right") - 1).tolist()
+    plain = [key.phase == "forward" for key in table.keys]
     tainted: set[int] = set()
     sources: dict[int, tuple[float, float]] = {}
     found = np.zeros(len(rows))
     for at, (row, entry) in enumerate(zip(rows.tolist(), entries, strict=True)):
+        if plain[entry] and not known:
+            continue
         ours, theirs = table.target[row], table.golden[row]
         if ours is None or theirs is None:
             continue

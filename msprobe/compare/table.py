@@ -30,7 +30,7 @@ class LeafTable:
     target: list[Leaf | None] = field(default_factory=list)
     golden: list[Leaf | None] = field(default_factory=list)
     starts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
-    keys: dict[str, EntryKey] = field(default_factory=dict)
+    keys: list[EntryKey] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
@@ -42,22 +42,21 @@ class LeafTable:
 
     def key(self, entry: int) -> EntryKey:
         """The parsed name of an entry, of the target where it has one."""
-        pair = self.entries[entry]
-        return self.keys["t:" + pair.target if pair.target is not None else f"g:{pair.golden}"]
+        return self.keys[entry]
 
 
 def build_table(target: Dump, golden: Dump, match: Match, *, dtype_gate: bool = False) -> LeafTable:
     """Pair two dumps. ``dtype_gate`` un-pairs leaves of different dtype classes, as the published rules do."""
     left, right = entry_keys(target.data, target.construct), entry_keys(golden.data, golden.construct)
     table = LeafTable()
-    table.keys = {"t:" + key.name: key for key in left}
-    table.keys.update({"g:" + key.name: key for key in right})
+    ours_by_name, theirs_by_name = {key.name: key for key in left}, {key.name: key for key in right}
     starts = [0]
     for pair in in_execution_order(match.pairs(left, right), left, right):
         ours = leaves(pair.target, target.data[pair.target]) if pair.target is not None else []
         theirs = leaves(pair.golden, golden.data[pair.golden]) if pair.golden is not None else []
         _append(table, ours, theirs, dtype_gate)
         table.entries.append(pair)
+        table.keys.append(ours_by_name[pair.target] if pair.target is not None else theirs_by_name[pair.golden or ""])
         starts.append(len(table.target))
     table.starts = np.array(starts, np.int64)
     return table
