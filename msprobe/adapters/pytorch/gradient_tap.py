@@ -17,8 +17,8 @@ import torch
 from msprobe.core.backend.protocols import GradientReceiver
 from msprobe.core.capture.thread import ThreadState
 
-_AccumulateGrad = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
-_sequence = torch._C._autograd._get_sequence_nr  # type: ignore[attr-defined]
+_AccumulateGrad = torch._C._functions.AccumulateGrad
+_sequence = torch._C._autograd._get_sequence_nr
 _add = torch._C._VariableFunctions.add
 _NEVER = 2**64 - 1
 

@@ -33,7 +33,7 @@ class TorchModuleTap:
         self._unfocused: dict[int, _Known] | None = None
 
     def adopt(self, model: Any) -> None:
-        models = list(model) if isinstance(model, (list, tuple)) else [model]
+        models: list[Any] = list(model) if isinstance(model, (list, tuple)) else [model]
         for position, part in enumerate(models):
             if not isinstance(part, nn.Module):
                 raise MsprobeException(
@@ -45,7 +45,7 @@ class TorchModuleTap:
             head = "Module" if models[0] is model else f"Module.{position}"
             self._adopt(head, part)
 
-    def focus(self, module: Any, name: str) -> None:
+    def focus(self, module: Any, name: Any) -> None:
         if not isinstance(module, nn.Module):
             raise MsprobeException(0, f"module_dump: expected a torch.nn.Module, got {type(module).__name__}")
         if not isinstance(name, str) or not name:
@@ -85,11 +85,11 @@ class TorchModuleTap:
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
         original = nn.Module.__call__
-        nn.Module.__call__ = self._observed(original)  # type: ignore[method-assign]
+        nn.Module.__call__ = self._observed(original)
         try:
             yield
         finally:
-            nn.Module.__call__ = original  # type: ignore[method-assign]
+            nn.Module.__call__ = original
 
     def attach_gradients(self) -> Callable[[], None]:
         handles = [

@@ -147,7 +147,7 @@ def _with_memory(tensor: torch.Tensor) -> torch.Tensor | None:
 
 def _strided(tensor: torch.Tensor) -> torch.Tensor:
     if hasattr(tensor, "to_local"):
-        return tensor.to_local()  # type: ignore[no-any-return]  # a DTensor: what this process holds of it
+        return tensor.to_local()  # a DTensor: what this process holds of it
     if tensor.is_nested:
         return tensor.values()
     if tensor.layout is torch.sparse_coo:

@@ -146,7 +146,7 @@ class ModuleTap(Protocol):
         """Report module calls inside the returned context."""
         ...
 
-    def focus(self, module: Any, name: str) -> None:
+    def focus(self, module: Any, name: Any) -> None:
         """Know only ``module``, under ``name``, until ``focus_end``. Raises MsprobeException for a wrong type."""
         ...
 

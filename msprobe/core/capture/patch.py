@@ -1,4 +1,4 @@
-"""Replace attributes and put them back: every patch remembers whether the attribute was its owner's own or inherited."""
+"""Replace attributes and put them back, remembering whether each was its owner's own or inherited."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     {"v":2,"task":"statistics","level":"mix", ...}              the header of dump.json, first line
     {"k":3,"f":["File train.py, line 7, in main, \\n ..."]}      stack 3 reads like this
-    {"e":"Torch.add.0.forward","n":421,"s":3,"p":"Module..."}   an entry, its stack and parent; 421 bytes of body follow,
-      "Torch.add.0.forward": {                                  just as they will stand in dump.json
+    {"e":"Torch.add.0.forward","n":421,"s":3,"p":"Module..."}   an entry, its stack and parent; 421 bytes of body
+      "Torch.add.0.forward": {                                  follow, just as they will stand in dump.json
        "input_args": [ ...
     {"e":"Tensor.view.0.forward","p":null}                      a name for construct.json only
 
