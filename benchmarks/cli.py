@@ -65,11 +65,11 @@ class Bench:
         return {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
 
     def row(self, case: str, tool: str, arguments: Sequence[str]) -> list[str]:
-        ends = {taken.status for taken in self.taken}
+        ends = "/".join(sorted({str(taken.status) for taken in self.taken}))
         middle = [statistics.median(getattr(one, name) for one in self.taken) for name in ("wall", "cpu", "peak_mb")]
         imported = "yes" if "torch" in self.imports(arguments) else "no"
         written = table.figure(self.written / 1e6)
-        return [case, tool, *map(table.figure, middle[:2]), table.figure(middle[2], 0), str(ends), written, imported]
+        return [case, tool, *map(table.figure, middle[:2]), table.figure(middle[2], 0), ends, written, imported]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -18,7 +18,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """``status`` is None when the command was stopped at the time limit; memory in 10^6 bytes; the end of its output."""
+    """``status`` is None when the command was stopped at the time limit; memory in 10^6 bytes."""
 
     status: int | None
     wall: float

@@ -1,8 +1,7 @@
 """Two dumps as one table: entries in execution order, each with its pairs of leaves.
 
 The table holds plain lists and one array of row ranges; what a row means is read from it by ``measure`` (numbers),
-``rows``
-(cells) and the analyses.
+``cells`` and the analyses.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.items import INPUT, OUTPUT, Leaf, is_tensor, leaves
+from msprobe.compare.items import Leaf, is_tensor, leaves
 from msprobe.compare.match.protocol import Match
 from msprobe.compare.pairs import EntryKey, EntryPair, entry_keys, in_execution_order
 from msprobe.core.store.reader import Dump
@@ -47,7 +46,8 @@ class LeafTable:
 
 def build_table(target: Dump, golden: Dump, match: Match, *, dtype_gate: bool = False) -> LeafTable:
     """Pair two dumps. ``dtype_gate`` un-pairs leaves of different dtype classes, as the published rules do."""
-    left, right = entry_keys(target.data, target.construct), entry_keys(golden.data, golden.construct)
+    parsed: dict[str, tuple[str, str, int | None]] = {}
+    left, right = entry_keys(target.data, target.construct, parsed), entry_keys(golden.data, golden.construct, parsed)
     table = LeafTable()
     ours_by_name, theirs_by_name = {key.name: key for key in left}, {key.name: key for key in right}
     starts = [0]
@@ -63,7 +63,7 @@ def build_table(target: Dump, golden: Dump, match: Match, *, dtype_gate: bool = 
 
 
 def _append(table: LeafTable, ours: list[Leaf], theirs: list[Leaf], dtype_gate: bool) -> None:
-    if len(ours) == len(theirs) and not dtype_gate and all(a[0] == b[0] for a, b in zip(ours, theirs, strict=True)):
+    if not dtype_gate and [leaf[0] for leaf in ours] == [leaf[0] for leaf in theirs]:
         table.target.extend(ours)
         table.golden.extend(theirs)
         return
@@ -87,12 +87,3 @@ def _same_class(target: Any, golden: Any) -> bool:
 
 def _dtype(raw: Any) -> str:
     return str(raw["dtype"] if is_tensor(raw) else raw.get("type")) if isinstance(raw, Mapping) else str(type(raw))
-
-
-def is_result(leaf: Leaf) -> bool:
-    """True for what a call produces, False for what it is given."""
-    return leaf.slot not in (INPUT, "parameters")
-
-
-def is_output(leaf: Leaf) -> bool:
-    return leaf.slot == OUTPUT

@@ -11,7 +11,7 @@ from pathlib import Path
 from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.compare.locate import Located, locate
 from msprobe.compare.natural_scale import Vanished
-from msprobe.compare.rows import CompareRow
+from msprobe.compare.rows import CompareRow, RowBlock
 from msprobe.compare.run import Comparison, Policy, compare_dumps, counts, levels
 from msprobe.compare.summary import CompareSummary
 from msprobe.core.errors import MsprobeException, NotComparableError
@@ -147,10 +147,10 @@ def _write(job: _Job, comparison: Comparison, place: Place) -> list[str]:
     assert job.output is not None
     found: list[str] = []
 
-    def noted() -> Iterator[CompareRow]:
-        for row in comparison.rows():
-            found.append(row.level)
-            yield row
+    def noted() -> Iterator[RowBlock]:
+        for block in comparison.blocks():
+            found.extend(block.levels)
+            yield block
 
     try:
         make_folder(job.output)

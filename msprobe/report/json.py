@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from msprobe.compare.summary import CompareSummary
@@ -10,7 +11,7 @@ from msprobe.core.store.atomic import write_atomic
 
 def summary_json(summary: CompareSummary) -> str:
     """The document described by the schema ``compare_summary``."""
-    return summary.model_dump_json(by_alias=True, indent=1)
+    return json.dumps(summary.document(), ensure_ascii=False, indent=1)
 
 
 def write_summary(summary: CompareSummary, path: Path) -> None:
@@ -19,4 +20,4 @@ def write_summary(summary: CompareSummary, path: Path) -> None:
     Raises:
         OSError: the folder cannot be written.
     """
-    write_atomic(path, [summary_json(summary).encode("utf-8"), b"\n"])
+    write_atomic(path, [summary_json(summary).encode("utf-8", "backslashreplace"), b"\n"])

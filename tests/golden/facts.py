@@ -1,11 +1,11 @@
 """A dump as a flat table of facts: path -> value, one row for everything that another reader could ask for.
 
-    dump/Torch.add.0.forward/input_args/0/Max          a field of a value
-    dump/Torch.add.0.forward#sections                  the keys of an entry, in order
-    dump#forward_order                                 the forward entries, in order
-    construct/Torch.add.0.forward                      the parent
-    stack/Torch.add.0.forward                          the frames that lie in the script
-    files/Torch.add.0.forward.input.0.pt               a tensor file
+dump/Torch.add.0.forward/input_args/0/Max          a field of a value
+dump/Torch.add.0.forward#sections                  the keys of an entry, in order
+dump#forward_order                                 the forward entries, in order
+construct/Torch.add.0.forward                      the parent
+stack/Torch.add.0.forward                          the frames that lie in the script
+files/Torch.add.0.forward.input.0.pt               a tensor file
 """
 
 from __future__ import annotations

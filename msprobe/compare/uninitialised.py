@@ -1,0 +1,53 @@
+"""Values nobody has written: the memory ``empty`` and its kin hand out.
+
+What such a tensor holds differs from run to run and means nothing, nor does what is made of it until something writes
+it. The tensor is recognised at its later uses by its statistics or checksum on both sides. Where both sides agree
+there is nothing to excuse, and a wrong shape, dtype or argument stays one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.compare.items import is_tensor
+from msprobe.compare.table import LeafTable
+from msprobe.numerics.verdict import Role
+
+_MAKERS = frozenset({"empty", "empty_like", "empty_strided", "empty_with_format", "new_empty", "new_empty_strided"})
+_PRINTS = ("Max", "Min", "Mean", "Norm", "md5")
+
+
+def uninitialised(table: LeafTable, roles: NDArray[np.int64]) -> list[int]:
+    """Rows whose values differ because nobody has written them, ascending."""
+    makers = {number for number, key in enumerate(table.keys) if key.stem.rpartition(".")[2] in _MAKERS}
+    if not makers:
+        return []
+    found: list[int] = []
+    seen: set[Any] = set()
+    starts = table.starts.tolist()
+    for number in range(min(makers), len(table.entries)):
+        if number not in makers and not seen:
+            continue
+        tainted = number in makers
+        for row in range(starts[number], starts[number + 1]):
+            prints = _prints(table, row)
+            if prints is None:
+                continue
+            result = roles[row] == Role.RESULT
+            if prints in seen or (result and tainted):
+                tainted = True
+                seen.add(prints)
+                found.append(row)
+    return found
+
+
+def _prints(table: LeafTable, row: int) -> Any:
+    """What tells a pair of tensors that differ from others; None for anything else."""
+    ours, theirs = table.target[row], table.golden[row]
+    if ours is None or theirs is None or not is_tensor(ours.raw) or not is_tensor(theirs.raw):
+        return None
+    prints = tuple((ours.raw.get(name), theirs.raw.get(name)) for name in _PRINTS)
+    return None if all(left == right for left, right in prints) else prints
