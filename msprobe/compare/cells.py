@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from operator import ne
 from typing import Any
 
@@ -162,13 +163,13 @@ def _mixed_columns(leaves: list[Leaf | None]) -> list[bool]:
     raws = [leaf[2] if leaf is not None else None for leaf in leaves]
     if set(map(type, raws)) != {dict}:
         return [False] * 4
-    tensors = [raw for raw in raws if "dtype" in raw]
     values = [raw.get("value") for raw in raws if "dtype" not in raw]
     types = set(map(type, values))
-    if not types <= {int, float}:
+    if not types <= {int, float} or any(map(ne, values, values)):
         return [False] * 4
-    columns = ([raw.get(name) for raw in tensors] for name in _STATISTICS)
-    return [
-        set(map(type, column)) | types == {int, float} and not any(map(ne, column, column)) and not any(map(ne, values, values))
-        for column in columns
-    ]
+    statistics = [tuple(map(raw.get, _STATISTICS)) for raw in raws if "dtype" in raw]
+    everything = list(chain.from_iterable(statistics))
+    if set(map(type, everything)) <= {float} and not any(map(ne, everything, everything)):
+        return [types | {float} == {int, float} and bool(statistics)] * 4
+    columns = zip(*statistics, strict=True)
+    return [set(map(type, column)) | types == {int, float} and not any(map(ne, column, column)) for column in columns]

@@ -7,6 +7,7 @@ bulk, column by column; the cells are the same as those made one by one, in the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -26,21 +27,20 @@ def statistics_cells(
     """By row number in ``range(start, stop)``, joined by commas: four differences, four relative ones, and the
     eight statistics."""
     rows: list[int] = []
-    values: list[float] = []
+    eights: list[tuple[Any, ...]] = []
     for row in range(start, stop):
         ours, theirs = target[row], golden[row]
-        if ours is None or theirs is None:
-            continue
         try:
-            eight = _four(ours[2]) + _four(theirs[2])
+            eights.append(_four(ours[2]) + _four(theirs[2]))  # type: ignore[index]
         except (KeyError, TypeError):
-            continue
-        if set(map(type, eight)) == _FLOATS:
-            rows.append(row)
-            values += eight
+            continue  # no tensor, or no leaf at all on a side
+        rows.append(row)
+    if set(map(type, chain.from_iterable(eights))) != _FLOATS:
+        kept = [number for number, eight in enumerate(eights) if set(map(type, eight)) == _FLOATS]
+        rows, eights = [rows[number] for number in kept], [eights[number] for number in kept]
     if not rows:
         return {}
-    numbers = np.array(values, np.float64).reshape(-1, 8)
+    numbers = np.fromiter(chain.from_iterable(eights), np.float64, 8 * len(eights)).reshape(-1, 8)
     usable, texts = _texts(numbers)
     return {row: text for row, good, text in zip(rows, usable, texts, strict=True) if good}
 

@@ -31,6 +31,7 @@ class FakeApiTap:
         self._recorded = recorded
         self._patches = Patches()
         self._sites: list[CallSite] = []
+        self._custom: dict[tuple[int, str], Any] = {}
         for prefix, owner, names in LISTED:
             for name in names:
                 self.add(owner, name, prefix)
@@ -51,10 +52,14 @@ class FakeApiTap:
         site = CallSite(prefix, name)
         site.recorded = self._recorded(name)
         self._sites.append(site)
-        self._patches.plan(owner, name, wrap(getattr(owner, name), site, self._relay, self._thread))
+        wrapper = wrap(getattr(owner, name), site, self._relay, self._thread)
+        self._custom[(id(owner), name)] = wrapper
+        self._patches.plan(owner, name, wrapper)
 
     def remove(self, owner: Any, name: str) -> None:
-        self._patches.drop(owner, name)
+        wrapper = self._custom.pop((id(owner), name), None)
+        if wrapper is not None:
+            self._patches.drop(owner, name, wrapper)
 
 
 class FakeModuleTap:

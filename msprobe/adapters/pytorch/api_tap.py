@@ -46,7 +46,7 @@ class TorchApiTap:
         self._recorded = recorded
         self._patches = Patches()
         self._sites: dict[tuple[str, str], CallSite] = {}
-        self._custom: dict[tuple[int, str], Any] = {}
+        self._custom: dict[tuple[int, str], tuple[Any, Any]] = {}
         for table in tables:
             for prefix, names in table.items():
                 for name in names:
@@ -67,20 +67,22 @@ class TorchApiTap:
     def add(self, owner: Any, name: str, prefix: str) -> None:
         """Wrap a function of the user; registering it again under another prefix replaces the first registration."""
         self.remove(owner, name)
-        self._custom[(id(owner), name)] = owner
-        self._plan(owner, name, prefix)
+        self._custom[(id(owner), name)] = (owner, self._plan(owner, name, prefix))
 
     def remove(self, owner: Any, name: str) -> None:
-        if self._custom.pop((id(owner), name), None) is not None:
-            self._patches.drop(owner, name)
+        _, wrapper = self._custom.pop((id(owner), name), (None, None))
+        if wrapper is not None:
+            self._patches.drop(owner, name, wrapper)
 
-    def _plan(self, owner: Any, name: str, prefix: str) -> None:
+    def _plan(self, owner: Any, name: str, prefix: str) -> Any:
         *path, attribute = name.split(".")
         for part in path:
             owner = getattr(owner, part, None)
         original = getattr(owner, attribute, None)
         if not callable(original):
-            return
+            return None
         site = self._sites.setdefault((prefix, attribute), CallSite(prefix, attribute))
         site.recorded = site.recorded and (self._recorded(attribute) or self._recorded(name))
-        self._patches.plan(owner, attribute, wrap(original, site, self._relay, self._thread))
+        wrapper = wrap(original, site, self._relay, self._thread)
+        self._patches.plan(owner, attribute, wrapper)
+        return wrapper

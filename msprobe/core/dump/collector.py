@@ -173,13 +173,13 @@ class Collector:
     def _open_forward(self, record: CallRecord, arguments: Arguments) -> None:
         body: dict[str, Any] = {}
         record.body = body
-        self._open[id(record)] = record
         if self._modes.input:
             values, place = self.recording.values, self.recording.place(record.name)
             body["input_args"] = values.sequence(arguments[0], place and f"{place}.input")
             body["input_kwargs"] = values.keywords(arguments[1], place and f"{place}.kwargs")
         if self._runtime.recomputing():
             body["is_recompute"] = True
+        self._open[id(record)] = record
 
     def _note_stack(self, record: CallRecord) -> None:
         """The stack is that of the forward call, whatever phase is recorded: it is where the user looks."""

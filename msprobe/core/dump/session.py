@@ -55,6 +55,7 @@ class DumpSession:
         self._step: _Step | None = None
         self._taps: contextlib.ExitStack | None = None
         self._finished = False
+        self._wanted = False  # between start and stop, whether or not the present step is recorded
 
     @property
     def current_step(self) -> int:
@@ -76,6 +77,7 @@ class DumpSession:
         """
         if self._plan.modules:
             self._adopt(model)
+        self._wanted = True
         if self._taps is not None or not self._selected_step() or not self._selected_rank(rank_id):
             return
         if self._step is None:
@@ -84,6 +86,7 @@ class DumpSession:
 
     def stop(self) -> None:
         """Stop observing calls and publish the documents; gradients of calls that ran still arrive until ``step``."""
+        self._wanted = False
         if self._taps is None:
             return
         self._detach()
@@ -93,15 +96,12 @@ class DumpSession:
 
     def step(self) -> None:
         """End the step: publish, and number everything from 0 again. Collecting goes on if it was not stopped."""
-        running = self._taps is not None
-        if self._step is not None:
-            self._close_step()
+        self._detach()
+        self._close_step()
         self._loop += 1
-        if running:
-            self._detach()
-            if self._selected_step():
-                self._step = self._open_step()
-                self._attach()
+        if self._wanted and self._selected_step() and self._selected_rank(None):
+            self._step = self._open_step()
+            self._attach()
 
     def focus(self, module: Any, name: str) -> None:
         """Record the calls of ``module`` alone, under ``name``, and nothing inside it, until ``focus_end``."""
@@ -124,10 +124,9 @@ class DumpSession:
 
     def close(self) -> None:
         """At the end of the process: what was not stopped is published all the same."""
-        if self._taps is not None:
-            self._detach()
-        if self._step is not None:
-            self._close_step()
+        self._wanted = False
+        self._detach()
+        self._close_step()
 
     def abandon(self) -> None:
         """In a forked child: unhook everything without touching the parent's files."""
@@ -224,7 +223,8 @@ class _Step:
         self._session = session
         self.sink = DirectorySink(folder, header, extra_info=config.extra_info, tensors=saves)
         self.sink.statistics = backend.ops
-        leaves = LeafTask(backend.ops, str(config.section.summary_mode), folder / TENSORS if saves else None)
+        tensors = folder / TENSORS if saves and not self.sink.failed else None
+        leaves = LeafTask(backend.ops, str(config.section.summary_mode), tensors)
         self.recording = Recording(plan, selection, backend, leaves, self.sink)
         self.recording.errors = ErrorLog(folder / ERRORS)
         self.collector = Collector(self.recording, backend, session.thread, session._stacks)
@@ -244,8 +244,8 @@ class _Step:
         if self._unwatch is not None:
             self._unwatch()
         self.collector.finish()
-        self.sink.close()
         self._explain_empty()
+        self.sink.close()
 
     def _explain_empty(self) -> None:
         if self.recording.recorded or self.sink.failed:

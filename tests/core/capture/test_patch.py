@@ -94,14 +94,18 @@ def test_planned_while_applied_takes_effect_even_as_the_first() -> None:
 @pytest.mark.parametrize("running", [False, True])
 def test_dropping_puts_the_original_back(running: bool) -> None:
     module, patches = types.SimpleNamespace(f=1, g=1), Patches()
-    patches.plan(module, "f", 2)
-    patches.plan(module, "f", 3)
-    patches.plan(module, "g", 4)
+    first, second, other = object(), object(), object()
+    patches.plan(module, "f", first)
+    patches.plan(module, "f", second)
+    patches.plan(module, "g", other)
     if running:
         patches.apply()
-    patches.drop(module, "f")
+    patches.drop(module, "f", second)
+    assert module.f is (first if running else 1)
+    patches.drop(module, "f", first)
     assert module.f == 1
     patches.apply()
-    assert (module.f, module.g) == (1, 4)
+    assert module.f == 1
+    assert module.g is other
     patches.undo()
     assert (module.f, module.g) == (1, 1)
