@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.items import Leaf, is_tensor, leaves
+from msprobe.compare.items import OUTPUT, Leaf, is_tensor, leaves
 from msprobe.compare.match.protocol import Match
 from msprobe.compare.pairs import EntryKey, EntryPair, entry_keys, in_execution_order
 from msprobe.core.store.reader import Dump
@@ -54,12 +54,22 @@ def build_table(target: Dump, golden: Dump, match: Match, *, dtype_gate: bool = 
     for pair in in_execution_order(match.pairs(left, right), left, right):
         ours = leaves(pair.target, target.data[pair.target]) if pair.target is not None else []
         theirs = leaves(pair.golden, golden.data[pair.golden]) if pair.golden is not None else []
+        if pair.target is not None and pair.golden is not None and ours_by_name[pair.target].recompute:
+            ours, theirs = _as_far_as_both(ours, theirs)
         _append(table, ours, theirs, dtype_gate)
         table.entries.append(pair)
         table.keys.append(ours_by_name[pair.target] if pair.target is not None else theirs_by_name[pair.golden or ""])
         starts.append(len(table.target))
     table.starts = np.array(starts, np.int64)
     return table
+
+
+def _as_far_as_both(ours: list[Leaf], theirs: list[Leaf]) -> tuple[list[Leaf], list[Leaf]]:
+    """A recomputation may end in the middle of a call, as soon as backward has what it needs."""
+    if all(any(leaf.slot == OUTPUT for leaf in side) for side in (ours, theirs)):
+        return ours, theirs
+    both = {leaf.suffix for leaf in ours} & {leaf.suffix for leaf in theirs}
+    return [leaf for leaf in ours if leaf.suffix in both], [leaf for leaf in theirs if leaf.suffix in both]
 
 
 def _append(table: LeafTable, ours: list[Leaf], theirs: list[Leaf], dtype_gate: bool) -> None:

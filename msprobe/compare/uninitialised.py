@@ -1,8 +1,9 @@
 """Values nobody has written: the memory ``empty`` and its kin hand out.
 
 What such a tensor holds differs from run to run and means nothing, nor does what is made of it until something writes
-it. The tensor is recognised at its later uses by its statistics or checksum on both sides. Where both sides agree
-there is nothing to excuse, and a wrong shape, dtype or argument stays one.
+it. The tensor is recognised at its later uses by its statistics or checksum on both sides; what a call overwrites
+whole (``copy_``, ``fill_``) needs no such proof. Where both sides agree there is nothing to excuse, and a wrong shape,
+dtype or argument stays one.
 """
 
 from __future__ import annotations
@@ -17,31 +18,39 @@ from msprobe.compare.table import LeafTable
 from msprobe.numerics.verdict import Role
 
 _MAKERS = frozenset({"empty", "empty_like", "empty_strided", "empty_with_format", "new_empty", "new_empty_strided"})
+_WRITERS = frozenset({"copy_", "fill_", "zero_", "ones_", "eye_", "constant_", "normal_", "uniform_", "random_"})
 _PRINTS = ("Max", "Min", "Mean", "Norm", "md5")
 
 
 def uninitialised(table: LeafTable, roles: NDArray[np.int64]) -> list[int]:
     """Rows whose values differ because nobody has written them, ascending."""
-    makers = {number for number, key in enumerate(table.keys) if key.stem.rpartition(".")[2] in _MAKERS}
-    if not makers:
-        return []
+    apis = [key.stem.rpartition(".")[2] if key.phase == "forward" else "" for key in table.keys]
+    makers = {number for number, api in enumerate(apis) if api in _MAKERS}
+    writers = {number for number, api in enumerate(apis) if api in _WRITERS}
     found: list[int] = []
     seen: set[Any] = set()
     starts = table.starts.tolist()
-    for number in range(min(makers), len(table.entries)):
-        if number not in makers and not seen:
+    for number in range(len(apis)) if makers else sorted(writers):
+        if number not in makers and number not in writers and not seen:
             continue
         tainted = number in makers
         for row in range(starts[number], starts[number + 1]):
             prints = _prints(table, row)
             if prints is None:
                 continue
-            result = roles[row] == Role.RESULT
-            if prints in seen or (result and tainted):
+            if number in writers:
+                if _is_written(table, row):
+                    found.append(row)
+            elif prints in seen or (tainted and roles[row] == Role.RESULT):
                 tainted = True
                 seen.add(prints)
                 found.append(row)
     return found
+
+
+def _is_written(table: LeafTable, row: int) -> bool:
+    leaf = table.golden[row]
+    return leaf is not None and leaf.suffix == ".input.0"
 
 
 def _prints(table: LeafTable, row: int) -> Any:
