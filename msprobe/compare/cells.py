@@ -160,7 +160,7 @@ def _float_columns(table: LeafTable) -> tuple[bool, ...]:
 
 
 def _mixed_columns(leaves: list[Leaf | None]) -> list[bool]:
-    raws = [leaf[2] if leaf is not None else None for leaf in leaves]
+    raws: list[Any] = [leaf[2] if leaf is not None else None for leaf in leaves]
     if set(map(type, raws)) != {dict}:
         return [False] * 4
     values = [raw.get("value") for raw in raws if "dtype" not in raw]

@@ -79,7 +79,9 @@ def _excuse(measured: Measured, table: LeafTable, rows: list[int]) -> None:
 
 def _roles(table: LeafTable) -> NDArray[np.int64]:
     role, result = _ROLES.get, int(Role.RESULT)
-    return np.array([role((t or g or _NOTHING)[1], result) for t, g in zip(table.target, table.golden, strict=True)], np.int64)
+    return np.array(
+        [role((t or g or _NOTHING)[1], result) for t, g in zip(table.target, table.golden, strict=True)], np.int64
+    )
 
 
 def _classify(table: LeafTable, kinds: NDArray[np.int64], digest: Callable[[Any, Any], Kind] | None) -> list[int]:

@@ -28,7 +28,8 @@ class EntryKey(NamedTuple):
 class EntryPair(NamedTuple):
     """Two entries of the same call, or one entry alone (the other name is None).
 
-    ``benign`` marks a lone recomputed forward call: nothing is missing on the other side.
+    ``benign`` marks an entry whose absence means nothing: a recomputed forward call, or one after the end of a run
+    that died.
     """
 
     target: str | None

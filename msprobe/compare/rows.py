@@ -25,7 +25,8 @@ Messages = Sequence[str]
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 _BLOCK = 8192
 _LEVELS = [level.name.lower() for level in Level]
-_BENIGN = ("recomputed forward call, on one side only; nothing is missing",)
+_RECOMPUTED = ("recomputed forward call, on one side only; nothing is missing",)
+_CUT_OFF = ("the other run ended before this call",)
 _NO_LEAF = Leaf("", "", None)
 
 
@@ -114,12 +115,13 @@ class RowMaker:
                 levels[offset] = "warning"
             tensor = self._tensors[row] if self._tensors is not None else None
             problem = tensor.problem if tensor is not None else ""
-            text = problem or self._reasons.text(int(self._judged.kind[row]), row, ours, theirs)
-            messages[offset] = (f"{levels[offset]}: {text}",)
+            reason = problem or self._reasons.text(int(self._judged.kind[row]), row, ours, theirs)
+            messages[offset] = (f"{levels[offset]}: {reason}",)
         for number in range(first, last):
             if self._table.entries[number].benign:
+                text = _RECOMPUTED if self._table.key(number).recompute else _CUT_OFF
                 for row in range(int(self._table.starts[number]), int(self._table.starts[number + 1])):
-                    levels[row - start], messages[row - start] = "pass", _BENIGN
+                    levels[row - start], messages[row - start] = "pass", text
         return levels, messages
 
     def _apply_reference(

@@ -108,7 +108,7 @@ def counts(comparison: Comparison, row_levels: Iterable[str]) -> Counts:
             skipped[by_level[row]] += 1
             lone["golden" if ours is None else "target"] += 1
     for number, pair in enumerate(table.entries):
-        if pair.benign:
+        if pair.benign and table.key(number).recompute:
             lone["golden" if pair.target is None else "target"] -= int(table.starts[number + 1] - table.starts[number])
     found = Counter(by_level)
     passed, warning, error = (found[level] - skipped[level] for level in ("pass", "warning", "error"))

@@ -61,7 +61,17 @@ def build_table(target: Dump, golden: Dump, match: Match, *, dtype_gate: bool = 
         table.keys.append(ours_by_name[pair.target] if pair.target is not None else theirs_by_name[pair.golden or ""])
         starts.append(len(table.target))
     table.starts = np.array(starts, np.int64)
+    _excuse_cut_off(table.entries, target.recovered, golden.recovered)
     return table
+
+
+def _excuse_cut_off(entries: list[EntryPair], target_ended: bool, golden_ended: bool) -> None:
+    """What follows the last entry of a run that died, or still runs, is not missing."""
+    for number in range(len(entries) - 1, -1, -1):
+        pair = entries[number]
+        if not ((target_ended and pair.target is None) or (golden_ended and pair.golden is None)):
+            return
+        entries[number] = pair._replace(benign=True)
 
 
 def _as_far_as_both(ours: list[Leaf], theirs: list[Leaf]) -> tuple[list[Leaf], list[Leaf]]:

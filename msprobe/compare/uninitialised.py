@@ -8,6 +8,7 @@ dtype or argument stays one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -29,23 +30,23 @@ def uninitialised(table: LeafTable, roles: NDArray[np.int64]) -> list[int]:
     writers = {number for number, api in enumerate(apis) if api in _WRITERS}
     found: list[int] = []
     seen: set[Any] = set()
-    starts = table.starts.tolist()
     for number in range(len(apis)) if makers else sorted(writers):
-        if number not in makers and number not in writers and not seen:
-            continue
-        tainted = number in makers
-        for row in range(starts[number], starts[number + 1]):
-            prints = _prints(table, row)
-            if prints is None:
-                continue
-            if number in writers:
-                if _is_written(table, row):
-                    found.append(row)
-            elif prints in seen or (tainted and roles[row] == Role.RESULT):
-                tainted = True
-                seen.add(prints)
-                found.append(row)
+        rows = range(int(table.starts[number]), int(table.starts[number + 1]))
+        if number in writers:
+            found.extend(row for row in rows if _is_written(table, row) and _prints(table, row) is not None)
+        elif number in makers or seen:
+            found.extend(_tainted(table, rows, roles, seen, number in makers))
     return found
+
+
+def _tainted(table: LeafTable, rows: range, roles: NDArray[np.int64], seen: set[Any], tainted: bool) -> Iterator[int]:
+    """Rows of one call that hold such memory or are made of it; ``seen`` grows by them."""
+    for row in rows:
+        prints = _prints(table, row)
+        if prints is not None and (prints in seen or (tainted and roles[row] == Role.RESULT)):
+            tainted = True
+            seen.add(prints)
+            yield row
 
 
 def _is_written(table: LeafTable, row: int) -> bool:
@@ -58,5 +59,6 @@ def _prints(table: LeafTable, row: int) -> Any:
     ours, theirs = table.target[row], table.golden[row]
     if ours is None or theirs is None or not is_tensor(ours.raw) or not is_tensor(theirs.raw):
         return None
-    prints = tuple((ours.raw.get(name), theirs.raw.get(name)) for name in _PRINTS)
-    return None if all(left == right for left, right in prints) else prints
+    left, right = ours.raw, theirs.raw
+    prints = tuple((str(left.get(name)), str(right.get(name))) for name in _PRINTS)  # a NaN is no key, its text is
+    return None if all(mine == other for mine, other in prints) else prints

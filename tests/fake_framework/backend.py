@@ -43,6 +43,9 @@ class FakeRuntime:
     def recomputing(self) -> bool:
         return autograd.running > 0
 
+    def in_written_backward(self) -> bool:
+        return False
+
     def expected(self, error: BaseException) -> bool:
         return False
 

@@ -61,8 +61,8 @@ class TorchGradientTap:
     def template(self, prepared: Prepared) -> tuple[list[Any], dict[str, Any]]:
         return prepared.positional, prepared.keywords
 
-    def attach(self, prepared: Prepared, result: Any, receiver: GradientReceiver) -> None:
-        if type(result) is torch.Tensor:
+    def attach(self, prepared: Prepared, result: Any, receiver: GradientReceiver, announced: bool = False) -> None:
+        if type(result) is torch.Tensor and not announced:
             node = result.grad_fn
             if node is None:
                 return
