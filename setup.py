@@ -17,7 +17,7 @@ FLAGS = ["-std=gnu11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-con
 KERNEL = Extension(
     "msprobe.native._fused",
     sources=["msprobe/native/fused.c"],
-    depends=[f"msprobe/native/{name}.h" for name in ("blocks", "reduce", "decode", "checksums")],
+    depends=[f"msprobe/native/{name}.h" for name in ("blocks", "reduce", "decode", "checksums", "difference", "rounding")],
     extra_compile_args=FLAGS,
     py_limited_api=not FREE_THREADED,
     optional=True,

@@ -25,12 +25,13 @@ def peaks(
     pythons: dict[str, str], variants: Sequence[str], options: argparse.Namespace
 ) -> dict[tuple[str, str], float]:
     """Median peak of every tool and variant, in 10^6 bytes."""
-    seen: dict[tuple[str, str], list[float]] = {}
+    pairs = [
+        (tool, variant) for variant in variants for tool in pythons if tool == OURS or not parse(variant).only_ours
+    ]
+    seen: dict[tuple[str, str], list[float]] = {pair: [] for pair in pairs}
     for _ in range(options.repeats):
-        for variant in variants:
-            for tool, python in pythons.items():
-                if tool == OURS or not parse(variant).only_ours:
-                    seen.setdefault((tool, variant), []).append(_peak(python, variant, options))
+        for tool, variant in pairs:
+            seen[tool, variant].append(_peak(pythons[tool], variant, options))
     return {key: statistics.median(values) for key, values in seen.items()}
 
 

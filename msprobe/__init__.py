@@ -1,7 +1,6 @@
 """msprobe: which operation went wrong first, and why.
 
-Importing it costs nothing: the PyTorch face is ``msprobe.pytorch``, and ``msprobe.compare(target, golden)`` loads when
-used.
+Importing it costs nothing: ``msprobe.pytorch`` and ``msprobe.compare(target, golden)`` load when they are used.
 """
 
 from typing import TYPE_CHECKING, Any

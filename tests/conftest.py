@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,3 +25,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for name in missing & {mark.name for mark in item.iter_markers()}:
             item.add_marker(pytest.mark.skip(reason=f"{name} is not installed"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Escape lone surrogates in captured output: a worker cannot send them, and dies trying.
+
+    Tests print such names on purpose; what the test itself asserts on is not touched.
+    """
+    report = yield
+    report.sections = [(title, text.encode("utf-8", "backslashreplace").decode()) for title, text in report.sections]
+    return report

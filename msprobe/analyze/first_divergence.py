@@ -1,35 +1,30 @@
 """The first operation that went wrong: the earliest entry that is wrong by itself, not by what it was given.
 
-Entries are walked in execution order. The first one with any difference is the answer when its inputs agree. When its
-inputs differ although nothing before it does, the cause is code that leaves no record (a view, a slice, a gradient
-hook):
-then the innermost enclosing module whose own inputs agree is named, or the module whose parameter it is.
+Entries are walked in execution order. The first one with any difference is the answer when its inputs agree. When they
+differ although nothing before them does, the cause is code that leaves no record (a view, a slice, a gradient hook):
+then the innermost enclosing module whose own inputs agree is named, or the module whose parameter it is, or none when
+the difference comes from outside of every recorded module.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, cast
 
-from msprobe.compare.pairs import EntryKey, parent_of, stem_of
+import numpy as np
+
+from msprobe.compare.pairs import parent_of, stem_of
 from msprobe.compare.reasons import Reasons
 from msprobe.compare.run import Comparison
 from msprobe.compare.summary import FirstDivergence, KindText
 from msprobe.core.naming import NameSyntaxError, parse_entry
 from msprobe.core.naming.model import MODULE_PREFIXES
-from msprobe.core.store.reader import Dump
 from msprobe.numerics.verdict import Kind, Role
 
-_KINDS: dict[Kind, KindText] = {
-    Kind.VALUE: "value",
-    Kind.ARGUMENT: "argument",
-    Kind.DTYPE: "dtype",
-    Kind.SHAPE: "shape",
-    Kind.NON_FINITE: "non_finite",
-    Kind.MISSING_IN_GOLDEN: "missing_in_golden",
-    Kind.MISSING_IN_TARGET: "missing_in_target",
-}
 OPTIMIZER = "optimizer"
+OUTLIER = 100.0
+UNEXPLAINED = "its input differs and no recorded call made it so"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +50,7 @@ class _Finder:
         self._at: dict[str, int] = {}
 
     def find(self) -> Divergence | None:
-        entry = self._first()
+        entry = next((number for number in range(len(self._table.entries)) if self._is_wrong(number)), None)
         if entry is None:
             return None
         for number, pair in enumerate(self._table.entries):
@@ -65,14 +60,8 @@ class _Finder:
                 self._at.setdefault(pair.golden, number)
         return Divergence(entry, self._explain(entry))
 
-    def _first(self) -> int | None:
-        for number, pair in enumerate(self._table.entries):
-            lone = (pair.target is None or pair.golden is None) and not pair.benign
-            if lone or (not pair.benign and self._rows(number)):
-                return number
-        return None
-
     def _explain(self, entry: int) -> FirstDivergence:
+        entry = self._effect_in_backward(entry)
         pair = self._table.entries[entry]
         if pair.target is None or pair.golden is None:
             return self._missing(entry)
@@ -84,6 +73,28 @@ class _Finder:
         row = self._rows(entry)[0]
         return self._result(entry, row, self._module(entry), "its inputs agree")
 
+    def _effect_in_backward(self, entry: int) -> int:
+        """What a hand-written backward or a gradient hook calls tells less than the gradients it leaves behind."""
+        keys = self._table.keys
+        own = keys[entry].phase != "forward" or _in_phase(keys[entry].name, "backward") in self._at
+        if own or self._module(entry) is not None or all(key.phase != "backward" for key in keys[:entry]):
+            return entry
+        later = range(entry + 1, len(keys))
+        end = next((number for number in later if keys[number].phase == "backward" and self._is_module(number)), entry)
+        for number in range(entry + 1, end + 1):
+            if keys[number].phase != "forward" and self._is_wrong(number):
+                return number
+            if keys[number].phase == "forward" and self._is_module(number) and not keys[number].recompute:
+                break
+        return entry
+
+    def _is_wrong(self, entry: int) -> bool:
+        return self._is_lone(entry) or (not self._table.entries[entry].benign and bool(self._rows(entry)))
+
+    def _is_lone(self, entry: int) -> bool:
+        pair = self._table.entries[entry]
+        return (pair.target is None or pair.golden is None) and not pair.benign
+
     # What differs in an entry
 
     def _rows(self, entry: int, *roles: Role) -> list[int]:
@@ -92,11 +103,13 @@ class _Finder:
         wanted = self._differs[start:end].nonzero()[0] + start
         return [int(row) for row in wanted if not roles or role[row] in roles]
 
+    def _raw(self, row: int) -> dict[str, Any]:
+        """What the golden run records of a tensor; empty for anything else."""
+        leaf = self._table.golden[row]
+        return leaf.raw if leaf is not None and isinstance(leaf.raw, dict) else {}
+
     def _tensor_inputs(self, entry: int) -> list[int]:
         return [row for row in self._rows(entry, Role.INPUT) if self._c.judged.kind[row] != Kind.ARGUMENT]
-
-    def _agrees_at_input(self, entry: int) -> bool:
-        return not self._rows(entry, Role.INPUT, Role.PARAMETER)
 
     def _gradient_source(self, entry: int) -> int:
         """A parameter gradient follows from the backward entry of its module, which may be recorded after it."""
@@ -111,14 +124,16 @@ class _Finder:
         rows = self._rows(entry, Role.PARAMETER)
         if not rows:
             return None
-        if self._later_step and self._most_parameters_differ():
+        if self._later_step and self._moved_with_others(rows[0]):
             return self._result(entry, rows[0], OPTIMIZER, "the step before agrees, so its weight update differs")
         return self._result(entry, rows[0], self._module(entry), "a parameter of this module")
 
-    def _most_parameters_differ(self) -> bool:
-        is_parameter = self._c.measured.role == Role.PARAMETER
-        total, wrong = int(is_parameter.sum()), int((is_parameter & self._differs).sum())
-        return wrong >= 2 and wrong * 2 >= total
+    def _moved_with_others(self, row: int) -> bool:
+        """Whether the trained parameters differ by and large as much as this one: a wrong update hits them all."""
+        parameters = np.flatnonzero(self._c.measured.role == Role.PARAMETER)
+        trained = [other for other in parameters if self._raw(other).get("requires_grad")]
+        worst, value = self._c.measured.worst, self._c.judged.kind[row] == Kind.VALUE
+        return value and len(trained) > 1 and bool(worst[row] <= OUTLIER * np.median(worst[trained]))
 
     def _own_argument(self, entry: int) -> FirstDivergence | None:
         rows = [row for row in self._rows(entry, Role.INPUT) if self._c.judged.kind[row] == Kind.ARGUMENT]
@@ -133,73 +148,78 @@ class _Finder:
             number = self._at.get(ancestor)
             if number is not None and self._owns(number, rows[0]):
                 return self._own_parameter(number)
-        is_module = self._is_module(entry)
+        around: str | None = None
         for ancestor in ancestors:
             number = self._at.get(ancestor)
             if number is None:
+                around = self._module(entry)
                 break
-            if not self._agrees_at_input(number):
-                continue
-            results = self._rows(number, Role.RESULT)
-            note = f"its inputs agree; the difference shows first at the input of {self._name(entry)}"
-            if is_module and results:
-                return self._result(number, results[0], self._module(number), note)
-            return self._result(
-                entry, rows[0], _module_text(ancestor), "its input differs and no recorded call made it so"
-            )
-        return self._result(entry, rows[0], self._module(entry), "its input differs and no recorded call made it so")
+            if not self._rows(number, Role.INPUT, Role.PARAMETER):
+                return self._enters_in(number, entry, rows[0])
+        return self._result(entry, rows[0], around, UNEXPLAINED)
+
+    def _enters_in(self, enclosing: int, entry: int, row: int) -> FirstDivergence:
+        """The input of ``entry`` differs and that of the module around it does not."""
+        module = _module_text(self._name(enclosing))
+        results = self._rows(enclosing, Role.RESULT)
+        if not self._is_module(entry) or not results:
+            return self._result(entry, row, module, UNEXPLAINED)
+        note = f"its inputs agree; the difference shows first at the input of {self._name(entry)}"
+        return self._result(enclosing, results[0], module, note)
 
     def _owns(self, number: int, row: int) -> bool:
         """Whether this module has a differing parameter of the shape of the tensor in ``row``."""
-        shape = _shape(self._table.golden[row])
-        return any(_shape(self._table.golden[own]) == shape for own in self._rows(number, Role.PARAMETER))
+        shape = self._raw(row).get("shape")
+        return any(self._raw(own).get("shape") == shape for own in self._rows(number, Role.PARAMETER))
 
     def _missing(self, entry: int) -> FirstDivergence:
-        pair = self._table.entries[entry]
-        lost = pair.target is None
+        lost = self._table.entries[entry].target is None
+        if self._table.key(entry).phase == "forward":
+            entry, module = self._whole_call(entry)
+        else:
+            module = self._where_gradient_ends(entry) if lost else self._module(entry)
         here, there = ("golden run", "target") if lost else ("target", "golden run")
         text = f"the {here} records {self._name(entry)}, the {there} does not{self._instead(entry, lost)}"
-        return self._build(
-            entry, None, "missing_in_target" if lost else "missing_in_golden", text, self._module_of_missing(entry)
-        )
+        return self._build(entry, None, "missing_in_target" if lost else "missing_in_golden", text, module)
 
     def _instead(self, entry: int, lost: bool) -> str:
         for other in (entry - 1, entry + 1):
-            if 0 <= other < len(self._table.entries):
+            if 0 <= other < len(self._table.entries) and self._is_lone(other):
                 pair = self._table.entries[other]
-                name = (
-                    pair.target
-                    if lost and pair.golden is None
-                    else pair.golden
-                    if not lost and pair.target is None
-                    else None
-                )
-                if name is not None and not pair.benign:
+                name = pair.target if lost else pair.golden
+                if name is not None:
                     return f" and has {name} there"
         return ""
 
-    def _module_of_missing(self, entry: int) -> str | None:
-        """A gradient that stops behind a call which still asks for one was cut outside of that call."""
-        key = self._table.key(entry)
-        if key.phase != "backward":
-            return self._module(entry)
-        forward = self._at.get(_forward_name(key))
+    def _whole_call(self, entry: int) -> tuple[int, str | None]:
+        """The outermost module call that is missing as a whole, with its module, when the entry is a part of one."""
+        for name in self._ancestors(entry):
+            number = self._at.get(name)
+            if number is None or not self._is_lone(number):
+                break
+            entry = number
+        return entry, self._module(entry)
+
+    def _where_gradient_ends(self, entry: int) -> str | None:
+        """The innermost module around a lost gradient that has one itself, or whose result asks for none."""
+        around = list(self._ancestors(entry))
+        if self._is_module(entry):
+            around.insert(0, _in_phase(self._name(entry), "backward"))
+        for name in around:
+            number = self._at.get(name)
+            if number is None or not self._is_lone(number) or not self._asks_gradient(number):
+                return _module_text(name)
+        return None
+
+    def _asks_gradient(self, backward: int) -> bool:
+        forward = self._at.get(_in_phase(self._name(backward), "forward"))
         if forward is None:
-            return self._module(entry)
-        outputs = [
-            leaf.raw
-            for leaf in self._table.target[int(self._table.starts[forward]) : int(self._table.starts[forward + 1])]
-            if leaf is not None and leaf.slot == "output" and isinstance(leaf.raw, dict)
-        ]
-        if self._is_module(entry) and any(raw.get("requires_grad") for raw in outputs):
-            ancestors = list(self._ancestors(entry))
-            return _module_text(ancestors[0]) if ancestors else self._module(entry)
-        return self._module(entry)
+            return True
+        rows = slice(int(self._table.starts[forward]), int(self._table.starts[forward + 1]))
+        outputs = [leaf.raw for leaf in self._table.target[rows] if leaf is not None and leaf.slot == "output"]
+        return any(isinstance(raw, dict) and raw.get("requires_grad") for raw in outputs)
 
     # Names and places
-
-    def _side(self, entry: int) -> Dump:
-        return self._c.target if self._table.entries[entry].target is not None else self._c.golden
 
     def _name(self, entry: int) -> str:
         pair = self._table.entries[entry]
@@ -210,7 +230,7 @@ class _Finder:
 
     def _ancestors(self, entry: int) -> Iterator[str]:
         """Names of the enclosing module entries, innermost first."""
-        construct = self._side(entry).construct
+        construct = (self._c.golden if self._table.entries[entry].target is None else self._c.target).construct
         name: str | None = self._name(entry)
         seen: set[str] = set()
         while name is not None and name not in seen:
@@ -221,23 +241,10 @@ class _Finder:
 
     def _parent(self, construct: dict[str, object], name: str) -> str | None:
         parent = parent_of(construct, name)
-        if parent is not None:
-            return parent
-        try:
-            parsed = parse_entry(name)
-        except NameSyntaxError:
-            return None
-        phase = getattr(parsed, "phase", None)
-        if phase is None or phase.value == "forward":
-            return None
-        forward = parent_of(construct, _call_name(name, parsed.stem, parsed.call or 0, "forward"))
+        forward = None if parent is not None else parent_of(construct, _in_phase(name, "forward"))
         if forward is None:
-            return None
-        try:
-            above = parse_entry(forward)
-        except NameSyntaxError:
-            return forward
-        backward = _call_name(forward, above.stem, above.call or 0, "backward")
+            return parent
+        backward = _in_phase(forward, "backward")
         return backward if backward in self._at or forward not in self._at else forward
 
     def _module(self, entry: int) -> str | None:
@@ -246,19 +253,18 @@ class _Finder:
         return next((_module_text(name) for name in self._ancestors(entry)), None)
 
     def _stack(self, entry: int) -> list[str]:
-        key = self._table.key(entry)
-        name = self._name(entry) if key.phase == "forward" else _forward_name(key)
+        name = _in_phase(self._name(entry), "forward")
         return list(self._c.target.stacks.get(name) or self._c.golden.stacks.get(name) or [])
 
     def _result(self, entry: int, row: int, module: str | None, note: str) -> FirstDivergence:
         ours, theirs = self._table.target[row], self._table.golden[row]
         kind = Kind(int(self._c.judged.kind[row]))
         leaf = ours or theirs
-        slot = leaf.suffix.lstrip(".") if leaf is not None else None
-        if leaf is not None and leaf.slot in ("parameters_grad",):
+        slot = leaf and leaf.suffix.lstrip(".")
+        if leaf is not None and leaf.slot == "parameters_grad":
             slot = f"{leaf.slot}{leaf.suffix}"
         text = f"{slot or 'value'}: {Reasons(self._c.measured).text(kind, row, ours, theirs)}; {note}"
-        return self._build(entry, slot, _KINDS[kind], text, module)
+        return self._build(entry, slot, cast(KindText, kind.name.lower()), text, module)
 
     def _build(self, entry: int, slot: str | None, kind: KindText, text: str, module: str | None) -> FirstDivergence:
         pair, place = self._table.entries[entry], self._c.target.place
@@ -275,13 +281,15 @@ class _Finder:
         )
 
 
-def _call_name(like: str, stem: str, call: int, phase: str) -> str:
-    """The entry name of a call of ``stem``, in the form of the entry ``like``."""
-    return f"{stem}.{phase}.{call}" if like.partition(".")[0] in MODULE_PREFIXES else f"{stem}.{call}.{phase}"
-
-
-def _forward_name(key: EntryKey) -> str:
-    return _call_name(key.name, key.stem, key.call or 0, "forward")
+def _in_phase(name: str, phase: str) -> str:
+    """The name of the same call in another phase; a text that is no entry name stays as it is."""
+    try:
+        parsed = parse_entry(name)
+    except NameSyntaxError:
+        return name
+    call = parsed.call or 0
+    is_module = name.partition(".")[0] in MODULE_PREFIXES
+    return f"{parsed.stem}.{phase}.{call}" if is_module else f"{parsed.stem}.{call}.{phase}"
 
 
 def _module_text(name: str) -> str:
@@ -289,8 +297,3 @@ def _module_text(name: str) -> str:
     stem = stem_of(name)
     prefix, dot, rest = stem.partition(".")
     return rest if dot and prefix in MODULE_PREFIXES else stem
-
-
-def _shape(leaf: object) -> object:
-    raw = getattr(leaf, "raw", None)
-    return raw.get("shape") if isinstance(raw, dict) else None

@@ -5,8 +5,7 @@
     print(result.summary.first_divergence)
 
 The package is callable, so that the tool and its parts share one name. What it calls lives in ``msprobe.report``
-above
-this layer, and is therefore reached by name and only when called; importing this package costs nothing.
+above this layer, and is therefore reached by name and only when called; importing this package costs nothing.
 """
 
 import importlib

@@ -1,5 +1,4 @@
-"""Which dump of one side belongs to which of the other: steps by number, ranks by number, a lone process to a lone
-one."""
+"""Which dump of one side belongs to which of the other: by step and rank; a lone process belongs to a lone one."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ def locate(target: Path, golden: Path) -> Located:
 
     Raises:
         ReadError: a path holds no dump.
-        NotComparableError: both hold dumps, but no pair of them belongs together.
+        NotComparableError: both hold dumps, but no pair of them belongs together, or not clearly.
     """
     left, right = _by_step(find_dumps(target)), _by_step(find_dumps(golden))
     pairs: list[tuple[Place, Place]] = []
@@ -35,7 +34,7 @@ def locate(target: Path, golden: Path) -> Located:
         matched = _ranks(ours, theirs)
         pairs.extend(matched)
         lone.extend(_lines("target", ours, {id(pair[0]) for pair in matched}))
-        lone.extend(_lines("golden", theirs, {id(pair[1]) for pair in matched}))
+        lone.extend(_lines("golden run", theirs, {id(pair[1]) for pair in matched}))
     if not pairs:
         raise NotComparableError(f"no step and rank is on both sides ({'; '.join(lone)})")
     labels = {(place.kind, place.number) for place, _ in pairs}
@@ -56,7 +55,12 @@ def _by_step(places: Sequence[Place]) -> _Steps:
 def _step_pairs(left: _Steps, right: _Steps, lone: list[str]) -> list[tuple[list[Place], list[Place]]]:
     if len(left) == 1 and len(right) == 1:
         return [(next(iter(left.values())), next(iter(right.values())))]
-    for side, steps, other in (("target", left, right), ("golden", right, left)):
+    for side, steps, other in (("target", left, right), ("golden run", right, left)):
+        if list(steps) == [None]:
+            numbers = ", ".join(map(str, other))
+            raise NotComparableError(
+                f"the {side} is one dump without a step number, the other side has steps {numbers}; give one of them"
+            )
         lone.extend(f"step {step} only in the {side}" for step in steps if step not in other)
     return [(left[step], right[step]) for step in left if step in right]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -12,13 +14,16 @@ from numpy.typing import NDArray
 from msprobe.compare.items import INPUT, PARAMETER, Leaf, element_count, is_tensor
 from msprobe.compare.natural_scale import Vanished, natural_scales
 from msprobe.compare.table import LeafTable
+from msprobe.compare.uninitialised import uninitialised
 from msprobe.numerics.metrics.tensor import TensorDifference
 from msprobe.numerics.tolerance import rounded_to, unit_roundoff
 from msprobe.numerics.verdict import Floats, Kind, Measured, Role
 
 Difference = TensorDifference | None
 _STATISTICS = ("Max", "Min", "Mean", "Norm")
-_ROLES = {INPUT: Role.INPUT, PARAMETER: Role.PARAMETER}
+_NUMBERS = {float, int, bool}
+_NOTHING = Leaf("", "", None)
+_ROLES = {INPUT: int(Role.INPUT), PARAMETER: int(Role.PARAMETER)}
 _IGNORED = frozenset({"group_id", "requires_grad", "data_name", "md5"})
 _DEVICE_TYPES = ("cpu", "cuda", "npu", "meta", "mps", "xpu")
 _SCALAR_NOISE = 4e-6
@@ -38,7 +43,7 @@ def measure(
     rows = table.rows
     kinds = np.zeros(rows, np.int64)
     measured = Measured(
-        role=np.array([_role(t or g) for t, g in zip(table.target, table.golden, strict=True)], np.int64),
+        role=_roles(table),
         kind=kinds,
         element=np.zeros(rows),
         mean=np.zeros(rows),
@@ -52,15 +57,31 @@ def measure(
         depends=_dependencies(table),
     )
     numeric = _classify(table, kinds, _digest_kind if checksums else None)
+    floors = np.zeros(rows)
     if numeric and not checksums:
-        _fill_statistics(measured, table, np.array(numeric, np.int64), {} if vanished is None else vanished)
+        at = np.array(numeric, np.int64)
+        floors[at] = _fill_statistics(measured, table, at, {} if vanished is None else vanished)
     if tensors is not None:
-        _fill_tensors(measured, table, tensors)
+        _fill_tensors(measured, table, tensors, floors)
+    _excuse(measured, table, uninitialised(table, measured.role))
     return measured
 
 
-def _role(leaf: Leaf | None) -> Role:
-    return _ROLES.get(leaf.slot, Role.RESULT) if leaf is not None else Role.RESULT
+def _excuse(measured: Measured, table: LeafTable, rows: list[int]) -> None:
+    """What nobody has written cannot be checked."""
+    for values in (measured.element, measured.mean, measured.norm):
+        values[rows] = 0.0
+    for row in rows:
+        ours, theirs = table.target[row], table.golden[row]
+        kind = Kind.NONE if ours is None or theirs is None else _tensor_kind(theirs, ours.raw, theirs.raw)
+        measured.kind[row] = kind or Kind.UNINITIALISED
+
+
+def _roles(table: LeafTable) -> NDArray[np.int64]:
+    role, result = _ROLES.get, int(Role.RESULT)
+    return np.array(
+        [role((t or g or _NOTHING)[1], result) for t, g in zip(table.target, table.golden, strict=True)], np.int64
+    )
 
 
 def _classify(table: LeafTable, kinds: NDArray[np.int64], digest: Callable[[Any, Any], Kind] | None) -> list[int]:
@@ -70,19 +91,20 @@ def _classify(table: LeafTable, kinds: NDArray[np.int64], digest: Callable[[Any,
         if t is None or g is None:
             kinds[row] = Kind.MISSING_IN_TARGET if t is None else Kind.MISSING_IN_GOLDEN
             continue
-        ours, theirs = t.raw, g.raw
-        if ours == theirs and not (type(ours) is dict and "Max" in ours and ours["Max"] is None and "dtype" in ours):
+        ours, theirs = t[2], g[2]
+        if ours == theirs and not (type(ours) is dict and "dtype" in ours and ours.get("Max", 0.0) is None):
             continue
         if ours is None or theirs is None:
-            kinds[row] = (
-                Kind.NONE if ours is theirs else Kind.MISSING_IN_TARGET if ours is None else Kind.MISSING_IN_GOLDEN
-            )
+            lost = Kind.MISSING_IN_TARGET if ours is None else Kind.MISSING_IN_GOLDEN
+            kinds[row] = Kind.NONE if ours is theirs else lost
         elif is_tensor(ours) and is_tensor(theirs):
-            kinds[row] = _tensor_kind(t, ours, theirs)
+            kind = _tensor_kind(t, ours, theirs)
             if digest is not None:
-                kinds[row] = max(kinds[row], digest(ours, theirs))
+                kind = max(kind, digest(ours, theirs))
             else:
                 numeric.append(row)
+            if kind:
+                kinds[row] = kind
         elif _argument_differs(ours, theirs):
             kinds[row] = Kind.ARGUMENT
     return numeric
@@ -125,27 +147,30 @@ def _value_differs(left: Any, right: Any) -> bool:
     return type(left) is not type(right) or bool(left != right)
 
 
-def _fill_statistics(measured: Measured, table: LeafTable, rows: NDArray[np.int64], vanished: Vanished) -> None:
+def _fill_statistics(measured: Measured, table: LeafTable, rows: NDArray[np.int64], vanished: Vanished) -> Floats:
+    """Measure these rows by their statistics; returns the least root mean square each is judged by."""
     ours = [table.target[row].raw for row in rows]
     theirs = [table.golden[row].raw for row in rows]
-    left, right = _matrix(ours), _matrix(theirs)
-    roundoff = np.array([unit_roundoff(raw["dtype"]) for raw in theirs])
+    (left, left_absent), (right, right_absent) = _matrix(ours), _matrix(theirs)
+    dtypes = [str(raw["dtype"]) for raw in theirs]
+    known = {dtype: unit_roundoff(dtype) for dtype in set(dtypes)}
+    roundoff = np.array([known[dtype] for dtype in dtypes])
     numel = np.array([element_count(raw) for raw in theirs])
     measured.roundoff[rows] = roundoff
     measured.numel[rows] = numel
-    _note_gaps(measured, rows, (left, right), _absent(ours), _absent(theirs), numel)
+    _note_gaps(measured, rows, (left, right), left_absent, right_absent, numel)
     finite = np.isfinite(left) & np.isfinite(right)
     apart = np.where(finite, np.abs(np.where(finite, left, 0.0) - np.where(finite, right, 0.0)), 0.0)
     size = np.where(finite, np.maximum(np.abs(left), np.abs(right)), 0.0)
     largest = np.maximum(size[:, 0], size[:, 1])
-    floor = natural_scales(measured, table, rows, vanished)
+    floor = natural_scales(measured, table, rows, (left[:, 3], right[:, 3]), vanished)
     rms = np.where(size[:, 3] > 0.0, size[:, 3] / np.sqrt(np.maximum(numel, 1.0)), largest)
     measured.element[rows] = _ratio(np.maximum(apart[:, 0], apart[:, 1]), np.maximum(largest, floor))
     measured.mean[rows] = _ratio(apart[:, 2], np.maximum(rms, floor))
     measured.norm[rows] = _ratio(apart[:, 3], np.maximum(size[:, 3], floor * np.sqrt(np.maximum(numel, 1.0))))
     measured.reduction[rows] = _reductions(table, rows, numel)
-    whole = left[:, 3], right[:, 3]
-    measured.rounded[rows] = rounded_to(whole[0], roundoff) & rounded_to(whole[1], roundoff)
+    measured.rounded[rows] = rounded_to(left[:, 3], roundoff) & rounded_to(right[:, 3], roundoff)
+    return floor
 
 
 def _ratio(difference: Floats, scale: Floats) -> Floats:
@@ -159,19 +184,16 @@ def _number(value: Any) -> float:
         return math.nan
 
 
-def _matrix(raws: list[Any]) -> Floats:
-    columns = []
-    for name in _STATISTICS:
-        values = [raw.get(name) for raw in raws]
-        try:
-            columns.append(np.array(values, np.float64))
-        except (TypeError, ValueError, OverflowError):
-            columns.append(np.array([_number(value) for value in values]))
-    return np.stack(columns, axis=1)
-
-
-def _absent(raws: list[Any]) -> NDArray[np.bool_]:
-    return np.array([[raw.get(name) is None for name in _STATISTICS] for raw in raws], np.bool_)
+def _matrix(raws: list[Any]) -> tuple[Floats, NDArray[np.bool_]]:
+    """The four statistics of every leaf, NaN where absent, and where they are absent."""
+    try:
+        found = list(map(itemgetter(*_STATISTICS), raws))
+        if set(map(type, chain.from_iterable(found))) <= _NUMBERS:
+            return np.array(found, np.float64).reshape(-1, 4), np.zeros((len(raws), 4), np.bool_)
+    except (KeyError, OverflowError):
+        found = [tuple(raw.get(name) for name in _STATISTICS) for raw in raws]
+    values = np.array([[_number(value) for value in four] for four in found]).reshape(-1, 4)
+    return values, np.array([[value is None for value in four] for four in found], np.bool_).reshape(-1, 4)
 
 
 def _note_gaps(
@@ -207,7 +229,7 @@ def _reductions(table: LeafTable, rows: NDArray[np.int64], numel: Floats) -> Flo
     return np.asarray(np.maximum(axis[entry[rows]], given[entry[rows]] / np.maximum(numel, 1.0)))
 
 
-def _fill_tensors(measured: Measured, table: LeafTable, tensors: Sequence[Difference]) -> None:
+def _fill_tensors(measured: Measured, table: LeafTable, tensors: Sequence[Difference], floors: Floats) -> None:
     for row, difference in enumerate(tensors):
         if difference is None:
             continue
@@ -220,13 +242,19 @@ def _fill_tensors(measured: Measured, table: LeafTable, tensors: Sequence[Differ
         leaf = table.golden[row]
         raw = leaf.raw if leaf is not None else {}
         measured.roundoff[row] = unit_roundoff(str(raw.get("dtype", "")))
-        measured.element[row] = difference.relative_max
-        measured.norm[row] = difference.relative_norm
+        count = element_count(raw)
+        measured.element[row] = difference.relative_max * _share(difference.largest, floors[row])
+        measured.norm[row] = difference.relative_norm * _share(difference.norm, floors[row] * math.sqrt(count))
         measured.mean[row] = 0.0
         measured.whole[row] = True
-        measured.numel[row] = element_count(raw)
+        measured.numel[row] = count
         if measured.kind[row] == Kind.UNCHECKED:
             measured.kind[row] = Kind.NONE
+
+
+def _share(own: float, floor: float) -> float:
+    """Turns a difference relative to ``own`` into one relative to the larger of both scales."""
+    return own / floor if floor > own else 1.0
 
 
 def _dependencies(table: LeafTable) -> NDArray[np.int64]:

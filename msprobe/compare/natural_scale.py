@@ -3,8 +3,7 @@
 A bias gradient is a sum over many terms. Where the sum is zero by mathematics (the bias of an attention key), what is
 recorded is rounding noise, and two correct runs share not one digit of it. Its natural scale is that of the terms.
 An optimizer that divides by the size of the gradient (Adam) turns this noise into an update as large as any other;
-what
-it makes of such a gradient cannot be judged. The same tensor is recognised at its later uses by its statistics.
+what it makes of such a gradient cannot be judged. The same tensor is recognised at its later uses by its statistics.
 """
 
 from __future__ import annotations
@@ -22,57 +21,61 @@ from msprobe.numerics.verdict import Floats, Measured, Role
 
 _OPTIMIZER = "optimizer"
 _CANCELLED = 1e-3
+_SOURCES = {"backward": 0, "parameters_grad": 1}  # the terms come in with the entry itself, or with its backward entry
 Vanished = dict[tuple[Any, ...], float]
 
 
-def natural_scales(measured: Measured, table: LeafTable, rows: NDArray[np.int64], known: Vanished) -> Floats:
+def natural_scales(
+    measured: Measured, table: LeafTable, rows: NDArray[np.int64], norms: tuple[Floats, Floats], known: Vanished
+) -> Floats:
     """Per row of ``rows`` (ascending) the least root mean square to judge it by; 0 where its own decides.
 
-    ``known`` holds the statistics of vanished tensors and grows; give the same one to the next step, whose optimizer
-    starts from them.
+    ``norms`` are those of target and golden. ``known`` holds the statistics of vanished tensors and grows; give the
+    same one to the next step, whose optimizer starts from them.
     """
-    entries = (np.searchsorted(measured.row_starts, rows, side="right") - 1).tolist()
+    entries = table.entry_of_row()[rows]
+    result = measured.role[rows] == Role.RESULT
+    scales = _sum_scales(measured, table, np.where(result, entries, -1), measured.numel[rows])
+    rms = np.where(np.isfinite(norms[1]), norms[1], 0.0) / np.sqrt(np.maximum(measured.numel[rows], 1.0))
+    vanished = rms < _CANCELLED * scales
+    if not known and not vanished.any():
+        return scales
+    updated = np.array([key.parent == _OPTIMIZER for key in table.keys], np.bool_)[entries]
+    seeds = np.concatenate(([float(print_[2] or 0.0) for print_ in known], norms[0][vanished | updated]))
+    chosen = vanished | updated | np.isin(norms[0], seeds)
     tainted: set[int] = set()
-    sources: dict[int, tuple[float, float]] = {}
-    found = np.zeros(len(rows))
-    for at, (row, entry) in enumerate(zip(rows.tolist(), entries, strict=True)):
-        ours, theirs = table.target[row], table.golden[row]
-        if ours is None or theirs is None:
+    for at in chosen.nonzero()[0].tolist():
+        leaf, entry = table.target[int(rows[at])], int(entries[at])
+        if leaf is None:
             continue
-        prints = _print(ours.raw)
+        prints = _print(leaf.raw)
         if entry in tainted:
-            scale = math.inf
-        elif measured.role[row] != Role.RESULT:
-            scale = known.get(prints, 0.0)
-            if scale and table.key(entry).parent == _OPTIMIZER:
+            scales[at] = math.inf
+        elif not result[at]:
+            scales[at] = known.get(prints, 0.0)
+            if scales[at] and updated[at]:
                 tainted.add(entry)
-                scale = math.inf
-        else:
-            scale = _sum_scale(measured, table, entry, element_count(theirs.raw), sources)
-        if scale and _rms(theirs.raw) < _CANCELLED * scale:
-            known[prints] = scale
-        found[at] = scale
-    return found
+                scales[at] = math.inf
+        if rms[at] < _CANCELLED * scales[at]:
+            known[prints] = float(scales[at])
+    return scales
 
 
 def _print(raw: Any) -> tuple[Any, ...]:
     return raw.get("Max"), raw.get("Min"), raw.get("Norm")
 
 
-def _sum_scale(
-    measured: Measured, table: LeafTable, entry: int, made: float, sources: dict[int, tuple[float, float]]
-) -> float:
-    phase = table.key(entry).phase
-    if phase not in ("backward", "parameters_grad"):
-        return 0.0
-    source = int(measured.depends[entry]) if phase == "parameters_grad" else entry
-    if source < 0:
-        return 0.0
-    if source not in sources:
-        rows = range(int(table.starts[source]), int(table.starts[source + 1]))
-        sources[source] = _largest_input(table.golden[row] for row in rows)
-    rms, given = sources[source]
-    return rms * math.sqrt(given / made) if given > made > 0.0 else 0.0
+def _sum_scales(measured: Measured, table: LeafTable, entries: NDArray[np.int64], made: Floats) -> Floats:
+    """The scale of the terms of each gradient; 0 for other values. ``entries`` is -1 for what is no result."""
+    source = np.array([_SOURCES.get(key.phase, -1) for key in table.keys], np.int64)
+    source = np.where(source == 1, measured.depends, np.where(source == 0, np.arange(len(source)), -1))
+    wanted = np.where(entries >= 0, source[entries], -1)
+    rms, given = np.zeros(len(source) + 1), np.zeros(len(source) + 1)
+    for number in np.unique(wanted[wanted >= 0]).tolist():
+        rows = range(int(table.starts[number]), int(table.starts[number + 1]))
+        rms[number], given[number] = _largest_input(table.golden[row] for row in rows)
+    terms = given[wanted] / np.maximum(made, 1.0)
+    return np.where((terms > 1.0) & (made > 0.0), rms[wanted] * np.sqrt(np.maximum(terms, 0.0)), 0.0)
 
 
 def _largest_input(leaves: Iterable[Any]) -> tuple[float, float]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from msprobe.core.naming import ApiName, ModuleName, NameSyntaxError, Phase, parse_entry
+from msprobe.core.naming import NameSyntaxError, Phase, parse_entry
 
-Parsed = ApiName | ModuleName | None
+_Parts = tuple[str, str, int | None]
 
 
-@dataclass(frozen=True, slots=True)
-class EntryKey:
+class EntryKey(NamedTuple):
     """One entry as matching sees it.
 
     ``stem`` is the name without call number and phase, ``parent`` the path of the enclosing module without its call
@@ -27,11 +25,11 @@ class EntryKey:
     recompute: bool
 
 
-@dataclass(frozen=True, slots=True)
-class EntryPair:
+class EntryPair(NamedTuple):
     """Two entries of the same call, or one entry alone (the other name is None).
 
-    ``benign`` marks a lone recomputed forward call: nothing is missing on the other side.
+    ``benign`` marks an entry whose absence means nothing: a recomputed forward call, or one after the end of a run
+    that died.
     """
 
     target: str | None
@@ -39,23 +37,37 @@ class EntryPair:
     benign: bool = False
 
 
-def entry_keys(data: Mapping[str, Any], construct: Mapping[str, Any]) -> list[EntryKey]:
-    """Keys of all entries in file order. Names that follow no grammar are their own stem."""
-    parents: dict[str, str] = {}
-    return [_key(name, body, parent_of(construct, name), parents) for name, body in data.items()]
+def entry_keys(
+    data: Mapping[str, Any], construct: Mapping[str, Any], parsed: dict[str, _Parts] | None = None
+) -> list[EntryKey]:
+    """Keys of all entries in file order. Names that follow no grammar are their own stem.
+
+    ``parsed`` remembers names; give the same dict for both sides, which share most of them.
+    """
+    known: dict[str, _Parts] = {} if parsed is None else parsed
+    parents: dict[str | None, str] = {None: ""}
+    keys = []
+    for name, body in data.items():
+        parts = known.get(name)
+        if parts is None:
+            parts = known[name] = _parts(name)
+        parent = parent_of(construct, name)
+        above = parents.get(parent)
+        if above is None:
+            above = parents[parent] = stem_of(parent or "")
+        recompute = type(body) is dict and body.get("is_recompute") is True
+        keys.append(EntryKey(name, *parts, above, recompute))
+    return keys
 
 
-def _key(name: str, body: Any, parent: str | None, cache: dict[str, str]) -> EntryKey:
-    if parent is not None and parent not in cache:
-        cache[parent] = stem_of(parent)
-    recompute = type(body) is dict and body.get("is_recompute") is True
+def _parts(name: str) -> _Parts:
+    """Stem, phase and call number."""
     try:
         parsed = parse_entry(name)
     except NameSyntaxError:
-        return EntryKey(name, name, "", None, "", recompute)
+        return name, "", None
     phase = getattr(parsed, "phase", None)
-    text = phase.value if isinstance(phase, Phase) else ""
-    return EntryKey(name, parsed.stem, text, parsed.call, cache[parent] if parent else "", recompute)
+    return parsed.stem, phase.value if isinstance(phase, Phase) else "", parsed.call
 
 
 def parent_of(construct: Mapping[str, Any], name: str) -> str | None:

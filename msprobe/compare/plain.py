@@ -1,13 +1,14 @@
 """The cells of ordinary rows, many at once: pairs of tensors whose eight statistics are all finite floats.
 
-Nearly every row of a statistics table is of this kind. Differences are computed as arrays and numbers become text
-in bulk;
-the cells are the same as those made one by one, in the text Python's ``repr`` gives.
+Nearly every row of a statistics table is of this kind. Differences are computed as arrays and numbers become text in
+bulk, column by column; the cells are the same as those made one by one, in the text Python's ``repr`` gives.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from pydantic_core import to_json
 from msprobe.compare.items import Leaf
 
 _FLOATS = {float}
+_four = itemgetter("Max", "Min", "Mean", "Norm")
 
 
 def statistics_cells(
@@ -25,69 +27,58 @@ def statistics_cells(
     """By row number in ``range(start, stop)``, joined by commas: four differences, four relative ones, and the
     eight statistics."""
     rows: list[int] = []
-    values: list[float] = []
+    eights: list[tuple[Any, ...]] = []
     for row in range(start, stop):
         ours, theirs = target[row], golden[row]
-        if ours is None or theirs is None:
-            continue
-        eight = _eight(ours.raw, theirs.raw)
-        if eight is not None:
-            rows.append(row)
-            values.extend(eight)
-    return _cells(rows, np.array(values, np.float64).reshape(-1, 8)) if rows else {}
+        try:
+            eights.append(_four(ours[2]) + _four(theirs[2]))  # type: ignore[index]
+        except (KeyError, TypeError):
+            continue  # no tensor, or no leaf at all on a side
+        rows.append(row)
+    if set(map(type, chain.from_iterable(eights))) != _FLOATS:
+        kept = [number for number, eight in enumerate(eights) if set(map(type, eight)) == _FLOATS]
+        rows, eights = [rows[number] for number in kept], [eights[number] for number in kept]
+    if not rows:
+        return {}
+    numbers = np.fromiter(chain.from_iterable(eights), np.float64, 8 * len(eights)).reshape(-1, 8)
+    usable, texts = _texts(numbers)
+    return {row: text for row, good, text in zip(rows, usable, texts, strict=True) if good}
 
 
-def _eight(ours: Any, theirs: Any) -> tuple[Any, ...] | None:
-    try:
-        eight = (
-            ours["Max"],
-            ours["Min"],
-            ours["Mean"],
-            ours["Norm"],
-            theirs["Max"],
-            theirs["Min"],
-            theirs["Mean"],
-            theirs["Norm"],
-        )
-    except (KeyError, TypeError):
-        return None
-    return eight if set(map(type, eight)) == _FLOATS else None
-
-
-def _cells(rows: Sequence[int], values: NDArray[np.float64]) -> dict[int, str]:
+def _texts(values: NDArray[np.float64]) -> tuple[list[bool], list[str]]:
+    """For each row of eight statistics: whether it is an ordinary row, and its sixteen cells as one text."""
     with np.errstate(all="ignore"):
         difference = values[:, :4] - values[:, 4:]
         percent = np.abs(difference / values[:, 4:] * 100)
-    everything = np.concatenate((values, difference, percent), axis=1)
-    usable = np.isfinite(everything[:, :12]).all(axis=1).tolist()
-    texts = float_texts(everything.ravel())
-    found: dict[int, str] = {}
-    for number, row in enumerate(rows):
-        if usable[number]:
-            at = 16 * number
-            found[row] = _row_text(texts[at : at + 8], texts[at + 8 : at + 12], texts[at + 12 : at + 16])
-    return found
+    usable = np.isfinite(values).all(axis=1) & np.isfinite(difference).all(axis=1)
+    # Equal by text, as readers compare: 0.0 and -0.0 are not.
+    equal = (difference == 0.0) & (np.signbit(values[:, :4]) == np.signbit(values[:, 4:]))
+    columns = []
+    for numbers, suffix in ((difference, ""), (percent, "%")):
+        for k in range(4):
+            columns.append(_column(numbers[:, k], equal[:, k], suffix))
+    columns.extend(float_texts(values[:, k]) for k in range(8))
+    return usable.tolist(), list(map(",".join, zip(*columns, strict=True)))
 
 
-def _row_text(values: list[str], difference: list[str], percent: list[str]) -> str:
-    cells, relative = [], []
-    for k in range(4):
-        if values[k] == values[k + 4]:
-            cells.append("0")
-            relative.append("0")
-        else:
-            cells.append(difference[k])
-            relative.append("inf" if percent[k] in _NOT_FINITE else percent[k] + "%")
-    return ",".join((*cells, *relative, *values))
-
-
-_NOT_FINITE = ("Infinity", "NaN")
+def _column(numbers: NDArray[np.float64], equal: NDArray[np.bool_], suffix: str) -> list[str]:
+    """``0`` where both sides are equal, ``inf`` where a relative difference has no value."""
+    if equal.all():
+        return ["0"] * len(numbers)
+    texts = float_texts(numbers)
+    if suffix:
+        texts = [text + suffix for text in texts]
+        for at in (~np.isfinite(numbers)).nonzero()[0].tolist():
+            texts[at] = "inf"
+    for at in equal.nonzero()[0].tolist():
+        texts[at] = "0"
+    return texts
 
 
 def float_texts(values: NDArray[np.float64]) -> list[str]:
     """The shortest text that reads back as the same float, as ``repr`` writes it; NaN and infinities as JSON
     tokens."""
-    texts = to_json(values.tolist(), inf_nan_mode="constants").decode().strip("[]").split(",")
+    texts = to_json(values.tolist(), inf_nan_mode="constants").decode()[1:-1].split(",")
     with np.errstate(invalid="ignore"):
         size = np.abs(values)
         odd = np.isfinite(values) & ((size >= 1e15) | ((size < 1.1e-4) & (size > 0)))

@@ -14,6 +14,7 @@ _SHOWN = 60
 _PARTS = ("largest element", "mean", "norm")
 _UNCHECKED = "values are missing on a side, so this row could not be checked"
 _FIXED = {
+    Kind.UNINITIALISED: "memory nobody has written yet; its content means nothing",
     Kind.NON_FINITE: "NaN or infinity where the other run has none or another one",
     Kind.MISSING_IN_TARGET: "no value (null) in the target, a value in the golden run",
     Kind.MISSING_IN_GOLDEN: "no value (null) in the golden run, a value in the target",

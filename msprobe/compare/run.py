@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-
-import numpy as np
 
 from msprobe.compare.columns import columns
 from msprobe.compare.match import STRATEGIES
 from msprobe.compare.measure import measure
 from msprobe.compare.mode import Mode, mode_of
 from msprobe.compare.natural_scale import Vanished
-from msprobe.compare.rows import CompareRow, RowMaker
+from msprobe.compare.rows import CompareRow, RowBlock, RowMaker
 from msprobe.compare.summary import Counts
 from msprobe.compare.table import LeafTable, build_table
-from msprobe.compare.tensors import tensor_differences
 from msprobe.core.store.reader import Dump, paused_gc
 from msprobe.numerics.metrics.tensor import TensorDifference
 from msprobe.numerics.verdict import Judged, Kind, Level, Measured, judge
@@ -49,11 +47,15 @@ class Comparison:
         """Titles of the result table."""
         return columns(self.mode, self.target.has_stacks)
 
+    def blocks(self) -> Iterator[RowBlock]:
+        """The rows in execution order, many at a time; golden-only entries stand where they were executed."""
+        maker = RowMaker(self.target, self.mode, self.table, self.judged, self.measured, self.tensors)
+        return maker.blocks(reference=self.policy is Policy.REFERENCE)
+
     def rows(self) -> Iterator[CompareRow]:
-        """The rows in execution order; golden-only entries stand where they were executed."""
-        return RowMaker(self.target, self.mode, self.table, self.judged, self.measured, self.tensors).rows(
-            reference=self.policy is Policy.REFERENCE
-        )
+        """The rows one by one."""
+        for block in self.blocks():
+            yield from block.rows()
 
 
 def compare_dumps(
@@ -78,6 +80,8 @@ def compare_dumps(
         table = build_table(target, golden, match, dtype_gate=reference)
         tensors = None
         if mode is Mode.TENSOR:
+            from msprobe.compare.tensors import tensor_differences  # zip files and threads: only where they are read
+
             tensors = tensor_differences(table, target.tensor_folder, golden.tensor_folder)
         measured = measure(table, checksums=mode is Mode.CHECKSUM, tensors=tensors, vanished=vanished)
         if mode is Mode.CHECKSUM:
@@ -90,28 +94,30 @@ def _no_tolerance(measured: Measured) -> None:
     measured.element[measured.kind == Kind.VALUE] = float("inf")
 
 
-def counts(comparison: Comparison, row_levels: Sequence[str]) -> Counts:
+def counts(comparison: Comparison, row_levels: Iterable[str]) -> Counts:
     """Rows by verdict; rows without a partner count by side, benign ones (recomputation) not at all.
 
     ``row_levels`` are the levels of ``comparison.rows()``, or of ``levels`` where no rows are made.
     """
-    table, found = comparison.table, Counts()
-    benign = np.repeat([pair.benign for pair in table.entries], np.diff(table.starts)).tolist()
-    for ours, theirs, level, skip in zip(table.target, table.golden, row_levels, benign, strict=True):
-        if skip:
-            continue
-        if ours is None:
-            found.golden_only += 1
-        elif theirs is None:
-            found.target_only += 1
-        else:
-            found.add(level)
-    return found
+    table = comparison.table
+    lone: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
+    by_level = list(row_levels)
+    for row, (ours, theirs) in enumerate(zip(table.target, table.golden, strict=True)):
+        if ours is None or theirs is None:
+            skipped[by_level[row]] += 1
+            lone["golden" if ours is None else "target"] += 1
+    for number, pair in enumerate(table.entries):
+        if pair.benign and table.key(number).recompute:
+            lone["golden" if pair.target is None else "target"] -= int(table.starts[number + 1] - table.starts[number])
+    found = Counter(by_level)
+    passed, warning, error = (found[level] - skipped[level] for level in ("pass", "warning", "error"))
+    return Counts(passed + warning + error, passed, warning, error, lone["target"], lone["golden"])
 
 
 def levels(comparison: Comparison) -> list[str]:
     """The level of every row under the policy of the comparison."""
     if comparison.policy is Policy.REFERENCE:
-        return [row.level for row in comparison.rows()]
+        return [level for block in comparison.blocks() for level in block.levels]
     names = [level.name.lower() for level in Level]
     return [names[level] for level in comparison.judged.level.tolist()]

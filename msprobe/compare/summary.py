@@ -1,71 +1,94 @@
-"""The answer of a comparison as a document: verdict, counts, first divergence."""
+"""The answer of a comparison as a document: verdict, counts, first divergence.
+
+Plain dataclasses, so that a comparison need not load pydantic; ``summary_schema`` derives the JSON Schema from them.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
-
-from pydantic import BaseModel, ConfigDict, Field
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, Literal
 
 VerdictText = Literal["same", "diverged", "not_comparable"]
 KindText = Literal["value", "non_finite", "missing_in_target", "missing_in_golden", "shape", "dtype", "argument"]
+PolicyText = Literal["default", "reference"]
+_JSON_NAMES = {"passed": "pass"}
 
 
-class Counts(BaseModel):
+def _json_name(field_name: str) -> str:
+    return _JSON_NAMES.get(field_name, field_name)
+
+
+@dataclass(slots=True)
+class Counts:
     """Numbers of rows: ``pairs`` is the sum of pass, warning and error; the last two are rows without a partner."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    __pydantic_config__: ClassVar[Any] = {"alias_generator": _json_name}
 
     pairs: int = 0
-    passed: int = Field(default=0, alias="pass")
+    passed: int = 0
     warning: int = 0
     error: int = 0
     target_only: int = 0
     golden_only: int = 0
 
-    def add(self, level: str) -> None:
-        """Count one pair of this level (pass, warning or error)."""
-        self.pairs += 1
-        if level == "pass":
-            self.passed += 1
-        elif level == "warning":
-            self.warning += 1
-        else:
-            self.error += 1
-
     def merge(self, other: Counts) -> None:
         """Add all numbers of ``other``."""
-        for name in type(self).model_fields:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.pairs += other.pairs
+        self.passed += other.passed
+        self.warning += other.warning
+        self.error += other.error
+        self.target_only += other.target_only
+        self.golden_only += other.golden_only
 
 
-class FirstDivergence(BaseModel):
-    """The earliest entry in execution order that is wrong by itself."""
+@dataclass(slots=True)
+class FirstDivergence:
+    """The earliest entry in execution order that is wrong by itself.
 
-    step: int | None = Field(description="step number, null when the input was no step folder")
-    rank: int | None = Field(description="rank number, null for a process without rank")
-    target: str | None = Field(description="entry name in the target, null when it is missing there")
-    golden: str | None = Field(description="entry name in the golden dump, null when it is missing there")
-    slot: str | None = Field(description="place inside the entry, such as output.0 or parameters.weight")
+    ``step`` and ``rank`` are null where the input had none; ``target`` and ``golden`` are entry names, null where the
+    entry is missing; ``slot`` is the place inside the entry such as output.0 or parameters.weight; ``module`` is the
+    path and class of the innermost module, or ``optimizer``; ``stack`` holds the frames of the (forward) call,
+    innermost first.
+    """
+
+    step: int | None
+    rank: int | None
+    target: str | None
+    golden: str | None
+    slot: str | None
     kind: KindText
     reason: str
-    module: str | None = Field(description="path and class of the innermost module, or `optimizer`")
-    stack: list[str] = Field(
-        description="frames of the call, innermost first; of the forward call for a backward entry"
-    )
+    module: str | None
+    stack: list[str]
 
 
-class CompareSummary(BaseModel):
-    """What `msprobe compare --json` prints."""
+@dataclass(slots=True)
+class CompareSummary:
+    """What `msprobe compare --json` prints.
+
+    ``reason`` says why runs are not comparable, or what limits the answer; ``unpaired`` are the steps and ranks that
+    only one side has; ``results`` the result tables written.
+    """
 
     verdict: VerdictText
-    reason: str = Field(default="", description="why the runs are not comparable, or what limits the answer")
     target: str
     golden: str
-    policy: Literal["default", "reference"]
-    counts: Counts = Counts()
+    policy: PolicyText
+    reason: str = ""
+    counts: Counts = field(default_factory=Counts)
     first_divergence: FirstDivergence | None = None
-    unpaired: list[str] = Field(default_factory=list, description="steps and ranks that only one side has")
-    results: list[str] = Field(default_factory=list, description="result tables written")
+    unpaired: list[str] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
+
+    def document(self) -> dict[str, Any]:
+        """The summary as JSON values."""
+        content = asdict(self)
+        content["counts"] = {_json_name(name): number for name, number in content["counts"].items()}
+        return content
 
 
-SCHEMAS: dict[str, type[BaseModel]] = {"compare_summary": CompareSummary}
+def summary_schema() -> dict[str, Any]:
+    """JSON Schema of the document."""
+    from pydantic import TypeAdapter  # not free, and only wanted here
+
+    return TypeAdapter(CompareSummary).json_schema(mode="serialization")

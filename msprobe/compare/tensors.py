@@ -1,13 +1,12 @@
-"""Whole-tensor differences for the rows of a table, read and computed in parallel threads (numpy releases the
-lock)."""
+"""Whole-tensor differences for the rows of a table, read and computed in parallel threads."""
 
 from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
+from msprobe.compare.cells import data_name
 from msprobe.compare.table import LeafTable
 from msprobe.core.errors import ReadError
 from msprobe.core.store.formats import read_tensor
@@ -31,12 +30,6 @@ def tensor_differences(table: LeafTable, target: Path, golden: Path) -> list[Ten
         for (row, _, _), difference in zip(jobs, results, strict=True):
             found[row] = difference
     return found
-
-
-def data_name(raw: Any) -> str | None:
-    """The tensor file of a leaf, or None when it has none."""
-    name = raw.get("data_name") if type(raw) is dict else None
-    return name if isinstance(name, str) and name not in ("", "-1") else None
 
 
 def _difference(target: Path, left: str | None, golden: Path, right: str | None) -> TensorDifference:

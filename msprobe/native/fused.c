@@ -13,8 +13,10 @@
 #include "blocks.h"
 #include "checksums.h"
 #include "decode.h"
+#include "difference.h"
+#include "rounding.h"
 
-#define INTERFACE 1
+#define INTERFACE 2
 #define RELEASE_ABOVE 65536 /* bytes: below this, giving up the interpreter lock costs more than it frees */
 
 typedef struct {
@@ -106,26 +108,6 @@ static void summarise(const unsigned char *x, size_t n, int code, const Total *t
         }
     }
     if (n == 1) *norm = fabs(t->sum); /* exact, where the root of the square may be an ulp off */
-}
-
-/* Nearest value with `digits` significant bits, ties to even, no finer than `finest`; infinite beyond `largest`. */
-static double round_bits(double v, int digits, double finest, double largest) {
-    int exponent;
-    if (!isfinite(v) || v == 0) return v;
-    frexp(v, &exponent);
-    double unit = fmax(ldexp(1.0, exponent - digits), finest);
-    v = rint(v / unit) * unit;
-    return fabs(v) > largest ? copysign(INFINITY, v) : v;
-}
-
-/* To the tensor's own precision (low) or float32 (high); a finite value that the narrow format cannot hold keeps a wider one. */
-static double round_result(double v, int code, int high) {
-    double narrow = v;
-    if (code == FLOAT64 || code == COMPLEX128 || (code >= UINT8 && code <= UINT64)) return v;
-    if (code == FLOAT16 && !high) narrow = round_bits(v, 11, 0x1p-24, 65504.0);
-    else if (code == BFLOAT16 && !high) narrow = round_bits(v, 8, 0x1p-133, 0x1.fep127);
-    if (narrow == v || (isinf(narrow) && isfinite(v))) narrow = (double)(float)v;
-    return isinf(narrow) && isfinite(v) ? v : narrow;
 }
 
 /* One extreme as the Python type its dtype calls for: bool, int or float. */
@@ -272,6 +254,22 @@ static PyObject *xor64(PyObject *self, PyObject *const *args, Py_ssize_t count) 
     return PyLong_FromUnsignedLongLong(result);
 }
 
+static PyObject *difference(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Span n, b;
+    Difference t;
+    int equal = 0;
+    if (count != 4) return PyErr_Format(PyExc_TypeError, "expected (pointer, pointer, elements, dtype code)");
+    PyObject *const other[3] = {args[1], args[2], args[3]}, *const own[3] = {args[0], args[2], args[3]};
+    if (!read_span(own, 3, &n) || !read_span(other, 3, &b)) return NULL;
+    if (n.code < FLOAT16 || n.code > FLOAT64) return PyErr_Format(PyExc_ValueError, "no differences of dtype code %d", n.code);
+    size_t bytes = n.n * ITEMSIZE[n.code];
+    UNLOCKED(bytes, equal = memcmp(n.at, b.at, bytes) == 0; if (!equal) measure_difference(n.at, b.at, n.n, n.code, &t))
+    if (equal) return Py_BuildValue("i", 0);
+    if (t.odd) return none();
+    return Py_BuildValue("(dddddddLL)", t.dot, t.square_n, t.square_b, t.square_difference, t.max_difference, t.max_value, t.max_relative,
+                         (long long)t.below_one, (long long)t.below_five);
+}
+
 #define FAST(name, doc) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, doc}
 static PyMethodDef METHODS[] = {
     FAST(stats, "stats(pointer, elements, code) -> (max, min, sum, sum of squares, number of NaN and infinite elements)"),
@@ -280,6 +278,7 @@ static PyMethodDef METHODS[] = {
     {"stats_many", stats_many, METH_O, "stats_many([(pointer, elements, code), ...]) -> list of stats"},
     FAST(crc32, "crc32(pointer, bytes, start=0) -> running CRC-32, as zlib.crc32"),
     FAST(xor64, "xor64(pointer, bytes) -> XOR of little-endian 64-bit words, zero padded"),
+    FAST(difference, "difference(pointer, pointer, elements, code) -> nine sums and extremes, 0 if equal, None if NaN or Inf differ"),
     {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_fused", "One-pass tensor statistics and checksums.", -1, METHODS, NULL, NULL, NULL, NULL};

@@ -15,12 +15,14 @@ import os
 from collections.abc import Sequence
 from typing import Protocol, cast
 
-INTERFACE = 1
+INTERFACE = 2
 
 Extreme = float | int | bool | None
 Stats = tuple[Extreme, Extreme, float, float, int]
 Summary = tuple[Extreme, Extreme, float | None, float | None]
 SummaryWithCrc = tuple[Extreme, Extreme, float | None, float | None, int]
+
+Difference = tuple[float, float, float, float, float, float, float, int, int]
 
 
 class Kernel(Protocol):
@@ -50,6 +52,12 @@ class Kernel(Protocol):
 
     def xor64(self, pointer: int, length: int, /) -> int:
         """XOR of the little-endian 64-bit words, zero padded."""
+
+    def difference(self, target: int, golden: int, elements: int, code: int, /) -> Difference | int | None:
+        """(n.b, n.n, b.b, |n-b|^2, max |n-b|, max of |n| and |b|, max r, number of r < 0.001, of r < 0.005) of two
+        float tensors of one dtype, with r = |(n-b)/b|; 0 when all bytes are equal, None when NaN or Inf stand at
+        different places.
+        """
 
 
 def load() -> Kernel | None:

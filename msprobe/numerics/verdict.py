@@ -40,14 +40,15 @@ class Kind(IntEnum):
     """What is wrong with a row; higher is told first. The text of a kind is its name in lower case."""
 
     NONE = 0
-    UNCHECKED = 1
-    VALUE = 2
-    ARGUMENT = 3
-    DTYPE = 4
-    SHAPE = 5
-    NON_FINITE = 6
-    MISSING_IN_GOLDEN = 7
-    MISSING_IN_TARGET = 8
+    UNINITIALISED = 1
+    UNCHECKED = 2
+    VALUE = 3
+    ARGUMENT = 4
+    DTYPE = 5
+    SHAPE = 6
+    NON_FINITE = 7
+    MISSING_IN_GOLDEN = 8
+    MISSING_IN_TARGET = 9
 
 
 class Role(IntEnum):
@@ -125,7 +126,7 @@ def _levels(measured: Measured, kind: Ints, flows: Bools) -> Ints:
     differs = kind > Kind.UNCHECKED
     own = (measured.role == Role.PARAMETER) | ((measured.role == Role.RESULT) & ~flows) | (kind >= Kind.ARGUMENT)
     level = np.where(differs, np.where(own, Level.ERROR, Level.WARNING), Level.PASS)
-    return np.where(kind == Kind.UNCHECKED, Level.WARNING, level)
+    return np.where((kind == Kind.UNCHECKED) | (kind == Kind.UNINITIALISED), Level.WARNING, level)
 
 
 def _flows(measured: Measured, differs_given: Bools, differs_result: Bools) -> Bools:

@@ -11,13 +11,13 @@ from pathlib import Path
 from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.compare.locate import Located, locate
 from msprobe.compare.natural_scale import Vanished
-from msprobe.compare.rows import CompareRow
+from msprobe.compare.rows import CompareRow, RowBlock
 from msprobe.compare.run import Comparison, Policy, compare_dumps, counts, levels
 from msprobe.compare.summary import CompareSummary
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.store.atomic import make_folder
-from msprobe.core.store.layout import DEBUG
-from msprobe.core.store.reader import Place, load_dump, paused_gc
+from msprobe.core.store.reader import DEBUG, Place, load_dump, paused_gc
+from msprobe.numerics.verdict import Level
 from msprobe.report.csv import write_table
 
 PathLike = str | os.PathLike[str]
@@ -65,6 +65,7 @@ class _Job:
     reasons: list[str] = field(default_factory=list)
     earliest: tuple[int, int] | None = None
     compared: int = 0
+    checked: bool = False
     last: Comparison | None = None
 
 
@@ -132,6 +133,7 @@ def _compare_pair(job: _Job, left: Place, right: Place) -> None:
                 f"{dump.place.document.parent} was read from its journal: the run is not finished or died"
             )
     job.compared += 1
+    job.checked = job.checked or bool((comparison.judged.level == Level.PASS).any())
     job.last = comparison
 
 
@@ -148,10 +150,10 @@ def _write(job: _Job, comparison: Comparison, place: Place) -> list[str]:
     assert job.output is not None
     found: list[str] = []
 
-    def noted() -> Iterator[CompareRow]:
-        for row in comparison.rows():
-            found.append(row.level)
-            yield row
+    def noted() -> Iterator[RowBlock]:
+        for block in comparison.blocks():
+            found.extend(block.levels)
+            yield block
 
     try:
         make_folder(job.output)
@@ -177,14 +179,9 @@ def _conclude(job: _Job) -> CompareSummary:
     summary.reason = "; ".join(dict.fromkeys(job.reasons))
     if summary.first_divergence is not None:
         summary.verdict = "diverged"
-    elif not _anything_checked(job):
+    elif not job.checked:
         return _not_comparable(summary, "no value could be checked on both sides; see Err_message in the result table")
     return summary
-
-
-def _anything_checked(job: _Job) -> bool:
-    found = job.summary.counts
-    return job.policy is Policy.REFERENCE or found.passed > 0
 
 
 def _not_comparable(summary: CompareSummary, reason: str) -> CompareSummary:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
-from msprobe.compare.rows import CompareRow
+from msprobe.compare.rows import RowBlock
 from msprobe.core.store.atomic import FILE_MODE
 from msprobe.numerics.metrics.statistics import Cell
 
 _FORMULA = tuple("=+-@%\t\r＝＋－＠％")
 MOST_ROWS = 1_000_000
+_AT_ONCE = 8_000  # divides the number above
 
 
 def safe_cell(cell: Cell) -> Cell:
@@ -59,33 +60,59 @@ def new_file(folder: Path, stem: str, suffix: str = ".csv") -> tuple[Path, int]:
             number += 1
 
 
-def write_table(folder: Path, stem: str, columns: Sequence[str], rows: Iterable[CompareRow]) -> list[Path]:
+def write_table(folder: Path, stem: str, columns: Sequence[str], blocks: Iterable[RowBlock]) -> list[Path]:
     """Write rows below a title line and return the files; more than a million rows go to further ``_part_`` files.
 
     Raises:
         OSError: a file cannot be written.
     """
-    iterator = iter(rows)
+    lines = chain.from_iterable(map(_lines, blocks))
     paths: list[Path] = []
-    more = True
-    while more:
-        part = f"{stem}_part_{len(paths)}" if paths else stem
-        path, descriptor = new_file(folder, part)
+    part = list(islice(lines, _AT_ONCE))
+    while part or not paths:
+        path, descriptor = new_file(folder, f"{stem}_part_{len(paths)}" if paths else stem)
         paths.append(path)
         with os.fdopen(descriptor, "w", 1 << 20, encoding="utf-8", errors="backslashreplace", newline="") as file:
             file.write(",".join(columns) + "\n")
-            file.writelines(map(_line, islice(iterator, MOST_ROWS)))
-            following = next(iterator, None)
-            more = following is not None
-            iterator = iter(()) if following is None else chain((following,), iterator)
+            written = 0
+            while part and written + len(part) <= MOST_ROWS:
+                file.write("\n".join(part) + "\n")
+                written += len(part)
+                part = list(islice(lines, _AT_ONCE))
     return paths
 
 
-def _line(row: CompareRow) -> str:
-    middle = row.middle if isinstance(row.middle, str) else ",".join([_field(cell) for cell in row.middle])
-    head = ",".join([_SEEN.get(cell) or _field(cell) for cell in row.head])
-    tail = ",".join([_SEEN.get(cell) or _field(cell) for cell in row.tail])
-    return f"{head},{middle},{tail}\n"
+def _lines(block: RowBlock) -> Iterator[str]:
+    """One text per row, made by column: most cells of a column are the same few texts."""
+    heads = [_texts(column) for column in zip(*block.heads, strict=True)]
+    known: dict[int, str] = {}  # rows share lists
+    middles = [cells if isinstance(cells, str) else _joined(cells, known) for cells in block.middles]
+    return map(",".join, zip(*heads, middles, *map(_texts, block.tails), strict=True))
+
+
+def _joined(cells: list[Cell], known: dict[int, str]) -> str:
+    text = known.get(id(cells))
+    if text is None:
+        text = known[id(cells)] = ",".join([_field(cell) for cell in cells])
+    return text
+
+
+def _texts(cells: Sequence[Cell]) -> Sequence[str]:
+    """The texts of the cells in the file."""
+    try:
+        if _harmless("\n".join(cells), len(cells) - 1):  # type: ignore[arg-type]
+            return cells  # type: ignore[return-value]
+    except TypeError:
+        return [_field(cell) for cell in cells]
+    known = {cell: _field(cell) for cell in set(cells)}
+    return [known[cell] for cell in cells]
+
+
+def _harmless(text: str, line_ends: int) -> bool:
+    """True where no line of ``text`` can need a quote or look like a formula; False is no verdict."""
+    if text.startswith(_FORMULA) or any(mark in text for mark in ',";\r') or text.count("\n") != line_ends:
+        return False
+    return not any(f"\n{mark}" in text for mark in _FORMULA)
 
 
 def _field(cell: Cell) -> str:
@@ -93,13 +120,7 @@ def _field(cell: Cell) -> str:
     if type(cell) is float:
         return repr(cell) if -math.inf < cell < math.inf else f" {cell}"
     text = str(safe_cell(cell))
-    if _SPECIAL(text):
-        text = '"' + text.replace('"', '""') + '"'
-    if type(cell) is str and len(text) < _SHORT and len(_SEEN) < _MOST_SEEN:
-        _SEEN[cell] = text
-    return text
+    return '"' + text.replace('"', '""') + '"' if _SPECIAL(text) else text
 
 
 _SPECIAL = re.compile(r'[,"\r\n]').search
-_SHORT, _MOST_SEEN = 24, 4096
-_SEEN: dict[Cell, str] = {}

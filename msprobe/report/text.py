@@ -5,6 +5,7 @@ from __future__ import annotations
 from msprobe.compare.summary import CompareSummary, FirstDivergence
 
 _LIBRARY = ("site-packages", "dist-packages", "/torch/nn/", "/torch/_", "/lib/python")
+_LISTED = 8
 _WORDS = {"same": "SAME", "diverged": "DIVERGED", "not_comparable": "NOT COMPARABLE"}
 
 
@@ -19,9 +20,16 @@ def summary_text(summary: CompareSummary) -> str:
         )
     if summary.first_divergence is not None:
         lines.extend(_divergence_lines(summary.first_divergence))
-    lines.extend(f"Not compared: {line}" for line in summary.unpaired)
-    lines.extend(f"Table: {path}" for path in summary.results)
+    lines.extend(_listed("Not compared", summary.unpaired))
+    lines.extend(_listed("Table", summary.results))
     return "\n".join(lines)
+
+
+def _listed(title: str, items: list[str]) -> list[str]:
+    """A line per item, and one for all that are too many for a terminal."""
+    lines = [f"{title}: {item}" for item in items[:_LISTED]]
+    rest = len(items) - _LISTED
+    return [*lines, f"{title}: ... and {rest} more"] if rest > 0 else lines
 
 
 def _divergence_lines(found: FirstDivergence) -> list[str]:

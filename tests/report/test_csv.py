@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe.compare.rows import CompareRow
+from msprobe.compare.rows import RowBlock
 from msprobe.report.csv import safe_cell, write_table
 
 
@@ -29,8 +29,8 @@ def test_infinities_get_a_blank() -> None:
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=2, max_size=4))
 def test_no_cell_starts_a_formula_and_all_read_back(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
     folder = tmp_path_factory.mktemp("table")
-    row = CompareRow("a", "b", list(texts), "1.5,2", ["x"], "pass", [])
-    (path,) = write_table(folder, "t", ["c"], [row])
+    block = RowBlock([tuple(texts)], ["1.5,2"], ["pass"], [()], [["x"]])
+    (path,) = write_table(folder, "t", ["c"], [block])
     with open(path, newline="", encoding="utf-8") as file:
         _, found = csv.reader(file)
     assert found == [str(safe_cell(text)) for text in texts] + ["1.5", "2", "x"]
@@ -38,7 +38,7 @@ def test_no_cell_starts_a_formula_and_all_read_back(tmp_path_factory: pytest.Tem
 
 
 def test_an_existing_file_is_never_replaced(tmp_path: Path) -> None:
-    row = CompareRow("a", "b", ["a"], [1.0], ["x"], "pass", [])
-    first, second = (write_table(tmp_path, "t", ["c"], [row])[0] for _ in range(2))
+    block = RowBlock([("a",)], [[1.0]], ["pass"], [()], [["x"]])
+    first, second = (write_table(tmp_path, "t", ["c"], [block])[0] for _ in range(2))
     assert first != second and first.read_text() == second.read_text()
     assert stat.S_IMODE(first.stat().st_mode) == 0o600

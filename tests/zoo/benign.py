@@ -22,6 +22,11 @@ def _threads(training: Training) -> None:
     torch.set_num_threads(4)
 
 
+def _kernels(training: Training) -> None:
+    """Matrix products from another library."""
+    torch.backends.mkldnn.enabled = False
+
+
 def _recompute(reentrant: bool) -> Callable[[Training], None]:
     def plant(training: Training) -> None:
         training.model.recompute = reentrant
@@ -59,6 +64,7 @@ def _refactored(training: Training) -> None:
 BENIGN: dict[str, Callable[[Training], None]] = {
     "rerun": _nothing,
     "other-thread-count": _threads,
+    "other-kernels": _kernels,
     "recompute-reentrant": _recompute(True),
     "recompute-non-reentrant": _recompute(False),
     "recompute-one-block": _one_block,

@@ -171,7 +171,7 @@ class Embed(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Predicts the next token. ``recompute`` wraps every block in activation checkpointing: None, True (reentrant), False."""
+    """Predicts the next token. ``recompute`` checkpoints every block: None is not at all, True reentrant."""
 
     def __init__(self) -> None:
         super().__init__()

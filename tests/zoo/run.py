@@ -1,21 +1,21 @@
 """Dump many runs of the zoo from one process: ``python -m tests.zoo.run OUT < jobs.json``.
 
-A job is ``{"name", "variant", "level", "task", "summary_mode", "update"}``; its dump goes to ``OUT/name``. One process for
-many runs, because loading the framework takes longer than a training.
+The jobs are a list of the fields of ``Job``; the dump of each goes to ``OUT/name``. One process makes many runs,
+because loading the framework takes longer than a training.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from msprobe.adapters.pytorch.debugger import PrecisionDebugger
 from msprobe.core.dump import handle
+from msprobe.pytorch import PrecisionDebugger
 from tests.zoo.benign import BENIGN
 from tests.zoo.faults import FAULTS, GOLDEN
 from tests.zoo.model import Recording, healthy, train
@@ -23,27 +23,27 @@ from tests.zoo.model import Recording, healthy, train
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run: ``variant`` names a golden run, a fault or a benign change; ``update`` records the optimizer too."""
+    """One run: ``variant`` names a golden run, a benign change or a fault; ``update`` records the optimizer too."""
 
     name: str
-    variant: str = "adamw"
+    variant: str
     level: str = "mix"
     task: str = "statistics"
-    summary_mode: str = "statistics"
+    summary_mode: str | None = None
     update: bool = True
 
     def config(self, out: Path) -> dict[str, Any]:
-        section = {"summary_mode": self.summary_mode} if self.task == "statistics" else {}
+        section = {} if self.summary_mode is None else {"summary_mode": self.summary_mode}
         return {"task": self.task, "level": self.level, "dump_path": str(out / self.name), self.task: section}
 
 
 def record(job: Job, out: Path) -> list[float]:
-    """Train one variant under a debugger of its own."""
-    threads = torch.get_num_threads()
+    """Train one variant under a debugger of its own; returns the losses."""
+    threads, onednn = torch.get_num_threads(), torch.backends.mkldnn.enabled
     training = healthy()
-    _change(job.variant)(training)
-    handle.put(None)  # the debugger is one per process: end the one of the job before
-    PrecisionDebugger._instance = None
+    change = GOLDEN.get(job.variant) or BENIGN.get(job.variant) or FAULTS[job.variant].plant
+    change(training)
+    PrecisionDebugger._instance = None  # there is one debugger per process: forget that of the job before
     debugger = PrecisionDebugger(job.config(out))
     try:
         torch.manual_seed(1)
@@ -52,21 +52,15 @@ def record(job: Job, out: Path) -> list[float]:
         handle.current().close()
         handle.put(None)
         torch.set_num_threads(threads)
-
-
-def _change(variant: str) -> Any:
-    return GOLDEN.get(variant) or BENIGN.get(variant) or FAULTS[variant].plant
-
-
-def dumped(jobs: list[Job]) -> str:
-    """The standard input that records these jobs."""
-    return json.dumps([asdict(job) for job in jobs])
+        torch.backends.mkldnn.enabled = onednn
 
 
 def main() -> None:
     out = Path(sys.argv[1])
-    losses = {item["name"]: record(Job(**item), out) for item in json.load(sys.stdin)}
-    (out / "losses.json").write_text(json.dumps(losses), encoding="utf-8")
+    for item in json.load(sys.stdin):
+        job = Job(**item)
+        losses = record(job, out)
+        (out / job.name / "losses.json").write_text(json.dumps(losses), encoding="utf-8")
 
 
 if __name__ == "__main__":

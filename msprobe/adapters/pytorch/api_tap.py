@@ -53,7 +53,7 @@ class TorchApiTap:
         self._recorded = recorded
         self._patches = Patches()
         self._sites: dict[tuple[str, str], CallSite] = {}
-        self._custom: dict[tuple[int, str], tuple[Any, str, str]] = {}
+        self._custom: dict[tuple[int, str], tuple[Any, str, str, Any]] = {}
         self.listed: Listed | None = None
         for table in tables:
             for prefix, names in table.items():
@@ -77,23 +77,25 @@ class TorchApiTap:
     def add(self, owner: Any, name: str, prefix: str) -> None:
         """Wrap a function of the user; registering it again under another prefix replaces the first registration."""
         self.remove(owner, name)
-        self._custom[(id(owner), name)] = (owner, name, prefix)
-        self._plan(owner, name, prefix)
+        self._custom[(id(owner), name)] = (owner, name, prefix, self._plan(owner, name, prefix))
 
     def remove(self, owner: Any, name: str) -> None:
-        if self._custom.pop((id(owner), name), None) is not None:
-            self._patches.drop(owner, name)
+        known = self._custom.pop((id(owner), name), None)
+        if known is not None and known[3] is not None:
+            self._patches.drop(owner, name, known[3])
 
     def registered(self) -> Sequence[tuple[Any, str, str]]:
-        return list(self._custom.values())
+        return [(owner, name, prefix) for owner, name, prefix, _ in self._custom.values()]
 
-    def _plan(self, owner: Any, name: str, prefix: str) -> None:
+    def _plan(self, owner: Any, name: str, prefix: str) -> Any:
         *path, attribute = name.split(".")
         for part in path:
             owner = getattr(owner, part, None)
         original = getattr(owner, attribute, None)
         if not callable(original):
-            return
+            return None
         site = self._sites.setdefault((prefix, attribute), CallSite(prefix, attribute))
         site.recorded = site.recorded and (self._recorded(attribute) or self._recorded(name))
-        self._patches.plan(owner, attribute, wrap(original, site, self._relay, self._thread))
+        wrapper = wrap(original, site, self._relay, self._thread)
+        self._patches.plan(owner, attribute, wrapper)
+        return wrapper

@@ -155,7 +155,7 @@ class PrecisionDebugger:
             handle.current().set_init_step(_index("step", step))
 
     @classmethod
-    def register_custom_api(cls, module: Any, api: str, api_prefix: str | None = None) -> None:
+    def register_custom_api(cls, module: Any, api: Any, api_prefix: Any = None) -> None:
         """Record calls of ``module.api`` too, as ``{api_prefix}.{api}``; the prefix defaults to the module's name."""
         with handle.LOCK:
             session = handle.current()

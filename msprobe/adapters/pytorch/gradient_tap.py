@@ -9,18 +9,21 @@ are not counted in.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
 from msprobe.core.backend.protocols import GradientReceiver
+from msprobe.core.capture.describe import DEPTH_LIMIT
 from msprobe.core.capture.thread import ThreadState
 
-_AccumulateGrad = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
-_sequence = torch._C._autograd._get_sequence_nr  # type: ignore[attr-defined]
+_AccumulateGrad = torch._C._functions.AccumulateGrad
+_sequence = torch._C._autograd._get_sequence_nr
 _add = torch._C._VariableFunctions.add
 _NEVER = 2**64 - 1
+_ATOMS = frozenset({type(None), bool, int, float, str, torch.dtype, torch.device, torch.Size})
 
 Edge = tuple[Any, int]
 
@@ -58,8 +61,8 @@ class TorchGradientTap:
     def template(self, prepared: Prepared) -> tuple[list[Any], dict[str, Any]]:
         return prepared.positional, prepared.keywords
 
-    def attach(self, prepared: Prepared, result: Any, receiver: GradientReceiver) -> None:
-        if type(result) is torch.Tensor:
+    def attach(self, prepared: Prepared, result: Any, receiver: GradientReceiver, announced: bool = False) -> None:
+        if type(result) is torch.Tensor and not announced:
             node = result.grad_fn
             if node is None:
                 return
@@ -197,7 +200,7 @@ class _Watch:
         self._outputs_left = self._targets
 
 
-def _shape(value: Any, prepared: Prepared, count: _Counter) -> Any:
+def _shape(value: Any, prepared: Prepared, count: _Counter, around: tuple[int, ...] = ()) -> Any:
     """The template of one argument: a slot number for a tensor that takes part in autograd, nested for containers."""
     if isinstance(value, torch.Tensor):
         if not value.requires_grad:
@@ -209,22 +212,39 @@ def _shape(value: Any, prepared: Prepared, count: _Counter) -> Any:
         else:
             prepared.edges.setdefault((node, value.output_nr), []).append(slot)
         return slot
-    if type(value) in (list, tuple):
-        return [_shape(part, prepared, count) for part in value]
-    if type(value) is dict:
-        return {str(key): _shape(part, prepared, count) for key, part in value.items()}
-    return None
+    parts = _parts(value)
+    if parts is None or id(value) in around or len(around) >= DEPTH_LIMIT:
+        return None
+    inside = (*around, id(value))
+    if isinstance(parts, dict):
+        return {key: _shape(part, prepared, count, inside) for key, part in parts.items()}
+    return [_shape(part, prepared, count, inside) for part in parts]
 
 
-def _tensors(result: Any) -> list[torch.Tensor]:
-    """The tensors in a result, in order, through nested containers and dataclass-like mappings."""
+def _tensors(result: Any, around: tuple[int, ...] = ()) -> list[torch.Tensor]:
+    """The tensors in a result, in order, through nested containers."""
     if isinstance(result, torch.Tensor):
         return [result]
-    if isinstance(result, (list, tuple)):
-        return [tensor for part in result for tensor in _tensors(part)]
-    if isinstance(result, Mapping):
-        return [tensor for part in result.values() for tensor in _tensors(part)]
-    return []
+    parts = _parts(result)
+    if parts is None or id(result) in around or len(around) >= DEPTH_LIMIT:
+        return []
+    inside = (*around, id(result))
+    values = parts.values() if isinstance(parts, dict) else parts
+    return [tensor for value in values for tensor in _tensors(value, inside)]
+
+
+def _parts(value: Any) -> dict[str, Any] | list[Any] | tuple[Any, ...] | None:
+    """What is inside a container, as its record shows it: by field, by key or by position; None for anything else."""
+    kind = type(value)
+    if kind in _ATOMS:
+        return None
+    if issubclass(kind, (list, tuple)):
+        return dict(zip(value._fields, value, strict=True)) if hasattr(kind, "_fields") else value
+    if issubclass(kind, Mapping):
+        return {str(key): part for key, part in value.items()}
+    if dataclasses.is_dataclass(kind):
+        return {field.name: getattr(value, field.name, None) for field in dataclasses.fields(kind)}
+    return None
 
 
 def _direct(node: Any, output: int, prepared: Prepared) -> list[tuple[int, int]] | None:

@@ -31,13 +31,15 @@ class TorchModuleTap:
         self._relay = relay
         self._thread = thread
         self._sites: dict[int, _Known] = {}
-        self._first: dict[str, ModuleSite] = {}  # several models may have modules of one name: the first numbers for all
+        self._first: dict[
+            str, ModuleSite
+        ] = {}  # several models may have modules of one name: the first numbers for all
         self._models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         self._focused: dict[str, ModuleSite] = {}
         self._unfocused: dict[int, _Known] | None = None
 
     def adopt(self, model: Any) -> None:
-        models = list(model) if isinstance(model, (list, tuple)) else [model]
+        models: list[Any] = list(model) if isinstance(model, (list, tuple)) else [model]
         for position, part in enumerate(models):
             if not isinstance(part, nn.Module):
                 raise MsprobeException(
@@ -49,7 +51,7 @@ class TorchModuleTap:
             head = "Module" if models[0] is model else f"Module.{position}"
             self._adopt(head, part)
 
-    def focus(self, module: Any, name: str) -> None:
+    def focus(self, module: Any, name: Any) -> None:
         if not isinstance(module, nn.Module):
             raise MsprobeException(0, f"module_dump: expected a torch.nn.Module, got {type(module).__name__}")
         if not isinstance(name, str) or not name:
@@ -102,11 +104,11 @@ class TorchModuleTap:
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
         original = nn.Module.__call__
-        nn.Module.__call__ = self._observed(original)  # type: ignore[method-assign]
+        nn.Module.__call__ = self._observed(original)
         try:
             yield
         finally:
-            nn.Module.__call__ = original  # type: ignore[method-assign]
+            nn.Module.__call__ = original
 
     def attach_gradients(self) -> Callable[[], None]:
         known = list(self._sites.values())

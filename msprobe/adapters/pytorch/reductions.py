@@ -16,7 +16,7 @@ from msprobe.core.tensors.dtypes import DType, find_dtype
 from msprobe.core.tensors.model import round_statistic
 
 _F = torch._C._VariableFunctions
-_norm = torch._C._linalg.linalg_vector_norm  # type: ignore[attr-defined]
+_norm = torch._C._linalg.linalg_vector_norm
 _NO_FLOAT64 = ("npu", "mps", "xpu")
 
 

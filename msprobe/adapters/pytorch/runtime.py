@@ -12,6 +12,9 @@ from msprobe.core.capture.thread import ThreadState
 from msprobe.core.errors import MsprobeException
 
 _graph_task = torch._C._current_graph_task_id
+_node = torch._C._current_autograd_node
+_saved_tensor_hooks = torch._C._autograd._top_saved_tensors_default_hooks
+_CHECKPOINTS = ("CheckpointFunctionBackward",)
 _EARLY_EXITS = ("_StopRecomputationError",)
 
 
@@ -28,9 +31,15 @@ class TorchRuntime:
         return None
 
     def recomputing(self) -> bool:
-        """In a backward pass, and not a part of it: what gradients need themselves (the communication of sharded
-        parameters, a backward written by hand) runs without autograd and outside of modules."""
-        return bool(_graph_task() != -1 and (torch.is_grad_enabled() or self._thread.scopes))
+        """Backward passes run without autograd; a recomputation enables it, or runs inside one of its two kinds."""
+        if _graph_task() == -1:
+            return False
+        return torch.is_grad_enabled() or _saved_tensor_hooks(True) is not None or _node_name() in _CHECKPOINTS
+
+    def in_written_backward(self) -> bool:
+        if _graph_task() == -1:
+            return False
+        return isinstance(_node(), torch.autograd.function.BackwardCFunction) and _node_name() not in _CHECKPOINTS
 
     def expected(self, error: BaseException) -> bool:
         """Non-reentrant checkpointing leaves a recomputation early by raising an exception of its own."""
@@ -51,3 +60,7 @@ class TorchRuntime:
 
         remove: Callable[[], None] = torch.nn.modules.module.register_module_forward_pre_hook(before).remove
         return remove
+
+
+def _node_name() -> str:
+    return type(_node()).__name__

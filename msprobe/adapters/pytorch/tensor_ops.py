@@ -183,7 +183,7 @@ def _host_copy(plain: torch.Tensor) -> Callable[[], torch.Tensor]:
 
 def _strided(tensor: torch.Tensor) -> torch.Tensor:
     if hasattr(tensor, "to_local"):
-        return tensor.to_local()  # type: ignore[no-any-return]  # a DTensor: what this process holds of it
+        return tensor.to_local()  # a DTensor: what this process holds of it
     if tensor.is_nested:
         return tensor.values()
     if tensor.layout is torch.sparse_coo:

@@ -11,16 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+from msprobe.compare.match.in_backward import placed
 from msprobe.compare.match.protocol import Positions
 from msprobe.compare.pairs import EntryKey
 
-_Group = tuple[str, str, bool]
+_Group = tuple[str, str, bool, str]
 
 
 class ExactMatch:
     """See the module text."""
 
     def pairs(self, target: Sequence[EntryKey], golden: Sequence[EntryKey]) -> Positions:
+        target, golden = placed(target), placed(golden)
         by_number = _same_numbers(target, golden)
         golden_at = {key: j for j, key in enumerate(_join_keys(golden, by_number))}
         found: Positions = []
@@ -32,7 +34,8 @@ class ExactMatch:
 
 
 def _group(key: EntryKey) -> _Group:
-    return key.stem, key.phase, key.recompute
+    """Recomputed calls count per module: the two sides may recompute different parts of the model."""
+    return key.stem, key.phase, key.recompute, key.parent if key.recompute else ""
 
 
 def _same_numbers(target: Sequence[EntryKey], golden: Sequence[EntryKey]) -> set[_Group]:

@@ -81,7 +81,11 @@ class Runtime(Protocol):
         ...
 
     def recomputing(self) -> bool:
-        """Whether the present call happens inside a backward pass: activation checkpointing runs its forward again."""
+        """Whether the present call repeats a forward inside a backward pass, as activation checkpointing does."""
+        ...
+
+    def in_written_backward(self) -> bool:
+        """Whether a backward function written by the user is running."""
         ...
 
     def expected(self, error: BaseException) -> bool:
@@ -123,8 +127,11 @@ class GradientTap(Protocol):
         """Before a call: note where the gradients of its arguments will flow; None when nothing needs a gradient."""
         ...
 
-    def attach(self, prepared: Any, result: Any, receiver: GradientReceiver) -> None:
-        """After the call: report its gradients to ``receiver`` when a backward pass comes by."""
+    def attach(self, prepared: Any, result: Any, receiver: GradientReceiver, announced: bool = False) -> None:
+        """After the call: report its gradients to ``receiver`` when a backward pass comes by.
+
+        ``announced``: tell of the gradients of the outputs before the call's backward runs, not together with the rest.
+        """
         ...
 
     def template(self, prepared: Any) -> tuple[list[Any], dict[str, Any]]:
@@ -169,7 +176,7 @@ class ModuleTap(Protocol):
         """Report module calls inside the returned context."""
         ...
 
-    def focus(self, module: Any, name: str) -> None:
+    def focus(self, module: Any, name: Any) -> None:
         """Know only ``module``, under ``name``, until ``focus_end``. Raises MsprobeException for a wrong type."""
         ...
 

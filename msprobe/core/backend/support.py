@@ -8,7 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from msprobe.core.config import DumpConfig
+from msprobe.core.config.frameworks import framework_problems
 from msprobe.core.errors import ABSENT, ConfigError, Problem
+
+DEFAULT_NAMESPACES = ("_C_ascend",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ PYTORCH = Support(
 def check_support(config: DumpConfig, support: Support) -> None:
     """Raise one ConfigError that names every field of ``config`` the backend cannot serve."""
     name = support.framework
-    problems = []
+    problems = list(framework_problems(config, name)) if config.task in support.tasks else []
     if config.task not in support.tasks:
         problems.append(Problem("task", config.task, f"{name} collects {', '.join(support.tasks)}"))
     if config.level not in support.levels:
@@ -44,6 +47,9 @@ def check_support(config: DumpConfig, support: Support) -> None:
         "bench_path": section.bench_path,
         "slice": section.slice or None,
         "request_id": section.request_id,
+        "custom_op_namespaces": None
+        if config.custom_op_namespaces == DEFAULT_NAMESPACES
+        else config.custom_op_namespaces,
     }
     problems += [
         Problem(field, asked[field], f"not available for {name} in this version; leave it out")

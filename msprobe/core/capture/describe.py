@@ -58,7 +58,7 @@ class Describer:
         self._handlers: dict[type, Handler] = {
             type(None): _nothing,
             bool: _scalar,
-            int: _scalar,
+            int: _integer,
             float: _scalar,
             str: _text,
             type(...): _ellipsis,
@@ -112,6 +112,8 @@ class Describer:
         return self.keywords(fields, place, (*around, id(value)))
 
     def _named_tuple(self, value: Any, place: str, around: tuple[int, ...]) -> Node:
+        if len(around) >= DEPTH_LIMIT:
+            return None
         fields = dict(zip(value._fields, value, strict=True))
         return self.keywords(fields, place, (*around, id(value)))
 
@@ -160,6 +162,11 @@ def _ellipsis(value: Any, place: str, around: tuple[int, ...]) -> Node:
 
 def _scalar(value: Any, place: str, around: tuple[int, ...]) -> Node:
     return {"type": type(value).__name__, "value": value}
+
+
+def _integer(value: Any, place: str, around: tuple[int, ...]) -> Node:
+    # JSON readers refuse integers of thousands of digits, and one of them would make the whole document unreadable.
+    return {"type": "int", "value": value if value.bit_length() <= 4096 else hex(value)[:TEXT_LIMIT]}
 
 
 def _text(value: Any, place: str, around: tuple[int, ...]) -> Node:

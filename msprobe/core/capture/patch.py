@@ -1,4 +1,4 @@
-"""Replace attributes and put them back: every patch remembers whether the attribute was its owner's own or inherited."""
+"""Replace attributes and put them back, remembering whether each was its owner's own or inherited."""
 
 from __future__ import annotations
 
@@ -13,33 +13,41 @@ class Patches:
     def __init__(self) -> None:
         self._planned: list[tuple[Any, str, Any]] = []
         self._originals: list[tuple[Any, str, Any]] = []
+        self._applied = False
 
     def plan(self, owner: Any, name: str, replacement: Any) -> None:
         """Add a replacement; it takes effect at the next ``apply`` (at once if they are applied already)."""
         self._planned.append((owner, name, replacement))
-        if self._originals:
+        if self._applied:
             self._replace(owner, name, replacement)
 
-    def drop(self, owner: Any, name: str) -> None:
-        """Forget the replacements of one attribute and put the original back."""
-        self._planned = [patch for patch in self._planned if patch[0] is not owner or patch[1] != name]
-        for original in [entry for entry in self._originals if entry[0] is owner and entry[1] == name]:
+    def drop(self, owner: Any, name: str, replacement: Any) -> None:
+        """Forget one replacement; others of the same attribute stay."""
+        self._planned = [patch for patch in self._planned if patch[2] is not replacement]
+        if not self._applied:
+            return
+        for original in [entry for entry in reversed(self._originals) if entry[0] is owner and entry[1] == name]:
             self._originals.remove(original)
             _put_back(*original)
+        for patch in self._planned:
+            if patch[0] is owner and patch[1] == name:
+                self._replace(*patch)
 
     def apply(self) -> None:
-        if not self._originals:
+        if not self._applied:
+            self._applied = True
             for owner, name, replacement in self._planned:
                 self._replace(owner, name, replacement)
 
     def undo(self) -> None:
         """Put everything back, last replaced first, so that stacked patches of one attribute unwind rightly."""
+        self._applied = False
         while self._originals:
             _put_back(*self._originals.pop())
 
     @property
     def applied(self) -> bool:
-        return bool(self._originals)
+        return self._applied
 
     def _replace(self, owner: Any, name: str, replacement: Any) -> None:
         self._originals.append((owner, name, vars(owner).get(name, _INHERITED)))

@@ -41,7 +41,10 @@ class LoadConfig(ConfigModel):
     modules: Annotated[tuple[str, ...], Strict(False), Field(min_length=1)] = Field(
         description="Full forward names of the calls, Module.<path>.<Class>.forward.<n>."
     )
-    step: Ranges = Field(default=IntRanges(), description="Steps in which inputs are replaced, by those of the same recorded step; empty means all.")
+    step: Ranges = Field(
+        default=IntRanges(),
+        description="Steps in which inputs are replaced, by those of the same recorded step; empty means all.",
+    )
     rank: Ranges = Field(default=IntRanges(), description="Ranks that load; empty means all.")
     dump_after_load: bool = Field(default=False, description="Also collect data in the same run.")
 

@@ -46,6 +46,10 @@ class BackwardCalls:
             self.recording.finish(record)
         call.reset()
 
+    def running_module(self) -> str | None:
+        """The backward entry of the module whose backward began last and has not ended."""
+        return next((call.name for call in reversed(self._open.values()) if call.is_module), None)
+
     def finish(self) -> None:
         """The step is over: write the calls whose gradients never all came."""
         for call in list(self._open.values()):
@@ -55,7 +59,7 @@ class BackwardCalls:
 class BackwardCall:
     """Receives the gradients of one call (implements ``GradientReceiver``)."""
 
-    __slots__ = ("_calls", "_keywords", "_outputs", "_positional", "errors", "name", "parent", "record")
+    __slots__ = ("_calls", "_keywords", "_outputs", "_positional", "errors", "is_module", "name", "parent", "record")
 
     def __init__(
         self, calls: BackwardCalls, name: str, parent: str | None, template: tuple[list[Any], dict[str, Any]]
@@ -64,6 +68,7 @@ class BackwardCall:
         self.errors = calls.recording.errors
         self.name = name
         self.parent = parent
+        self.is_module = False
         self.record: CallRecord | None = None
         self._outputs: list[Node] = []
         self._positional, self._keywords = template
@@ -74,7 +79,9 @@ class BackwardCall:
     @shielded
     def grad_output(self, position: int, gradient: Any) -> None:
         recording = self._calls.recording
-        if not recording.closed and self._calls.begin(self).body is not None and recording.modes.input:
+        if recording.closed:
+            return
+        if self._calls.begin(self).body is not None and recording.modes.input:
             place = recording.place(self.name)
             self._outputs[position] = recording.values.node(gradient, place and f"{place}.input.{position}")
 

@@ -163,9 +163,10 @@ class Collector:
         if recorded and self._selection.filtered:
             listed, listed_backward = self._select(record)
             keep, keep_backward = listed, keep_backward and listed_backward
+        scopes = self._thread.scopes
+        record.recompute = self._runtime.recomputing()
         if self._plan.construct:
-            scopes = self._thread.scopes
-            record.parent = scopes[-1].name if scopes else None
+            record.parent = scopes[-1].name if scopes else self._parent_in_backward()
         if keep and self._modes.forward and self._plan.bodies:
             self._open_forward(record, arguments)
         if keep and self._plan.stacks:
@@ -176,13 +177,13 @@ class Collector:
     def _open_forward(self, record: CallRecord, arguments: Arguments) -> None:
         body: dict[str, Any] = {}
         record.body = body
-        self._open[id(record)] = record
         if self._modes.input:
             values, place = self.recording.values, self.recording.place(record.name)
             body["input_args"] = values.sequence(arguments[0], place and f"{place}.input")
             body["input_kwargs"] = values.keywords(arguments[1], place and f"{place}.kwargs")
-        if self._runtime.recomputing():
+        if record.recompute:
             body["is_recompute"] = True
+        self._open[id(record)] = record
 
     def _note_stack(self, record: CallRecord) -> None:
         """The stack is that of the forward call, whatever phase is recorded: it is where the user looks."""
@@ -226,10 +227,14 @@ class Collector:
 
         A recomputation starts without the modules around it: it has its first call's.
         """
-        if self._runtime.recomputing() and not self._thread.scopes:
+        if record.recompute and not self._thread.scopes:
             record.parent = site.last_parent
         else:
             site.last_parent = record.parent
+
+    def _parent_in_backward(self) -> str | None:
+        """What a hand-written backward calls runs inside the backward of a module."""
+        return self._backward.running_module() if self._runtime.in_written_backward() else None
 
     def _finish(self, record: CallRecord) -> None:
         self._open.pop(id(record), None)
@@ -244,7 +249,8 @@ class Collector:
             scopes = self._thread.scopes
             parent = next((scope.backward for scope in reversed(scopes) if scope.name == record.parent), None)
         call = BackwardCall(self._backward, record.backward, parent, self._gradients.template(prepared))
-        self._gradients.attach(prepared, result, call)
+        call.is_module = record.owner is not None
+        self._gradients.attach(prepared, result, call, announced=call.is_module)
 
     def _lists_gradients_of(self, site: ModuleSite, name: str) -> bool:
         listed = self._selection.listed

@@ -1,9 +1,9 @@
 """What may hold a start back or narrow it: the token range, the request, and the findings that are already complete.
 
-    ask(...)    what this start() was given, checked
-    admit()     may this start collect at all?
-    open(...)   show the observer to the taps: now, or token by token
-    shut()      stop() was called
+ask(...)    what this start() was given, checked
+admit()     may this start collect at all?
+open(...)   show the observer to the taps: now, or token by token
+shut()      stop() was called
 """
 
 from __future__ import annotations

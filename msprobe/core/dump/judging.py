@@ -18,7 +18,8 @@ from msprobe.core.capture.describe import Node
 from msprobe.core.dump.leaf import LeafTask
 from msprobe.core.dump.record import UNRELATED, CallRecord
 from msprobe.core.dump.recording import Recording
-from msprobe.core.log import loggerfrom msprobe.core.store.journal import POINT
+from msprobe.core.log import logger
+from msprobe.core.store.journal import POINT
 
 _POINT = re.compile(rf"\.\d+{re.escape(POINT)}(\.|$)")
 INPUTS = ("input_args", "input_kwargs", "input", "parameters")

@@ -170,4 +170,6 @@ def _value_fault(value: Any, where: str, is_tensor: Callable[[type], bool], arou
         return None
     if isinstance(value, (int, float, str)) or is_tensor(type(value)):
         return None
-    return f"{where} is {type(value).__name__}; tensors, int, float, str, bool, and dicts and lists of them can be saved"
+    return (
+        f"{where} is {type(value).__name__}; tensors, int, float, str, bool, and dicts and lists of them can be saved"
+    )

@@ -21,9 +21,7 @@ NAMES_SHOWN = 5
 class Recording:
     """One step being recorded. ``closed`` ends it: whatever still arrives afterwards is ignored."""
 
-    def __init__(
-        self, plan: DumpPlan, selection: Selection, backend: Backend, leaves: Leaves, sink: Sink
-    ) -> None:
+    def __init__(self, plan: DumpPlan, selection: Selection, backend: Backend, leaves: Leaves, sink: Sink) -> None:
         values = backend.values
         self.plan = plan
         self.selection = selection

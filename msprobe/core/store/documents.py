@@ -58,7 +58,7 @@ class DumpDocument(BaseModel):
     level: str | None = None
     framework: str | None = None
     dump_data_dir: str | None = None
-    data: dict[str, Any] = Field(description="entry name to Entry; NaN and Infinity may appear as bare tokens")
+    data: dict[str, Entry] = Field(description="by entry name; NaN and Infinity may appear as bare tokens")
 
 
 class StackDocument(RootModel[dict[str, tuple[list[str], list[str]]]]):
@@ -69,10 +69,13 @@ class ConstructDocument(RootModel[dict[str, Any]]):
     """construct.json: entry name to its parent module entry, `optimizer`, `clip_grad` or null."""
 
 
-SCHEMAS: dict[str, type[BaseModel]] = {
-    "dump": DumpDocument,
-    "leaf": Leaf,
-    "entry": Entry,
-    "stack": StackDocument,
-    "construct": ConstructDocument,
-}
+def dump_schema() -> dict[str, Any]:
+    return DumpDocument.model_json_schema()
+
+
+def stack_schema() -> dict[str, Any]:
+    return StackDocument.model_json_schema()
+
+
+def construct_schema() -> dict[str, Any]:
+    return ConstructDocument.model_json_schema()

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import io
 import pickle
+import struct
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -141,7 +142,7 @@ def read_tensor(path: Path) -> Array:
         return reader(path)
     except FileNotFoundError:
         raise ReadError(f"{path}: the tensor file is missing") from None
-    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, struct.error) as error:
         _refuse(path, error)
     except (zipfile.BadZipFile, pickle.UnpicklingError, EOFError, OverflowError, NotImplementedError) as error:
         _refuse(path, error)
@@ -159,29 +160,62 @@ def _read_npy(path: Path) -> Array:
 
 
 def _read_pt(path: Path) -> Array:
-    with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
-        members = {name.partition("/")[2]: name for name in archive.namelist()}
-        described = _DescriptionReader(io.BytesIO(archive.read(members["data.pkl"]))).load()
-        if not isinstance(described, _Description):
-            raise ValueError("it does not hold exactly one tensor")
-        info = archive.getinfo(members[f"data/{described.storage.key}"])
-        raw = _raw_bytes(file, archive, info)
+    content = path.read_bytes()
+    members = {name.partition("/")[2]: raw for name, raw in _members(content)}
+    described = _DescriptionReader(io.BytesIO(members["data.pkl"]())).load()
+    if not isinstance(described, _Description):
+        raise ValueError("it does not hold exactly one tensor")
+    raw = np.frombuffer(members[f"data/{described.storage.key}"](), dtype=np.uint8)
     return _decode(_strided(raw, described), described.dtype)
 
 
-def _raw_bytes(file: Any, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[np.uint8]:
-    if info.compress_type != zipfile.ZIP_STORED:
-        return np.frombuffer(archive.read(info), dtype=np.uint8)
-    file.seek(info.header_offset)
-    header = file.read(30)
-    if header[:4] != b"PK\x03\x04":
+_Member = tuple[str, Callable[[], "bytes | memoryview"]]
+_END, _ENTRY, _LOCAL = struct.Struct("<4s4H2LH"), struct.Struct("<4s6H3L5H2L"), struct.Struct("<4s5H3L2H")
+_STORED, _IN_EXTENSION = 0, 0xFFFFFFFF
+
+
+def _members(content: bytes) -> list[_Member]:
+    """Names and readers of the members of an archive.
+
+    ``zipfile`` takes longer to open a small archive than reading its tensor takes; so the plain case, members stored
+    as they are and no comment at the end, is read here, and any other there.
+    """
+    try:
+        found = _stored_members(content)
+    except struct.error:
+        found = None
+    if found is not None:
+        return found
+    archive = zipfile.ZipFile(io.BytesIO(content))
+    return [(name, partial(archive.read, name)) for name in archive.namelist()]
+
+
+def _stored_members(content: bytes) -> list[_Member] | None:
+    magic, _, _, _, count, _, at, _ = _END.unpack_from(content, max(len(content) - _END.size, 0))
+    if magic != b"PK\x05\x06" or at == _IN_EXTENSION:
+        return None
+    found: list[_Member] = []
+    for _ in range(count):
+        fields = _ENTRY.unpack_from(content, at)
+        (magic, _, _, _, method), (size, full_size, name_size, extra, comment) = fields[:5], fields[8:13]
+        start = fields[16]
+        if magic != b"PK\x01\x02" or method != _STORED or size != full_size or _IN_EXTENSION in (size, start):
+            return None
+        name = content[at + _ENTRY.size : at + _ENTRY.size + name_size].decode("utf-8")
+        at += _ENTRY.size + name_size + extra + comment
+        found.append((name, partial(_stored, content, start, size)))
+    return found
+
+
+def _stored(content: bytes, start: int, size: int) -> memoryview:
+    """The bytes of a stored member behind its local header."""
+    fields = _LOCAL.unpack_from(content, start)
+    if fields[0] != b"PK\x03\x04":
         raise ValueError("the local header of its data is damaged")
-    start = info.header_offset + 30 + int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
-    file.seek(start)
-    raw = np.fromfile(file, dtype=np.uint8, count=info.file_size)
-    if raw.size != info.file_size:
+    begin = start + _LOCAL.size + fields[9] + fields[10]
+    if begin + size > len(content):
         raise ValueError("its data is cut off")
-    return raw
+    return memoryview(content)[begin : begin + size]
 
 
 def _strided(raw: NDArray[np.uint8], described: _Description) -> Array:

@@ -2,8 +2,8 @@
 
     {"v":2,"task":"statistics","level":"mix", ...}              the header of dump.json, first line
     {"k":3,"f":["File train.py, line 7, in main, \\n ..."]}      stack 3 reads like this
-    {"e":"Torch.add.0.forward","n":421,"s":3,"p":"Module..."}   an entry, stack and parent; 421 bytes of body follow,
-      "Torch.add.0.forward": {                                  just as they will stand in dump.json
+    {"e":"Torch.add.0.forward","n":421,"s":3,"p":"Module..."}   an entry, its stack and parent; 421 bytes of body
+      "Torch.add.0.forward": {                                  follow, just as they will stand in dump.json
        "input_args": [ ...
     {"e":"Tensor.view.0.forward","p":null}                      a name for construct.json only
 
@@ -112,11 +112,32 @@ def dumps(value: object, indent: int | None = None) -> bytes:
     except ValueError:  # a lone surrogate, or an object that has no JSON form
         import json
 
-        return json.dumps(value, indent=indent, default=str).encode("ascii")
+        return json.dumps(_sayable(value), indent=indent, default=str).encode("ascii")
+
+
+def plain_text(text: str) -> str:
+    """``text`` with lone surrogates, which no JSON reader but Python's own takes, spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode() if not text.isascii() else text
+
+
+def _sayable(value: Any) -> Any:
+    """``value`` with what JSON cannot say as text: odd keys, lone surrogates, integers of thousands of digits."""
+    if isinstance(value, str):
+        return plain_text(value)
+    if isinstance(value, Mapping):
+        return {plain_text(str(key)): _sayable(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_sayable(part) for part in value]
+    if type(value) is int and value.bit_length() > 1024:
+        return f"{'-' if value < 0 else ''}0x{abs(value):x}"[:4096]
+    return value
 
 
 def encode(line: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     """One line with its body (key ``d``) laid out: the line as the index wants it, and the bytes for the file."""
+    for key in ("e", "p"):
+        if type(line.get(key)) is str and not line[key].isascii():
+            line[key] = plain_text(line[key])
     body = line.pop("d", _NO_BODY)
     if body is _NO_BODY:
         return line, dumps(line) + b"\n"

@@ -47,8 +47,8 @@ def file_name(place: str, suffix: str) -> str:
     """
     name = _UNSAFE.sub("_", place)
     encoded = name.encode("utf-8", "backslashreplace")
-    if name == place and len(encoded) + len(suffix) <= _LONGEST:
-        return name + suffix
+    if encoded == place.encode("utf-8", "surrogatepass") and len(encoded) + len(suffix) <= _LONGEST:
+        return place + suffix
     digest = hashlib.sha256(place.encode("utf-8", "backslashreplace")).hexdigest()[:12]
     head = encoded[: _LONGEST - len(suffix) - len(digest) - 1].decode("utf-8", "ignore")
     return f"{head}.{digest}{suffix}"

@@ -87,6 +87,8 @@ def find_dumps(path: Path) -> list[Place]:
         ReadError: the path does not exist or holds no dump; says what was found instead.
     """
     if path.is_file():
+        if path.suffix != ".json" and path.name != JOURNAL:
+            raise ReadError(f"{path}: no dump document; give a {DUMP} or a folder with one")
         return [_place(path.parent, path)]
     if not path.is_dir():
         raise ReadError(f"{path}: no such file or folder")

@@ -77,8 +77,9 @@ class DirectorySink:
     """Writes one step of one process into its folder. Errors of the disk are said once and end the recording of the
     step.
 
-    Records are laid out as bytes some at a time: one by one would find the processor's caches cold, all at the end would
-    keep their objects alive for the garbage collector to walk. While statistics are on their way from a device they wait.
+    Records are laid out as bytes some at a time: one by one would find the processor's caches cold, all at the end
+    would keep their objects alive for the garbage collector to walk. While statistics are on their way from a device
+    they wait.
     """
 
     def __init__(self, folder: Path, header: Mapping[str, Any], *, extra_info: bool, tensors: bool) -> None:

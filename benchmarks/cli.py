@@ -1,0 +1,104 @@
+"""What the commands cost: help, and compare of statistics, checksums and tensors over synthetic dumps.
+
+The tools take turns. CPU includes child processes and the peak is that of the whole process tree. ``torch`` says
+whether the command imported it, seen in a further run with PYTHONPROFILEIMPORTTIME, which is not timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import command
+import generate_dump
+import table
+from collect import OURS, REFERENCE
+from generate_dump import Wish
+
+HEAD = ("command", "tool", "wall s", "CPU s", "peak MB", "status", "MB written", "torch")
+OUTPUT = "{output}"
+DEFAULT_CASES = "help,statistics:10000,statistics:50000,md5:10000,tensor:500"
+TENSOR_ENTRIES = 600
+
+
+def arguments_of(case: str, folder: Path) -> list[str]:
+    """``help``, ``MODE:ENTRIES`` or ``tensor:MEGABYTES`` (both sides together), as arguments of msprobe."""
+    mode, _, size = case.partition(":")
+    if mode == "help":
+        return ["--help"]
+    tensor = mode == "tensor"
+    sides = []
+    for seed in (0, 1):
+        wish = Wish(TENSOR_ENTRIES if tensor else int(size), mode, seed, float(size) / 2 if tensor else 0.0)
+        sides.append(str(generate_dump.write(folder / mode / size / str(seed), wish)))
+    return ["compare", "-tp", sides[0], "-gp", sides[1], "-o", OUTPUT]
+
+
+class Bench:
+    """Runs the commands of a tool in fresh output folders and keeps what they took."""
+
+    def __init__(self, python: str, limit: float) -> None:
+        self.start = [python, str(Path(python).with_name("msprobe"))]
+        self.limit = limit
+        self.taken: list[command.Taken] = []
+        self.written = 0
+
+    def run(self, arguments: Sequence[str], environment: dict[str, str] | None = None) -> command.Taken:
+        output = Path(tempfile.mkdtemp(prefix="msprobe-benchmark-"))
+        try:
+            filled = [str(output) if word == OUTPUT else word for word in arguments]
+            taken = command.take([*self.start, *filled], self.limit, environment)
+            self.written = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
+        finally:
+            shutil.rmtree(output, ignore_errors=True)
+        return taken
+
+    def imports(self, arguments: Sequence[str]) -> set[str]:
+        """Modules that the command imports."""
+        lines = self.run(arguments, {"PYTHONPROFILEIMPORTTIME": "1"}).output.splitlines()
+        return {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
+
+    def row(self, case: str, tool: str, arguments: Sequence[str]) -> list[str]:
+        ends = "/".join(sorted({str(taken.status) for taken in self.taken}))
+        middle = [statistics.median(getattr(one, name) for one in self.taken) for name in ("wall", "cpu", "peak_mb")]
+        imported = "yes" if "torch" in self.imports(arguments) else "no"
+        written = table.figure(self.written / 1e6)
+        return [case, tool, *map(table.figure, middle[:2]), table.figure(middle[2], 0), ends, written, imported]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", default=sys.executable, help="python that has msprobe (default: this one)")
+    parser.add_argument("--reference", help="python that has the tool to compare with; left out: only ours")
+    parser.add_argument("--cases", default=DEFAULT_CASES, help="help, statistics:N, md5:N, tensor:MB; comma-separated")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--limit", type=float, default=200.0, help="seconds after which a command is stopped")
+    options = parser.parse_args(arguments)
+    pythons = {OURS: options.python} | ({REFERENCE: options.reference} if options.reference else {})
+    rows = []
+    for case in options.cases.split(","):
+        rows += rows_of(case, pythons, options)
+    print(f"median of {options.rounds}, load {os.getloadavg()[0]:.1f}")
+    print(table.markdown(HEAD, rows))
+    return 0
+
+
+def rows_of(case: str, pythons: dict[str, str], options: argparse.Namespace) -> list[list[str]]:
+    """One line per tool; the synthetic dumps are made for the case and removed after it."""
+    benches = {tool: Bench(python, options.limit) for tool, python in pythons.items()}
+    with tempfile.TemporaryDirectory(prefix="msprobe-benchmark-") as folder:
+        arguments = arguments_of(case, Path(folder))
+        for _ in range(options.rounds):
+            for bench in benches.values():
+                bench.taken.append(bench.run(arguments))
+        return [bench.row(case, tool, arguments) for tool, bench in benches.items()]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

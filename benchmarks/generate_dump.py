@@ -1,0 +1,154 @@
+"""Synthetic dumps in the public layout (dump.json, stack.json, construct.json, optional .pt files), as large as asked.
+
+Equal sizes and different seeds make a pair to compare: the seed adds noise of a thousandth to every value. Half of the
+entries are forward calls with three inputs and one output, the other half their backward calls.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+APIS = ("Torch.matmul", "Tensor.add", "Functional.linear", "Torch.mul", "Functional.softmax", "Functional.silu")
+TENSORS_FORWARD, TENSORS_BACKWARD = 4, 2
+NOISE = 1e-3
+CALLS_PER_STACK = 4
+STATISTICS_ELEMENTS = 4096
+BYTES_PER_ELEMENT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """``mode`` is statistics, md5 or tensor; ``tensor_mb`` is what all .pt files weigh together in tensor mode."""
+
+    entries: int
+    mode: str = "statistics"
+    seed: int = 0
+    tensor_mb: float = 0.0
+
+    @property
+    def elements(self) -> int:
+        """Elements of every tensor."""
+        if self.mode != "tensor":
+            return STATISTICS_ELEMENTS
+        tensors = (self.entries // 2) * (TENSORS_FORWARD + TENSORS_BACKWARD)
+        return max(1, int(self.tensor_mb * 1e6 / BYTES_PER_ELEMENT / tensors))
+
+
+class Leaves:
+    """Makes tensor descriptions, and writes their data in tensor mode."""
+
+    def __init__(self, wish: Wish, data_folder: Path) -> None:
+        self.wish = wish
+        self.data_folder = data_folder
+        self.values = random.Random(1)
+        self.noise = random.Random(1000 + wish.seed)
+        self.save = _saver(wish) if wish.mode == "tensor" else None
+
+    def tensor(self, name: str, slot: str) -> dict[str, Any]:
+        draw, shake = self.values.uniform, 1 + NOISE * self.wish.seed * self.noise.uniform(-1, 1)
+        statistics = {"Max": draw(1, 5), "Min": draw(-5, -1), "Mean": draw(-0.1, 0.1), "Norm": draw(10, 90)}
+        leaf: dict[str, Any] = {
+            "type": "torch.Tensor",
+            "dtype": "torch.float32",
+            "shape": [self.wish.elements],
+            **{key: value * shake for key, value in statistics.items()},
+            "requires_grad": True,
+        }
+        if self.wish.mode == "md5":
+            leaf["md5"] = f"{self.values.getrandbits(32):08x}"
+        if self.save is not None:
+            leaf["data_name"] = f"{name}.{slot}.pt"
+            self.save(self.data_folder / leaf["data_name"])
+        return leaf
+
+
+def write(folder: Path, wish: Wish) -> Path:
+    """Write ``step0/rank0`` below ``folder`` and return ``step0``."""
+    rank = folder / "step0" / "rank0"
+    data_folder = rank / "dump_tensor_data"
+    (data_folder if wish.mode == "tensor" else rank).mkdir(parents=True)
+    names = list(_forward_names(wish.entries // 2))
+    document = {
+        "task": "tensor" if wish.mode == "tensor" else "statistics",
+        "level": "L1",
+        "framework": "pytorch",
+        "dump_data_dir": str(data_folder) if wish.mode == "tensor" else None,
+        "data": _entries(names, Leaves(wish, data_folder)),
+    }
+    _save(rank / "dump.json", document)
+    _save(rank / "stack.json", dict(_stacks(names)))
+    _save(rank / "construct.json", {})
+    return rank.parent
+
+
+def _forward_names(count: int) -> Iterator[str]:
+    for number in range(count):
+        yield f"{APIS[number % len(APIS)]}.{number // len(APIS)}.forward"
+
+
+def _entries(names: Sequence[str], leaves: Leaves) -> dict[str, Any]:
+    data: dict[str, Any] = {}
+    for name in names:
+        data[name] = {
+            "input_args": [leaves.tensor(name, "input.0"), leaves.tensor(name, "input.1"), {"type": "int", "value": 1}],
+            "input_kwargs": {"alpha": {"type": "float", "value": 1.0}, "weight": leaves.tensor(name, "input.weight")},
+            "output": [leaves.tensor(name, "output.0")],
+        }
+    for name in reversed(names):
+        backward = name.removesuffix("forward") + "backward"
+        data[backward] = {
+            "input": [leaves.tensor(backward, "input.0")],
+            "output": [leaves.tensor(backward, "output.0")],
+        }
+    return data
+
+
+def _stacks(names: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    for index, first in enumerate(range(0, len(names), CALLS_PER_STACK)):
+        frames = [
+            f"File model.py, line {index % 900}, in forward, \n y = self.layer{index % 97}(x)",
+            "File train.py, line 20, in <module>, \n loss = model(x)",
+        ]
+        yield str(index), [list(names[first : first + CALLS_PER_STACK]), frames]
+
+
+def _saver(wish: Wish) -> Any:
+    """A function that writes one tensor: the same random values for every seed, and noise of the seed on top."""
+    import torch
+
+    values = torch.randn(wish.elements, generator=torch.Generator().manual_seed(1))
+    noise = torch.Generator().manual_seed(1000 + wish.seed)
+
+    def save(path: Path) -> None:
+        shake = NOISE * wish.seed * torch.randn(wish.elements, generator=noise)
+        torch.save(values + shake, path)
+
+    return save
+
+
+def _save(path: Path, document: dict[str, Any]) -> None:
+    with path.open("w", encoding="utf-8") as stream:
+        json.dump(document, stream, indent=1)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="a new folder")
+    parser.add_argument("--entries", type=int, default=1000)
+    parser.add_argument("--mode", choices=("statistics", "md5", "tensor"), default="statistics")
+    parser.add_argument("--seed", type=int, default=0, help="0 and 1 make a pair")
+    parser.add_argument("--tensor-mb", type=float, default=0.0, help="tensor mode: what all .pt files weigh together")
+    options = parser.parse_args(arguments)
+    print(write(options.folder, Wish(options.entries, options.mode, options.seed, options.tensor_mb)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

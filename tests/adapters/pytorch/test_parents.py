@@ -1,0 +1,116 @@
+"""construct.json beyond plain nesting: optimizers, gradient clipping, and recomputation with both checkpoint kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from tests.adapters.pytorch.networks import Checkpointed, Inplace, Mlp, Nested, Shared
+from tests.adapters.pytorch.recorded import Recorded
+
+pytestmark = pytest.mark.torch
+
+
+def train(bench: Any, model: torch.nn.Module, **fields: Any) -> Recorded:
+    debugger = bench.open("mix", **fields)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    debugger.start(model=model)
+    model(torch.randn(3, 4)).sum().backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    debugger.stop()
+    debugger.step()
+    recorded: Recorded = bench.read()
+    return recorded
+
+
+def parents(recorded: Recorded) -> dict[str, str | None]:
+    assert recorded.construct is not None
+    return recorded.construct
+
+
+def test_calls_of_the_optimizer_and_of_clipping_have_them_as_parent(bench: Any) -> None:
+    tree = parents(train(bench, Mlp()))
+    assert tree["optimizer"] is None
+    assert tree["clip_grad"] is None
+    assert {name for name, parent in tree.items() if parent == "optimizer"} >= {"Tensor.add_.0.forward"}
+    assert {name for name, parent in tree.items() if parent == "clip_grad"} >= {"Torch._foreach_norm.0.forward"}
+    assert tree["Functional.linear.0.forward"] == "Module.fc1.Linear.forward.0"
+
+
+def test_pseudo_nodes_are_not_entries(bench: Any) -> None:
+    recorded = train(bench, Mlp())
+    assert not {"optimizer", "clip_grad"} & set(recorded.data)
+
+
+MODELS = {
+    "plain": Mlp,
+    "nested": lambda: Nested(Mlp()),
+    "in place": lambda: Nested(Inplace()),
+    "shared": lambda: Nested(Shared()),
+    "reentrant": lambda: Nested(Checkpointed(True)),
+    "non-reentrant": lambda: Nested(Checkpointed(False)),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("risk_level", ["FOCUS", "ALL"])
+def test_every_parent_is_a_node_and_there_is_no_cycle(bench: Any, name: str, risk_level: str) -> None:
+    tree = parents(train(bench, MODELS[name](), risk_level=risk_level))
+    assert {parent for parent in tree.values() if parent is not None} <= set(tree)
+    for node in tree:
+        above, parent = {node}, tree[node]
+        while parent is not None:
+            assert parent not in above
+            above.add(parent)
+            parent = tree[parent]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_entry_but_parameter_gradients_has_a_place(bench: Any, name: str) -> None:
+    recorded = train(bench, MODELS[name]())
+    entries = {entry for entry in recorded.data if "parameters_grad" not in entry}
+    assert entries <= set(parents(recorded))
+
+
+BLOCK = "Module.inner.block"
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_recomputed_calls_say_so_and_keep_their_parent(bench: Any, reentrant: bool) -> None:
+    recorded = train(bench, Nested(Checkpointed(reentrant)))
+    tree = parents(recorded)
+    again = {name for name, body in recorded.data.items() if body.get("is_recompute")}
+    assert again >= {
+        f"{BLOCK}.Mlp.forward.1",
+        f"{BLOCK}.fc1.Linear.forward.1",
+        f"{BLOCK}.act.ReLU.forward.1",
+        "Functional.relu.1.forward",
+    }
+    assert not [name for name in again if ".forward.0" in name or ".0.forward" in name]
+    assert not [name for name in again if "head" in name or "tail" in name]
+    assert tree[f"{BLOCK}.Mlp.forward.1"] == tree[f"{BLOCK}.Mlp.forward.0"] == "Module.inner.Checkpointed.forward.0"
+    assert tree[f"{BLOCK}.fc1.Linear.forward.1"] == f"{BLOCK}.Mlp.forward.1"
+    assert tree["Functional.relu.1.forward"] == f"{BLOCK}.act.ReLU.forward.1"
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_gradients_of_a_recomputed_block_are_recorded_once(bench: Any, reentrant: bool) -> None:
+    recorded = train(bench, Nested(Checkpointed(reentrant)))
+    number = 1 if reentrant else 0
+    assert recorded.names(f"{BLOCK}.fc1.Linear.backward") == [f"{BLOCK}.fc1.Linear.backward.{number}"]
+    assert recorded.names(f"{BLOCK}.fc1.Linear.parameters_grad") == [f"{BLOCK}.fc1.Linear.parameters_grad.0"]
+
+
+def test_an_early_end_of_the_recomputation_is_no_error(bench: Any) -> None:
+    recorded = train(bench, Nested(Checkpointed(False)))
+    early = recorded.data[f"{BLOCK}.Mlp.forward.1"]
+    assert list(early) == ["input_args", "input_kwargs", "is_recompute"]
+    assert not [name for name, body in recorded.data.items() if "error" in body]
+
+
+def test_without_checkpoint_nothing_is_marked(bench: Any) -> None:
+    recorded = train(bench, Nested(Mlp()))
+    assert not [name for name, body in recorded.data.items() if "is_recompute" in body]

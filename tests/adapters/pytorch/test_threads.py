@@ -1,0 +1,101 @@
+"""Several threads and forked workers beside one collection."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, Dataset
+
+from tests.adapters.pytorch.networks import Mlp, Nested
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),  # threads and fork, from Python 3.12 on
+]
+
+CALLS = 40
+
+
+def in_threads(work: Callable[[int], Any], count: int = 4) -> None:
+    """Do ``work`` in so many threads at once; the first exception of any of them comes back."""
+    with ThreadPoolExecutor(count) as pool:
+        barrier = threading.Barrier(count)
+
+        def start_together(number: int) -> None:
+            barrier.wait()
+            work(number)
+
+        list(pool.map(start_together, range(count)))
+
+
+def test_no_call_of_any_thread_is_lost(bench: Any) -> None:
+    debugger = bench.open("L1", "statistics", {"summary_mode": "md5"})
+    debugger.start()
+    in_threads(lambda number: [F.relu(torch.full((3,), float(number))) for _ in range(CALLS)])
+    debugger.stop()
+    data = bench.read().data
+    assert sorted(data, key=lambda name: int(name.split(".")[2])) == [
+        f"Functional.relu.{number}.forward" for number in range(4 * CALLS)
+    ]
+    values = sorted(body["output"][0]["Max"] for body in data.values())
+    assert values == sorted([float(number) for number in range(4)] * CALLS)
+
+
+def test_each_thread_has_its_own_parents(bench: Any) -> None:
+    models = [Nested(Mlp()) for _ in range(4)]
+    debugger = bench.open("mix")
+    debugger.start(model=models)
+    in_threads(lambda number: [models[number](torch.ones(2, 4)) for _ in range(5)])
+    debugger.stop()
+    tree = bench.read().construct
+    for child, parent in tree.items():
+        if child.startswith("Module.") and ".fc1." in child:
+            prefix, call = child.split(".inner.")[0], child.rsplit(".", 1)[1]
+            assert parent == f"{prefix}.inner.Mlp.forward.{call}"
+
+
+class Squares(Dataset[torch.Tensor]):
+    """Its items are computed by APIs, in a worker."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return F.relu(torch.full((2,), float(index))) ** 2
+
+
+def test_forked_data_workers_leave_the_dump_alone(bench: Any) -> None:
+    debugger = bench.open("L1")
+    debugger.start()
+    F.gelu(torch.ones(2))
+    loader = DataLoader(Squares(), batch_size=2, num_workers=2, multiprocessing_context="fork")
+    assert [batch.tolist() for batch in loader] == [[[0, 0], [1, 1]], [[4, 4], [9, 9]]]
+    F.gelu(torch.ones(2))
+    debugger.stop()
+    debugger.step()
+    assert bench.read().folder.name == f"proc{os.getpid()}"
+    assert bench.read().names("gelu") == ["Functional.gelu.0.forward", "Functional.gelu.1.forward"]
+    assert bench.read().names("relu") == []
+
+
+def _child_uses_torch(results: Any) -> None:
+    results.put((F.relu.__module__, hasattr(F.relu, "__wrapped__"), F.relu(torch.tensor([-1.0])).item()))
+
+
+def test_a_forked_child_has_nothing_wrapped(bench: Any) -> None:
+    bench.open("mix").start(model=Mlp())
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    child = context.Process(target=_child_uses_torch, args=(results,))
+    child.start()
+    assert results.get(timeout=30) == ("torch.nn.functional", False, 0.0)
+    child.join()
+    assert child.exitcode == 0

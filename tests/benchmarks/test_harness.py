@@ -1,0 +1,57 @@
+"""The benchmarks run, on sizes too small to say anything about speed; what they print is checked for form only."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.rules.tree import ROOT
+
+pytestmark = pytest.mark.torch
+TINY = "ops:calls=3,elements=4"
+
+
+def run(script: str, *arguments: str) -> list[list[str]]:
+    """The cells of the table that a benchmark prints, without its head."""
+    command = [sys.executable, str(ROOT / "benchmarks" / f"{script}.py"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_collect_counts_entries_of_recorded_variants_only(tmp_path: Path) -> None:
+    costs = tmp_path / "costs.jsonl"
+    rows = run(
+        "collect",
+        *("--workload", TINY, "--variants", "L1.statistics,L1.statistics+filtered", "--rounds", "1", "--warm", "1"),
+        *("--json", str(costs)),
+    )
+    assert [row[0] for row in rows] == ["L1.statistics", "L1.statistics+filtered"]
+    documents = [json.loads(line) for line in costs.read_text(encoding="utf-8").splitlines()]
+    assert [one["entries"] for one in documents] == [3, 0]
+    assert documents[0]["on_disk"] > 0 == documents[1]["on_disk"]
+
+
+@pytest.mark.slow
+def test_scale_reports_each_size() -> None:
+    rows = run("scale", "--calls", "2,5", "--repeats", "1")
+    assert [row[:2] for row in rows] == [["ours", "2"], ["ours", "5"]]
+
+
+@pytest.mark.slow
+def test_memory_compares_with_the_plain_process() -> None:
+    rows = run("memory", "--workload", TINY, "--steps", "1", "--repeats", "1")
+    assert [row[1] for row in rows] == ["L1.statistics", "created", "none"]
+    assert rows[-1][3] == "0"
+
+
+def test_cli_runs_every_kind_of_case() -> None:
+    rows = run("cli", "--cases", "help,statistics:20,md5:20,tensor:0.01", "--rounds", "1")
+    assert [row[0] for row in rows] == ["help", "statistics:20", "md5:20", "tensor:0.01"]
+    assert {row[5] for row in rows} == {"0"}
+    assert {row[7] for row in rows} == {"no"}

@@ -1,0 +1,75 @@
+"""The ``world`` fixture: every contract test runs once per framework; ``--backends=fake`` chooses.
+
+A known gap stands in ``gaps/{framework}.txt`` as ``test name | reason``. It is a strict expected failure: once the
+gap is closed, its line must go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msprobe.core.config import load_config
+from msprobe.core.dump.session import DumpSession
+from msprobe.core.store.reader import Dump, find_dumps, load_dump
+from tests.contracts.worlds import WORLDS, World, installed
+
+GAPS = Path(__file__).parent / "gaps"
+Collect = Callable[..., Dump]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--backends", default=",".join(WORLDS), help="frameworks of the contract tests, such as fake,torch"
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "world" not in metafunc.fixturenames:
+        return
+    chosen = metafunc.config.getoption("backends", ",".join(WORLDS)).split(",")
+    gaps = {name: _gaps(name) for name in chosen}
+    metafunc.parametrize(
+        "world",
+        [pytest.param(name, marks=_marks(metafunc.function.__name__, name, gaps)) for name in chosen],
+        indirect=True,
+    )
+
+
+def _marks(test: str, name: str, gaps: dict[str, dict[str, str]]) -> list[Any]:
+    marks: list[Any] = [pytest.mark.skipif(not installed(name), reason=f"{name} is not installed")]
+    reason = gaps[name].get(test)
+    return marks if reason is None else [*marks, pytest.mark.xfail(strict=True, reason=reason)]
+
+
+def _gaps(name: str) -> dict[str, str]:
+    path = GAPS / f"{name}.txt"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    pairs = [line.split("|", 1) for line in lines if line.strip() and not line.startswith("#")]
+    return {test.strip(): reason.strip() for test, reason in pairs}
+
+
+@pytest.fixture
+def world(request: pytest.FixtureRequest) -> World:
+    return WORLDS[request.param]()
+
+
+@pytest.fixture
+def collect(world: World, tmp_path: Path) -> Collect:
+    """Run a function between start and the end of a step, and load what was recorded."""
+
+    def run(body: Callable[[], Any], model: Any = None, **config: Any) -> Dump:
+        settings = {"dump_path": str(tmp_path / "dump"), "risk_level": "ALL", "level": "L1", **config}
+        session = DumpSession(load_config(settings), world.make)
+        try:
+            session.start(model)
+            body()
+            session.stop()
+        finally:
+            session.close()
+        return load_dump(find_dumps(tmp_path / "dump")[0])
+
+    return run

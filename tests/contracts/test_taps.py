@@ -1,0 +1,212 @@
+"""What every tap must do: names, numbers, order, parents, and no trace while idle."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.thread import ThreadState
+from msprobe.core.config import load_config
+from msprobe.core.dump.session import DumpSession
+from tests.contracts.conftest import Collect
+from tests.contracts.worlds import World
+
+ONES = np.ones((2, 4), np.float32)
+
+
+def forward(names: Any) -> list[str]:
+    return [name for name in names if ".forward" in name]
+
+
+def test_calls_are_numbered_per_function(world: World, collect: Collect) -> None:
+    def body() -> None:
+        x = world.tensor(ONES)
+        world.functional.relu(x)
+        x.mul(x)
+        world.functional.relu(x.mul(x))
+
+    assert list(collect(body).data) == [
+        "Functional.relu.0.forward",
+        "Tensor.mul.0.forward",
+        "Tensor.mul.1.forward",
+        "Functional.relu.1.forward",
+    ]
+
+
+def test_nested_calls_are_recorded_outermost_only(world: World, collect: Collect) -> None:
+    def body() -> None:
+        x, w = world.tensor(ONES), world.tensor(np.ones((3, 4), np.float32))
+        world.functional.linear(x, w)
+        world.functional.relu(x, inplace=True)
+
+    assert list(collect(body).data) == ["Functional.linear.0.forward", "Functional.relu.0.forward"]
+
+
+def test_positional_and_keyword_arguments(world: World, collect: Collect) -> None:
+    def body() -> None:
+        x, w = world.tensor(ONES), world.tensor(np.full((3, 4), 2, np.float32))
+        world.functional.linear(x, weight=w, bias=None)
+
+    record = collect(body).data["Functional.linear.0.forward"]
+    assert list(record) == ["input_args", "input_kwargs", "output"]
+    assert [node["Max"] for node in record["input_args"]] == [1]
+    assert record["input_kwargs"]["weight"]["Max"] == 2
+    assert record["input_kwargs"]["bias"] is None
+    assert record["output"][0]["shape"] == [2, 3]
+
+
+def test_several_outputs(world: World, collect: Collect) -> None:
+    dump = collect(lambda: world.tensor(np.arange(6, dtype=np.float32)).chunk(3))
+    assert [node["Max"] for node in dump.data["Tensor.chunk.0.forward"]["output"]] == [1, 3, 5]
+
+
+def test_in_place_operators_keep_their_true_input(world: World, collect: Collect) -> None:
+    def body() -> None:
+        world.tensor(ONES).mul_(world.tensor(ONES * 3))
+        world.functional.relu(world.tensor(-ONES), inplace=True)
+
+    data = collect(body).data
+    mul, relu = data["Tensor.mul_.0.forward"], data["Functional.relu.0.forward"]
+    assert (mul["input_args"][0]["Max"], mul["output"][0]["Max"]) == (1, 3)
+    assert (relu["input_args"][0]["Min"], relu["output"][0]["Min"]) == (-1, 0)
+
+
+def test_a_call_that_raises_leaves_its_inputs(world: World, collect: Collect) -> None:
+    def body() -> None:
+        x = world.tensor(ONES)
+        with pytest.raises((ValueError, RuntimeError)):
+            x.matmul(x)
+        world.functional.relu(x)
+
+    data = collect(body).data
+    assert list(data) == ["Tensor.matmul.0.forward", "Functional.relu.0.forward"]
+    failed = data["Tensor.matmul.0.forward"]
+    assert failed["input_args"][0]["Max"] == 1
+    assert "output" not in failed
+    assert failed["error"].startswith(("ValueError", "RuntimeError"))
+
+
+def test_a_module_that_raises_does_not_disturb_later_parents(world: World, collect: Collect) -> None:
+    broken, model = world.raising(), world.mlp()
+
+    def body() -> None:
+        with pytest.raises((ValueError, RuntimeError)):
+            broken(world.tensor(ONES))
+        model(world.tensor(ONES))
+
+    dump = collect(body, [broken, model], level="mix")
+    assert dump.data["Module.0.inner.Raising.forward.0"]["input_args"][0]["Max"] == 1
+    assert dump.construct["Tensor.matmul.0.forward"] == "Module.0.inner.Raising.forward.0"
+    assert dump.construct["Module.1.fc1.Linear.forward.0"] is None
+
+
+def test_modules_and_their_calls(world: World, collect: Collect) -> None:
+    model = world.mlp()
+
+    def body() -> None:
+        model(world.tensor(ONES))
+        model(world.tensor(ONES))
+
+    dump = collect(body, model, level="mix")
+    assert forward(dump.data)[:6] == [
+        "Functional.linear.0.forward",
+        "Module.fc1.Linear.forward.0",
+        "Functional.relu.0.forward",
+        "Module.act.ReLU.forward.0",
+        "Functional.linear.1.forward",
+        "Module.fc2.Linear.forward.0",
+    ]
+    assert "Module.fc2.Linear.forward.1" in dump.data
+    assert dump.construct["Functional.linear.3.forward"] == "Module.fc2.Linear.forward.1"
+    assert list(dump.data["Module.fc1.Linear.forward.0"]["parameters"]) == ["weight", "bias"]
+
+
+def test_modules_alone_at_l0(world: World, collect: Collect) -> None:
+    model = world.mlp()
+    dump = collect(lambda: model(world.tensor(ONES)), model, level="L0")
+    assert {name.split(".")[0] for name in dump.data} == {"Module"}
+
+
+def test_optimizer_step_has_a_place(world: World, collect: Collect) -> None:
+    model = world.mlp()
+    optimizer = world.sgd(model)
+
+    def body() -> None:
+        model(world.tensor(ONES)).sum().backward()
+        optimizer.step()
+
+    assert collect(body, model, level="mix").construct["optimizer"] is None
+
+
+def test_every_frame_of_the_stack_is_the_users(world: World, collect: Collect) -> None:
+    dump = collect(lambda: world.functional.relu(world.tensor(ONES)))
+    frames = dump.stacks["Functional.relu.0.forward"]
+    assert f"File {__file__}, " in frames[0]
+    assert "world.functional.relu" in frames[0]
+    assert not any("msprobe/core" in frame or "msprobe/adapters" in frame for frame in frames)
+
+
+def test_nothing_is_wrapped_while_idle(world: World, tmp_path: Any) -> None:
+    before = dict(world.attributes())
+    session = DumpSession(load_config(None, dump_path=str(tmp_path), level="mix"), world.make)
+
+    def changed() -> list[str]:
+        return [name for name, value in world.attributes() if before.get(name) is not value]
+
+    assert changed() == []
+    session.start(world.mlp())
+    assert changed()
+    session.stop()
+    assert changed() == []
+    session.start(world.mlp())
+    session.step()
+    session.close()
+    assert changed() == []
+    assert dict(world.attributes()).keys() == before.keys()
+
+
+def test_wrapped_functions_look_like_the_originals(world: World, tmp_path: Any) -> None:
+    original = world.functional.linear
+    session = DumpSession(load_config(None, dump_path=str(tmp_path)), world.make)
+    session.start()
+    try:
+        wrapped = world.functional.linear
+        assert wrapped is not original
+        assert (wrapped.__name__, wrapped.__doc__) == (original.__name__, original.__doc__)
+        assert pickle.loads(pickle.dumps(world.functional.relu)) is world.functional.relu
+        if world.name == "fake":  # torch's linear is built in and shows no signature
+            assert inspect.signature(wrapped) == inspect.signature(original)
+    finally:
+        session.close()
+    assert world.functional.linear is original
+
+
+def test_added_functions_are_recorded_until_removed(world: World, tmp_path: Any) -> None:
+    class Owner:
+        @staticmethod
+        def double(x: Any) -> Any:
+            return x
+
+    calls: list[str] = []
+    relay, thread = Relay(), ThreadState()
+
+    class Watch:
+        def api_begin(self, site: Any, args: Any, kwargs: Any) -> None:
+            calls.append(f"{site.stem}{next(site.calls)}")
+
+    apis = world.make(load_config(None, dump_path=str(tmp_path)), relay, thread).apis
+    original = vars(Owner)["double"]
+    apis.add(Owner, "double", "Mine")
+    with apis.attach():
+        relay.observer = Watch()  # type: ignore[assignment]
+        Owner.double(1)
+        Owner.double(2)
+        apis.remove(Owner, "double")
+        Owner.double(3)
+    assert calls == ["Mine.double.0", "Mine.double.1"]
+    assert vars(Owner)["double"] is original

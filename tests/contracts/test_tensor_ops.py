@@ -1,0 +1,142 @@
+"""What every ``TensorOps`` must do: the statistics of the oracle, checksums of the bytes, files that read back."""
+
+from __future__ import annotations
+
+import math
+import stat
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from msprobe.core.store.formats import read_tensor
+from msprobe.core.tensors.checksum import xor
+from msprobe.core.tensors.numpy_ops import statistics
+from tests.contracts.worlds import World
+
+NAN, INF = math.nan, math.inf
+KEYS = ["type", "dtype", "shape", "Max", "Min", "Mean", "Norm", "requires_grad"]
+ARRAYS = {
+    "bool": np.array([True, False, True]),
+    "uint8": np.array([0, 255, 7], np.uint8),
+    "int8": np.array([-128, 127], np.int8),
+    "int16": np.array([[1, -30000], [2, 3]], np.int16),
+    "int32": np.array([-(2**31), 2**31 - 1, 5], np.int32),
+    "int64": np.array([2**62 + 1, -(2**53) - 1]),
+    "float16": np.linspace(-3, 7, 50, dtype=np.float16),
+    "float16_large": np.full(300, 60000, np.float16),
+    "float32": np.linspace(-3, 7, 999, dtype=np.float32).reshape(3, 333),
+    "float64": np.linspace(-3, 7, 77),
+    "complex64": np.array([3 + 4j, 0, -1j], np.complex64),
+    "complex128": np.array([3 + 4j, 0, -1j]),
+    "nan": np.array([1, NAN, 2], np.float32),
+    "inf": np.array([1, INF, -2], np.float32),
+    "inf_both": np.array([-INF, INF], np.float32),
+    "negative_zero": np.array([-0.0], np.float32),
+    "scalar": np.array(-2.5, np.float32),
+    "scalar_int": np.array(-7),
+    "empty": np.zeros((0, 3), np.float32),
+}
+
+
+def described(world: World, array: Any, precision: str = "low") -> dict[str, Any]:
+    ops = world.ops(precision)
+    node = ops.describe(world.tensor(array), True)
+    ops.settle()
+    assert not ops.outstanding
+    return node  # type: ignore[no-any-return]
+
+
+def close(found: Any, expected: Any, dtype: np.dtype[Any]) -> bool:
+    if expected is None or isinstance(expected, bool) or found is None:
+        return found is expected
+    if math.isnan(expected) or math.isinf(expected):
+        return str(found) == str(expected)
+    unit = float(np.finfo(dtype).eps) if dtype.kind in "fc" else 1e-15
+    return bool(abs(found - expected) <= 2 * unit * max(abs(expected), 1e-30))
+
+
+@pytest.mark.parametrize("precision", ["low", "high"])
+@pytest.mark.parametrize("name", ARRAYS)
+def test_statistics_are_those_of_the_oracle(world: World, name: str, precision: Any) -> None:
+    array = ARRAYS[name]
+    node, expected = described(world, array, precision), statistics(array, precision=precision)
+    assert list(node) == KEYS
+    assert list(node["shape"]) == list(array.shape)
+    assert repr((node["Max"], node["Min"])) == repr((expected.max, expected.min))
+    finest = np.dtype(np.float32) if precision == "high" and array.dtype == np.float16 else array.dtype
+    assert close(node["Mean"], expected.mean, finest), (node["Mean"], expected.mean)
+    assert close(node["Norm"], expected.norm, finest), (node["Norm"], expected.norm)
+
+
+@pytest.mark.parametrize(
+    "turn", [lambda a: a.T, lambda a: a[::2], lambda a: a[:, 1:3]], ids=["turned", "strided", "cut"]
+)
+def test_views_are_measured_as_what_they_show(world: World, turn: Any) -> None:
+    view = turn(world.tensor(np.arange(24, dtype=np.float32).reshape(6, 4)).data)
+    array = turn(np.arange(24, dtype=np.float32).reshape(6, 4))
+    tensor = view if world.name == "torch" else world.tensor_class(view)
+    node = world.ops("low").describe(tensor, True)
+    expected = statistics(array)
+    assert (node["Max"], node["Min"], node["Mean"]) == (expected.max, expected.min, expected.mean)
+    assert world.ops("low").checksum(tensor, "crc32") == f"{zlib.crc32(array.tobytes()):08x}"
+    assert world.ops("low").checksum(tensor, "xor") == xor(array)
+
+
+def test_without_statistics_only_the_description_is_there(world: World) -> None:
+    node = world.ops("low").describe(world.tensor(np.zeros((2, 3), np.float32), True), False)
+    assert list(node) == ["type", "dtype", "shape", "requires_grad"]
+    assert node["requires_grad"] is True
+
+
+@pytest.mark.parametrize("name", [name for name in ARRAYS if name != "empty"])
+def test_checksums_are_those_of_the_bytes(world: World, name: str) -> None:
+    tensor, array = world.tensor(ARRAYS[name]), ARRAYS[name]
+    assert world.ops("low").checksum(tensor, "crc32") == f"{zlib.crc32(array.tobytes()):08x}"
+    assert world.ops("low").checksum(tensor, "xor") == xor(array)
+
+
+def test_checksum_of_nothing(world: World) -> None:
+    tensor = world.tensor(ARRAYS["empty"])
+    assert world.ops("low").checksum(tensor, "crc32") == "00000000"
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_saved_tensors_read_back(world: World, name: str, tmp_path: Path) -> None:
+    ops = world.ops("low")
+    path = tmp_path / f"t{ops.suffix}"
+    assert ops.save(world.tensor(ARRAYS[name]), path) is True
+    found = read_tensor(path)
+    assert found.dtype == ARRAYS[name].dtype
+    assert found.shape == ARRAYS[name].shape
+    assert found.tobytes() == ARRAYS[name].tobytes()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_view_is_saved_without_the_storage_behind_it(world: World, tmp_path: Path) -> None:
+    ops = world.ops("low")
+    path = tmp_path / f"t{ops.suffix}"
+    whole = world.tensor(np.arange(100_000, dtype=np.float32)).data
+    view = whole[10:20] if world.name == "torch" else world.tensor_class(whole[10:20])
+    assert ops.save(view, path)
+    assert read_tensor(path).tolist() == list(range(10, 20))
+    assert path.stat().st_size < 10_000
+
+
+def test_a_disk_without_room_is_an_oserror(world: World, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"."):
+        world.ops("low").save(world.tensor(ARRAYS["float32"]), tmp_path / "missing" / "t.pt")
+    with pytest.raises(OSError, match=r"."):
+        world.ops("low").save(world.tensor(np.zeros(1 << 20, np.float32)), Path("/dev/full"))
+
+
+def test_measuring_changes_nothing(world: World, tmp_path: Path) -> None:
+    array = ARRAYS["float32"]
+    tensor, ops = world.tensor(array, True), world.ops("low")
+    ops.describe(tensor, True)
+    ops.checksum(tensor, "crc32")
+    ops.save(tensor, tmp_path / f"t{ops.suffix}")
+    assert world.array(tensor).tobytes() == array.tobytes()
+    assert tensor.requires_grad

@@ -1,0 +1,206 @@
+"""The folder of a step: private, flushed by itself, silent after one error, replacing what an earlier run left."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msprobe.core.log import logger
+from msprobe.core.store import sink as sink_module
+from msprobe.core.store.journal import fold
+from msprobe.core.store.sink import DirectorySink, MemorySink
+
+
+class Line:
+    """A record of one entry."""
+
+    def __init__(self, name: str, body: dict[str, Any]) -> None:
+        self.name, self.body = name, body
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        yield {"e": self.name, "d": dict(self.body)}
+
+
+HEADER = {"task": "statistics", "level": "L1", "framework": "fake", "dump_data_dir": None}
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Callable[..., DirectorySink]]:
+    sinks: list[DirectorySink] = []
+
+    def open_sink(folder: Path = tmp_path / "step0" / "rank0", tensors: bool = False) -> DirectorySink:
+        sinks.append(DirectorySink(folder, HEADER, extra_info=True, tensors=tensors))
+        return sinks[-1]
+
+    yield open_sink
+    for sink in sinks:
+        sink_module.FLUSHER.remove(sink)
+        sink.release()
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    found: list[str] = []
+    for level in ("warning", "error"):
+        monkeypatch.setattr(logger, level, lambda text, *args, level=level: found.append(f"{level}: {text % args}"))
+    return found
+
+
+def within(seconds: float, test: Callable[[], bool]) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if test():
+            return True
+        time.sleep(0.01)
+    return test()
+
+
+def test_files_and_folders_are_the_users_alone(opened: Callable[..., DirectorySink], tmp_path: Path) -> None:
+    sink = opened(tensors=True)
+    sink.write(Line("A.b.0.forward", {"output": []}))
+    sink.publish()
+    for path in tmp_path.rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_a_readable_document_is_there_from_the_first_moment(opened: Callable[..., DirectorySink]) -> None:
+    assert json.loads((opened().folder / "dump.json").read_bytes())["data"] == {}
+
+
+def test_records_reach_the_disk_by_themselves(opened: Callable[..., DirectorySink]) -> None:
+    sink = opened()
+    sink.write(Line("A.b.0.forward", {"output": [1]}))
+    assert within(1.0, lambda: "A.b.0.forward" in fold(sink.folder / "dump.journal").data)
+    assert json.loads((sink.folder / "dump.json").read_bytes())["data"] == {}
+
+
+def test_running_calls_reach_the_disk_early(opened: Callable[..., DirectorySink]) -> None:
+    sink = opened()
+    sink.early = lambda: [Line("A.slow.0.forward", {"input_args": [1]})]
+    assert within(1.0, lambda: "A.slow.0.forward" in fold(sink.folder / "dump.journal").data)
+    sink.early = None
+    sink.write(Line("A.slow.0.forward", {"input_args": [1], "output": [2]}))
+    sink.close()
+    assert json.loads((sink.folder / "dump.json").read_bytes())["data"]["A.slow.0.forward"] == {
+        "input_args": [1],
+        "output": [2],
+    }
+
+
+def test_close_leaves_documents_and_no_journal(opened: Callable[..., DirectorySink]) -> None:
+    sink = opened()
+    sink.write(Line("A.b.0.forward", {"output": [1]}))
+    sink.close()
+    assert sorted(path.name for path in sink.folder.iterdir()) == ["construct.json", "dump.json", "stack.json"]
+
+
+def test_a_later_body_adds_to_the_earlier_one_and_moves_to_the_end(opened: Callable[..., DirectorySink]) -> None:
+    sink = opened()
+    sink.write(Line("A.b.0.forward", {"input_args": [1]}))
+    sink.publish()
+    sink.write(Line("C.d.0.forward", {"output": [3]}))
+    sink.write(Line("A.b.0.forward", {"output": [2]}))
+    sink.publish()
+    data = json.loads((sink.folder / "dump.json").read_bytes())["data"]
+    assert list(data.items()) == [
+        ("C.d.0.forward", {"output": [3]}),
+        ("A.b.0.forward", {"input_args": [1], "output": [2]}),
+    ]
+
+
+def test_an_earlier_run_is_replaced_with_a_warning(opened: Callable[..., DirectorySink], said: list[str]) -> None:
+    first = opened(tensors=True)
+    (first.folder / "dump_tensor_data" / "old.pt").write_bytes(b"")
+    (first.folder / "mine.txt").write_bytes(b"")
+    first.close()
+    second = opened()
+    assert [line.split(":")[0] for line in said] == ["warning"]
+    assert str(second.folder) in said[0]
+    assert (second.folder / "mine.txt").exists()
+    assert not (second.folder / "dump_tensor_data").exists()
+
+
+def test_a_linked_tensor_folder_is_not_followed(opened: Callable[..., DirectorySink], tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "data").write_bytes(b"")
+    folder = tmp_path / "step0" / "rank0"
+    folder.mkdir(parents=True)
+    (folder / "dump.json").write_bytes(b"{}")
+    (folder / "dump_tensor_data").symlink_to(precious)
+    opened()
+    assert (precious / "data").exists()
+
+
+def test_a_full_disk_is_said_once(opened: Callable[..., DirectorySink], said: list[str]) -> None:
+    sink = opened()
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, sink._file)
+    os.close(full)
+    for number in range(5):
+        sink.write(Line(f"A.b.{number}.forward", {"output": [number]}))
+        sink.flush()
+    sink.publish()
+    sink.close()
+    assert sink.failed
+    assert len([line for line in said if line.startswith("error")]) == 1
+    assert "No space left on device" in said[0]
+    assert str(sink.folder) in said[0]
+    assert json.loads((sink.folder / "dump.json").read_bytes())["data"] == {}
+
+
+def test_a_folder_that_cannot_be_made_is_said_once(
+    opened: Callable[..., DirectorySink], said: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    sink = opened(tmp_path / "file" / "step0")
+    sink.write(Line("A.b.0.forward", {}))
+    sink.publish()
+    sink.close()
+    assert [line.split(":")[0] for line in said] == ["error"]
+
+
+def test_waiting_statistics_are_fetched_before_their_record_is_written(opened: Callable[..., DirectorySink]) -> None:
+    node: dict[str, Any] = {"Max": None}
+
+    class Device:
+        outstanding = True
+
+        def settle(self) -> None:
+            node["Max"] = 7
+            self.outstanding = False
+
+    sink = opened()
+    sink.statistics = Device()
+    sink.write(Line("A.b.0.forward", {"output": [node]}))
+    sink.write(Line("A.b.1.forward", {"output": []}))
+    sink.close()
+    data = json.loads((sink.folder / "dump.json").read_bytes())["data"]
+    assert list(data) == ["A.b.0.forward", "A.b.1.forward"]
+    assert data["A.b.0.forward"]["output"] == [{"Max": 7}]
+
+
+def test_a_record_that_cannot_be_laid_out_costs_itself_only(opened: Callable[..., DirectorySink]) -> None:
+    sink = opened()
+    sink.write(Line("A.b.0.forward", {"output": [{1, 2}]}))
+    sink.write(Line("A.b.1.forward", {"output": [3]}))
+    sink.close()
+    assert json.loads((sink.folder / "dump.json").read_bytes())["data"]["A.b.1.forward"] == {"output": [3]}
+
+
+def test_the_memory_sink_merges_like_the_documents() -> None:
+    sink = MemorySink()
+    sink.write(Line("A.b.0.forward", {"input_args": [1]}))
+    sink.write(Line("C.d.0.forward", {}))
+    sink.write(Line("A.b.0.forward", {"output": [2]}))
+    assert list(sink.entries().items()) == [
+        ("C.d.0.forward", {}),
+        ("A.b.0.forward", {"input_args": [1], "output": [2]}),
+    ]

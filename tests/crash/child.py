@@ -1,0 +1,53 @@
+"""Start the dying training as a process of its own and read what it said and what it left."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from msprobe.core.store.journal import fold
+
+ROOT = Path(__file__).parents[2]
+TRAINING = Path(__file__).with_name("training.py")
+QUIET = {"MSPROBE_LOG_LEVEL": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+
+
+def start(dump_path: Path, level: str = "mix", steps: int = 50, **options: Any) -> subprocess.Popen[bytes]:
+    """The training, running; its calls and the tool's log lines come on stdout."""
+    command = [sys.executable, "-u", str(TRAINING), str(dump_path), level, str(steps)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=QUIET, **options)
+
+
+def wait_for(process: subprocess.Popen[bytes], calls: int) -> list[bytes]:
+    """Read lines until ``calls`` calls were announced."""
+    lines: list[bytes] = []
+    assert process.stdout is not None
+    while sum(line[:1].isdigit() and len(line.split()) == 2 for line in lines) < calls:
+        line = process.stdout.readline()
+        assert line, b"".join(lines).decode()
+        lines.append(line)
+    return lines
+
+
+def announced(lines: list[bytes]) -> Iterator[tuple[float, int]]:
+    """Time and number of the announced calls, in order."""
+    for line in lines:
+        words = line.split()
+        if len(words) == 2 and words[1].isdigit():
+            yield float(words[0]), int(words[1])
+
+
+def check_files(root: Path) -> list[Path]:
+    """Every file below ``root`` must be readable; returns the journals, each of which folds."""
+    journals = []
+    for path in sorted(root.rglob("*")):
+        if path.suffix == ".json":
+            assert isinstance(json.loads(path.read_bytes()), dict), path
+        elif path.name == "dump.journal":
+            assert fold(path).header["task"] == "statistics"
+            journals.append(path)
+    return journals

@@ -1,0 +1,74 @@
+"""A disk that fails is one error line; the training ends as if the tool were not there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.crash.child import check_files, start
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"no small disk to be had: {mounted.stderr.decode().strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def finish(folder: Path, **options: int) -> list[str]:
+    """Let the training run to its end; returns the error lines."""
+    process = start(folder, steps=1, **options)
+    out, _ = process.communicate(timeout=60)
+    text = out.decode()
+    assert process.returncode == 0, text
+    assert text.endswith("finished\n")
+    assert "Traceback" not in text
+    return [line for line in text.splitlines() if "[ERROR]" in line]
+
+
+def test_disk_full(small_disk: Path) -> None:
+    errors = finish(small_disk)
+    assert len(errors) == 1
+    assert "No space left on device" in errors[0]
+    assert str(small_disk) in errors[0]
+    check_files(small_disk)
+    assert not list(small_disk.rglob("*.tmp"))
+
+
+def test_read_only_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "dump"
+    folder.mkdir(mode=0o755)
+    if os.getuid() == 0:
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(folder)], capture_output=True)
+        if mounted.returncode:
+            pytest.skip("root may write anywhere, and nothing can be mounted here")
+    else:
+        folder.chmod(0o555)
+    try:
+        errors = finish(folder)
+    finally:
+        if os.getuid() == 0:
+            subprocess.run(["umount", str(folder)], check=True)
+        else:
+            folder.chmod(0o755)
+    assert len(errors) == 1
+    assert str(folder) in errors[0]
+
+
+def test_dump_path_is_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "taken"
+    path.write_text("mine", encoding="utf-8")
+    assert len(finish(path)) == 1
+    assert path.read_text(encoding="utf-8") == "mine"

@@ -1,0 +1,65 @@
+"""The fake framework as a backend of msprobe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msprobe.core.backend.model import Backend
+from msprobe.core.capture.describe import Handler
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.thread import ThreadState
+from msprobe.core.config import DumpConfig
+from msprobe.core.selection.build import uses_risk_level
+from msprobe.core.selection.risk import risk_test
+from tests.fake_framework import autograd
+from tests.fake_framework.gradient_tap import FakeGradientTap
+from tests.fake_framework.taps import FakeApiTap, FakeModuleTap, FakeOptimizerTap
+from tests.fake_framework.tensor import Tensor
+from tests.fake_framework.tensor_ops import FakeTensorOps
+
+CORE_APIS = ("linear", "matmul")
+LOW_APIS = ("chunk",)
+
+
+class FakeValues:
+    """Implements ``Values``."""
+
+    def is_tensor(self, kind: type) -> bool:
+        return issubclass(kind, Tensor)
+
+    def handlers(self) -> Mapping[type, Handler]:
+        return {}
+
+    def keyed(self) -> Mapping[str, Handler]:
+        return {}
+
+
+class FakeRuntime:
+    """Implements ``Runtime``."""
+
+    def rank(self) -> int | None:
+        return None
+
+    def recomputing(self) -> bool:
+        return autograd.running > 0
+
+    def in_written_backward(self) -> bool:
+        return False
+
+    def expected(self, error: BaseException) -> bool:
+        return False
+
+
+def make(config: DumpConfig, relay: Relay, thread: ThreadState, *, deferred: bool = False) -> Backend:
+    """The capabilities a session with this configuration needs; nothing is wrapped yet."""
+    level = config.risk_level if uses_risk_level(config) else "ALL"
+    return Backend(
+        name="fake",
+        ops=FakeTensorOps(config.precision, deferred),
+        values=FakeValues(),
+        runtime=FakeRuntime(),
+        apis=FakeApiTap(risk_test(level, CORE_APIS, LOW_APIS), relay, thread),
+        modules=FakeModuleTap(relay, thread),
+        gradients=FakeGradientTap(),
+        optimizers=FakeOptimizerTap(relay),
+    )

@@ -1,0 +1,175 @@
+"""What msprobe sees of the fake framework's calls: functions, methods, modules, optimizer steps."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.patch import Patches
+from msprobe.core.capture.site import CallSite
+from msprobe.core.capture.thread import ThreadState
+from msprobe.core.capture.wrap import wrap
+from msprobe.core.dump.modules import ModuleSite
+from msprobe.core.errors import MsprobeException
+from tests.fake_framework import functional, nn
+from tests.fake_framework.tensor import Tensor
+
+LISTED: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
+    ("Functional", functional, ("relu", "linear", "mse_loss")),
+    ("Tensor", Tensor, ("add", "mul", "mul_", "sum", "chunk", "matmul")),
+)
+
+
+class FakeApiTap:
+    """Implements ``ApiTap``."""
+
+    def __init__(self, recorded: Callable[[str], bool], relay: Relay, thread: ThreadState) -> None:
+        self._relay, self._thread = relay, thread
+        self._recorded = recorded
+        self._patches = Patches()
+        self._sites: list[CallSite] = []
+        self._custom: dict[tuple[int, str], Any] = {}
+        for prefix, owner, names in LISTED:
+            for name in names:
+                self.add(owner, name, prefix)
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        self._patches.apply()
+        try:
+            yield
+        finally:
+            self._patches.undo()
+
+    def reset(self) -> None:
+        for site in self._sites:
+            site.reset()
+
+    def add(self, owner: Any, name: str, prefix: str) -> None:
+        site = CallSite(prefix, name)
+        site.recorded = self._recorded(name)
+        self._sites.append(site)
+        wrapper = wrap(getattr(owner, name), site, self._relay, self._thread)
+        self._custom[(id(owner), name)] = wrapper
+        self._patches.plan(owner, name, wrapper)
+
+    def remove(self, owner: Any, name: str) -> None:
+        wrapper = self._custom.pop((id(owner), name), None)
+        if wrapper is not None:
+            self._patches.drop(owner, name, wrapper)
+
+
+class FakeModuleTap:
+    """Implements ``ModuleTap``."""
+
+    def __init__(self, relay: Relay, thread: ThreadState) -> None:
+        self._relay, self._thread = relay, thread
+        self._sites: dict[int, tuple[nn.Module, ModuleSite]] = {}
+        self._unfocused: dict[int, tuple[nn.Module, ModuleSite]] | None = None
+
+    def adopt(self, model: Any) -> None:
+        models = list(model) if isinstance(model, (list, tuple)) else [model]
+        for position, part in enumerate(models):
+            if not isinstance(part, nn.Module):
+                raise MsprobeException(0, f"start(model=...): expected a Module, got {type(part).__name__}")
+            head = "Module" if part is model else f"Module.{position}"
+            for path, module in part.named_modules():
+                if path and id(module) not in self._sites:
+                    self._know(module, f"{head}.{path}.{type(module).__name__}")
+
+    def focus(self, module: Any, name: str) -> None:
+        if self._unfocused is None:
+            self._unfocused = dict(self._sites)
+        self._sites.clear()
+        self._know(module, f"Module.{name}.{type(module).__name__}")
+
+    def focus_end(self) -> None:
+        if self._unfocused is not None:
+            self._sites.clear()
+            self._sites.update(self._unfocused)
+            self._unfocused = None
+
+    def reset(self) -> None:
+        for _, site in self._sites.values():
+            site.reset()
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        patches = Patches()
+        patches.plan(nn.Module, "__call__", self._observed(nn.Module.__call__))
+        patches.apply()
+        try:
+            yield
+        finally:
+            patches.undo()
+
+    def attach_gradients(self) -> Callable[[], None]:
+        detach = [
+            parameter.hook(partial(self._report, site, key))
+            for _, site in self._sites.values()
+            for key, parameter in site.parameters()
+        ]
+        return lambda: [remove() for remove in detach] and None
+
+    def _know(self, module: nn.Module, stem: str) -> None:
+        self._sites[id(module)] = (module, ModuleSite(stem, module.own_parameters))
+
+    def _report(self, site: ModuleSite, key: str, gradient: Any) -> None:
+        if self._relay.observer is not None:
+            with self._quiet():
+                self._relay.observer.parameter_gradient(site, key, Tensor(gradient))
+
+    def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            known, observer = self._sites.get(id(module)), self._relay.observer
+            if known is None or observer is None:
+                return original(module, *args, **kwargs)
+            with self._quiet():
+                token = observer.module_begin(known[1], args, kwargs)
+            try:
+                result = original(module, *args, **kwargs)
+            except BaseException as error:
+                with self._quiet():
+                    observer.module_fail(token, error)
+                raise
+            with self._quiet():
+                observer.module_end(token, result)
+            return result
+
+        return call
+
+    @contextlib.contextmanager
+    def _quiet(self) -> Iterator[None]:
+        before, self._thread.busy = self._thread.busy, True
+        try:
+            yield
+        finally:
+            self._thread.busy = before
+
+
+class FakeOptimizerTap:
+    """Implements ``OptimizerTap``."""
+
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        running: list[Any] = []
+
+        def before() -> None:
+            if self._relay.observer is not None:
+                running.append(self._relay.observer.enter("optimizer"))
+
+        def after() -> None:
+            if self._relay.observer is not None and running:
+                self._relay.observer.leave(running.pop())
+
+        nn.step_hooks.append((before, after))
+        try:
+            yield
+        finally:
+            nn.step_hooks.remove((before, after))

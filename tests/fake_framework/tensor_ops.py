@@ -1,0 +1,65 @@
+"""Facts, statistics, checksums and files of fake tensors, by the oracle of the core.
+
+With ``deferred`` the statistics come only at ``settle``, as from a device.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from msprobe.core.store.atomic import open_private
+from msprobe.core.tensors.checksum import crc32, xor
+from msprobe.core.tensors.numpy_ops import statistics
+from tests.fake_framework.tensor import Tensor
+
+
+class FakeTensorOps:
+    """Implements ``TensorOps``."""
+
+    suffix = ".npy"
+
+    def __init__(self, precision: Any = "low", deferred: bool = False) -> None:
+        self._precision = precision
+        self._deferred = deferred
+        self._pending: list[tuple[dict[str, Any], Any]] = []
+
+    def describe(self, tensor: Tensor, statistics: bool) -> dict[str, Any]:
+        array = tensor.data
+        node: dict[str, Any] = {"type": "fake.Tensor", "dtype": str(array.dtype), "shape": list(array.shape)}
+        if statistics:
+            node["Max"] = node["Min"] = node["Mean"] = node["Norm"] = None
+            if self._deferred:
+                self._pending.append((node, array.copy()))
+            else:
+                self._fill(node, array)
+        node["requires_grad"] = tensor.requires_grad
+        return node
+
+    @property
+    def outstanding(self) -> bool:
+        return bool(self._pending)
+
+    def settle(self) -> None:
+        pending, self._pending = self._pending, []
+        for node, array in pending:
+            self._fill(node, array)
+
+    def checksum(self, tensor: Tensor, kind: str) -> str | None:
+        array = tensor.data
+        if kind == "xor" and array.size == 0:
+            return None
+        return crc32(array) if kind == "crc32" else xor(array)
+
+    def save(self, tensor: Tensor, path: Path) -> bool:
+        array = tensor.data
+        with os.fdopen(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+            np.save(file, array, allow_pickle=False)
+        return True
+
+    def _fill(self, node: dict[str, Any], array: Any) -> None:
+        found = statistics(array, precision=self._precision)
+        node["Max"], node["Min"], node["Mean"], node["Norm"] = found.max, found.min, found.mean, found.norm

@@ -1,0 +1,59 @@
+"""A dump as a flat table of facts: path -> value, one row for everything that another reader could ask for.
+
+dump/Torch.add.0.forward/input_args/0/Max          a field of a value
+dump/Torch.add.0.forward#sections                  the keys of an entry, in order
+dump#forward_order                                 the forward entries, in order
+construct/Torch.add.0.forward                      the parent
+stack/Torch.add.0.forward                          the frames that lie in the script
+files/Torch.add.0.forward.input.0.pt               a tensor file
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+Facts = dict[str, Any]
+HEADER = ("task", "level", "framework")
+SCRIPT_FRAME = re.compile(r"^File .*[/>]run\.py, (.*)$", re.DOTALL)
+
+
+def facts(process_folder: Path, files: list[str]) -> Facts:
+    """The facts of one process folder; ``files`` are the names of its tensor files."""
+    dump = _load(process_folder / "dump.json")
+    found: Facts = {f"dump#{key}": dump[key] for key in HEADER}
+    found["dump#forward_order"] = [name for name in dump["data"] if ".forward" in name]
+    for entry, body in dump["data"].items():
+        found[f"dump/{entry}#sections"] = list(body)
+        for section, node in body.items():
+            found.update(_leaves(f"dump/{entry}/{section}", node))
+    for child, parent in _load(process_folder / "construct.json").items():
+        found[f"construct/{child}"] = parent
+    for entries, frames in _load(process_folder / "stack.json").values():
+        found.update({f"stack/{entry}": _script_frames(frames) for entry in entries})
+    found.update({f"files/{name}": True for name in files})
+    return found
+
+
+def _load(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _script_frames(frames: list[str]) -> list[str]:
+    """Frames of the framework depend on its version, those of the script do not. The outermost is the starter's."""
+    return [match.group(1) for match in map(SCRIPT_FRAME.match, frames) if match]
+
+
+def _leaves(path: str, node: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(node, Mapping) and node:
+        for key, value in node.items():
+            yield from _leaves(f"{path}/{key}", value)
+    elif isinstance(node, list) and node and not path.endswith(("/shape", "/value")):
+        for number, value in enumerate(node):
+            yield from _leaves(f"{path}/{number}", value)
+    else:
+        yield path, node

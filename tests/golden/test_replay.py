@@ -1,0 +1,91 @@
+"""Recorded collections of the reference, replayed: the same script and configuration must leave the same facts."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.fork_runner import log_of, run_scripts
+from tests.golden.agreement import MISSING, allowances, misses, unexplained, unused
+from tests.golden.facts import Facts, facts
+
+pytestmark = pytest.mark.torch
+
+HERE = Path(__file__).resolve().parent
+CASES = sorted(path for path in (HERE / "cases").iterdir() if path.is_dir())
+LENIENCIES = allowances(HERE / "leniencies.json")
+
+
+@pytest.fixture(scope="module")
+def replayed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Case -> the folder in which its script has run."""
+    root = tmp_path_factory.mktemp("golden")
+    scripts = []
+    for case in CASES:
+        folder = root / case.name
+        folder.mkdir()
+        shutil.copy(case / "run.py.txt", folder / "run.py")
+        shutil.copy(case / "config.json", folder / "config.json")
+        scripts.append(folder / "run.py")
+    statuses = run_scripts(scripts)
+    failed = [script for script, status in statuses.items() if status != 0]
+    assert not failed, "\n".join(log_of(script)[-2000:] for script in failed)
+    return {script.parent.name: script.parent for script in scripts}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_case_leaves_the_recorded_facts(case: Path, replayed: dict[str, Path]) -> None:
+    output = replayed[case.name] / json.loads((case / "config.json").read_text())["dump_path"]
+    recorded, ours = _processes(case / "expected"), _processes(output)
+    assert list(ours) == list(recorded)
+    missed = [
+        miss
+        for name, folder in recorded.items()
+        for miss in misses(_recorded_facts(case, folder), _own_facts(ours[name]), LENIENCIES)
+    ]
+    departures = allowances(case / "departures.json")
+    assert unexplained(missed, departures) == []
+    assert unused(missed, departures) == [], "departures that no longer occur"
+
+
+@pytest.mark.parametrize(
+    ("path", "other"),
+    [
+        ("dump/Torch.add.0.forward/output/0/Max", 2.1),
+        ("dump/Torch.add.0.forward/output/0/dtype", "torch.float64"),
+        ("dump/Torch.add.0.forward#sections", ["output", "input_args"]),
+        ("construct/Torch.add.0.forward", None),
+        ("files/Torch.add.0.forward.output.0.pt", MISSING),
+    ],
+)
+def test_a_fact_that_differs_is_a_miss(path: str, other: object) -> None:
+    table: Facts = {
+        "dump/Torch.add.0.forward#sections": ["input_args", "output"],
+        "dump/Torch.add.0.forward/output/0/Max": 2.0,
+        "dump/Torch.add.0.forward/output/0/dtype": "torch.float32",
+        "construct/Torch.add.0.forward": "Module.fc.Linear.forward.0",
+        "files/Torch.add.0.forward.output.0.pt": True,
+    }
+    assert misses(table, table, LENIENCIES) == []
+    assert [miss.path for miss in misses(table, {**table, path: other}, LENIENCIES)] == [path]
+
+
+def _processes(root: Path) -> dict[str, Path]:
+    """``step0/proc`` -> folder, the process number taken out."""
+    folders = sorted(path for path in root.glob("step*/*") if path.is_dir())
+    return {f"{path.parent.name}/{re.sub(r'^proc[0-9]+$', 'proc', path.name)}": path for path in folders}
+
+
+def _recorded_facts(case: Path, folder: Path) -> Facts:
+    """Tensor files of the record are only listed: ``step0/proc/dump_tensor_data/NAME``, one per line."""
+    listing = case / "expected" / "tensor_files.txt"
+    lines = map(Path, listing.read_text().split()) if listing.exists() else iter(())
+    return facts(folder, [line.name for line in lines if line.parts[0] == folder.parent.name])
+
+
+def _own_facts(folder: Path) -> Facts:
+    return facts(folder, sorted(path.name for path in (folder / "dump_tensor_data").glob("*")))
