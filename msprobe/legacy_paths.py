@@ -52,7 +52,7 @@ class LegacyFinder:
         if not name.startswith(f"{_PACKAGE}.") or name.rpartition(".")[2].startswith("_"):
             return None
         if name in _table("modules"):
-            return importlib.machinery.ModuleSpec(name, _LegacyLoader(), is_package=True)
+            return importlib.machinery.ModuleSpec(name, _LegacyLoader(), is_package=True)  # type: ignore[arg-type]
         close = _nearest(name)
         hint = f"; did you mean {close!r}?" if close else ""
         raise ModuleNotFoundError(f"No module named {name!r} in this version of msprobe{hint}", name=name)

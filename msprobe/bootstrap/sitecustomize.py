@@ -59,5 +59,5 @@ def _run_the_hidden_one() -> None:
 
 if __name__ == "sitecustomize":
     if os.environ.get(VARIABLE):
-        sys.meta_path.insert(0, TorchWatch(_attach))  # type: ignore[arg-type]
+        sys.meta_path.insert(0, TorchWatch(_attach))
     _run_the_hidden_one()

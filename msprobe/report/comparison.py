@@ -16,7 +16,8 @@ from msprobe.compare.run import Comparison, Policy, compare_dumps, counts, level
 from msprobe.compare.summary import CompareSummary
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.store.atomic import make_folder
-from msprobe.core.store.reader import DEBUG, Place, load_dump, paused_gc
+from msprobe.core.store.layout import DEBUG
+from msprobe.core.store.reader import Place, load_dump, paused_gc
 from msprobe.numerics.verdict import Level
 from msprobe.report.csv import write_table
 

@@ -115,6 +115,19 @@ def test_saved_tensors_read_back(world: World, name: str, tmp_path: Path) -> Non
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize("name", ARRAYS)
+def test_a_snapshot_keeps_the_values_of_its_moment(world: World, name: str, tmp_path: Path) -> None:
+    ops, tensor = world.ops("low"), world.tensor(ARRAYS[name])
+    snapshot = ops.snapshot(tensor)
+    assert snapshot is not None
+    copy, size = snapshot
+    assert size == ARRAYS[name].nbytes
+    tensor.data[...] = 0
+    path = tmp_path / f"t{ops.suffix}"
+    assert ops.save(copy(), path)
+    assert read_tensor(path).tobytes() == ARRAYS[name].tobytes()
+
+
 def test_a_view_is_saved_without_the_storage_behind_it(world: World, tmp_path: Path) -> None:
     ops = world.ops("low")
     path = tmp_path / f"t{ops.suffix}"

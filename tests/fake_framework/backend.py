@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from msprobe.core.backend.model import Backend
 from msprobe.core.capture.describe import Handler
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import DumpConfig
+from msprobe.core.errors import MsprobeException
 from msprobe.core.selection.build import uses_risk_level
 from msprobe.core.selection.risk import risk_test
 from tests.fake_framework import autograd
@@ -48,6 +50,9 @@ class FakeRuntime:
 
     def expected(self, error: BaseException) -> bool:
         return False
+
+    def watch_calls(self, model: Any, report: Callable[[], None]) -> Callable[[], None]:
+        raise MsprobeException(0, "the fake framework counts no calls of models")
 
 
 def make(config: DumpConfig, relay: Relay, thread: ThreadState, *, deferred: bool = False) -> Backend:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -32,6 +32,7 @@ class FakeApiTap:
         self._patches = Patches()
         self._sites: list[CallSite] = []
         self._custom: dict[tuple[int, str], Any] = {}
+        self._given: dict[tuple[int, str], tuple[Any, str, str]] = {}
         for prefix, owner, names in LISTED:
             for name in names:
                 self.add(owner, name, prefix)
@@ -54,12 +55,17 @@ class FakeApiTap:
         self._sites.append(site)
         wrapper = wrap(getattr(owner, name), site, self._relay, self._thread)
         self._custom[(id(owner), name)] = wrapper
+        self._given[(id(owner), name)] = (owner, name, prefix)
         self._patches.plan(owner, name, wrapper)
 
     def remove(self, owner: Any, name: str) -> None:
         wrapper = self._custom.pop((id(owner), name), None)
         if wrapper is not None:
+            del self._given[(id(owner), name)]
             self._patches.drop(owner, name, wrapper)
+
+    def registered(self) -> Sequence[tuple[Any, str, str]]:
+        return list(self._given.values())
 
 
 class FakeModuleTap:

@@ -6,6 +6,7 @@ With ``deferred`` the statistics come only at ``settle``, as from a device.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,10 @@ class FakeTensorOps:
         if kind == "xor" and array.size == 0:
             return None
         return crc32(array) if kind == "crc32" else xor(array)
+
+    def snapshot(self, tensor: Tensor) -> tuple[Callable[[], Tensor], int] | None:
+        copy = Tensor(tensor.data.copy())
+        return (lambda: copy), tensor.data.nbytes
 
     def save(self, tensor: Tensor, path: Path) -> bool:
         array = tensor.data

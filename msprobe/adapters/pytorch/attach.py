@@ -47,7 +47,7 @@ class Attachment:
 
     def install(self) -> None:
         original = nn.Module.__call__
-        nn.Module.__call__ = self._watching(original)  # type: ignore[method-assign]
+        nn.Module.__call__ = self._watching(original)
         torch.optim.Optimizer.profile_hook_step = staticmethod(self._ending(torch.optim.Optimizer.profile_hook_step))
         atexit.register(self._conclude)
 

@@ -38,7 +38,7 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
         name="pytorch",
         ops=TorchTensorOps(config.precision),
         values=TorchValues(),
-        runtime=TorchRuntime(thread),
+        runtime=TorchRuntime(),
         apis=apis,
         modules=modules,
         inputs=TorchInputTap(modules, thread),

@@ -115,7 +115,7 @@ class PrecisionDebugger:
     @classmethod
     @contextlib.contextmanager
     def collect(cls, model: Any = None, **arguments: Any) -> Iterator[None]:
-        """One step as a block: ``start(model, ...)`` before it, ``stop`` and ``step`` after it, whatever happens in it."""
+        """One step as a block: ``start(model, ...)`` before, ``stop`` and ``step`` after it, whatever happens in it."""
         cls.start(model, **arguments)
         try:
             yield
@@ -135,7 +135,7 @@ class PrecisionDebugger:
 
     @classmethod
     def save(cls, variable: Any, name: str, save_backward: bool = True) -> None:
-        """Record one value as ``{name}.{n}.debug`` in debug.json, and the gradients of its tensors as ``{name}_grad...``.
+        """Record one value as ``{name}.{n}.debug`` in debug.json, and the gradients of its tensors as ``{name}_grad``.
 
         Works at every level, between start and stop or not; level debug records nothing else. What cannot be saved is
         told in a warning and left out.

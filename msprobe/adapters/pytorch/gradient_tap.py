@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from msprobe.adapters.pytorch.tensor_watch import watch
 from msprobe.core.backend.protocols import GradientReceiver
 from msprobe.core.capture.describe import DEPTH_LIMIT
 from msprobe.core.capture.thread import ThreadState
@@ -74,18 +75,7 @@ class TorchGradientTap:
         self._attach_any(prepared, result, receiver)
 
     def watch(self, tensor: Any, report: Callable[[Any], None]) -> Callable[[], None] | None:
-        if not tensor.requires_grad:
-            return None
-
-        def hook(gradient: Any) -> None:
-            busy, self._thread.busy = self._thread.busy, True
-            try:
-                report(gradient)
-            finally:
-                self._thread.busy = busy
-
-        remove: Callable[[], None] = tensor.register_hook(hook).remove
-        return remove
+        return watch(tensor, self._thread, report)
 
     def _attach_any(self, prepared: Prepared, result: Any, receiver: GradientReceiver) -> None:
         """Any number of outputs made by any number of nodes."""

@@ -34,11 +34,11 @@ class TorchInputTap:
     @contextlib.contextmanager
     def attach(self, source: InputSource) -> Iterator[None]:
         original = nn.Module.__call__
-        nn.Module.__call__ = self._fed(original, source)  # type: ignore[method-assign]
+        nn.Module.__call__ = self._fed(original, source)
         try:
             yield
         finally:
-            nn.Module.__call__ = original  # type: ignore[method-assign]
+            nn.Module.__call__ = original
 
     def _fed(self, original: Callable[..., Any], source: InputSource) -> Callable[..., Any]:
         modules, thread = self._modules, self._thread

@@ -40,7 +40,8 @@ def random_save(output_path: str = "./output") -> None:
         OSError: the table cannot be created.
     """
     global _active
-    if not isinstance(output_path, str) or not output_path:
+    given: object = output_path
+    if not isinstance(given, str) or not given:
         raise MsprobeException(0, f"random_save: output_path is a non-empty str, got {output_path!r}")
     if _active is not None:
         logger.warning("random_save is on already and writes to %s", _active.path)

@@ -44,7 +44,7 @@ class Source:
 
 def sources() -> Iterator[Source]:
     """All of them, in this process and version of PyTorch."""
-    yield from _of_instance("python_random", random, random._inst)  # type: ignore[attr-defined]
+    yield from _of_instance("python_random", random, random._inst)
     yield from _of_instance("numpy_random", np.random, np.random.mtrand._rand)
     owners = {
         "torch_random": (torch, torch._VF),

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from msprobe.core.capture.thread import ThreadState
 from msprobe.core.errors import MsprobeException
 
 _graph_task = torch._C._current_graph_task_id
@@ -20,9 +19,6 @@ _EARLY_EXITS = ("_StopRecomputationError",)
 
 class TorchRuntime:
     """Implements ``Runtime``."""
-
-    def __init__(self, thread: ThreadState | None = None) -> None:
-        self._thread = thread or ThreadState()
 
     def rank(self) -> int | None:
         distributed = torch.distributed

@@ -165,7 +165,7 @@ def _host_copy(plain: torch.Tensor) -> Callable[[], torch.Tensor]:
 
     Where the device has no events, the copy is waited for here.
     """
-    module = getattr(torch, plain.device.type, None)
+    module: Any = getattr(torch, plain.device.type, None)
     if not hasattr(module, "Event"):
         copy = plain.cpu().contiguous()
         return lambda: copy

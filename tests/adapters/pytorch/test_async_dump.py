@@ -73,9 +73,7 @@ def test_a_queue_smaller_than_every_tensor_loses_nothing(bench: Any, monkeypatch
     assert all(entry["output"][0]["data_name"] for entry in bench.read().data.values())
 
 
-def test_a_folder_that_vanishes_is_told_and_training_goes_on(
-    bench: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_vanishes_is_told_and_training_goes_on(bench: Any, capsys: pytest.CaptureFixture[str]) -> None:
     debugger = bench.open("L1", "tensor", async_dump=True)
     debugger.start()
     (tensors,) = bench.root.glob("step0/*/dump_tensor_data")

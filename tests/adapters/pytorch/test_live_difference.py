@@ -92,9 +92,7 @@ def test_an_equal_run_saves_nothing(bench: Any, library: Library, capsys: pytest
 
 
 @pytest.mark.parametrize(("limit", "seen"), [(1, 2), (2, 5)])
-def test_it_ends_after_the_number_of_differences_asked_for(
-    bench: Any, library: Library, limit: int, seen: int
-) -> None:
+def test_it_ends_after_the_number_of_differences_asked_for(bench: Any, library: Library, limit: int, seen: int) -> None:
     path = golden(bench, library, "md5")
     library.error = 1e-2
     debugger = compare(bench, library, path, limit=limit)

@@ -103,7 +103,7 @@ def test_what_was_not_recorded_or_has_another_form_is_told(bench: Any, capsys: p
 
 
 def test_a_path_that_is_no_folder_is_named(bench: Any, tmp_path: Path) -> None:
-    with pytest.raises(FileCheckException, match="load.path"):
+    with pytest.raises(FileCheckException, match=r"load\.path"):
         loading(bench, tmp_path / "nothing", "Module.fc1.Linear.forward.0")
 
 

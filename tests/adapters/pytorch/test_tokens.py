@@ -186,5 +186,6 @@ def test_models_in_turn_with_the_same_names_number_on(bench: Any) -> None:
         recorded = bench.read(step)
         assert recorded.names("fc1.Linear.forward") == [f"Module.fc1.Linear.forward.{n}" for n in (0, 1)]
         assert recorded.names("fc1.Linear.backward") == [f"Module.fc1.Linear.backward.{n}" for n in (0, 1)]
-        assert recorded.names("fc1.Linear.parameters_grad") == [f"Module.fc1.Linear.parameters_grad.{n}" for n in (0, 1)]
+        gradients = recorded.names("fc1.Linear.parameters_grad")
+        assert gradients == [f"Module.fc1.Linear.parameters_grad.{n}" for n in (0, 1)]
         assert set(recorded.data["Module.fc1.Linear.parameters_grad.1"]) == {"weight", "bias"}

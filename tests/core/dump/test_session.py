@@ -62,6 +62,7 @@ class Expected:
         self.running = False
         self.open = False
         self.names: dict[int, list[str]] = {}
+        self.unasked: set[int] = set()
         self.waiting: list[tuple[int, Tensor]] = []
 
     def follow(self, action: str, session: DumpSession) -> None:
@@ -82,6 +83,12 @@ class Expected:
         self.waiting.clear()
         if self.running:
             self.names.setdefault(self.step, [])
+            self.unasked.add(self.step)
+
+    @property
+    def left(self) -> dict[int, list[str]]:
+        """A step that began only because the one before was not stopped leaves nothing when nothing happens in it."""
+        return {step: names for step, names in self.names.items() if names or step not in self.unasked}
 
     def call(self, session: DumpSession) -> None:
         result = tensor(True).add(tensor())
@@ -108,7 +115,7 @@ def test_any_order_is_right(actions: list[str]) -> None:
         for action in actions:
             expected.follow(action, session)
         session.close()
-        assert {step: list(data) for step, data in recorded(folder).items()} == expected.names
+        assert {step: list(data) for step, data in recorded(folder).items()} == expected.left
         assert not list(Path(folder).rglob("dump.journal"))
         assert not list(Path(folder).rglob("dump_error_info.log"))
     assert Tensor.add.__qualname__ == "Tensor.add"
