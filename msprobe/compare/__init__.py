@@ -11,10 +11,7 @@ above this layer, and is therefore reached by name and only when called; importi
 import importlib
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from msprobe.report.comparison import CompareResult
+from typing import Any
 
 _ENTRANCE = "msprobe.report.comparison"
 _LAZY = ("compare", "CompareResult")
@@ -27,10 +24,9 @@ def __getattr__(name: str) -> Any:
 
 
 class _CallablePackage(ModuleType):
-    def __call__(self, target: Any, golden: Any, **options: Any) -> "CompareResult":
-        """See ``msprobe.report.comparison.compare``."""
-        result: CompareResult = importlib.import_module(_ENTRANCE).compare(target, golden, **options)
-        return result
+    def __call__(self, target: Any, golden: Any, **options: Any) -> Any:
+        """See ``msprobe.report.comparison.compare``; returns its ``CompareResult``."""
+        return importlib.import_module(_ENTRANCE).compare(target, golden, **options)
 
 
 sys.modules[__name__].__class__ = _CallablePackage

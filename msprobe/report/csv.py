@@ -45,12 +45,47 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def new_file(folder: Path, stem: str, suffix: str = ".csv") -> tuple[Path, int]:
-    """Create ``stem + suffix``, or the first free ``stem_1``, ``stem_2``…; returns path and file descriptor.
+def write_table(folder: Path, stem: str, columns: Sequence[str], blocks: Iterable[RowBlock]) -> list[Path]:
+    """Write rows below a title line and return the files; more than a million rows go to further ``_part_`` files.
+
+    A file is there when it is whole: an interrupted command leaves none.
 
     Raises:
-        OSError: the folder cannot be written.
+        OSError: a file cannot be written.
     """
+    lines = chain.from_iterable(map(_lines, blocks))
+    parts = iter(lambda: list(islice(lines, _AT_ONCE)), [])
+    title = ",".join(columns)
+    paths: list[Path] = []
+    first = next(parts, [])
+    while first or not paths:
+        here = chain((first,), islice(parts, MOST_ROWS // _AT_ONCE - 1))
+        paths.append(_write_file(folder, f"{stem}_part_{len(paths)}" if paths else stem, chain(([title],), here)))
+        first = next(parts, [])
+    return paths
+
+
+def _write_file(folder: Path, stem: str, parts: Iterable[list[str]]) -> Path:
+    temporary, descriptor = _new_file(folder, f".{stem}", ".tmp")
+    try:
+        with os.fdopen(descriptor, "w", 1 << 20, encoding="utf-8", errors="backslashreplace", newline="") as file:
+            file.writelines("\n".join(part) + "\n" for part in parts if part)
+        return _named(temporary, folder, stem)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _named(temporary: Path, folder: Path, stem: str) -> Path:
+    """Give a finished file its name, one that no other file has."""
+    path, descriptor = _new_file(folder, stem, ".csv")
+    os.close(descriptor)
+    os.replace(temporary, path)
+    return path
+
+
+def _new_file(folder: Path, stem: str, suffix: str) -> tuple[Path, int]:
+    """Create ``stem + suffix``, or the first free ``stem_1``, ``stem_2``...; returns path and file descriptor."""
     number = 0
     while True:
         path = folder / f"{stem}{f'_{number}' if number else ''}{suffix}"
@@ -58,28 +93,6 @@ def new_file(folder: Path, stem: str, suffix: str = ".csv") -> tuple[Path, int]:
             return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
         except FileExistsError:
             number += 1
-
-
-def write_table(folder: Path, stem: str, columns: Sequence[str], blocks: Iterable[RowBlock]) -> list[Path]:
-    """Write rows below a title line and return the files; more than a million rows go to further ``_part_`` files.
-
-    Raises:
-        OSError: a file cannot be written.
-    """
-    lines = chain.from_iterable(map(_lines, blocks))
-    paths: list[Path] = []
-    part = list(islice(lines, _AT_ONCE))
-    while part or not paths:
-        path, descriptor = new_file(folder, f"{stem}_part_{len(paths)}" if paths else stem)
-        paths.append(path)
-        with os.fdopen(descriptor, "w", 1 << 20, encoding="utf-8", errors="backslashreplace", newline="") as file:
-            file.write(",".join(columns) + "\n")
-            written = 0
-            while part and written + len(part) <= MOST_ROWS:
-                file.write("\n".join(part) + "\n")
-                written += len(part)
-                part = list(islice(lines, _AT_ONCE))
-    return paths
 
 
 def _lines(block: RowBlock) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import csv
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,3 +43,21 @@ def test_an_existing_file_is_never_replaced(tmp_path: Path) -> None:
     first, second = (write_table(tmp_path, "t", ["c"], [block])[0] for _ in range(2))
     assert first != second and first.read_text() == second.read_text()
     assert stat.S_IMODE(first.stat().st_mode) == 0o600
+
+
+def test_a_broken_off_table_leaves_no_file(tmp_path: Path) -> None:
+    def blocks() -> Iterator[RowBlock]:
+        yield RowBlock([("a",)] * 20_000, ["1"] * 20_000, [], [], [])
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_table(tmp_path, "t", ["c", "d"], blocks())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_more_rows_than_a_sheet_holds_make_parts(tmp_path: Path) -> None:
+    blocks = (RowBlock([(str(k),)] * 9_000, ["1"] * 9_000, [], [], []) for k in range(112))
+    first, second = write_table(tmp_path, "t", ["c", "d"], blocks)
+    assert second.name == "t_part_1.csv"
+    rows = [path.read_text().count("\n") - 1 for path in (first, second)]
+    assert rows == [1_000_000, 8_000]

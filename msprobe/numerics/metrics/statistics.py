@@ -49,7 +49,8 @@ def differences(target: Cell, golden: Cell) -> tuple[Cell, Cell]:
         and golden - golden == 0.0
     ):
         difference = float(target) - float(golden)
-        return difference, f"{abs(difference / golden * 100)}%" if golden else "inf"
+        percent = abs(difference / golden * 100) if golden else math.inf
+        return difference, f"{percent}%" if percent < math.inf else "inf"
     symbol = _symbol(_kind(target), _kind(golden))
     return symbol, symbol
 

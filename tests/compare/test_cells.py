@@ -1,0 +1,60 @@
+"""Cells made in bulk are those made one by one, and a row reads the same in memory and in the file."""
+
+import csv
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from msprobe.compare.items import Leaf
+from msprobe.compare.plain import statistics_cells
+from msprobe.numerics.metrics.statistics import differences
+from msprobe.report.comparison import compare
+from msprobe.report.csv import safe_cell
+
+sys.path.insert(0, str(Path(__file__).parent))
+from dumps import call, number, tensor, write
+
+NUMBER = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([0.0, -0.0, 1.0, 1e-5, 1e16, 5e-324])
+STATISTICS = ("Max", "Min", "Mean", "Norm")
+
+
+def _leaf(values: list[float]) -> Leaf:
+    return Leaf(".output.0", "output", dict(zip(STATISTICS, values, strict=True)))
+
+
+@given(st.lists(st.lists(NUMBER, min_size=8, max_size=8), min_size=1, max_size=5))
+def test_bulk_equals_one_by_one(rows: list[list[float]]) -> None:
+    target, golden = [_leaf(row[:4]) for row in rows], [_leaf(row[4:]) for row in rows]
+    found = statistics_cells(target, golden, 0, len(rows))
+    for number_, row in enumerate(rows):
+        if all(math.isfinite(a - b) for a, b in zip(row[:4], row[4:], strict=True)):
+            pairs = [differences(a, b) for a, b in zip(row[:4], row[4:], strict=True)]
+            wanted = [pair[0] for pair in pairs] + [pair[1] for pair in pairs] + row
+            assert found[number_] == ",".join(map(str, wanted))
+        else:
+            assert number_ not in found
+
+
+def test_other_rows_are_left_out() -> None:
+    odd: list[Any] = [None, _leaf([1.0, 2.0, math.nan, 1.0]), _leaf([1, 2.0, 3.0, 1.0]), Leaf("", "", {"value": 1})]
+    good = [_leaf([1.0] * 4)] * 4
+    assert statistics_cells(odd, good, 0, 4) == statistics_cells(good, odd, 0, 4) == {}
+
+
+def test_rows_read_as_they_are_written(tmp_path: Path) -> None:
+    arguments = [number(value) for value in (1, 1.5, True, "=1+1", 'a "b", c', None, -0.0, "nan", "-")]
+    data = {
+        "Torch.a.0.forward": call([tensor(), *arguments], [tensor(Max=math.inf, Norm=math.nan)], **{"=k": tensor(3.0)}),
+        "Torch.b.0.forward": call([tensor(dtype="int64", Max=3, Min=1)], [None, {"x,y": tensor()}]),
+    }
+    other = {**data, "Torch.c.0.forward": call([number(2)], [tensor(data_name="@x.pt")])}
+    left = write(tmp_path / "t", data, stack={"Torch.a.0.forward": ["File a.py, line 1, in f, \n y = x"]})
+    result = compare(left, write(tmp_path / "g", other), output=tmp_path / "o")
+    with open(result.summary.results[0], newline="", encoding="utf-8") as file:
+        _, *written = csv.reader(file)
+    assert written == [[str(safe_cell(cell)) for cell in row.cells] for row in result.rows()]
+    assert len(written) == result.summary.counts.pairs + 2
