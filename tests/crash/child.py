@@ -16,9 +16,11 @@ TRAINING = Path(__file__).with_name("training.py")
 QUIET = {"MSPROBE_LOG_LEVEL": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
 
 
-def start(dump_path: Path, level: str = "mix", steps: int = 50, **options: Any) -> subprocess.Popen[bytes]:
+def start(
+    dump_path: Path, level: str = "mix", steps: int = 50, calls: int = 100, **options: Any
+) -> subprocess.Popen[bytes]:
     """The training, running; its calls and the tool's log lines come on stdout."""
-    command = [sys.executable, "-u", str(TRAINING), str(dump_path), level, str(steps)]
+    command = [sys.executable, "-u", str(TRAINING), str(dump_path), level, str(steps), str(calls)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=QUIET, **options)
 
 

@@ -42,7 +42,7 @@ def test_killed_while_collecting(calls: int, kind: signal.Signals, tmp_path: Pat
 
 
 def test_the_reader_recovers_without_a_step_of_the_user(tmp_path: Path) -> None:
-    process = start(tmp_path)
+    process = start(tmp_path, calls=10**6)  # one step that never ends
     wait_for(process, 30)
     time.sleep(0.3)
     process.kill()

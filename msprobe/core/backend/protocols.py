@@ -93,7 +93,7 @@ class Runtime(Protocol):
         ...
 
     def watch_calls(self, model: Any, report: Callable[[], None]) -> Callable[[], None]:
-        """Report the begin of each forward call of ``model`` (the first of a list) until the returned function is called.
+        """Report the begin of each forward call of ``model`` (the first of a list) until the returned one is called.
 
         Raises MsprobeException when it is no model.
         """

@@ -158,7 +158,7 @@ class DirectorySink:
             return True
 
     def discard(self) -> None:
-        """Remove everything of this step, as if nothing had been recorded; its folders too when nothing is left in them."""
+        """Remove everything of this step, as if nothing had been recorded; its folders too when they are empty."""
         FLUSHER.remove(self)
         with self._writing, _DiskGuard(self, "remove"):
             self.release()

@@ -46,7 +46,7 @@ def claimed(other: Claims, folder: Path) -> None:
     assert other.take(folder)
 
 
-@pytest.mark.parametrize(("rank", "name"), [(3, "rank3"), (None, f"proc{os.getpid()}")])
+@pytest.mark.parametrize(("rank", "name"), [(3, "rank3"), (None, f"proc{os.getpid()}")], ids=["rank", "process"])
 def test_the_usual_folder(tmp_path: Path, rank: int | None, name: str) -> None:
     assert Whereabouts().folder(tmp_path, 2, rank) == tmp_path / "step2" / name
 
