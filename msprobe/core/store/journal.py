@@ -1,10 +1,10 @@
 """The journal: what was recorded, appended while training runs, and folded into the documents afterwards.
 
-    {"v":2,"task":"statistics","level":"mix", ...}              the header of dump.json, first line
+    {"v":3,"task":"statistics","level":"mix", ...}              the header of dump.json, first line
     {"k":3,"f":["File train.py, line 7, in main, \\n ..."]}      stack 3 reads like this
-    {"e":"Torch.add.0.forward","n":421,"s":3,"p":"Module..."}   an entry, its stack and parent; 421 bytes of body
-      "Torch.add.0.forward": {                                  follow, just as they will stand in dump.json
-       "input_args": [ ...
+    {"q":21,"n":421,"s":3,"p":"Module.net.Net.forward.0"}       an entry, its stack and parent; 421 bytes of body
+      "Torch.add.0.forward": {                                  follow, its name in the first 21 of them, just as
+       "input_args": [ ...                                      they will stand in dump.json
     {"e":"Tensor.view.0.forward","p":null}                      a name for construct.json only
 
 A body is laid out once, when it is recorded; folding copies it. A later body of the same entry adds to it and moves it
@@ -15,6 +15,7 @@ worst a cut last piece, which is dropped.
 from __future__ import annotations
 
 import os
+import re
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,7 +29,9 @@ from msprobe.core.errors import ReadError
 from msprobe.core.store.atomic import write_atomic
 from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, STACK
 
-VERSION = 2
+VERSION = 3
+INDENT = 2
+_NAME = re.compile(rb' {2}"(?:[^"\\]|\\.)*"')
 POINT = ".debug"
 """How the names of single points (``save``) end; they stand in a document of their own, debug.json."""
 
@@ -143,7 +146,9 @@ def encode(line: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         return line, dumps(line) + b"\n"
     piece = _lay_out(line["e"], body)
     line["n"] = len(piece)
-    return line, b"%b\n%b\n" % (_head(line), piece)
+    named = _NAME.match(piece)
+    assert named is not None
+    return line, b"%b\n%b\n" % (_head(line, named.end() - INDENT), piece)
 
 
 def scan(file: BinaryIO) -> Index:
@@ -156,6 +161,8 @@ def scan(file: BinaryIO) -> Index:
     size = os.fstat(file.fileno()).st_size
     for text in iter(file.readline, b""):
         line = _whole_line(text)
+        if line is not None and "q" in line:
+            line["e"] = _name(file.read(INDENT + line["q"]))
         if line is None or index.size + len(text) + (line.get("n", -1) + 1) > size:
             break
         index.note(line, len(text))
@@ -215,9 +222,12 @@ def dump_document(file: BinaryIO, index: Index, entries: Mapping[str, int | list
     yield b"\n }\n}" if entries else b"}\n}"
 
 
-def _head(line: Mapping[str, Any]) -> bytes:
-    """The line that announces a body, put together by hand: it is written for every record."""
-    text = f'{{"e":{_quoted(line["e"])},"n":{line["n"]}'
+def _head(line: Mapping[str, Any], name: int) -> bytes:
+    """The line that announces a body, put together by hand: it is written for every record.
+
+    It does not repeat the name, which is the first ``name`` bytes of the body.
+    """
+    text = f'{{"q":{name},"n":{line["n"]}'
     if "s" in line:
         text += f',"s":{line["s"]}'
     if "p" in line:
@@ -247,6 +257,13 @@ def _read(file: BinaryIO, index: Index, number: int) -> bytes:
 
 def _numbers(place: int | list[int]) -> list[int]:
     return [place] if isinstance(place, int) else place
+
+
+def _name(text: bytes) -> str | None:
+    try:
+        return str(from_json(text))
+    except ValueError:  # cut: the caller sees that the body is not whole
+        return None
 
 
 def _whole_line(text: bytes) -> dict[str, Any] | None:
