@@ -116,10 +116,12 @@ def test_a_folder_without_a_dump(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 def test_the_journal_of_a_process_that_did_not_end(tmp_path: Path) -> None:
+    from msprobe.core.store.journal import VERSION
     from msprobe.core.store.layout import JOURNAL
 
     place = dump(tmp_path)
-    (place / JOURNAL).write_bytes(b'{"v":2,"task":"statistics","level":"L1"}\n{"e":"A.b.0.forward","p":null}\n')
+    head = f'{{"v":{VERSION},"task":"statistics","level":"L1"}}\n{{"e":"A.b.0.forward","p":null}}\n'
+    (place / JOURNAL).write_text(head)
     found = said(examine(config(tmp_path)), certain=False)
     assert "has a journal: its process is still running, or ended without step()" in found
 
