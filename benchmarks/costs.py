@@ -93,10 +93,10 @@ def _row(own: Cost, peer: Cost | None) -> list[str]:
         table.figure(own.on_disk / 1e6),
         table.figure(own.written / 1e6),
         table.figure(own.peak_mb, 0),
-        table.figure(peer and peer.overhead, 3),
-        table.figure(peer and peer.fastest, 3),
-        table.figure(peer and peer.us_per_entry, 0),
-        table.figure(peer and peer.peak_mb, 0),
+        table.figure(peer.overhead if peer else None, 3),
+        table.figure(peer.fastest if peer else None, 3),
+        table.figure(peer.us_per_entry if peer else None, 0),
+        table.figure(peer.peak_mb if peer else None, 0),
         table.figure(_share(own, peer), 3),
     ]
 
