@@ -53,14 +53,16 @@ def command(
 
     Exit status: 0 done, 1 diverged (with --fail-on diverged), 2 wrong usage or unreadable input, 3 not comparable.
     """
+    from msprobe.core.store.reader import paused_gc
     from msprobe.report.comparison import compare
 
-    result = compare(target_path, golden_path, policy=policy, output=output_path)
-    _show(result.summary, json_path)
-    if result.verdict == "not_comparable":
-        click.echo(f"msprobe: error: Not comparable: {result.summary.reason}", err=True)
+    with paused_gc():  # until the dumps are freed: a collection would walk millions of their objects for nothing
+        summary = compare(target_path, golden_path, policy=policy, output=output_path).summary
+    _show(summary, json_path)
+    if summary.verdict == "not_comparable":
+        click.echo(f"msprobe: error: Not comparable: {summary.reason}", err=True)
         return EXIT_NOT_COMPARABLE
-    return EXIT_DIVERGED if fail_on == "diverged" and result.verdict == "diverged" else 0
+    return EXIT_DIVERGED if fail_on == "diverged" and summary.verdict == "diverged" else 0
 
 
 def _show(summary: CompareSummary, json_path: str | None) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import chain
-from operator import ne
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
-from msprobe.compare.items import RANK_KEYS, Described, Leaf, describe, row_name
+from msprobe.compare.float_columns import float_columns
+from msprobe.compare.items import RANK_KEYS, Described, Leaf, describe, flag_text, is_tensor, row_name, shape_text
 from msprobe.compare.mode import Mode
 from msprobe.compare.plain import statistics_cells
 from msprobe.compare.table import LeafTable
@@ -15,14 +15,26 @@ from msprobe.numerics.metrics.statistics import Cell, differences
 from msprobe.numerics.metrics.tensor import UNSUPPORTED, TensorDifference
 
 Tensors = list[TensorDifference | None] | None
-Cells = tuple[list[tuple[Cell, ...]], list[list[Cell] | str]]
+Kinds = tuple[str, ...]
+_Argument = tuple[str, str, type, bool]
 _NOTHING = Described("N/A", "N/A", "N/A", ("N/A",) * 4)
 _EQUAL8: tuple[Cell, ...] = ("0",) * 8
 _NA8: tuple[Cell, ...] = ("N/A",) * 8
-_GRADS = {True: "True", False: "False"}
-_NO_VALUE: dict[str, object] = {"value": "N/A"}
 _PLAIN = (int, float, bool, str)
-_STATISTICS = ("Max", "Min", "Mean", "Norm")
+_FRAME = itemgetter("dtype", "shape")
+
+
+class Cells(NamedTuple):
+    """The cells of some rows by part: both names; dtypes, shapes and requires_grad in turn of target and golden;
+    metrics and statistics, as one text where they are plain numbers joined by commas.
+
+    Rows with equal parts may share one object.
+    """
+
+    targets: list[str]
+    goldens: list[str]
+    kinds: list[Kinds]
+    middles: list[list[Cell] | str]
 
 
 class CellMaker:
@@ -31,66 +43,59 @@ class CellMaker:
     def __init__(self, mode: Mode, table: LeafTable, tensors: Tensors) -> None:
         self._mode, self._table, self._tensors = mode, table, tensors
         self._as_float: tuple[bool, ...] | None = None if mode is not Mode.CHECKSUM else (False,) * 8
-        self._known: dict[Any, Described] = {}
-        self._lasting = {id(_NOTHING)}
-        self._known_middles: dict[Any, list[Cell]] = {}
+        self._known: dict[tuple[_Argument, _Argument], tuple[Kinds, list[Cell]]] = {}
 
-    def rows(self, first: int, last: int) -> Cells:
-        """Heads (eight cells) and middles (metrics and statistics) of the rows of entries ``first`` to ``last``.
-
-        Rows with equal middles may share one list.
-        """
-        table, heads, middles = self._table, list[tuple[Cell, ...]](), list[list[Cell] | str]()
+    def cells(self, first: int, last: int) -> Cells:
+        """The cells of the rows of entries ``first`` to ``last``."""
+        table = self._table
         starts = table.starts[first : last + 1].tolist()
+        kinds, middles = list[Kinds](), list[list[Cell] | str]()
         plain: dict[int, str] = {}
         if self._mode is Mode.STATISTICS:
-            plain = statistics_cells(table.target, table.golden, starts[0], starts[-1])
-        for number, pair in enumerate(table.entries[first:last]):
-            target, golden = pair.target or "N/A", pair.golden or "N/A"
-            for row in range(starts[number], starts[number + 1]):
-                middle = plain.get(row)
-                if middle is not None:
-                    heads.append(_plain_head(target, golden, table.target[row], table.golden[row]))
-                    middles.append(middle)
-                else:
-                    head, cells = self._row(row, target, golden)
-                    heads.append(head)
-                    middles.append(cells)
-        return heads, middles
+            plain = statistics_cells(table.float_pairs, starts[0], starts[-1])
+        for row in range(starts[0], starts[-1]):
+            middle = plain.get(row)
+            if middle is None:
+                kind, cells = self._row(row)
+                kinds.append(kind)
+                middles.append(cells)
+            else:
+                kinds.append(_tensor_kinds(table.target[row][2], table.golden[row][2]))  # type: ignore[index]
+                middles.append(middle)
+        entries = table.entries[first:last]
+        targets = _names([pair.target or "N/A" for pair in entries], table.target, starts)
+        goldens = _names([pair.golden or "N/A" for pair in entries], table.golden, starts)
+        return Cells(targets, goldens, kinds, middles)
 
-    def _row(self, row: int, target: str, golden: str) -> tuple[tuple[Cell, ...], list[Cell]]:
+    def _row(self, row: int) -> tuple[Kinds, list[Cell]]:
+        """Kinds and middle of any row; those of plain arguments, which repeat over and over, are made once."""
         ours, theirs = self._table.target[row], self._table.golden[row]
+        if self._mode is Mode.TENSOR:
+            return self._made(row, ours, theirs)
+        left, right = _argument(ours), _argument(theirs)
+        if left is None or right is None:
+            if self._mode is Mode.CHECKSUM and ours and theirs and is_tensor(ours.raw) and is_tensor(theirs.raw):
+                return _tensor_kinds(ours.raw, theirs.raw), [_digest(ours), _digest(theirs)]
+            return self._made(row, ours, theirs)
+        found = self._known.get((left, right))
+        if found is None:
+            found = self._known[left, right] = self._made(row, ours, theirs)
+        return found
+
+    def _made(self, row: int, ours: Leaf | None, theirs: Leaf | None) -> tuple[Kinds, list[Cell]]:
         left, right = self._described(ours, 0), self._described(theirs, 1)
-        names = "N/A" if ours is None else row_name(target, ours), "N/A" if theirs is None else row_name(golden, theirs)
-        head = (*names, left[0], right[0], left[1], right[1], left[2], right[2])
-        if self._mode is not Mode.STATISTICS:
-            return head, self._middle(row, (ours, theirs), left, right)
-        pair = id(left), id(right), ours is None or theirs is None
-        middle = self._known_middles.get(pair)
-        if middle is None:
-            middle = self._middle(row, (ours, theirs), left, right)
-            if id(left) in self._lasting and id(right) in self._lasting:
-                self._known_middles[pair] = middle
-        return head, middle
+        kinds = left.dtype, right.dtype, left.shape, right.shape, left.requires_grad, right.requires_grad
+        return kinds, self._middle(row, (ours, theirs), left, right)
 
     def _described(self, leaf: Leaf | None, side: int) -> Described:
-        """How the leaf reads; plain arguments repeat over and over and are described once."""
         if leaf is None:
             return _NOTHING
-        raw = leaf[2]
-        plain = type(raw) is dict and len(raw) == 2 and type(raw.get("value")) in _PLAIN
-        key = (side, raw["type"], str(raw["value"]), type(raw["value"]), leaf[0].endswith(RANK_KEYS)) if plain else None
-        found = self._known.get(key) if key is not None else None
-        if found is None:
-            found = describe(leaf)
-            if self._as_float is None:
-                self._as_float = _float_columns(self._table)
-            if True in self._as_float:
-                flags = self._as_float[4 * side : 4 * side + 4]
-                found = found._replace(statistics=_floats(found.statistics, flags))
-            if key is not None:
-                self._known[key] = found
-                self._lasting.add(id(found))
+        found = describe(leaf)
+        if self._as_float is None:
+            self._as_float = float_columns(self._table)
+        if True in self._as_float:
+            flags = self._as_float[4 * side : 4 * side + 4]
+            found = found._replace(statistics=_floats(found.statistics, flags))
         return found
 
     def _middle(
@@ -113,19 +118,36 @@ class CellMaker:
         return [*cells, *left.statistics, *right.statistics]
 
 
-def _plain_head(target: str, golden: str, ours: Any, theirs: Any) -> tuple[Cell, ...]:
-    """The head of a row of two tensors."""
-    left, right = ours[2], theirs[2]
-    name = target + ours[0] if "data_name" not in left else row_name(target, ours)
-    if "data_name" in right:
-        other = row_name(golden, theirs)
-    else:
-        other = name if target == golden and ours[0] == theirs[0] else golden + theirs[0]
-    shape, grad, other_grad = left["shape"], left.get("requires_grad"), right.get("requires_grad")
-    shape_text = str(shape)
-    other_text = shape_text if shape == right["shape"] else str(right["shape"])
-    kinds = left["dtype"], right["dtype"], shape_text, other_text
-    return (name, other, *kinds, _GRADS.get(grad, "N/A"), _GRADS.get(other_grad, "N/A"))
+def _names(entries: list[str], leaves: list[Leaf | None], starts: list[int]) -> list[str]:
+    """The names of the rows of these entries, whose ranges begin at ``starts``."""
+    found: list[str] = []
+    for number, entry in enumerate(entries):
+        for leaf in leaves[starts[number] : starts[number + 1]]:
+            if leaf is None:
+                found.append("N/A")
+            elif type(leaf[2]) is dict and "data_name" in leaf[2]:
+                found.append(row_name(entry, leaf))
+            else:
+                found.append(entry + leaf[0])
+    return found
+
+
+def _argument(leaf: Leaf | None) -> _Argument | None:
+    """What decides the cells of a plain argument; None for any other leaf."""
+    raw = leaf[2] if leaf is not None else None
+    if leaf is None or type(raw) is not dict or len(raw) != 2 or type(raw.get("value")) not in _PLAIN:
+        return None
+    return raw["type"], str(raw["value"]), type(raw["value"]), leaf[0].endswith(RANK_KEYS)
+
+
+def _tensor_kinds(ours: dict[str, Any], theirs: dict[str, Any]) -> Kinds:
+    """Kinds of a row of two tensors, in the words of ``describe``."""
+    dtype, shape = _FRAME(ours)
+    other_dtype, other_shape = _FRAME(theirs)
+    text = shape_text(shape)
+    other_text = text if shape == other_shape else shape_text(other_shape)
+    grads = flag_text(ours.get("requires_grad")), flag_text(theirs.get("requires_grad"))
+    return (str(dtype), str(other_dtype), text, other_text, *grads)
 
 
 def data_name(raw: Any) -> str | None:
@@ -152,24 +174,3 @@ def _floats(values: tuple[Cell, ...], as_float: tuple[bool, ...]) -> tuple[Cell,
     if int not in map(type, values):
         return values
     return tuple(float(v) if convert and type(v) is int else v for v, convert in zip(values, as_float, strict=True))
-
-
-def _float_columns(table: LeafTable) -> tuple[bool, ...]:
-    """Which of the eight statistics columns hold integers beside floats and no text: those show floats only."""
-    return (*_mixed_columns(table.target), *_mixed_columns(table.golden))
-
-
-def _mixed_columns(leaves: list[Leaf | None]) -> list[bool]:
-    raws: list[Any] = [leaf[2] if leaf is not None else None for leaf in leaves]
-    if set(map(type, raws)) != {dict}:
-        return [False] * 4
-    values = [raw.get("value") for raw in raws if "dtype" not in raw]
-    types = set(map(type, values))
-    if not types <= {int, float} or any(map(ne, values, values)):
-        return [False] * 4
-    statistics = [tuple(map(raw.get, _STATISTICS)) for raw in raws if "dtype" in raw]
-    everything = list(chain.from_iterable(statistics))
-    if set(map(type, everything)) <= {float} and not any(map(ne, everything, everything)):
-        return [types | {float} == {int, float} and bool(statistics)] * 4
-    columns = zip(*statistics, strict=True)
-    return [set(map(type, column)) | types == {int, float} and not any(map(ne, column, column)) for column in columns]

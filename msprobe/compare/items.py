@@ -125,17 +125,25 @@ def describe(leaf: Leaf) -> Described:
         return Described("N/A", "N/A", "N/A", NONE4)
     if type(raw) is not dict:
         return Described(f"<class '{type(raw).__name__}'>", "[]", "N/A", (shown(raw),) * 4)
-    grad = raw.get("requires_grad")
-    grad_text = "N/A" if grad is None else str(grad)
+    grad_text = flag_text(raw.get("requires_grad"))
     if "dtype" in raw:
-        shape = raw.get("shape")
         return Described(
             str(raw["dtype"]),
-            "N/A" if shape is None else str(shape),
+            shape_text(raw.get("shape")),
             grad_text,
             (shown(raw.get("Max")), shown(raw.get("Min")), shown(raw.get("Mean")), shown(raw.get("Norm"))),
         )
     return _describe_argument(leaf, raw, grad_text)
+
+
+def shape_text(shape: Any) -> str:
+    """A recorded shape as a cell."""
+    return "N/A" if shape is None else str(shape)
+
+
+def flag_text(flag: Any) -> str:
+    """A recorded requires_grad as a cell."""
+    return "True" if flag is True else "N/A" if flag is None else str(flag)
 
 
 def _describe_argument(leaf: Leaf, raw: Mapping[str, Any], grad: str) -> Described:

@@ -20,6 +20,7 @@ from msprobe.numerics.tolerance import rounded_to, unit_roundoff
 from msprobe.numerics.verdict import Floats, Kind, Measured, Role
 
 Difference = TensorDifference | None
+_Matrix = tuple[Floats, NDArray[np.bool_]]
 _STATISTICS = ("Max", "Min", "Mean", "Norm")
 _NUMBERS = {float, int, bool}
 _NOTHING = Leaf("", "", None)
@@ -149,9 +150,8 @@ def _value_differs(left: Any, right: Any) -> bool:
 
 def _fill_statistics(measured: Measured, table: LeafTable, rows: NDArray[np.int64], vanished: Vanished) -> Floats:
     """Measure these rows by their statistics; returns the least root mean square each is judged by."""
-    ours = [table.target[row].raw for row in rows]
-    theirs = [table.golden[row].raw for row in rows]
-    (left, left_absent), (right, right_absent) = _matrix(ours), _matrix(theirs)
+    theirs = [table.golden[row].raw for row in rows.tolist()]
+    (left, left_absent), (right, right_absent) = _recorded(table, rows)
     dtypes = [str(raw["dtype"]) for raw in theirs]
     known = {dtype: unit_roundoff(dtype) for dtype in set(dtypes)}
     roundoff = np.array([known[dtype] for dtype in dtypes])
@@ -168,7 +168,7 @@ def _fill_statistics(measured: Measured, table: LeafTable, rows: NDArray[np.int6
     measured.element[rows] = _ratio(np.maximum(apart[:, 0], apart[:, 1]), np.maximum(largest, floor))
     measured.mean[rows] = _ratio(apart[:, 2], np.maximum(rms, floor))
     measured.norm[rows] = _ratio(apart[:, 3], np.maximum(size[:, 3], floor * np.sqrt(np.maximum(numel, 1.0))))
-    measured.reduction[rows] = _reductions(table, rows, numel)
+    measured.reduction[rows] = _reductions(table, rows, theirs, numel)
     measured.rounded[rows] = rounded_to(left[:, 3], roundoff) & rounded_to(right[:, 3], roundoff)
     return floor
 
@@ -184,7 +184,18 @@ def _number(value: Any) -> float:
         return math.nan
 
 
-def _matrix(raws: list[Any]) -> tuple[Floats, NDArray[np.bool_]]:
+def _recorded(table: LeafTable, rows: NDArray[np.int64]) -> tuple[_Matrix, _Matrix]:
+    """The matrices of target and golden for these rows."""
+    pairs = table.float_pairs
+    at = np.searchsorted(pairs.rows, rows)
+    if at[-1] < len(pairs.rows) and (pairs.rows[at] == rows).all():
+        values, nowhere = pairs.values[at], np.zeros((len(rows), 4), np.bool_)
+        return (values[:, :4], nowhere), (values[:, 4:], nowhere)
+    numbers = rows.tolist()
+    return _matrix([table.target[row].raw for row in numbers]), _matrix([table.golden[row].raw for row in numbers])
+
+
+def _matrix(raws: list[Any]) -> _Matrix:
     """The four statistics of every leaf, NaN where absent, and where they are absent."""
     try:
         found = list(map(itemgetter(*_STATISTICS), raws))
@@ -218,9 +229,9 @@ def _note_gaps(
     measured.kind[rows] = np.maximum(kinds, np.where((both & ~same).any(axis=1), Kind.NON_FINITE, Kind.NONE))
 
 
-def _reductions(table: LeafTable, rows: NDArray[np.int64], numel: Floats) -> Floats:
+def _reductions(table: LeafTable, rows: NDArray[np.int64], raws: list[Any], numel: Floats) -> Floats:
     """A guess at the number of terms behind each element: the longest axis or the elements given per element made."""
-    longest = np.array([max(table.golden[row].raw["shape"] or [1]) for row in rows], np.float64)
+    longest = np.array([max(raw["shape"] or [1]) for raw in raws], np.float64)
     entry = table.entry_of_row()
     given = np.zeros(len(table.entries))
     axis = np.ones(len(table.entries))

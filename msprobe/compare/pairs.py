@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 from msprobe.core.naming import NameSyntaxError, Phase, parse_entry
 
@@ -23,6 +24,10 @@ class EntryKey(NamedTuple):
     call: int | None
     parent: str
     recompute: bool
+
+
+# Half the time of EntryKey(...).
+_entry_key = cast(Callable[[tuple[Any, ...]], EntryKey], partial(tuple.__new__, EntryKey))
 
 
 class EntryPair(NamedTuple):
@@ -51,12 +56,12 @@ def entry_keys(
         parts = known.get(name)
         if parts is None:
             parts = known[name] = _parts(name)
-        parent = parent_of(construct, name)
+        parent = parent_of(construct, name) if construct else None
         above = parents.get(parent)
         if above is None:
             above = parents[parent] = stem_of(parent or "")
         recompute = type(body) is dict and body.get("is_recompute") is True
-        keys.append(EntryKey(name, *parts, above, recompute))
+        keys.append(_entry_key((name, *parts, above, recompute)))
     return keys
 
 

@@ -7,6 +7,7 @@ bulk, column by column; the cells are the same as those made one by one, in the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
 from typing import Any
@@ -18,30 +19,45 @@ from pydantic_core import to_json
 from msprobe.compare.items import Leaf
 
 _FLOATS = {float}
-_four = itemgetter("Max", "Min", "Mean", "Norm")
+_recorded = itemgetter("Max", "Min", "Mean", "Norm", "dtype", "shape")
 
 
-def statistics_cells(
-    target: Sequence[Leaf | None], golden: Sequence[Leaf | None], start: int, stop: int
-) -> dict[int, str]:
-    """By row number in ``range(start, stop)``, joined by commas: four differences, four relative ones, and the
-    eight statistics."""
+@dataclass(frozen=True, slots=True)
+class FloatPairs:
+    """The rows, ascending, whose two tensors have four floats each, NaN and infinities among them.
+
+    ``values`` has a line of eight per row: largest, smallest, mean and norm of the target, then of the golden run.
+    """
+
+    rows: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+
+def float_pairs(target: Sequence[Leaf | None], golden: Sequence[Leaf | None]) -> FloatPairs:
+    """Collect the statistics of all rows once; measuring and writing both start from them."""
     rows: list[int] = []
     eights: list[tuple[Any, ...]] = []
-    for row in range(start, stop):
-        ours, theirs = target[row], golden[row]
+    for row, (ours, theirs) in enumerate(zip(target, golden, strict=True)):
         try:
-            eights.append(_four(ours[2]) + _four(theirs[2]))  # type: ignore[index]
+            eights.append(_recorded(ours[2])[:4] + _recorded(theirs[2])[:4])  # type: ignore[index]
         except (KeyError, TypeError):
             continue  # no tensor, or no leaf at all on a side
         rows.append(row)
-    if set(map(type, chain.from_iterable(eights))) != _FLOATS:
+    if set(map(type, chain.from_iterable(eights))) - _FLOATS:
         kept = [number for number, eight in enumerate(eights) if set(map(type, eight)) == _FLOATS]
         rows, eights = [rows[number] for number in kept], [eights[number] for number in kept]
-    if not rows:
+    values = np.fromiter(chain.from_iterable(eights), np.float64, 8 * len(eights)).reshape(-1, 8)
+    return FloatPairs(np.array(rows, np.int64), values)
+
+
+def statistics_cells(pairs: FloatPairs, start: int, stop: int) -> dict[int, str]:
+    """By row number in ``range(start, stop)``, joined by commas: four differences, four relative ones, and the
+    eight statistics. Only rows whose numbers are finite are there."""
+    first, last = np.searchsorted(pairs.rows, (start, stop)).tolist()
+    if first == last:
         return {}
-    numbers = np.fromiter(chain.from_iterable(eights), np.float64, 8 * len(eights)).reshape(-1, 8)
-    usable, texts = _texts(numbers)
+    usable, texts = _texts(pairs.values[first:last])
+    rows = pairs.rows[first:last].tolist()
     return {row: text for row, good, text in zip(rows, usable, texts, strict=True) if good}
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from msprobe.compare.cells import CellMaker, Tensors, data_name
+from msprobe.compare.cells import CellMaker, Cells, Tensors, data_name
 from msprobe.compare.items import Leaf
 from msprobe.compare.mode import Mode
 from msprobe.compare.reasons import Reasons
@@ -45,25 +45,23 @@ class CompareRow:
 class RowBlock:
     """Consecutive rows by part, one item per row each.
 
-    ``heads`` are the eight cells every table starts with, ``middles`` metrics and statistics (one text where they are
-    plain numbers joined by commas), ``tails`` the columns after them.
+    ``cells`` are names, kinds, metrics and statistics, ``tails`` the columns after them.
     """
 
-    heads: list[tuple[Cell, ...]]
-    middles: list[list[Cell] | str]
+    cells: Cells
     levels: list[str]
     messages: list[Messages]
     tails: list[Sequence[Cell]]
 
     def __len__(self) -> int:
-        return len(self.heads)
+        return len(self.cells.targets)
 
     def rows(self) -> Iterator[CompareRow]:
         """The rows one by one."""
-        parts = zip(self.heads, self.middles, zip(*self.tails, strict=True), self.levels, self.messages, strict=True)
-        for head, middle, tail, level, messages in parts:
-            cells = [*head, *(middle.split(",") if isinstance(middle, str) else middle), *tail]
-            yield CompareRow(str(head[0]), str(head[1]), cells, level, messages)
+        parts = zip(*self.cells, zip(*self.tails, strict=True), self.levels, self.messages, strict=True)
+        for target, golden, kinds, middle, tail, level, messages in parts:
+            numbers = middle.split(",") if isinstance(middle, str) else middle
+            yield CompareRow(target, golden, [target, golden, *kinds, *numbers, *tail], level, messages)
 
 
 class RowMaker:
@@ -77,6 +75,7 @@ class RowMaker:
         self._cells = CellMaker(mode, table, tensors)
         self._reasons = Reasons(measured)
         self._frames: dict[int, str] = {}
+        self._encodings: dict[tuple[str, ...], str] = {}
 
     def blocks(self, *, reference: bool) -> Iterator[RowBlock]:
         """All rows; ``reference`` judges them by the published rules."""
@@ -89,17 +88,18 @@ class RowMaker:
             first = last
 
     def _block(self, first: int, last: int, reference: bool) -> RowBlock:
-        heads, middles = self._cells.rows(first, last)
+        cells = self._cells.cells(first, last)
         levels, messages = self._default(first, last)
         if reference:
-            self._apply_reference(first, last, (heads, middles), (levels, messages))
-        texts = [_encoded(found) if found else "[]" for found in messages]
-        tails: list[Sequence[Cell]] = [["True" if head[6] == head[7] else "False" for head in heads], levels, texts]
+            self._apply_reference(first, last, cells, (levels, messages))
+        texts = [self._encoded(found) if found else "[]" for found in messages]
+        tails: list[Sequence[Cell]] = [["True" if ours == theirs else "False" for *_, ours, theirs in cells.kinds]]
+        tails += levels, texts
         if self._dump.has_stacks:
             tails.append(self._stacks(first, last))
         if self._mode is Mode.TENSOR:
             tails.append(self._files(first, last))
-        return RowBlock(heads, middles, levels, messages, tails)
+        return RowBlock(cells, levels, messages, tails)
 
     # Verdicts
 
@@ -128,10 +128,9 @@ class RowMaker:
         self,
         first: int,
         last: int,
-        cells: tuple[list[tuple[Cell, ...]], list[list[Cell] | str]],
+        cells: Cells,
         found: tuple[list[str], list[Messages]],
     ) -> None:
-        heads, middles = cells
         levels, messages = found
         start = int(self._table.starts[first])
         for number in range(first, last):
@@ -139,20 +138,29 @@ class RowMaker:
             if pair.benign:
                 continue
             rows = range(int(self._table.starts[number]), int(self._table.starts[number + 1]))
-            described = [self._reference_row(row, heads[row - start], middles[row - start]) for row in rows]
+            described = [self._reference_row(row, cells, row - start) for row in rows]
             judged = judge_entry(self._mode.value, pair.target or pair.golden or "", described)
             for row, (level, texts) in zip(rows, judged, strict=True):
                 levels[row - start], messages[row - start] = level, texts
 
-    def _reference_row(self, row: int, head: tuple[Cell, ...], middle: list[Cell] | str) -> ReferenceRow:
+    def _reference_row(self, row: int, cells: Cells, at: int) -> ReferenceRow:
         ours, theirs = self._table.target[row], self._table.golden[row]
+        middle = cells.middles[at]
+        numbers = middle.split(",") if isinstance(middle, str) else middle
         return ReferenceRow(
             output=(ours or theirs or _NO_LEAF).slot == "output",
             matched=ours is not None and theirs is not None,
-            cells=[*head, *(middle.split(",") if isinstance(middle, str) else middle)],
+            cells=[cells.targets[at], cells.goldens[at], *cells.kinds[at], *numbers],
         )
 
     # Columns after the verdict
+
+    def _encoded(self, messages: Messages) -> str:
+        key = tuple(messages)
+        text = self._encodings.get(key)
+        if text is None:
+            text = self._encodings[key] = _ENCODE(key)
+        return text
 
     def _stacks(self, first: int, last: int) -> list[Cell]:
         found: list[Cell] = []
@@ -172,14 +180,6 @@ class RowMaker:
     def _files(self, first: int, last: int) -> list[Cell]:
         rows = range(int(self._table.starts[first]), int(self._table.starts[last]))
         return [str([_file(self._table.target[row]), _file(self._table.golden[row])]) for row in rows]
-
-
-def _encoded(messages: Messages) -> str:
-    if len(messages) == 1:
-        text = messages[0]
-        if text.isprintable() and '"' not in text and "\\" not in text:
-            return f'["{text}"]'
-    return _ENCODE(messages)
 
 
 def _file(leaf: Leaf | None) -> str:

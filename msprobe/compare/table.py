@@ -6,8 +6,9 @@ The table holds plain lists and one array of row ranges; what a row means is rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,13 @@ from numpy.typing import NDArray
 from msprobe.compare.items import OUTPUT, Leaf, is_tensor, leaves
 from msprobe.compare.match.protocol import Match
 from msprobe.compare.pairs import EntryKey, EntryPair, entry_keys, in_execution_order
+from msprobe.compare.plain import FloatPairs, float_pairs
 from msprobe.core.store.reader import Dump
 
 _FLOATS = frozenset({"float16", "float32", "bfloat16", "float64"})
 
 
-@dataclass(slots=True)
+@dataclass
 class LeafTable:
     """``starts[e]:starts[e + 1]`` are the rows of entry ``e``; a row has a leaf on one side or on both."""
 
@@ -34,6 +36,11 @@ class LeafTable:
     @property
     def rows(self) -> int:
         return len(self.target)
+
+    @cached_property
+    def float_pairs(self) -> FloatPairs:
+        """The statistics of ordinary rows; ask for it when the table is complete."""
+        return float_pairs(self.target, self.golden)
 
     def entry_of_row(self) -> NDArray[np.int64]:
         """The entry number of every row."""
@@ -51,7 +58,7 @@ def build_table(target: Dump, golden: Dump, match: Match, *, dtype_gate: bool = 
     table = LeafTable()
     ours_by_name, theirs_by_name = {key.name: key for key in left}, {key.name: key for key in right}
     starts = [0]
-    for pair in in_execution_order(match.pairs(left, right), left, right):
+    for pair in _entry_pairs(match, left, right):
         ours = leaves(pair.target, target.data[pair.target]) if pair.target is not None else []
         theirs = leaves(pair.golden, golden.data[pair.golden]) if pair.golden is not None else []
         if pair.target is not None and pair.golden is not None and ours_by_name[pair.target].recompute:
@@ -63,6 +70,12 @@ def build_table(target: Dump, golden: Dump, match: Match, *, dtype_gate: bool = 
     table.starts = np.array(starts, np.int64)
     _excuse_cut_off(table.entries, target.recovered, golden.recovered)
     return table
+
+
+def _entry_pairs(match: Match, target: list[EntryKey], golden: list[EntryKey]) -> Iterator[EntryPair]:
+    if target == golden:  # the same calls in the same order: nothing to match
+        return (EntryPair(key.name, key.name) for key in target)
+    return in_execution_order(match.pairs(target, golden), target, golden)
 
 
 def _excuse_cut_off(entries: list[EntryPair], target_ended: bool, golden_ended: bool) -> None:

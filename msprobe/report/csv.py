@@ -97,10 +97,20 @@ def _new_file(folder: Path, stem: str, suffix: str) -> tuple[Path, int]:
 
 def _lines(block: RowBlock) -> Iterator[str]:
     """One text per row, made by column: most cells of a column are the same few texts."""
-    heads = [_texts(column) for column in zip(*block.heads, strict=True)]
+    cells = block.cells
+    known_kinds = {kinds: ",".join(map(_field, kinds)) for kinds in set(cells.kinds)}
     known: dict[int, str] = {}  # rows share lists
-    middles = [cells if isinstance(cells, str) else _joined(cells, known) for cells in block.middles]
-    return map(",".join, zip(*heads, middles, *map(_texts, block.tails), strict=True))
+    return map(
+        ",".join,
+        zip(
+            _texts(cells.targets),
+            _texts(cells.goldens),
+            [known_kinds[kinds] for kinds in cells.kinds],
+            [middle if isinstance(middle, str) else _joined(middle, known) for middle in cells.middles],
+            *map(_texts, block.tails),
+            strict=True,
+        ),
+    )
 
 
 def _joined(cells: list[Cell], known: dict[int, str]) -> str:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe.compare.items import Leaf
-from msprobe.compare.plain import statistics_cells
+from msprobe.compare.plain import float_pairs, statistics_cells
 from msprobe.numerics.metrics.statistics import differences
 from msprobe.report.comparison import compare
 from msprobe.report.csv import safe_cell
@@ -23,13 +23,14 @@ STATISTICS = ("Max", "Min", "Mean", "Norm")
 
 
 def _leaf(values: list[float]) -> Leaf:
-    return Leaf(".output.0", "output", dict(zip(STATISTICS, values, strict=True)))
+    raw = {"dtype": "torch.float32", "shape": [2], **dict(zip(STATISTICS, values, strict=True))}
+    return Leaf(".output.0", "output", raw)
 
 
 @given(st.lists(st.lists(NUMBER, min_size=8, max_size=8), min_size=1, max_size=5))
 def test_bulk_equals_one_by_one(rows: list[list[float]]) -> None:
     target, golden = [_leaf(row[:4]) for row in rows], [_leaf(row[4:]) for row in rows]
-    found = statistics_cells(target, golden, 0, len(rows))
+    found = statistics_cells(float_pairs(target, golden), 0, len(rows))
     for number_, row in enumerate(rows):
         if all(math.isfinite(a - b) for a, b in zip(row[:4], row[4:], strict=True)):
             pairs = [differences(a, b) for a, b in zip(row[:4], row[4:], strict=True)]
@@ -42,7 +43,8 @@ def test_bulk_equals_one_by_one(rows: list[list[float]]) -> None:
 def test_other_rows_are_left_out() -> None:
     odd: list[Any] = [None, _leaf([1.0, 2.0, math.nan, 1.0]), _leaf([1, 2.0, 3.0, 1.0]), Leaf("", "", {"value": 1})]
     good = [_leaf([1.0] * 4)] * 4
-    assert statistics_cells(odd, good, 0, 4) == statistics_cells(good, odd, 0, 4) == {}
+    for pairs in (float_pairs(odd, good), float_pairs(good, odd)):
+        assert statistics_cells(pairs, 0, 4) == {}
 
 
 def test_rows_read_as_they_are_written(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msprobe.compare.cells import Cells
 from msprobe.compare.rows import RowBlock
 from msprobe.report.csv import safe_cell, write_table
 
@@ -27,10 +28,11 @@ def test_infinities_get_a_blank() -> None:
     assert [safe_cell(float("inf")), safe_cell(float("-inf"))] == [" inf", " -inf"]
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=2, max_size=4))
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=3, max_size=5))
 def test_no_cell_starts_a_formula_and_all_read_back(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
     folder = tmp_path_factory.mktemp("table")
-    block = RowBlock([tuple(texts)], ["1.5,2"], ["pass"], [()], [["x"]])
+    target, golden, *kinds = texts
+    block = RowBlock(Cells([target], [golden], [tuple(kinds)], ["1.5,2"]), ["pass"], [()], [["x"]])
     (path,) = write_table(folder, "t", ["c"], [block])
     with open(path, newline="", encoding="utf-8") as file:
         _, found = csv.reader(file)
@@ -39,7 +41,7 @@ def test_no_cell_starts_a_formula_and_all_read_back(tmp_path_factory: pytest.Tem
 
 
 def test_an_existing_file_is_never_replaced(tmp_path: Path) -> None:
-    block = RowBlock([("a",)], [[1.0]], ["pass"], [()], [["x"]])
+    block = RowBlock(Cells(["a"], ["b"], [("c",)], [[1.0]]), ["pass"], [()], [["x"]])
     first, second = (write_table(tmp_path, "t", ["c"], [block])[0] for _ in range(2))
     assert first != second and first.read_text() == second.read_text()
     assert stat.S_IMODE(first.stat().st_mode) == 0o600
@@ -47,7 +49,7 @@ def test_an_existing_file_is_never_replaced(tmp_path: Path) -> None:
 
 def test_a_broken_off_table_leaves_no_file(tmp_path: Path) -> None:
     def blocks() -> Iterator[RowBlock]:
-        yield RowBlock([("a",)] * 20_000, ["1"] * 20_000, [], [], [])
+        yield RowBlock(Cells(["a"] * 20_000, ["b"] * 20_000, [("c",)] * 20_000, ["1"] * 20_000), [], [], [])
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -56,7 +58,8 @@ def test_a_broken_off_table_leaves_no_file(tmp_path: Path) -> None:
 
 
 def test_more_rows_than_a_sheet_holds_make_parts(tmp_path: Path) -> None:
-    blocks = (RowBlock([(str(k),)] * 9_000, ["1"] * 9_000, [], [], []) for k in range(112))
+    names, kinds, numbers = ["a"] * 9_000, [("c",)] * 9_000, ["1"] * 9_000
+    blocks = (RowBlock(Cells([str(k)] * 9_000, names, kinds, numbers), [], [], []) for k in range(112))
     first, second = write_table(tmp_path, "t", ["c", "d"], blocks)
     assert second.name == "t_part_1.csv"
     rows = [path.read_text().count("\n") - 1 for path in (first, second)]
