@@ -144,10 +144,11 @@ def _tensor_kinds(ours: dict[str, Any], theirs: dict[str, Any]) -> Kinds:
     """Kinds of a row of two tensors, in the words of ``describe``."""
     dtype, shape = _FRAME(ours)
     other_dtype, other_shape = _FRAME(theirs)
-    text = shape_text(shape)
+    grad, other_grad = ours.get("requires_grad"), theirs.get("requires_grad")
+    text, flag = shape_text(shape), flag_text(grad)
     other_text = text if shape == other_shape else shape_text(other_shape)
-    grads = flag_text(ours.get("requires_grad")), flag_text(theirs.get("requires_grad"))
-    return (str(dtype), str(other_dtype), text, other_text, *grads)
+    other_flag = flag if grad is other_grad else flag_text(other_grad)
+    return str(dtype), str(other_dtype), text, other_text, flag, other_flag
 
 
 def data_name(raw: Any) -> str | None:

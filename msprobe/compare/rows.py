@@ -23,7 +23,7 @@ from msprobe.numerics.verdict import Judged, Level, Measured
 
 Messages = Sequence[str]
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
-_BLOCK = 8192
+_BLOCK = 2048  # rows whose texts stay in the cache of the processor
 _LEVELS = [level.name.lower() for level in Level]
 _RECOMPUTED = ("recomputed forward call, on one side only; nothing is missing",)
 _CUT_OFF = ("the other run ended before this call",)

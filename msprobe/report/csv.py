@@ -100,11 +100,12 @@ def _lines(block: RowBlock) -> Iterator[str]:
     cells = block.cells
     known_kinds = {kinds: ",".join(map(_field, kinds)) for kinds in set(cells.kinds)}
     known: dict[int, str] = {}  # rows share lists
+    targets = _texts(cells.targets)
     return map(
         ",".join,
         zip(
-            _texts(cells.targets),
-            _texts(cells.goldens),
+            targets,
+            targets if cells.goldens == cells.targets else _texts(cells.goldens),
             [known_kinds[kinds] for kinds in cells.kinds],
             [middle if isinstance(middle, str) else _joined(middle, known) for middle in cells.middles],
             *map(_texts, block.tails),

@@ -60,3 +60,10 @@ def test_rows_read_as_they_are_written(tmp_path: Path) -> None:
         _, *written = csv.reader(file)
     assert written == [[str(safe_cell(cell)) for cell in row.cells] for row in result.rows()]
     assert len(written) == result.summary.counts.pairs + 2
+
+
+def test_a_tensor_file_names_only_the_row_of_its_side(tmp_path: Path) -> None:
+    ours = {"Torch.a.0.forward": call([tensor(data_name="kept.pt")], [])}
+    theirs = {"Torch.a.0.forward": call([tensor(2.0)], [])}
+    (row,) = compare(write(tmp_path / "t", ours), write(tmp_path / "g", theirs)).rows()
+    assert (row.target, row.golden) == ("kept", "Torch.a.0.forward.input.0")
