@@ -30,6 +30,12 @@ PYTORCH = Support(
     levels=("L0", "L1", "mix", "debug"),
 )
 
+MINDSPORE = Support(
+    framework="mindspore",
+    tasks=("statistics", "tensor", "structure"),
+    levels=("L0", "L1", "mix", "debug"),
+)
+
 
 def check_support(config: DumpConfig, support: Support) -> None:
     """Raise one ConfigError that names every field of ``config`` the backend cannot serve."""

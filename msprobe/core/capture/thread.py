@@ -19,3 +19,23 @@ class ThreadState(threading.local):
 
     def __init__(self) -> None:
         self.scopes: list[Any] = []
+
+    def quiet(self) -> Quiet:
+        """A context in which nothing this thread calls is recorded: the tool is at work."""
+        return Quiet(self)
+
+
+class Quiet:
+    """Sets ``busy`` and puts back what it was."""
+
+    __slots__ = ("_before", "_thread")
+
+    def __init__(self, thread: ThreadState) -> None:
+        self._thread = thread
+
+    def __enter__(self) -> None:
+        self._before = self._thread.busy
+        self._thread.busy = True
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.busy = self._before

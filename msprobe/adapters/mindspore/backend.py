@@ -1,0 +1,43 @@
+"""The MindSpore backend: all capabilities put together. ``make`` is the only public name of this adapter for core."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from msprobe.adapters.mindspore.api_tap import MindSporeApiTap
+from msprobe.adapters.mindspore.gradient_tap import MindSporeGradientTap
+from msprobe.adapters.mindspore.module_tap import MindSporeModuleTap
+from msprobe.adapters.mindspore.runtime import MindSporeRuntime
+from msprobe.adapters.mindspore.tensor_ops import MindSporeTensorOps
+from msprobe.adapters.mindspore.values import MindSporeValues
+from msprobe.core.backend.model import Backend
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.thread import ThreadState
+from msprobe.core.config import DumpConfig
+from msprobe.core.selection.build import uses_risk_level
+from msprobe.core.selection.risk import risk_test
+
+
+def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
+    """The capabilities a session with this configuration needs; nothing is wrapped yet."""
+    table = _table()
+    level = config.risk_level if uses_risk_level(config) else "ALL"
+    recorded = risk_test(level, table["risk"]["core"], table["risk"]["low"])
+    modules = MindSporeModuleTap(relay, thread)
+    return Backend(
+        name="mindspore",
+        ops=MindSporeTensorOps(config.precision),
+        values=MindSporeValues(),
+        runtime=MindSporeRuntime(),
+        apis=MindSporeApiTap([table["apis"]], recorded, relay, thread, modules.cells),
+        modules=modules,
+        gradients=MindSporeGradientTap(thread),
+    )
+
+
+def _table() -> Any:
+    text = files("msprobe.adapters").joinpath("tables/mindspore.yaml").read_text("utf-8")
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text).get_single_data()  # safe_load, with the fast parser

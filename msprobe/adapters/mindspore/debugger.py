@@ -1,0 +1,23 @@
+"""``PrecisionDebugger`` for MindSpore: ``from msprobe.mindspore import PrecisionDebugger``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mindspore import nn
+
+from msprobe.adapters.mindspore.backend import make
+from msprobe.core.backend.support import MINDSPORE
+from msprobe.core.dump.debugger import Debugger
+
+
+class PrecisionDebugger(Debugger):
+    """The documented API over the collection of this process; see ``Debugger``."""
+
+    support = MINDSPORE
+    make = staticmethod(make)
+
+    @classmethod
+    def is_model(cls, value: Any) -> bool:
+        parts = value if isinstance(value, (list, tuple)) else [value]
+        return bool(parts) and all(isinstance(part, nn.Cell) for part in parts)

@@ -1,0 +1,201 @@
+"""The gradients of single calls, observed at the autograd nodes the call made.
+
+Nothing is put into the graph: hooks on existing nodes see the gradients that flow anyway. A node belongs to the call
+when its sequence number was given out during the call. The gradient of output k is what arrives at its node; the
+gradient of an argument is what leaves the call's nodes along the edge to that argument. Two uses of one argument inside
+the call add up; uses outside the call are not counted in.
+
+MindSpore before 2.10 has no such nodes: there only the gradients of outputs are seen (see ``output_gradients``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mindspore import Tensor
+from mindspore.common.api import _pynative_executor as _executor
+
+from msprobe.adapters.mindspore.tensor_watch import watch
+from msprobe.core.backend.protocols import GradientReceiver
+from msprobe.core.capture.containers import shape_of, tensors_in
+from msprobe.core.capture.thread import ThreadState
+
+_LEAF = 2**64 - 1
+Edge = tuple[int, int]
+Slots = list[tuple[int, int]]
+
+
+class Prepared:
+    """What is noted of a call before it runs: its arguments' edges into the graph, and where new nodes begin."""
+
+    __slots__ = ("edges", "keywords", "positional", "since", "slots")
+
+    def __init__(self, since: int) -> None:
+        self.since = since
+        self.edges: dict[Edge, list[int]] = {}
+        self.positional: list[Any] = []
+        self.keywords: dict[str, Any] = {}
+        self.slots = 0
+
+    def slot(self, tensor: Any) -> int | None:
+        """The slot of one argument, or None when no gradient can reach it."""
+        edge = _edge(tensor)
+        if edge is None:
+            return None
+        number, self.slots = self.slots, self.slots + 1
+        self.since = max(self.since, _order(tensor._grad_node))
+        self.edges.setdefault(edge, []).append(number)
+        return number
+
+
+class MindSporeGradientTap:
+    """Implements ``GradientTap``."""
+
+    def __init__(self, thread: ThreadState) -> None:
+        self._thread = thread
+        self._latest = -1  # the youngest node seen so far: what a call makes is younger
+
+    def prepare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Prepared | None:
+        if not _executor.grad_flag():
+            return None
+        prepared = Prepared(self._latest)
+        prepared.positional = [shape_of(value, prepared.slot, _is_tensor) for value in args]
+        shapes = {key: shape_of(value, prepared.slot, _is_tensor) for key, value in kwargs.items()}
+        prepared.keywords = {key: shape for key, shape in shapes.items() if shape is not None}
+        return prepared
+
+    def template(self, prepared: Prepared) -> tuple[list[Any], dict[str, Any]]:
+        return prepared.positional, prepared.keywords
+
+    def attach(self, prepared: Prepared, result: Any, receiver: GradientReceiver, announced: bool = False) -> None:
+        targets: dict[int, tuple[Any, list[tuple[int, int]]]] = {}
+        count = 0
+        for tensor in tensors_in(result, _is_tensor):
+            node = _node(tensor)
+            if node is not None:
+                targets.setdefault(node._unique_id(), (node, []))[1].append((tensor._output_index, count))
+                self._latest = max(self._latest, _order(node))
+                count += 1
+        if not targets:
+            return
+        receiver.expect(count)
+        found = _contributions([node for node, _ in targets.values()], prepared)
+        call = _Call(receiver, self._thread, set(found), len(targets))
+        for identity, (node, outputs) in targets.items():
+            through = [(number, slots[0]) for number, _ in outputs if (slots := prepared.edges.get((identity, number)))]
+            node.register_prehook(call.before(outputs, through))
+        for identity, (node, slots) in found.items():
+            node.register_hook(call.after(identity, slots))
+
+    def watch(self, tensor: Any, report: Callable[[Any], None]) -> Callable[[], None] | None:
+        return watch(tensor, self._thread, report)
+
+
+class _Call:
+    """Collects the gradients of one call over the nodes it made, and reports when the last one is there."""
+
+    def __init__(self, receiver: GradientReceiver, thread: ThreadState, feeding: set[int], targets: int) -> None:
+        self._receiver = receiver
+        self._thread = thread
+        self._feeding = feeding
+        self._targets = targets
+        self._reset()
+
+    def before(self, outputs: Slots, through: Slots) -> Callable[[Any], None]:
+        """The hook for a node that made outputs: its incoming gradients, and arguments returned unchanged."""
+
+        def hook(grad_outputs: Any) -> None:
+            with self._thread.quiet():
+                for number, position in outputs:
+                    self._receiver.grad_output(position, _at(grad_outputs, number))
+                self._collect(through, grad_outputs)
+                self._outputs_left -= 1
+                if not self._pending and self._outputs_left <= 0:
+                    self._report()
+
+        return hook
+
+    def after(self, node: int, slots: Slots) -> Callable[[Any, Any], None]:
+        """The hook for a node that feeds arguments."""
+
+        def hook(grad_inputs: Any, grad_outputs: Any) -> None:
+            with self._thread.quiet():
+                self._collect(slots, grad_inputs)
+                self._pending.discard(node)
+                if not self._pending:
+                    self._report()
+
+        return hook
+
+    def _collect(self, slots: Slots, gradients: Any) -> None:
+        for number, slot in slots:
+            gradient = _at(gradients, number)
+            if gradient is not None:
+                earlier = self._gradients.get(slot)
+                self._gradients[slot] = gradient if earlier is None else _sum(earlier, gradient)
+
+    def _report(self) -> None:
+        gradients = self._gradients
+        self._reset()
+        self._receiver.grad_inputs(gradients)
+
+    def _reset(self) -> None:
+        self._gradients: dict[int, Any] = {}
+        self._pending = set(self._feeding)
+        self._outputs_left = self._targets
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor)
+
+
+def _node(tensor: Any) -> Any:
+    """The node that made ``tensor``, or the leaf that takes its gradient; None outside a gradient function."""
+    return tensor._grad_node if tensor._requires_grad else None
+
+
+def _edge(tensor: Any) -> Edge | None:
+    node = _node(tensor)
+    return None if node is None else (node._unique_id(), tensor._output_index)
+
+
+def _contributions(targets: list[Any], prepared: Prepared) -> dict[int, tuple[Any, Slots]]:
+    """The call's nodes that feed its arguments: id -> (node, [(index of the node's input, slot of the argument)])."""
+    found: dict[int, tuple[Any, Slots]] = {}
+    if not prepared.edges:
+        return found
+    since, used = prepared.since, dict[Edge, int]()
+    stack = [node for node in targets if _order(node) > since]
+    seen = {node._unique_id() for node in stack}
+    while stack:
+        node = stack.pop()
+        for index, (following, output) in enumerate(node.next_functions):
+            if following is None:
+                continue
+            edge = following._unique_id(), output
+            slots = prepared.edges.get(edge)
+            if slots is not None:
+                turn = used.get(edge, 0)
+                used[edge] = turn + 1
+                found.setdefault(node._unique_id(), (node, []))[1].append((index, slots[turn % len(slots)]))
+            elif edge[0] not in seen and _order(following) > since:
+                seen.add(edge[0])
+                stack.append(following)
+    return found
+
+
+def _order(node: Any) -> int:
+    """Nodes are numbered as they are made; leaves come before all of them."""
+    number: int = node._sequence_nr()
+    return number if number < _LEAF else -1
+
+
+def _at(values: Any, index: int) -> Any:
+    if not isinstance(values, (tuple, list)):
+        return values if index == 0 else None
+    return values[index] if index < len(values) else None
+
+
+def _sum(earlier: Any, gradient: Any) -> Any:
+    return Tensor(earlier.asnumpy() + gradient.asnumpy(), gradient.dtype)

@@ -1,0 +1,82 @@
+"""Functions compiled by ``ms.jit`` inside a dynamic graph: ``Jit.<function>.0.forward``.
+
+The compiler reads the source of a function and looks its names up, so it must never meet a wrapper: while a jit function
+runs, every replaced attribute is the original again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.patch import Patches
+from msprobe.core.capture.site import CallSite
+from msprobe.core.capture.thread import ThreadState
+from msprobe.core.capture.wrap import wrap
+
+
+class JitTap:
+    """Observes calls of jit functions, with all other patches out of their way.
+
+    Args:
+        others: the patches that must not be seen by the compiler.
+        site: gives the counter of an API by prefix and name.
+    """
+
+    def __init__(
+        self, others: Patches, site: Callable[[str, str], CallSite], relay: Relay, thread: ThreadState
+    ) -> None:
+        self._others = others
+        self._site = site
+        self._relay = relay
+        self._thread = thread
+        self._patches = Patches()
+        executor = _executor()
+        if executor is not None:
+            self._patches.plan(executor, "__call__", self._observed(executor.__call__))
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        self._patches.apply()
+        try:
+            yield
+        finally:
+            self._patches.undo()
+
+    def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def call(executor: Any, *args: Any, **kwargs: Any) -> Any:
+            function = wrap(self._bare(original, executor), self._site("Jit", _name(executor)), self._relay, self._thread)
+            return function(*args, **kwargs)
+
+        return call
+
+    def _bare(self, original: Callable[..., Any], executor: Any) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            applied = self._others.applied
+            self._others.undo()
+            try:
+                return original(executor, *args, **kwargs)
+            finally:
+                if applied:
+                    self._others.apply()
+
+        return run
+
+
+def _executor() -> Any:
+    """The class whose instances run compiled functions; its home and name changed between versions."""
+    try:
+        from mindspore.graph import api  # 2.9 and later
+    except ImportError:
+        from mindspore.common import api
+    return getattr(api, "_JitExecutor", None) or getattr(api, "_MindsporeFunctionExecutor", None)
+
+
+def _name(executor: Any) -> str:
+    """The function's name, or the class of the cell whose ``construct`` it is."""
+    owner = getattr(executor, "obj", None)
+    return type(owner).__name__ if owner is not None else str(getattr(executor.fn, "__name__", "jit"))

@@ -1,0 +1,161 @@
+"""Cell calls, observed by replacing ``nn.Cell.__call__`` while collecting.
+
+One patch instead of hooks on every cell: it sees keyword arguments and exceptions, nothing hangs on cell objects, and
+the user's hooks run inside it as ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from mindspore import nn
+
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.thread import ThreadState
+from msprobe.core.dump.modules import ModuleSite
+from msprobe.core.errors import MsprobeException
+
+_Known = tuple[weakref.ref[nn.Cell], ModuleSite]
+
+
+class MindSporeModuleTap:
+    """Implements ``ModuleTap``. The models themselves have no name and no record; their cells do."""
+
+    def __init__(self, relay: Relay, thread: ThreadState) -> None:
+        self._relay = relay
+        self._thread = thread
+        self._sites: dict[int, _Known] = {}
+        self._first: dict[str, ModuleSite] = {}
+        self._models: list[weakref.ref[nn.Cell]] = []
+
+    def adopt(self, model: Any) -> None:
+        models: list[Any] = list(model) if isinstance(model, (list, tuple)) else [model]
+        for position, part in enumerate(models):
+            if not isinstance(part, nn.Cell):
+                raise MsprobeException(
+                    0,
+                    f"start(model=...): expected a mindspore.nn.Cell or a list or tuple of them, "
+                    f"got {type(part).__name__}" + (f" at position {position}" if part is not model else ""),
+                )
+        for position, part in enumerate(models):
+            self._adopt("Cell" if models[0] is model else f"Cell.{position}", part)
+
+    def cells(self) -> list[nn.Cell]:
+        """Every cell of the adopted models that still lives, the models themselves first."""
+        present = [reference() for reference in (*self._models, *(known[0] for known in list(self._sites.values())))]
+        return [cell for cell in present if cell is not None]
+
+    def focus(self, module: Any, name: Any) -> None:
+        raise MsprobeException(3, "module_dump is a function of msprobe.pytorch")
+
+    def focus_end(self) -> None:
+        """Nothing was focused."""
+
+    def reset(self) -> None:
+        for site in self._first.values():
+            site.reset()
+        for _, site in list(self._sites.values()):
+            if self._first.get(site.stem) is not site:
+                site.reset()
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        original = nn.Cell.__call__
+        nn.Cell.__call__ = self._observed(original)
+        try:
+            yield
+        finally:
+            nn.Cell.__call__ = original
+
+    def attach_gradients(self) -> Callable[[], None]:
+        handles = [
+            parameter.register_hook(functools.partial(self._report_gradient, site, key))
+            for _, site in list(self._sites.values())
+            for key, parameter in site.parameters()
+            if parameter.requires_grad
+        ]
+
+        def detach() -> None:
+            for handle in handles:
+                handle.remove()
+
+        return detach
+
+    def _adopt(self, head: str, model: nn.Cell) -> None:
+        if not any(reference() is model for reference in self._models):
+            self._models.append(weakref.ref(model))
+        for path, cell in model.cells_and_names():
+            known = self._sites.get(id(cell))
+            if not path or (known is not None and known[0]() is cell):
+                continue
+            reference = weakref.ref(cell, functools.partial(_forget, self._sites, id(cell)))
+            parameters = functools.partial(_own_parameters, weakref.ref(cell))
+            site = ModuleSite(f"{head}.{path}.{type(cell).__name__}", parameters)
+            first = self._first.setdefault(site.stem, site)
+            if first is not site:
+                site.follow(first)
+            self._sites[id(cell)] = (reference, site)
+
+    def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        sites, thread, relay = self._sites, self._thread, self._relay
+
+        @functools.wraps(original)
+        def call(cell: nn.Cell, *args: Any, **kwargs: Any) -> Any:
+            known = sites.get(id(cell))
+            observer = relay.observer
+            if known is None or observer is None or known[0]() is not cell:
+                return original(cell, *args, **kwargs)
+            with thread.quiet():
+                record = observer.module_begin(known[1], args, kwargs)
+            if record is None:
+                return original(cell, *args, **kwargs)
+            try:
+                result = original(cell, *args, **kwargs)
+            except BaseException as error:
+                with thread.quiet():
+                    observer.module_fail(record, error)
+                raise
+            with thread.quiet():
+                observer.module_end(record, result)
+            return result
+
+        return call
+
+    def _report_gradient(self, site: ModuleSite, key: str, gradient: Any) -> None:
+        observer = self._relay.observer
+        if observer is not None:
+            with self._thread.quiet():
+                observer.parameter_gradient(site, key, gradient)
+
+
+def _own_parameters(reference: weakref.ref[nn.Cell]) -> list[tuple[str, Any]]:
+    cell = reference()
+    return [] if cell is None else list(cell._params.items())
+
+
+def _forget(sites: dict[int, _Known], identity: int, reference: Any) -> None:
+    if identity in sites and sites[identity][0] is reference:
+        del sites[identity]
+
+
+def calls_of(watched: weakref.ref[nn.Cell], report: Callable[[], None]) -> Callable[[], None]:
+    """Report each call of one cell until the returned function is called."""
+    original = nn.Cell.__call__
+
+    @functools.wraps(original)
+    def call(cell: nn.Cell, *args: Any, **kwargs: Any) -> Any:
+        if cell is watched():
+            report()
+        return original(cell, *args, **kwargs)
+
+    nn.Cell.__call__ = call
+
+    def undo() -> None:
+        if nn.Cell.__call__ is call:
+            nn.Cell.__call__ = original
+
+    return undo

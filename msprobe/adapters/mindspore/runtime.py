@@ -1,0 +1,41 @@
+"""Rank, recomputation and the framework's own control flow."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from mindspore import nn
+from mindspore.common.api import _pynative_executor
+from mindspore.communication import GlobalComm, get_rank
+
+from msprobe.adapters.mindspore.module_tap import calls_of
+from msprobe.core.errors import MsprobeException
+
+_EARLY_EXITS = ("_StopRecomputationError", "_StopRecomputeException")
+_engine: Callable[[], int] = getattr(_pynative_executor, "get_current_autodiff_engine_id", lambda: -1)
+
+
+class MindSporeRuntime:
+    """Implements ``Runtime``."""
+
+    def rank(self) -> int | None:
+        return int(get_rank()) if GlobalComm.INITED else None
+
+    def recomputing(self) -> bool:
+        return _engine() != -1 and bool(_pynative_executor.grad_flag())
+
+    def in_written_backward(self) -> bool:
+        return False
+
+    def expected(self, error: BaseException) -> bool:
+        return type(error).__name__ in _EARLY_EXITS
+
+    def watch_calls(self, model: Any, report: Callable[[], None]) -> Callable[[], None]:
+        first = model[0] if isinstance(model, (list, tuple)) and model else model
+        if not isinstance(first, nn.Cell):
+            raise MsprobeException(
+                0, f"start(model=...): token_range counts the calls of a mindspore.nn.Cell, got {type(first).__name__}"
+            )
+        return calls_of(weakref.ref(first), report)

@@ -1,0 +1,107 @@
+"""Facts, statistics, checksums and files of ``mindspore.Tensor``.
+
+Everything is measured on the host, on the numpy array that ``asnumpy`` gives: several of MindSpore's reductions have no
+CPU kernel, and the compiled kernel reads the array's memory in one pass anyway.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mindspore
+import numpy as np
+
+from msprobe.core.store.atomic import open_private
+from msprobe.core.tensors.checksum import crc32, xor
+from msprobe.core.tensors.dtypes import DType, find_dtype
+from msprobe.core.tensors.numpy_ops import statistics as numpy_statistics
+from msprobe.native import fused
+
+_TYPE = "mindspore.Tensor"
+
+
+class MindSporeTensorOps:
+    """Implements ``TensorOps`` for MindSpore.
+
+    Args:
+        precision: ``low`` rounds Mean and Norm to the tensor's own dtype, ``high`` keeps float32 or better.
+        native: use the compiled kernel where it exists; False measures with numpy alone.
+    """
+
+    suffix = ".npy"
+    outstanding = False
+
+    def __init__(self, precision: str = "low", native: bool = True) -> None:
+        self._high = precision == "high"
+        self._summary = fused.summary if fused is not None and native else None
+
+    def describe(self, tensor: Any, statistics: bool) -> dict[str, Any]:
+        node: dict[str, Any] = {"type": _TYPE, "dtype": str(tensor.dtype), "shape": tuple(tensor.shape)}
+        if statistics:
+            node["Max"] = node["Min"] = node["Mean"] = node["Norm"] = None
+            self._measure(tensor, node)
+        return node
+
+    def settle(self) -> None:
+        """Nothing is ever outstanding: ``asnumpy`` has waited for the device."""
+
+    def checksum(self, tensor: Any, kind: str) -> str | None:
+        array = host(tensor)
+        if array is None:
+            return None
+        if array.size == 0:
+            return "00000000" if kind == "crc32" else None
+        data = _bytes(array)
+        return crc32(data) if kind == "crc32" else xor(data)
+
+    def snapshot(self, tensor: Any) -> tuple[Callable[[], Any], int] | None:
+        array = host(tensor)
+        if array is None:
+            return None
+        copy = mindspore.Tensor(array.copy(), tensor.dtype)
+        return (lambda: copy), array.nbytes
+
+    def save(self, tensor: Any, path: Path) -> bool:
+        array = host(tensor)
+        if array is None:
+            return False
+        if array.dtype.kind == "V" or array.dtype.name == "bfloat16":  # no dtype of the npy format
+            array = array.astype(np.float32)
+        with os.fdopen(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+            np.save(file, array, allow_pickle=False)
+        return True
+
+    def _measure(self, tensor: Any, node: dict[str, Any]) -> None:
+        array = host(tensor)
+        if array is None or array.size == 0:
+            return
+        dtype = find_dtype(node["dtype"])
+        if dtype is None or dtype.itemsize != array.dtype.itemsize:
+            return
+        node["Max"], node["Min"], node["Mean"], node["Norm"] = self._summarise(array, dtype)
+
+    def _summarise(self, array: Any, dtype: DType) -> tuple[Any, Any, Any, Any]:
+        if self._summary is not None and dtype.code >= 0:
+            dense = array if array.flags.c_contiguous else np.ascontiguousarray(array)
+            return self._summary(dense.ctypes.data, dense.size, dtype.code, self._high)
+        bits = array if dtype.is_native else array.view(dtype.container)
+        found = numpy_statistics(bits, dtype.name, "high" if self._high else "low")
+        return found.max, found.min, found.mean, found.norm
+
+
+def host(tensor: Any) -> Any:
+    """The values as a numpy array, which may share the tensor's memory; None when it has none.
+
+    A failed kernel of the user's program can surface here; MindSpore raises it again where the user reads the value.
+    """
+    try:
+        return tensor.asnumpy()
+    except (RuntimeError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _bytes(array: Any) -> Any:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

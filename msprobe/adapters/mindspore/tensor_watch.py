@@ -1,0 +1,21 @@
+"""The gradients of one tensor, whoever computes with it; those of a call are ``gradient_tap``'s."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msprobe.core.capture.thread import ThreadState
+
+
+def watch(tensor: Any, thread: ThreadState, report: Callable[[Any], None]) -> Callable[[], None] | None:
+    """Report every gradient of ``tensor`` until the returned function is called; None when it can have none."""
+    if not tensor._requires_grad:
+        return None
+
+    def hook(gradient: Any) -> None:
+        with thread.quiet():
+            report(gradient)
+
+    remove: Callable[[], None] = tensor.register_hook(hook).remove
+    return remove
