@@ -35,6 +35,7 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
         apis=MindSporeApiTap([table["apis"]], recorded, relay, thread, modules.cells),
         modules=modules,
         gradients=MindSporeGradientTap(thread),
+        apis_in_models=True,
     )
 
 

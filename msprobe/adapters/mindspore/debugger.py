@@ -7,7 +7,11 @@ from typing import Any
 from mindspore import nn
 
 from msprobe.adapters.mindspore.backend import make
+from msprobe.core.backend.model import Backend
 from msprobe.core.backend.support import MINDSPORE
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.thread import ThreadState
+from msprobe.core.config import DumpConfig
 from msprobe.core.dump.debugger import Debugger
 
 
@@ -15,7 +19,10 @@ class PrecisionDebugger(Debugger):
     """The documented API over the collection of this process; see ``Debugger``."""
 
     support = MINDSPORE
-    make = staticmethod(make)
+
+    @classmethod
+    def make(cls, config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
+        return make(config, relay, thread)
 
     @classmethod
     def is_model(cls, value: Any) -> bool:

@@ -85,8 +85,8 @@ class MindSporeGradientTap:
         for identity, (node, outputs) in targets.items():
             through = [(number, slots[0]) for number, _ in outputs if (slots := prepared.edges.get((identity, number)))]
             node.register_prehook(call.before(outputs, through))
-        for identity, (node, slots) in found.items():
-            node.register_hook(call.after(identity, slots))
+        for identity, (node, fed) in found.items():
+            node.register_hook(call.after(identity, fed))
 
     def watch(self, tensor: Any, report: Callable[[Any], None]) -> Callable[[], None] | None:
         return watch(tensor, self._thread, report)

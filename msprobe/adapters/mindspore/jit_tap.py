@@ -1,7 +1,7 @@
 """Functions compiled by ``ms.jit`` inside a dynamic graph: ``Jit.<function>.0.forward``.
 
-The compiler reads the source of a function and looks its names up, so it must never meet a wrapper: while a jit function
-runs, every replaced attribute is the original again.
+The compiler reads the source of a function and looks its names up, so it must never meet a wrapper: while a jit
+function runs, every replaced attribute is the original again.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ class JitTap:
         self._relay = relay
         self._thread = thread
         self._patches = Patches()
-        executor = _executor()
-        if executor is not None:
-            self._patches.plan(executor, "__call__", self._observed(executor.__call__))
+        if EXECUTOR is not None:
+            self._patches.plan(EXECUTOR, "__call__", self._observed(EXECUTOR.__call__))
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
@@ -49,7 +48,9 @@ class JitTap:
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def call(executor: Any, *args: Any, **kwargs: Any) -> Any:
-            function = wrap(self._bare(original, executor), self._site("Jit", _name(executor)), self._relay, self._thread)
+            function = wrap(
+                self._bare(original, executor), self._site("Jit", _name(executor)), self._relay, self._thread
+            )
             return function(*args, **kwargs)
 
         return call
@@ -74,6 +75,9 @@ def _executor() -> Any:
     except ImportError:
         from mindspore.common import api
     return getattr(api, "_JitExecutor", None) or getattr(api, "_MindsporeFunctionExecutor", None)
+
+
+EXECUTOR = _executor()
 
 
 def _name(executor: Any) -> str:

@@ -1,7 +1,8 @@
 """The operators that cells hold as attributes (``self.matmul = ops.MatMul()``): ``Primitive.matmul.MatMul.0.forward``.
 
 Cells call them directly, past every function of ``ops`` and ``mint``. Their classes' ``__call__`` is replaced while
-collecting, and looks each instance up: no cell and no primitive is touched, so copies and compilation see the originals.
+collecting, and looks each instance up: no cell and no primitive is touched, so copies and the compiler see the
+originals.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class PrimitiveTap:
         self._patches = patches
         self._relay = relay
         self._thread = thread
-        self._calls: dict[int, tuple[Any, Callable[..., Any]]] = {}  # the primitive itself keeps its id from being reused
+        self._calls: dict[
+            int, tuple[Any, Callable[..., Any]]
+        ] = {}  # the primitive itself keeps its id from being reused
         self._classes: set[type] = set()
 
     def find(self) -> None:

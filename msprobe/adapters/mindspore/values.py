@@ -18,7 +18,9 @@ class MindSporeValues:
         return issubclass(kind, mindspore.Tensor)
 
     def handlers(self) -> Mapping[type, Handler | Expansion]:
-        return {type(kind): _dtype for kind in (mindspore.float32, mindspore.int64, mindspore.bool_, mindspore.bfloat16)}
+        return {
+            type(kind): _dtype for kind in (mindspore.float32, mindspore.int64, mindspore.bool_, mindspore.bfloat16)
+        }
 
     def keyed(self) -> Mapping[str, Handler]:
         return {"dtype": _dtype_argument}

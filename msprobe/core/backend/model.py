@@ -22,6 +22,8 @@ from msprobe.core.backend.protocols import (
 class Backend:
     """Everything core may ask of one framework.
 
+    ``apis_in_models``: a model given to ``start`` brings more functions to record, also at level L1.
+
     ``core_apis`` and ``low_apis`` are the framework's operator risk table, by API name.
     """
 
@@ -35,3 +37,4 @@ class Backend:
     optimizers: OptimizerTap | None = None
     inputs: InputTap | None = None
     collectives: CollectiveTap | None = None
+    apis_in_models: bool = False

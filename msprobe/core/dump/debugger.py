@@ -10,12 +10,14 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from msprobe.core.backend.model import Backend
 from msprobe.core.backend.support import Support, check_support
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import DumpConfig, load_config
 from msprobe.core.dump import handle
 from msprobe.core.dump.points import point_fault
 from msprobe.core.dump.service import Service, Settings, settings_of
-from msprobe.core.dump.session import MakeBackend
 from msprobe.core.dump.watched import WatchedSession, open_session, watch_of
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger, once
@@ -37,7 +39,6 @@ class Debugger:
     """
 
     support: ClassVar[Support]
-    make: ClassVar[MakeBackend]
     _instance: ClassVar[Any] = None
     _model: ClassVar[Any] = None
     config: Settings
@@ -75,6 +76,11 @@ class Debugger:
     @classmethod
     def is_model(cls, value: Any) -> bool:
         """Whether ``value`` is what ``start(model=...)`` takes."""
+        raise NotImplementedError
+
+    @classmethod
+    def make(cls, config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
+        """The framework's capabilities, made for one session."""
         raise NotImplementedError
 
     @classmethod

@@ -97,7 +97,7 @@ class DumpSession:
             MsprobeException: the level needs a model and there is none, or an argument cannot be used.
         """
         self.gates.ask(model, token_range, scheduled_tokens)
-        if self._plan.modules or self._override is not None:
+        if self._plan.modules or self._override is not None or (model is not None and self.backend.apis_in_models):
             self._adopt(model)
         if self._taps is not None:
             if self._step is not None and model is not None and self._plan.modules:
