@@ -12,7 +12,7 @@ from msprobe.core.backend.support import MINDSPORE
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import DumpConfig
-from msprobe.core.dump.debugger import Debugger
+from msprobe.core.dump.facade import Debugger
 
 
 class PrecisionDebugger(Debugger):
