@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from msprobe.core.dump.judging import tensor_nodes
+from msprobe.core.store.formats import read_tensor
 from msprobe.core.store.journal import fold
 from msprobe.core.store.reader import find_dumps, load_dump
 from tests.crash.child import announced, check_files, start, wait_for
@@ -60,3 +62,20 @@ def test_a_process_that_ends_without_stop_leaves_whole_documents(tmp_path: Path)
     assert process.returncode == 0, out.decode()
     assert check_files(tmp_path) == []
     assert len(load_dump(find_dumps(tmp_path)[0]).data) > 500
+
+
+@pytest.mark.parametrize(
+    "calls", [5, pytest.param(33, marks=pytest.mark.slow), pytest.param(120, marks=pytest.mark.slow)]
+)
+def test_every_tensor_file_that_is_named_is_whole(calls: int, tmp_path: Path) -> None:
+    process = start(tmp_path, calls=10**6, task="tensor")
+    wait_for(process, calls)
+    time.sleep(random.Random(calls).uniform(0.1, 0.2))
+    process.kill()
+    process.communicate(timeout=30)
+    (place,) = find_dumps(tmp_path)
+    dump = load_dump(place)
+    named = [node["data_name"] for body in dump.data.values() for node in tensor_nodes(body) if "data_name" in node]
+    assert len(named) > calls
+    for name in named:
+        assert read_tensor(dump.tensor_folder / name).size

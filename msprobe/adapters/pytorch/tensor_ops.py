@@ -7,7 +7,6 @@ functions used here are the unwrapped ones of ``torch._C``: measuring a call mus
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import torch
 
 from msprobe.adapters.pytorch.reductions import DeferredStatistics
 from msprobe.adapters.pytorch.sharding import is_sharded, sharding
-from msprobe.core.store.atomic import open_private
+from msprobe.adapters.pytorch.tensor_saver import TensorSaver
 from msprobe.core.tensors.checksum import crc32, xor
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.native import fused
@@ -49,6 +48,7 @@ class TorchTensorOps:
         self._high = precision == "high"
         self._summary = fused.summary if fused is not None and native else None
         self._deferred = DeferredStatistics(self._high)
+        self._saver = TensorSaver(native)
 
     def describe(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
         known = _DTYPES.get(tensor.dtype)
@@ -110,13 +110,7 @@ class TorchTensorOps:
         plain = _with_memory(tensor)
         if plain is None:
             return False
-        if not plain.is_contiguous() or plain.untyped_storage().nbytes() != plain.numel() * plain.element_size():
-            plain = plain.contiguous().clone()  # torch.save writes the whole storage behind a view
-        os.close(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
-        try:
-            torch.save(plain, path)
-        except RuntimeError as error:  # torch's writer reports a full disk as RuntimeError
-            raise OSError(str(error).splitlines()[0]) from error
+        self._saver.save(plain, path)
         return True
 
     def _describe_other(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:

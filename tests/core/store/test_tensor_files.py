@@ -1,76 +1,107 @@
-"""Tensor files: every kind torch writes reads back; a damaged one is a ReadError, never another exception."""
+"""Writing tensor files: whole or absent, private, equal ones written once, never one in place of another."""
 
-import random
-import zipfile
+from __future__ import annotations
+
+import os
+import resource
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from msprobe.core.errors import ReadError
 from msprobe.core.store.formats import read_tensor
+from msprobe.core.store.tensor_files import TensorFiles, create_new, write_new
 
-torch = pytest.importorskip("torch")
-
-TENSORS = {
-    "empty": torch.empty(0, 3),
-    "scalar": torch.tensor(3.5),
-    "bfloat16": torch.linspace(-2, 2, 35).reshape(5, 7).bfloat16(),
-    "transposed": torch.arange(48.0).reshape(6, 8).t(),
-    "slice": torch.arange(10)[3:7],
-    "complex": torch.complex(torch.ones(3), torch.arange(3.0)),
-    "parameter": torch.nn.Parameter(torch.ones(3)),
-    "bool": torch.tensor([True, False]),
-    "float8": torch.tensor([0.5, -3.0]).to(torch.float8_e5m2),
-}
+BYTES = ("ByteStorage", 1)
+SMALL, LARGE = 10, 200_000
 
 
-@pytest.mark.parametrize("name", TENSORS)
-def test_round_trip(tmp_path: Path, name: str) -> None:
-    saved = TENSORS[name].detach()
-    torch.save(TENSORS[name], tmp_path / "x.pt")
-    wanted = (saved.float() if name in ("bfloat16", "float8") else saved).numpy()
-    found = read_tensor(tmp_path / "x.pt")
-    assert found.shape == wanted.shape
-    np.testing.assert_array_equal(found, wanted)
+def write(files: TensorFiles, path: Path, elements: bytes, crc: int | None = None) -> None:
+    files.write(path, BYTES, (len(elements),), elements, zlib.crc32(elements) if crc is None else crc)
 
 
-def test_a_compressed_archive_reads_too(tmp_path: Path) -> None:
-    torch.save(torch.arange(6.0), tmp_path / "x.pt")
-    with (
-        zipfile.ZipFile(tmp_path / "x.pt") as old,
-        zipfile.ZipFile(tmp_path / "y.pt", "w", zipfile.ZIP_DEFLATED) as new,
-    ):
-        for name in old.namelist():
-            new.writestr(name, old.read(name))
-    np.testing.assert_array_equal(read_tensor(tmp_path / "y.pt"), np.arange(6.0))
+@contextmanager
+def no_file_longer_than(size: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.mark.parametrize("content", [b"", b"junk" * 20, b"PK\x05\x06" + b"\xff" * 18, b"PK\x05\x06" + b"\0" * 18])
-def test_what_is_no_archive(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "x.pt").write_bytes(content)
-    with pytest.raises(ReadError, match="not a readable tensor file"):
-        read_tensor(tmp_path / "x.pt")
+@pytest.mark.parametrize("size", [0, SMALL, LARGE])
+def test_equal_tensors_are_one_file(tmp_path: Path, size: int) -> None:
+    files = TensorFiles()
+    for name in ("a.pt", "b.pt", "c.pt"):
+        write(files, tmp_path / name, bytes(size))
+    found = [os.stat(tmp_path / name) for name in ("a.pt", "b.pt", "c.pt")]
+    assert len({one.st_ino for one in found}) == 1
+    assert {stat.S_IMODE(one.st_mode) for one in found} == {0o600}
 
 
-def test_anything_but_one_tensor_is_refused(tmp_path: Path) -> None:
-    torch.save({"a": 1}, tmp_path / "x.pt")
-    with pytest.raises(ReadError, match="exactly one tensor"):
-        read_tensor(tmp_path / "x.pt")
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+def test_an_equal_checksum_is_not_taken_for_equal_bytes(tmp_path: Path, size: int) -> None:
+    files = TensorFiles()
+    write(files, tmp_path / "a.pt", bytes(size), crc=7)
+    write(files, tmp_path / "b.pt", bytes(size - 1) + b"x", crc=7)
+    assert read_tensor(tmp_path / "a.pt").tolist()[-1] == 0
+    assert read_tensor(tmp_path / "b.pt").tolist()[-1] == ord("x")
 
 
-def test_damage_is_a_read_error_or_another_value(tmp_path: Path) -> None:
-    torch.save(torch.arange(6.0), tmp_path / "x.pt")
-    whole = (tmp_path / "x.pt").read_bytes()
-    generator = random.Random(1)
-    refused = 0
-    for _ in range(400):
-        damaged = bytearray(whole[: generator.choice([len(whole), generator.randrange(len(whole))])])
-        for _ in range(min(3, len(damaged))):
-            damaged[generator.randrange(len(damaged))] = generator.randrange(256)
-        (tmp_path / "y.pt").write_bytes(damaged)
-        try:
-            read_tensor(tmp_path / "y.pt")
-        except ReadError:
-            refused += 1
-    assert refused > 150
+@pytest.mark.parametrize("change", [lambda path: path.write_bytes(b""), os.unlink], ids=["emptied", "removed"])
+def test_an_earlier_file_that_was_spoilt_is_not_linked(tmp_path: Path, change: object) -> None:
+    files = TensorFiles()
+    write(files, tmp_path / "a.pt", b"12")
+    assert callable(change)
+    change(tmp_path / "a.pt")
+    write(files, tmp_path / "b.pt", b"12")
+    assert read_tensor(tmp_path / "b.pt").tobytes() == b"12"
+
+
+def test_a_name_that_is_written_again_leaves_the_others_alone(tmp_path: Path) -> None:
+    files = TensorFiles()
+    write(files, tmp_path / "a.pt", b"12")
+    write(files, tmp_path / "b.pt", b"12")
+    write(files, tmp_path / "a.pt", b"34")
+    write(files, tmp_path / "b.pt", b"34")
+    write(files, tmp_path / "c.pt", b"12")
+    assert [read_tensor(tmp_path / f"{name}.pt").tobytes() for name in "abc"] == [b"34", b"34", b"12"]
+
+
+def test_another_folder_gets_a_file_of_its_own(tmp_path: Path) -> None:
+    files = TensorFiles()
+    for folder in (tmp_path / "step0", tmp_path / "step1"):
+        folder.mkdir()
+        write(files, folder / "a.pt", b"12")
+    assert os.stat(tmp_path / "step1" / "a.pt").st_nlink == 1
+
+
+def test_a_link_in_the_way_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_bytes(b"mine")
+    (tmp_path / "a.pt").symlink_to(tmp_path / "mine")
+    write(TensorFiles(), tmp_path / "a.pt", b"12")
+    assert (tmp_path / "mine").read_bytes() == b"mine"
+    assert read_tensor(tmp_path / "a.pt").tobytes() == b"12"
+
+
+def test_what_is_no_file_stays(tmp_path: Path) -> None:
+    (tmp_path / "a.pt").mkdir()
+    with pytest.raises(FileExistsError):
+        create_new(tmp_path / "a.pt")
+    assert (tmp_path / "a.pt").is_dir()
+
+
+def test_a_file_that_cannot_be_finished_is_removed(tmp_path: Path) -> None:
+    with no_file_longer_than(1000), pytest.raises(OSError, match="too large"):
+        write_new(tmp_path / "a.pt", [b"head", bytes(5000), b"tail"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_pieces_of_any_size_follow_one_another(tmp_path: Path) -> None:
+    pieces = [b"head", b"", os.urandom(300_000), b"tail"]
+    write_new(tmp_path / "a.pt", pieces)
+    assert (tmp_path / "a.pt").read_bytes() == b"".join(pieces)
