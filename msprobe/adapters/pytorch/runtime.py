@@ -18,7 +18,15 @@ _EARLY_EXITS = ("_StopRecomputationError",)
 
 
 class TorchRuntime:
-    """Implements ``Runtime``."""
+    """Implements ``Runtime``.
+
+    Args:
+        operators: operators are recorded too, so all that the backward pass calls is seen, not only what is written by
+            the user.
+    """
+
+    def __init__(self, operators: bool = False) -> None:
+        self._operators = operators
 
     def rank(self) -> int | None:
         distributed = torch.distributed
@@ -35,6 +43,8 @@ class TorchRuntime:
     def in_written_backward(self) -> bool:
         if _graph_task() == -1:
             return False
+        if self._operators:
+            return True
         return isinstance(_node(), torch.autograd.function.BackwardCFunction) and _node_name() not in _CHECKPOINTS
 
     def expected(self, error: BaseException) -> bool:
