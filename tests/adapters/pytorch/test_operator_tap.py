@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
+from torch.utils.checkpoint import checkpoint
 
 from tests.adapters.pytorch.networks import Mlp
 
@@ -111,6 +112,29 @@ def test_operators_stand_inside_their_module(bench: Any) -> None:
     assert parents["Aten.addmm.0.forward"] == "Module.fc1.Linear.forward.0"
     assert parents["Aten.addmm.1.forward"] == "Module.fc2.Linear.forward.0"
     assert parents["Aten.mm.0.forward"] == "Module.fc2.Linear.backward.0"
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_operators_of_a_recomputation_are_marked(bench: Any, reentrant: bool) -> None:
+    debugger = bench.open("L1", "statistics", {"list": ["Aten.exp."]})
+    debugger.start()
+    x = torch.ones(2, requires_grad=True)
+    checkpoint(lambda x: x.exp().sin(), x, use_reentrant=reentrant).sum().backward()
+    debugger.stop()
+    data = bench.read().data
+    assert [entry.get("is_recompute") for entry in data.values()] == [None, True]
+
+
+def test_a_backward_pass_that_is_differentiable_itself_recomputes_nothing(bench: Any) -> None:
+    debugger = bench.open("L1", "statistics", {"list": ["Aten.mul"]})
+    debugger.start()
+    x = torch.ones(2, requires_grad=True)
+    (gradient,) = torch.autograd.grad(x.exp().sum(), x, create_graph=True)
+    gradient.sum().backward()
+    debugger.stop()
+    data = bench.read().data
+    assert len(data) >= 2
+    assert not any("is_recompute" in entry for entry in data.values())
 
 
 def test_values_and_numbers(bench: Any) -> None:
