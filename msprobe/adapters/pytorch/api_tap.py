@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 
 from msprobe.core.backend.protocols import ApiTap
+from msprobe.core.capture.calling import calling
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 from msprobe.core.capture.site import CallSite
@@ -39,6 +40,7 @@ class TorchApiTap:
     Args:
         tables: API names by prefix; a dotted name lies in a submodule of the prefix's owner.
         recorded: the risk test over API names; an API that fails it is counted but not recorded.
+        operators: whether the operators inside a call are recorded too.
     """
 
     def __init__(
@@ -47,10 +49,12 @@ class TorchApiTap:
         recorded: Callable[[str], bool],
         relay: Relay,
         thread: ThreadState,
+        operators: bool = False,
     ) -> None:
         self._relay = relay
         self._thread = thread
         self._recorded = recorded
+        self._operators = operators
         self._patches = Patches()
         self._sites: dict[tuple[str, str], CallSite] = {}
         self._custom: dict[tuple[int, str], tuple[Any, str, str, Any]] = {}
@@ -96,6 +100,8 @@ class TorchApiTap:
             return None
         site = self._sites.setdefault((prefix, attribute), CallSite(prefix, attribute))
         site.recorded = site.recorded and (self._recorded(attribute) or self._recorded(name))
+        if self._operators:
+            original = calling(original, self._thread)
         wrapper = wrap(original, site, self._relay, self._thread)
         self._patches.plan(owner, attribute, wrapper)
         return wrapper

@@ -9,20 +9,25 @@ import torch
 import yaml
 
 from msprobe.adapters.pytorch.api_tap import TorchApiTap
+from msprobe.adapters.pytorch.api_taps import ApiTaps, PackageTap
 from msprobe.adapters.pytorch.gradient_tap import TorchGradientTap
 from msprobe.adapters.pytorch.input_tap import TorchInputTap
+from msprobe.adapters.pytorch.kernel_dump import find_npu_runtime
 from msprobe.adapters.pytorch.listed_apis import ListedApis
 from msprobe.adapters.pytorch.module_tap import TorchModuleTap
+from msprobe.adapters.pytorch.operator_tap import PREFIX, TorchOperatorTap
 from msprobe.adapters.pytorch.optimizer_tap import TorchOptimizerTap
 from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.adapters.pytorch.tensor_ops import TorchTensorOps
+from msprobe.adapters.pytorch.triton_tap import TritonTap
 from msprobe.adapters.pytorch.values import TorchValues
+from msprobe.adapters.pytorch.vendor_tap import VendorTap
 from msprobe.core.backend.model import Backend
 from msprobe.core.backend.protocols import CollectiveTap
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import DumpConfig
-from msprobe.core.selection.build import uses_risk_level
+from msprobe.core.selection.build import asks_for_operators, uses_risk_level
 from msprobe.core.selection.risk import risk_test
 
 
@@ -31,20 +36,28 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
     table = _table()
     level = config.risk_level if uses_risk_level(config) else "ALL"
     recorded = risk_test(level, table["risk"]["core"], table["risk"]["low"])
-    apis = TorchApiTap([table["apis"], table["extra"]], recorded, relay, thread)
+    kernels = find_npu_runtime() if config.level == "L2" else None
+    operators = asks_for_operators(config, PREFIX) or (config.level == "L2" and kernels is None)
+    apis = TorchApiTap([table["apis"], table["extra"]], recorded, relay, thread, operators)
     apis.listed = ListedApis(config)
+    packages: list[PackageTap] = [
+        VendorTap(table["packages"], recorded, relay, thread),
+        TritonTap(table["triton"], recorded, relay, thread),
+    ]
     modules = TorchModuleTap(relay, thread)
     return Backend(
         name="pytorch",
         ops=TorchTensorOps(config.precision),
         values=TorchValues(),
-        runtime=TorchRuntime(),
-        apis=apis,
+        runtime=TorchRuntime(operators),
+        apis=ApiTaps(apis, packages),
         modules=modules,
         inputs=TorchInputTap(modules, thread),
         collectives=_collectives(config, table["distributed"], relay, thread),
         gradients=TorchGradientTap(thread),
         optimizers=TorchOptimizerTap(relay),
+        operators=TorchOperatorTap(relay, thread) if operators else None,
+        kernels=kernels,
     )
 
 

@@ -18,7 +18,15 @@ _EARLY_EXITS = ("_StopRecomputationError",)
 
 
 class TorchRuntime:
-    """Implements ``Runtime``."""
+    """Implements ``Runtime``.
+
+    Args:
+        operators: operators are recorded too, so all that the backward pass calls is seen, not only what is written by
+            the user.
+    """
+
+    def __init__(self, operators: bool = False) -> None:
+        self._operators = operators
 
     def rank(self) -> int | None:
         distributed = torch.distributed
@@ -30,12 +38,15 @@ class TorchRuntime:
         """Backward passes run without autograd; a recomputation enables it, or runs inside one of its two kinds."""
         if _graph_task() == -1:
             return False
-        return torch.is_grad_enabled() or _saved_tensor_hooks(True) is not None or _node_name() in _CHECKPOINTS
+        if _saved_tensor_hooks(True) is not None or _node_name() in _CHECKPOINTS:
+            return True
+        # operators of torch's own nodes run with autograd under create_graph
+        return torch.is_grad_enabled() and (not self._operators or _is_written())
 
     def in_written_backward(self) -> bool:
         if _graph_task() == -1:
             return False
-        return isinstance(_node(), torch.autograd.function.BackwardCFunction) and _node_name() not in _CHECKPOINTS
+        return self._operators or (_is_written() and _node_name() not in _CHECKPOINTS)
 
     def expected(self, error: BaseException) -> bool:
         """Non-reentrant checkpointing leaves a recomputation early by raising an exception of its own."""
@@ -56,6 +67,11 @@ class TorchRuntime:
 
         remove: Callable[[], None] = torch.nn.modules.module.register_module_forward_pre_hook(before).remove
         return remove
+
+
+def _is_written() -> bool:
+    """Whether the node that runs is a ``torch.autograd.Function`` of somebody."""
+    return isinstance(_node(), torch.autograd.function.BackwardCFunction)
 
 
 def _node_name() -> str:

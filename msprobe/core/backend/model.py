@@ -11,6 +11,8 @@ from msprobe.core.backend.protocols import (
     GradientTap,
     InputTap,
     ModuleTap,
+    NpuRuntime,
+    OperatorTap,
     OptimizerTap,
     Runtime,
     TensorOps,
@@ -23,6 +25,8 @@ class Backend:
     """Everything core may ask of one framework.
 
     ``apis_in_models``: a model given to ``start`` brings more functions to record, also at level L1.
+
+    ``operators`` is there only where the configuration asks for operators, ``kernels`` only at level L2 on an NPU.
 
     ``core_apis`` and ``low_apis`` are the framework's operator risk table, by API name.
     """
@@ -38,3 +42,5 @@ class Backend:
     inputs: InputTap | None = None
     collectives: CollectiveTap | None = None
     apis_in_models: bool = False
+    operators: OperatorTap | None = None
+    kernels: NpuRuntime | None = None

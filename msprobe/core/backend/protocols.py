@@ -165,6 +165,38 @@ class ApiTap(Protocol):
         ...
 
 
+class OperatorTap(Protocol):
+    """The operators below the functions, as the framework dispatches them."""
+
+    def attach(self) -> AbstractContextManager[None]:
+        """Report operators inside the returned context, those inside observed calls too, none of the tool's own."""
+        ...
+
+    def reset(self) -> None:
+        """Count the calls from 0 again."""
+        ...
+
+
+class NpuRuntime(Protocol):
+    """The part of an NPU's runtime that dumps kernels. Every method may raise RuntimeError."""
+
+    def synchronize(self) -> None:
+        """Wait for everything that was given to the device."""
+        ...
+
+    def init_dump(self) -> None:
+        """Begin: nothing is dumped before ``set_dump``."""
+        ...
+
+    def set_dump(self, path: str) -> None:
+        """Dump what runs from now on, as the acl.json at ``path`` says."""
+        ...
+
+    def finalize_dump(self) -> None:
+        """End what ``init_dump`` began."""
+        ...
+
+
 class ModuleTap(Protocol):
     """The modules of the models given to ``start``."""
 

@@ -27,7 +27,7 @@ class Support:
 PYTORCH = Support(
     framework="pytorch",
     tasks=("statistics", "tensor", "structure", "overflow_check", "nan_check", "diff_check"),
-    levels=("L0", "L1", "mix", "debug"),
+    levels=("L0", "L1", "L2", "mix", "debug"),
 )
 
 MINDSPORE = Support(

@@ -7,15 +7,19 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+CALLING = 2
+
 
 class ThreadState(threading.local):
     """One instance serves all threads of a session; every attribute is private to the thread that reads it.
 
     ``busy``: an API call is being observed, so calls it makes itself, and calls the tool makes, are not recorded.
+    Where operators are recorded too it is ``CALLING`` while the API itself runs, so that those it calls are told from
+    those of the tool.
     ``scopes``: the records of the running modules (and ``optimizer``, ``clip_grad``), outermost first.
     """
 
-    busy = False
+    busy: int = False
 
     def __init__(self) -> None:
         self.scopes: list[Any] = []

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from msprobe.core.config.dump_config import DumpConfig
 from msprobe.core.errors import Problem
+from msprobe.core.naming import ApiName, NameSyntaxError, parse_entry
 
 _EVERYWHERE = frozenset({"statistics", "tensor", "structure"})
 TASKS: dict[str, frozenset[str]] = {
@@ -42,9 +43,17 @@ def _pytorch_kernels(config: DumpConfig) -> Iterator[Problem]:
         yield Problem("task", config.task, 'level L2 on PyTorch needs "tensor"')
     if config.section.scope:
         yield Problem(f"{config.task}.scope", list(config.section.scope), "must be empty at level L2", kind="scope")
-    if len(config.section.names) != 1:
-        found = list(config.section.names)
-        yield Problem(f"{config.task}.list", found, "must hold exactly one full API name at level L2")
+    names = config.section.names
+    if len(names) != 1 or not _is_call(names[0]):
+        expected = "must hold exactly one full API name at level L2, such as Functional.linear.0.forward"
+        yield Problem(f"{config.task}.list", list(names), expected)
+
+
+def _is_call(name: str) -> bool:
+    try:
+        return isinstance(parse_entry(name), ApiName)
+    except NameSyntaxError:
+        return False
 
 
 def _not_pytorch(config: DumpConfig, framework: str) -> Iterator[Problem]:

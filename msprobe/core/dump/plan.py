@@ -26,7 +26,7 @@ class DumpPlan:
         structure = config.task == "structure"
         modules = config.level in ("L0", "mix")
         return cls(
-            apis=config.level in ("L1", "mix"),
+            apis=config.level in ("L1", "mix", "L2"),
             modules=modules,
             bodies=not structure,
             save_all=config.task in ("tensor", "diff_check"),

@@ -243,7 +243,7 @@ class DumpSession:
         judge = make_judge(self)  # before there is a folder: it may refuse
         folder = self._places.folder(self._root, self.current_step, self._rank)
         step = Step(self, folder, judge)
-        for tap in (self.backend.apis, self.backend.modules, self.backend.collectives):
+        for tap in (self.backend.apis, self.backend.modules, self.backend.collectives, self.backend.operators):
             if tap is not None:
                 tap.reset()
         logger.info("collecting step %d into %s", self.current_step, folder)
@@ -270,6 +270,8 @@ class DumpSession:
             step.watch_parameters()
             if plan.construct and plan.apis and backend.optimizers is not None:
                 taps.enter_context(backend.optimizers.attach())
+        if backend.operators is not None:
+            taps.enter_context(backend.operators.attach())
         self.gates.open(step.collector)
 
     def _detach(self) -> None:

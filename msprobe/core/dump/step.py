@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msprobe.core.dump.collector import Collector
 from msprobe.core.dump.judging import Judge
+from msprobe.core.dump.kernel_level import kernel_source, make_collector
 from msprobe.core.dump.points import Points
 from msprobe.core.dump.shield import ErrorLog
 from msprobe.core.dump.task import make_recording
@@ -35,6 +35,7 @@ class Step:
             "framework": backend.name,
             "dump_data_dir": str(folder / TENSORS) if saves else None,
             **session.label,
+            **kernel_source(session),
         }
         self._session = session
         self.unasked = False
@@ -44,7 +45,7 @@ class Step:
         self.recording.errors = ErrorLog(folder / ERRORS)
         if session.background is not None:
             session.background.errors = self.recording.errors
-        self.collector = Collector(self.recording, backend, session.thread, session._stacks)
+        self.collector = make_collector(session, self.recording, self.sink)
         self.sink.early = self.collector.early
         self.points = Points(self.recording, backend)
         self._selection = selection

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def make_background(config: DumpConfig, thread: ThreadState) -> Background | None:
     """The worker of a session with ``async_dump``. Judged calls are done with at once: they need none."""
     wanted = config.async_dump and config.task in ("statistics", "tensor") and config.section.bench_path is None
-    return Background(queue_limit(), thread) if wanted else None
+    return Background(queue_limit(), thread) if wanted and config.level != "L2" else None
 
 
 def make_golden(config: DumpConfig) -> GoldenSteps | None:

@@ -1,7 +1,7 @@
 """From the configuration to one selection; the only place that knows the precedence of the filters.
 
 scope and list both must hold; the risk level counts only when neither is given; at level mix a module that is listed
-brings everything that runs inside it.
+brings everything that runs inside it, at level L2 the listed call does.
 """
 
 from __future__ import annotations
@@ -48,10 +48,18 @@ def build_selection(config: DumpConfig) -> Selection:
         modes=Modes.of(section.data_mode),
         listed=name_test(section.names),
         scope=ScopeWindow(section.scope[0], section.scope[1]) if section.scope else None,
-        inherits=config.level == "mix",
+        inherits=config.level in ("mix", "L2"),
         tensors=name_test(section.tensor_list),
     )
 
 
 def uses_risk_level(config: DumpConfig) -> bool:
     return config.level in ("L1", "mix") and not config.section.names and not config.section.scope
+
+
+def asks_for_operators(config: DumpConfig, prefix: str) -> bool:
+    """Whether ``list`` or ``scope`` names something under ``prefix``, that of the operators below the APIs."""
+    section = config.section
+    return config.level in ("L1", "mix", "L2") and any(
+        name == prefix or name.startswith(f"{prefix}.") for name in (*section.names, *section.scope)
+    )

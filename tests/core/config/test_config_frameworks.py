@@ -30,6 +30,9 @@ def test_every_framework_has_the_main_tasks(framework: str, task: str) -> None:
         ("mindspore", {"statistics": {"request_id": "7"}}, "statistics.request_id"),
         ("msadapter", {"task": "tensor", "tensor": {"bench_path": "golden"}}, "tensor.bench_path"),
         ("pytorch", {"task": "tensor", "level": "L2"}, "tensor.list"),
+        ("pytorch", {"task": "tensor", "level": "L2", "tensor": {"list": ["linear"]}}, "tensor.list"),
+        ("pytorch", {"task": "tensor", "level": "L2", "tensor": {"list": ["Module.a.A.forward.0"]}}, "tensor.list"),
+        ("pytorch", {"task": "tensor", "level": "L2", "tensor": {"list": ["Torch.mm.0.forward"] * 2}}, "tensor.list"),
         ("pytorch", {"level": "L2", "statistics": {"list": ["Torch.mm.0.forward"]}}, "task"),
     ],
 )

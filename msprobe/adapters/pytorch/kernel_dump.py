@@ -1,0 +1,44 @@
+"""The NPU runtime behind level L2: ``torch_npu.npu``."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from msprobe.core.backend.protocols import NpuRuntime
+from msprobe.core.log import logger
+
+
+class TorchNpuRuntime:
+    """Implements ``NpuRuntime`` with the functions of the module ``torch_npu.npu``."""
+
+    def __init__(self, npu: Any) -> None:
+        self._npu = npu
+
+    def synchronize(self) -> None:
+        self._npu.synchronize()
+
+    def init_dump(self) -> None:
+        self._npu.init_dump()
+
+    def set_dump(self, path: str) -> None:
+        self._npu.set_dump(path)
+
+    def finalize_dump(self) -> None:
+        self._npu.finalize_dump()
+
+
+def find_npu_runtime() -> NpuRuntime | None:
+    """The runtime of this machine's NPU; None, with a word in the log, where there is none.
+
+    The only place that imports torch_npu, because level L2 asks for it.
+    """
+    try:
+        npu = importlib.import_module("torch_npu").npu
+        available = bool(npu.is_available())
+    except ModuleNotFoundError:
+        return None
+    except (ImportError, OSError, RuntimeError, AttributeError) as error:
+        logger.warning("level L2: torch_npu cannot be used: %s", error)
+        return None
+    return TorchNpuRuntime(npu) if available else None
