@@ -17,6 +17,7 @@ from typing import Any
 
 _PACKAGE = __name__.partition(".")[0]
 _LATER = "later: "
+_INSTEAD = " -> "
 _tables: dict[str, dict[str, dict[str, str]]] = {}
 
 
@@ -91,20 +92,23 @@ class _LaterType(type):
     """Class attributes of what is not here yet (``ConfigChecker.apply_patches``) fail when they are called."""
 
     what = ""
+    instead = ""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return _later(cls.what)
+        return _later(f"{cls.what}{_INSTEAD}{cls.instead}")
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         from msprobe.core.errors import InterfaceError
 
-        raise InterfaceError(f"{cls.what} is not part of this version of msprobe; leave the call out")
+        raise InterfaceError(f"{cls.what} is not part of this version of msprobe; {cls.instead}")
 
 
-def _later(what: str) -> Any:
-    return _LaterType(what.partition(" ")[0], (), {"what": what, "__doc__": f"{what}: not part of this version."})
+def _later(target: str) -> Any:
+    what, _, instead = target.partition(_INSTEAD)
+    facts = {"what": what, "instead": instead or "leave the call out", "__doc__": f"{what}: not part of this version."}
+    return _LaterType(what.partition(" ")[0], (), facts)
 
 
 def _resolve(target: str) -> Any:

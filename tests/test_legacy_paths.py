@@ -119,3 +119,50 @@ def test_nothing_optional_is_needed() -> None:
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+IN_THE_WILD = [
+    ("vllm_ascend", "from msprobe.pytorch import AclGraphDumper, PrecisionDebugger"),
+    ("vllm_ascend_dfx", "from msprobe.response_anomaly.detector import ILLDetector"),
+    ("sglang", "from msprobe.pytorch import PrecisionDebugger, seed_all"),
+    ("verl_omni_debugger", "from msprobe.pytorch.debugger.precision_debugger import PrecisionDebugger"),
+    ("verl_omni_seed", "from msprobe.pytorch.common.utils import seed_all"),
+    ("mindspeed_rl", "from msprobe.core import SingleSave, SingleComparator"),
+    ("megatron_monitor", "from msprobe.pytorch import TrainerMon"),
+    ("megatron_config", "from msprobe.core.config_check import ConfigChecker"),
+    (
+        "torchtitan",
+        "from msprobe.pytorch.compile_accuracy_checker.precision_checker import PrecisionChecker",
+    ),
+    ("torch_npu_words", "from msprobe.core.common.const import CompareConst"),
+    (
+        "torch_npu_list",
+        "from msprobe.pytorch.api_accuracy_checker.compare.compare_utils import BENCHMARK_COMPARE_SUPPORT_LIST",
+    ),
+    ("mindie", "from msprobe.response_anomaly import ILLDetector, analyze_output_anomaly"),
+    ("mstt_config", "from msprobe.core.common_config import CommonConfig"),
+    ("mstt_sections", "from msprobe.pytorch.pt_config import StatisticsConfig, TensorConfig"),
+    ("mstt_functions", "from msprobe.pytorch import compare, compare_distributed, enable_dataloader, monitor"),
+    ("current_debugger", "from msprobe.pytorch.dump.debugger.precision_debugger import PrecisionDebugger"),
+    ("current_base", "from msprobe.core.dump.debugger.precision_debugger import BasePrecisionDebugger"),
+    (
+        "current_functions",
+        "from msprobe.pytorch import (module_dump, module_dump_end, random_save, acl_save, set_fx_dump_config,"
+        " set_ge_dump_config)",
+    ),
+]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("line", [line for _, line in IN_THE_WILD], ids=[name for name, _ in IN_THE_WILD])
+def test_an_import_that_integrations_make(line: str) -> None:
+    names: dict[str, object] = {}
+    exec(line, names)
+    assert all(value is not None for name, value in names.items() if not name.startswith("__"))
+
+
+def test_what_comes_later_says_what_to_do_instead() -> None:
+    monitor = importlib.import_module("msprobe.pytorch.monitor").TrainerMon
+    with pytest.raises(InterfaceError, match="use PrecisionDebugger") as caught:
+        monitor("config.json", params_have_main_grad=True)
+    assert "\n" not in str(caught.value)

@@ -19,7 +19,7 @@ from msprobe.core.backend.support import PYTORCH, check_support
 from msprobe.core.config import ConfigSource, DumpConfig, check_config
 from msprobe.core.errors import ConfigError, ReadError
 from msprobe.core.selection.build import uses_risk_level
-from msprobe.core.store.layout import ERRORS
+from msprobe.core.store.layout import CONSTRUCT, ERRORS, STACK
 from msprobe.core.store.reader import Dump, find_dumps, load_dump
 
 _SHOWN = 8
@@ -156,6 +156,9 @@ def _state(dump: Dump) -> Iterator[Finding]:
         yield _note(
             f"{folder} has a journal: its process is still running, or ended without step() (its records are read)"
         )
+    if dump.data and dump.level in ("L0", "mix") and not dump.construct:
+        why = "extra_info was false" if not (folder / STACK).is_file() else f"{CONSTRUCT} is missing or empty"
+        yield _note(f"{folder} has no module tree ({why}): the hierarchy of its calls cannot be shown")
     if (folder / ERRORS).is_file():
         yield _note(f"{folder / ERRORS} tells of calls that could not be recorded")
 
@@ -169,7 +172,8 @@ def _expected(config: DumpConfig, dumps: list[Dump]) -> Iterator[Finding]:
         yield _reason(f"there is no data of rank {_some(absent)}; the dump has rank {_some(sorted(ranks))}")
     absent = [step for step in islice(config.step, _LOOKED_AT) if steps and step not in steps]
     if absent:
-        yield _note(f"there is no data of step {_some(absent)}; the dump has step {_some(sorted(steps))}")
+        text = f"there is no data of step {_some(absent)}; the dump has step {_some(sorted(steps))}"
+        yield Finding(certain=not any(step in config.step for step in steps), text=text)
 
 
 def _some(numbers: list[int]) -> str:

@@ -33,5 +33,9 @@ def _nearest(name: str, known: set[str]) -> list[str]:
     close = difflib.get_close_matches(name, known, n=_NEAREST, cutoff=0.6)
     if close:
         return close
+    parts = sorted({part for entry in known for part in entry.split(".") if not part.isdigit()})
+    alike = difflib.get_close_matches(name, parts, n=_NEAREST, cutoff=0.75)  # a fragment: what it may have meant
+    if alike:
+        return alike
     words = {word.lower() for word in name.split(".") if not word.isdigit()} - {"forward", "backward", "module"}
     return sorted(entry for entry in known if words & set(entry.lower().split(".")))[:_NEAREST]

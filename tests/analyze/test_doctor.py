@@ -138,3 +138,28 @@ def test_the_command(tmp_path: Path, fields: dict[str, Any], status: int, capsys
 def test_the_command_without_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor", "absent.json"]) == 2
     assert "no such config file" in capsys.readouterr().err
+
+
+def test_a_step_beyond_all_recorded_ones_is_a_reason(tmp_path: Path) -> None:
+    dump(tmp_path)
+    found = examine(config(tmp_path, step=[50]))
+    assert "there is no data of step 50; the dump has step 0" in said(found, certain=True)
+
+
+def test_a_fragment_gets_what_it_may_have_meant(tmp_path: Path) -> None:
+    dump(tmp_path)
+    found = examine(config(tmp_path, statistics={"list": ["reluu"]}))
+    assert "list has 'reluu', but no entry of the dump is called so; near it: relu" in said(found, certain=True)
+
+
+@pytest.mark.parametrize(
+    ("stack", "why"), [("{}", "construct.json is missing or empty"), (None, "extra_info was false")]
+)
+def test_a_dump_without_its_module_tree(tmp_path: Path, stack: str | None, why: str) -> None:
+    place = dump(tmp_path)
+    (place / "dump.json").write_text(
+        json.dumps({"task": "statistics", "level": "L0", "data": {"Module.a.A.forward.0": {"output": []}}})
+    )
+    if stack is not None:
+        (place / "stack.json").write_text(stack)
+    assert f"has no module tree ({why})" in said(examine(config(tmp_path, level="L0")), certain=False)

@@ -93,8 +93,7 @@ class PrecisionDebugger:
         """
         with handle.LOCK:
             session = handle.current()
-            if unknown and once(("start", *unknown)):
-                logger.warning("start: %s unknown and ignored", ", ".join(sorted(unknown)))
+            _ignore("start", unknown)
             if cls._instance is not None and not cls._instance.service.before_start():
                 return
             rank = None if rank_id is None else _index("rank_id", rank_id)
@@ -107,9 +106,10 @@ class PrecisionDebugger:
             handle.current().stop()
 
     @classmethod
-    def step(cls, dump: bool = True) -> None:
+    def step(cls, dump: bool = True, **unknown: Any) -> None:
         """End the step; what is collected next belongs to the next one. ``dump=False`` forgets what it recorded."""
         with handle.LOCK:
+            _ignore("step", unknown)
             handle.current().step(dump)
 
     @classmethod
@@ -171,6 +171,12 @@ class PrecisionDebugger:
         """Record ``module.api`` no longer."""
         with handle.LOCK:
             handle.current().backend.apis.remove(module, api)
+
+
+def _ignore(call: str, unknown: dict[str, Any]) -> None:
+    """Arguments of other versions must not end a training."""
+    if unknown and once((call, *unknown)):
+        logger.warning("%s: %s unknown and ignored", call, ", ".join(sorted(unknown)))
 
 
 def _check(config: DumpConfig) -> None:

@@ -47,9 +47,10 @@ class TorchModuleTap:
                     f"start(model=...): expected a torch.nn.Module or a list or tuple of them, "
                     f"got {type(part).__name__}" + (f" at position {position}" if part is not model else ""),
                 )
+        named: set[int] = set()  # within one call the first name counts; a later start names what it is given anew
         for position, part in enumerate(models):
             head = "Module" if models[0] is model else f"Module.{position}"
-            self._adopt(head, part)
+            self._adopt(head, part, named)
 
     def focus(self, module: Any, name: Any) -> None:
         if not isinstance(module, nn.Module):
@@ -72,17 +73,19 @@ class TorchModuleTap:
         self._sites.clear()  # in place: the patched call holds this very dict
         self._sites.update(sites)
 
-    def _adopt(self, head: str, model: nn.Module) -> None:
+    def _adopt(self, head: str, model: nn.Module, named: set[int]) -> None:
         self._models.add(model)
         for path, module in model.named_modules():
-            if not path:
+            if not path or id(module) in named:
                 continue
+            named.add(id(module))
+            stem = f"{head}.{path}.{type(module).__name__}"
             known = self._sites.get(id(module))
-            if known is not None and known[0]() is module:
+            if known is not None and known[0]() is module and known[1].stem == stem:
                 continue
             reference = weakref.ref(module, functools.partial(_forget, self._sites, id(module)))
             parameters = functools.partial(_own_parameters, weakref.ref(module))
-            site = ModuleSite(f"{head}.{path}.{type(module).__name__}", parameters)
+            site = ModuleSite(stem, parameters)
             first = self._first.setdefault(site.stem, site)
             if first is not site:
                 site.follow(first)

@@ -92,6 +92,15 @@ def _nan_check_sides(config: DumpConfig) -> Iterator[Problem]:
         yield Problem("nan_check.data_mode", written, 'must include "output": only results are checked')
 
 
+def _async_judging(config: DumpConfig) -> Iterator[Problem]:
+    if config.async_dump and config.task == "tensor" and config.section.bench_path is not None:
+        yield Problem(
+            "async_dump",
+            True,
+            "cannot go with tensor.bench_path, which judges each call before the next starts; leave out one of them",
+        )
+
+
 def _list_names(key: str, attribute: str) -> Rule:
     def check(config: DumpConfig) -> Iterator[Problem]:
         for index, name in enumerate(getattr(config.section, attribute)):
@@ -130,6 +139,7 @@ RULES: tuple[Rule, ...] = (
     _list_names("list", "names"),
     _list_names("tensor_list", "tensor_list"),
     Rule(("section.data_mode",), _nan_check_sides),
+    Rule(("task", "async_dump", "section.bench_path"), _async_judging),
     Rule(("load",), _loaded_modules),
 )
 

@@ -211,6 +211,7 @@ class DumpSession:
     def _collects(self, rank_id: int | None, again: bool = False) -> bool:
         """Whether this start collects at all; ``again`` for a step that begins without one."""
         selected = self._selected_rank(rank_id) and self._selected_step() and not self.config.load_only
+        selected = selected and (self._plan.apis or self._plan.modules)  # level debug: save() opens the step
         return selected and (self.gates.stay() if again else self.gates.admit())
 
     def _resume(self, collects: bool) -> None:

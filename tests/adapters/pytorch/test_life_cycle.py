@@ -268,3 +268,33 @@ def test_what_is_not_available_is_refused_before_training(bench: Any, asked: dic
     with pytest.raises(MsprobeException, match=field) as caught:
         bench.open(**asked)
     assert "\n" not in str(caught.value).strip()
+
+
+def test_names_follow_what_the_latest_start_was_given(bench: Any) -> None:
+    from torch import nn
+
+    first, second = (nn.Sequential(nn.Linear(2, 2)) for _ in range(2))
+    debugger = bench.open("L0")
+    stages: list[Any] = [first, second, [first, second], nn.ModuleDict({"inner": first}), first]
+    for model in stages:
+        debugger.start(model)
+        for part in (first, second):
+            part(torch.ones(1, 2))
+        debugger.stop()
+        debugger.step()
+    forward = [bench.read(step).names("forward.0") for step in range(5)]
+    assert forward[0] == ["Module.0.Linear.forward.0"]  # the second is not known yet
+    assert forward[2] == ["Module.0.0.Linear.forward.0", "Module.1.0.Linear.forward.0"]
+    assert forward[3][0] == "Module.inner.0.Linear.forward.0"
+    assert forward[4][0] == "Module.0.Linear.forward.0"
+
+
+def test_arguments_of_other_versions_are_told_once_and_ignored(bench: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    debugger = bench.open()
+    for _ in range(2):
+        debugger.start(unheard_of=1)
+        debugger.stop()
+        debugger.step(unheard_of=1)
+    out = capsys.readouterr().out
+    assert out.count("start: unheard_of unknown and ignored") == 1
+    assert out.count("step: unheard_of unknown and ignored") == 1

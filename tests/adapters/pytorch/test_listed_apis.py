@@ -105,3 +105,21 @@ def test_an_overload_of_a_recorded_operator_can_still_be_called(lists: Bench) ->
         custom_op_namespaces=["msprobe_tests2"],
     )
     assert results[0].tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("layer", "name"),
+    [
+        (torch.nn.LSTM, "lstm"),
+        (torch.nn.GRU, "gru"),
+        (torch.nn.RNN, "rnn_tanh"),
+        (torch.nn.LSTMCell, "lstm_cell"),
+        (torch.nn.GRUCell, "gru_cell"),
+        (torch.nn.RNNCell, "rnn_tanh_cell"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_the_inside_of_recurrent_layers(lists: Bench, layer: Any, name: str) -> None:
+    shape = (1, 2) if name.endswith("cell") else (3, 1, 2)
+    recorded = record(lists, lambda: layer(2, 2)(torch.ones(shape)))
+    assert f"VF.{name}.0.forward" in recorded

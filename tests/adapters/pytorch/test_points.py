@@ -160,3 +160,18 @@ def test_a_killed_process_leaves_its_points(tmp_path: Path) -> None:
     assert dump.recovered
     assert dump.data["last.0.debug"]["Max"] == 7.0
     assert json.dumps(dump.data["last_grad.0.debug"]) == "null"
+
+
+def test_start_and_stop_at_level_debug_leave_nothing_by_themselves(
+    points: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    probe = debugger(points)
+    for value in (None, 1, None):
+        probe.start(torch.nn.Linear(1, 1))
+        if value is not None:
+            probe.save(value, "a")
+        probe.stop()
+        probe.step()
+    forget()
+    assert points.folders() == ["step1/proc"]
+    assert "empty" not in capsys.readouterr().out

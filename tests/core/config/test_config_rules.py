@@ -74,6 +74,7 @@ def test_a_scope_error_survives_pickling() -> None:
         ({"statistics": {"list": ["name-regex(Default/(.+)"]}}, "statistics.list[0]", "not valid"),
         ({"statistics": {"list": ["relu", " "]}}, "statistics.list[1]", "remove it"),
         ({"statistics": {"tensor_list": [""]}}, "statistics.tensor_list[0]", "remove it"),
+        ({"task": "tensor", "async_dump": True, "tensor": {"bench_path": "b"}}, "async_dump", "leave out one of them"),
         ({"load": {"path": "p", "modules": ["Module.a.A.backward.0"]}}, "load.modules[0]", "forward name"),
         ({"load": {"path": "p", "modules": ["Functional.a.0.forward"]}}, "load.modules[0]", "forward name"),
         ({"load": {"path": "p", "modules": ["Module.a.A.forward.0"] * 2}}, "load.modules[1]", "twice"),
