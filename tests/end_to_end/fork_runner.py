@@ -1,9 +1,9 @@
 """Runs many scripts, each in a process of its own, for the price of one import of the framework.
 
 The runner is started as a script with the scripts to run as arguments, or reads them from its input, one a line: a
-JSON list of the script and its arguments. It imports torch once and forks for each of them, so every script has its own process, working directory, singletons and
-exit handlers, as it would have when started by hand. What a script prints goes to ``{script}.log`` beside it; its exit
-status is printed by the runner.
+JSON list of the script and its arguments. It imports torch once and forks for each of them, so every script has its
+own process, working directory, singletons and exit handlers, as it would have when started by hand. What a script
+prints goes to ``{script}.log`` beside it; its exit status is printed by the runner.
 """
 
 from __future__ import annotations
