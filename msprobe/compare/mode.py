@@ -39,15 +39,23 @@ def mode_of(target: Dump, golden: Dump) -> Mode:
         return Mode.TENSOR
     if target.task != "statistics":
         raise NotComparableError(f"dumps of task {target.task} hold no values to compare ({target.place.document})")
-    ours, theirs = _has_checksums(target), _has_checksums(golden)
+    ours, theirs = _checksum(target), _checksum(golden)
     if ours != theirs:
-        with_them, without = (target, golden) if ours else (golden, target)
         raise NotComparableError(
-            f"{with_them.place.document} holds checksums, {without.place.document} none; use one summary_mode"
+            f"{target.place.document} holds {_told(ours)}, {golden.place.document} {_told(theirs)}; "
+            "use one summary_mode"
         )
     return Mode.CHECKSUM if ours else Mode.STATISTICS
 
 
-def _has_checksums(dump: Dump) -> bool:
+def _checksum(dump: Dump) -> str | None:
+    """Which checksum the tensors have, md5 or xor (written ``0x...``), or None."""
     tensors = (leaf.raw for name, body in dump.data.items() for leaf in leaves(name, body) if is_tensor(leaf.raw))
-    return any("md5" in raw for raw in islice(tensors, _LOOKED_AT))
+    values = [raw["md5"] for raw in islice(tensors, _LOOKED_AT) if "md5" in raw]
+    if not values:
+        return None
+    return "xor" if any(str(value).startswith("0x") for value in values) else "md5"
+
+
+def _told(checksum: str | None) -> str:
+    return f"checksums ({checksum})" if checksum else "no checksums"

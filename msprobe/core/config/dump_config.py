@@ -5,7 +5,7 @@ Building a ``DumpConfig`` directly checks each field on its own; ``load_config``
 
 from typing import Annotated, Literal
 
-from pydantic import Field, Strict
+from pydantic import Field, JsonValue, Strict
 
 from msprobe.core.config.base import ConfigModel, Names, PathText, Ranges
 from msprobe.core.config.ranges import IntRanges
@@ -32,6 +32,7 @@ TaskName = Literal[
     "nan_check",
 ]
 LevelName = Literal["L0", "L1", "L2", "mix", "debug"]
+_EMPTY: dict[str, JsonValue] = {"default": []}  # ranges are written as a list
 
 
 class LoadConfig(ConfigModel):
@@ -43,9 +44,10 @@ class LoadConfig(ConfigModel):
     )
     step: Ranges = Field(
         default=IntRanges(),
+        json_schema_extra=_EMPTY,
         description="Steps in which inputs are replaced, by those of the same recorded step; empty means all.",
     )
-    rank: Ranges = Field(default=IntRanges(), description="Ranks that load; empty means all.")
+    rank: Ranges = Field(default=IntRanges(), json_schema_extra=_EMPTY, description="Ranks that load; empty means all.")
     dump_after_load: bool = Field(default=False, description="Also collect data in the same run.")
 
 
@@ -54,8 +56,16 @@ class DumpConfig(ConfigModel):
 
     task: TaskName = Field(default="statistics", description="What is collected.")
     dump_path: PathText = Field(default="", description="Directory for the results; relative to the working directory.")
-    rank: Ranges = Field(default=IntRanges(), description='Ranks to collect, for example [0, "4-6"]; empty means all.')
-    step: Ranges = Field(default=IntRanges(), description='Steps to collect, for example [0, "4-6"]; empty means all.')
+    rank: Ranges = Field(
+        default=IntRanges(),
+        json_schema_extra=_EMPTY,
+        description='Ranks to collect, for example [0, "4-6"]; empty means all.',
+    )
+    step: Ranges = Field(
+        default=IntRanges(),
+        json_schema_extra=_EMPTY,
+        description='Steps to collect, for example [0, "4-6"]; empty means all.',
+    )
     level: LevelName = Field(
         default="L1", description="L0 modules, L1 APIs, mix both, L2 kernels, debug single points given to save()."
     )

@@ -141,3 +141,12 @@ def test_the_script_tells_fresh_from_stale() -> None:
     script = [sys.executable, str(ROOT / "scripts" / "schema")]
     assert subprocess.run([*script, "--check"], check=False).returncode == 0
     assert subprocess.run([*script, "--chek"], check=False, capture_output=True).returncode == 2
+
+
+def test_defaults_are_what_their_own_schema_allows() -> None:
+    """An editor fills in the default: it must be a value that may be written."""
+    schema = committed()
+    for owner in [schema, *(part for part in schema["$defs"].values() if "properties" in part)]:
+        defaults = {key: part["default"] for key, part in owner["properties"].items() if "default" in part}
+        defaulted = {key: owner["properties"][key] for key in defaults}
+        jsonschema.validate(defaults, {"properties": defaulted, "$defs": schema["$defs"]})

@@ -1,0 +1,96 @@
+"""Every program, command and configuration of the README and the guide does what its page says."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import LANGUAGES, PAGES, blocks, commands, missing
+from tests.docs.visit import Visit
+from tests.end_to_end.fork_runner import Runner
+from tests.rules.tree import ROOT, label
+
+GUIDE = [page for page in PAGES if page != ROOT / "README.md"]
+SLOW = {"docs/guide/collection/distributed.md", "docs/guide/collection/integrations.md"}
+"""They start programs of several processes, each of which imports the framework."""
+NEEDS = {"docs/guide/collection/integrations.md": "transformers"}
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Runner]:
+    with Runner() as started:
+        yield started
+
+
+def _marked(page: Path) -> object:
+    return pytest.param(page, id=label(page), marks=[pytest.mark.slow] if label(page) in SLOW else [])
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("page", [_marked(page) for page in PAGES])
+def test_page_is_true(page: Path, runner: Runner, tmp_path: Path) -> None:
+    if (package := NEEDS.get(label(page))) and importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
+    Visit(page, tmp_path, runner).all()
+
+
+@pytest.mark.parametrize("page", GUIDE, ids=label)
+def test_every_block_is_tried_or_says_why_not(page: Path) -> None:
+    assert [block.line for block in blocks(page) if block.language not in LANGUAGES and not block.reason] == []
+
+
+def test_the_index_has_every_page() -> None:
+    index = ROOT / "docs" / "guide" / "README.md"
+    text = index.read_text(encoding="utf-8")
+    names = [page.relative_to(index.parent).as_posix() for page in GUIDE if page != index]
+    assert [name for name in names if f"({name})" not in text] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("```python\nassert False\n```\n", id="a-program-that-fails"),
+        pytest.param("```console\n$ msprobe validate nothing.json\n```\n", id="a-command-that-fails"),
+        pytest.param("```console\n$ echo one\ntwo\n```\n", id="an-output-that-is-not-there"),
+        pytest.param('```json\n{"levle": "L1"}\n```\n', id="a-configuration-with-a-mistake"),
+    ],
+)
+def test_a_page_that_lies_is_seen(text: str, runner: Runner, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"page\.md:1"):
+        Visit(_page(text, tmp_path), tmp_path, runner).all()
+
+
+def _page(text: str, folder: Path) -> Path:
+    page = folder / "page.md"
+    page.write_text(text)
+    return page
+
+
+def test_what_a_page_may_say(tmp_path: Path) -> None:
+    told, out, shown = blocks(
+        _page(
+            '```json title="a.json"\n{}\n```\n\nNot run here: needs an\nNPU.\n\n```sh\nrun\n```\n\n'
+            "```console\n$ ls\na.json\n$ true\n```\n",
+            tmp_path,
+        )
+    )
+    assert (told.language, told.title, told.line) == ("json", "a.json", 1)
+    assert (told.reason, out.reason) == ("", "needs an NPU.")
+    assert [(command.line, command.shown) for command in commands(shown)] == [("ls", ("a.json",)), ("true", ())]
+
+
+@pytest.mark.parametrize(
+    ("shown", "output", "first_missing"),
+    [
+        pytest.param("b", "a\nb\nc", None, id="between"),
+        pytest.param("b\na", "a\nb", "a", id="order"),
+        pytest.param("at .../dump.json", "at /data/dump.json", None, id="dots"),
+        pytest.param("at .../dump.json", "at /data/stack.json", "at .../dump.json", id="dots-and-an-end"),
+        pytest.param("b", "bc", "b", id="whole-lines"),
+    ],
+)
+def test_shown_lines_and_real_ones(shown: str, output: str, first_missing: str | None) -> None:
+    assert missing(shown, output) == first_missing

@@ -1,0 +1,66 @@
+"""python_api.md shows every exported function and method with the signature it has."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.rules.tree import ROOT
+
+pytestmark = pytest.mark.torch
+
+TEXT = (ROOT / "docs" / "guide" / "python_api.md").read_text(encoding="utf-8")
+SHOWN = dict(re.findall(r"^### `(\w+)(\(.*\))`$", TEXT, re.MULTILINE))
+CALLBACKS = {"TransformersCallback": "transformers", "LightningCallback": "lightning"}
+
+
+def signature(function: Callable[..., Any]) -> str:
+    """As the page writes it: no annotations, no ``self`` or ``cls``."""
+    own = inspect.signature(function)
+    kept = [value.replace(annotation=inspect.Parameter.empty) for value in own.parameters.values()]
+    if kept and kept[0].name in {"self", "cls"}:
+        del kept[0]
+    return str(own.replace(parameters=kept, return_annotation=inspect.Signature.empty))
+
+
+def exported() -> dict[str, Callable[..., Any]]:
+    """What a user can call, by the name on the page."""
+    facade = importlib.import_module("msprobe.pytorch")
+    found: dict[str, Callable[..., Any]] = {name: getattr(facade, name) for name in facade.__all__}
+    debugger = found["PrecisionDebugger"]
+    methods = {name: getattr(debugger, name) for name in vars(debugger) if not name.startswith("_")}
+    found |= {name: method for name, method in methods.items() if callable(method)}
+    found["PrecisionDebugger"] = debugger.__new__
+    found["compare"] = importlib.import_module("msprobe.report.comparison").compare
+    return found
+
+
+def test_every_function_is_shown() -> None:
+    assert set(SHOWN) == set(exported()) | set(importlib.import_module("msprobe.pytorch.integrations").__all__)
+    assert set(CALLBACKS) == set(importlib.import_module("msprobe.pytorch.integrations").__all__)
+
+
+@pytest.mark.parametrize("name", sorted(set(SHOWN) - set(CALLBACKS)))
+def test_signature(name: str) -> None:
+    assert SHOWN[name] == signature(exported()[name])
+
+
+@pytest.mark.parametrize("name", sorted(CALLBACKS))
+def test_signature_of_a_callback(name: str) -> None:
+    """Read, not imported: the trainers take long to import and need not be installed."""
+    source = ROOT / "msprobe" / "adapters" / "pytorch" / f"{CALLBACKS[name]}_callback.py"
+    (init,) = (
+        node
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+    )
+    for argument in [*init.args.args, *filter(None, [init.args.kwarg])]:
+        argument.annotation = None
+    shown = ast.unparse(init.args).removeprefix("self, ")
+    assert SHOWN[name] == f"({shown})"
