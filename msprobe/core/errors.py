@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 _SHOWN_VALUE = 80
+_SAID_ERROR = 500
 
 
 class MsprobeException(Exception):
@@ -151,6 +152,15 @@ class Problem:
         hint = f"; did you mean {self.suggestion}?" if self.suggestion else ""
         where = f"{self.path}{' (argument)' if self.argument else ''}: " if self.path else ""
         return f"{where}{found}{self.expected}{hint}"
+
+
+def said(error: BaseException) -> str:
+    """Class and text of an error on one line, cut to a readable length, also where its ``__str__`` raises."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001  (an exception class of the user)
+        text = "its text cannot be shown"
+    return f"{type(error).__name__}: {text}"[:_SAID_ERROR]
 
 
 def shown(value: object) -> str:
