@@ -4,7 +4,8 @@
 
     MsprobeException            .code, .error_info; str = prefix of the code + error_info
     ├── ConfigError             a configuration is wrong; .problems has all of them        (code 0)
-    │   └── ScopeConfigError    only the scope is wrong; also a ScopeException             (code 1)
+    │   ├── ScopeConfigError    only the scope is wrong; also a ScopeException             (code 1)
+    │   └── ConfigTextError     the file is no JSON or YAML; also a RuntimeError
     ├── InterfaceError          a function was called in the wrong order or form           (code 3)
     ├── FileCheckException      a path cannot be used (codes of its own, see the class)
     ├── ScopeException          scope or list cannot be used (codes of its own)
@@ -196,6 +197,10 @@ class ScopeConfigError(ConfigError, ScopeException):
 
     def _code(self) -> int:
         return self.INVALID_SCOPE
+
+
+class ConfigTextError(ConfigError, RuntimeError):
+    """The text of a configuration is no JSON or YAML; also a ``RuntimeError``, which older callers expect."""
 
 
 def config_error(problems: Sequence[Problem], source: str) -> ConfigError:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from msprobe.core.errors import said
+from msprobe.core.errors import MsprobeException, said
 from msprobe.core.log import logger, once
 from msprobe.core.store.atomic import open_private
 
@@ -59,6 +59,28 @@ def shielded(function: F) -> F:
             return function(self, *args)
         except Exception as error:  # noqa: BLE001  (the boundary of the package, see above)
             self.errors.note(f"{function.__name__} of {_subject(args)}", error)
+            return None
+
+    return safe  # type: ignore[return-value]
+
+
+def contained(function: F) -> F:
+    """Make a function of the public interface safe: what is wrong with its arguments is raised (MsprobeException, or
+    TypeError for arguments it does not have), anything else is one line in the log, and the answer is None.
+    """
+
+    @functools.wraps(function)
+    def safe(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except MsprobeException:
+            raise
+        except Exception as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is None:
+                raise  # the call itself was wrong
+            name = function.__qualname__.rpartition(".")[2]
+            logger.error("%s failed: %s (the run goes on, what it records may be incomplete)", name, said(error))
+            logger.debug("%s", "".join(traceback.format_exception(error)))
             return None
 
     return safe  # type: ignore[return-value]
