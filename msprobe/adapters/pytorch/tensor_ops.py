@@ -30,6 +30,7 @@ _LOWEST = 1 << 40
 """Addresses below are looked at twice: real ones lie above (with ASLR), offsets into nothing lie below."""
 _AsItIs = torch._C.DisableTorchFunctionSubclass
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+_QUANTIZED = {kind for kind in vars(torch).values() if isinstance(kind, torch.dtype) and str(kind)[:7] == "torch.q"}
 _DTYPES = {
     dtype: (str(dtype), neutral.code)
     for dtype in vars(torch).values()
@@ -166,6 +167,8 @@ def _with_memory(tensor: torch.Tensor) -> torch.Tensor | None:
     """The values of ``tensor`` as a detached strided tensor, or None when it has none (meta, fake, inside vmap)."""
     if tensor.is_meta or type(tensor).__name__ in ("FakeTensor", "AsyncCollectiveTensor"):
         return None
+    if tensor.is_quantized and tensor.dtype not in _QUANTIZED:
+        return None  # its bytes under another dtype: torch crashes when asked for the scale that it lacks
     try:
         with torch.no_grad(), _AsItIs():
             plain = _strided(tensor).detach()
