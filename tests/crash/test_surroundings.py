@@ -1,4 +1,4 @@
-"""What changes around a running collection: its folder, the working directory, the clock; and names that would escape."""
+"""What changes around a running collection: its folder, working directory and clock; and names that would escape."""
 
 from __future__ import annotations
 
