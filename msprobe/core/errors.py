@@ -4,7 +4,8 @@
 
     MsprobeException            .code, .error_info; str = prefix of the code + error_info
     ├── ConfigError             a configuration is wrong; .problems has all of them        (code 0)
-    │   └── ScopeConfigError    only the scope is wrong; also a ScopeException             (code 1)
+    │   ├── ScopeConfigError    only the scope is wrong; also a ScopeException             (code 1)
+    │   └── ConfigTextError     the file is no JSON or YAML; also a RuntimeError
     ├── InterfaceError          a function was called in the wrong order or form           (code 3)
     ├── FileCheckException      a path cannot be used (codes of its own, see the class)
     ├── ScopeException          scope or list cannot be used (codes of its own)
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 _SHOWN_VALUE = 80
+_SAID_ERROR = 500
 
 
 class MsprobeException(Exception):
@@ -153,6 +155,15 @@ class Problem:
         return f"{where}{found}{self.expected}{hint}"
 
 
+def said(error: BaseException) -> str:
+    """Class and text of an error on one line, cut to a readable length, also where its ``__str__`` raises."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001  (an exception class of the user)
+        text = "its text cannot be shown"
+    return f"{type(error).__name__}: {text}"[:_SAID_ERROR]
+
+
 def shown(value: object) -> str:
     """The value as JSON on one line, cut to a readable length; things JSON cannot say are shown by ``repr``."""
     try:
@@ -186,6 +197,10 @@ class ScopeConfigError(ConfigError, ScopeException):
 
     def _code(self) -> int:
         return self.INVALID_SCOPE
+
+
+class ConfigTextError(ConfigError, RuntimeError):
+    """The text of a configuration is no JSON or YAML; also a ``RuntimeError``, which older callers expect."""
 
 
 def config_error(problems: Sequence[Problem], source: str) -> ConfigError:

@@ -15,10 +15,11 @@ import torch
 from msprobe.core.backend.protocols import ApiTap
 from msprobe.core.capture.calling import calling
 from msprobe.core.capture.observer import Relay
-from msprobe.core.capture.patch import Patches
+from msprobe.core.capture.patch import Patches, refusal
 from msprobe.core.capture.site import CallSite
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.capture.wrap import wrap
+from msprobe.core.errors import MsprobeException
 
 OWNERS: Mapping[str, Any] = {
     "Functional": torch.nn.functional,
@@ -68,8 +69,8 @@ class TorchApiTap:
     def attach(self) -> Iterator[None]:
         if self.listed is not None:
             self.listed.refresh(self)
-        self._patches.apply()
         try:
+            self._patches.apply()
             yield
         finally:
             self._patches.undo()
@@ -79,8 +80,15 @@ class TorchApiTap:
             site.reset()
 
     def add(self, owner: Any, name: str, prefix: str) -> None:
-        """Wrap a function of the user; registering it again under another prefix replaces the first registration."""
+        """Wrap a function of the user; registering it again under another prefix replaces the first registration.
+
+        Raises:
+            MsprobeException: the attribute cannot be replaced.
+        """
         self.remove(owner, name)
+        if reason := refusal(owner, name):
+            text = f"{prefix}.{name} cannot be recorded: its owner lets no function be replaced ({reason})"
+            raise MsprobeException(0, text)
         self._custom[(id(owner), name)] = (owner, name, prefix, self._plan(owner, name, prefix))
 
     def remove(self, owner: Any, name: str) -> None:

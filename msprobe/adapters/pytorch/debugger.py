@@ -18,6 +18,7 @@ from msprobe.core.backend.support import PYTORCH, check_support
 from msprobe.core.config import DumpConfig, load_config
 from msprobe.core.dump import handle
 from msprobe.core.dump.points import point_fault
+from msprobe.core.dump.shield import contained
 from msprobe.core.dump.watched import WatchedSession, open_session, watch_of
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger, once
@@ -73,6 +74,7 @@ class PrecisionDebugger:
             return cls._instance
 
     @classmethod
+    @contained
     def start(
         cls,
         model: Any = None,
@@ -100,12 +102,14 @@ class PrecisionDebugger:
             session.start(cls._model if model is None else model, rank, token_range, scheduled_tokens)
 
     @classmethod
+    @contained
     def stop(cls) -> None:
         """Stop collecting and publish dump.json; ``start`` goes on in the same step."""
         with handle.LOCK:
             handle.current().stop()
 
     @classmethod
+    @contained
     def step(cls, dump: bool = True, **unknown: Any) -> None:
         """End the step; what is collected next belongs to the next one. ``dump=False`` forgets what it recorded."""
         with handle.LOCK:
@@ -124,6 +128,7 @@ class PrecisionDebugger:
             cls.step()
 
     @classmethod
+    @contained
     def _maybe_reload_config(cls, force: bool = False) -> bool:
         """With ``dump_enable``: look at the configuration file (``force``: now); whether it was read again.
 
@@ -134,6 +139,7 @@ class PrecisionDebugger:
             return isinstance(session, WatchedSession) and session.check(force)
 
     @classmethod
+    @contained
     def save(cls, variable: Any, name: str, save_backward: bool = True) -> None:
         """Record one value as ``{name}.{n}.debug`` in debug.json, and the gradients of its tensors as ``{name}_grad``.
 
@@ -167,6 +173,7 @@ class PrecisionDebugger:
             logger.info("API %s of %s is recorded from now on", api, _name_of(module))
 
     @classmethod
+    @contained
     def restore_custom_api(cls, module: Any, api: str) -> None:
         """Record ``module.api`` no longer."""
         with handle.LOCK:

@@ -9,7 +9,6 @@ are not counted in.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,7 +17,9 @@ import torch
 from msprobe.adapters.pytorch.tensor_watch import watch
 from msprobe.core.backend.protocols import GradientReceiver
 from msprobe.core.capture.describe import DEPTH_LIMIT
+from msprobe.core.capture.parts import parts_of
 from msprobe.core.capture.thread import ThreadState
+from msprobe.core.dump.shield import shielded
 
 _AccumulateGrad = torch._C._functions.AccumulateGrad
 _sequence = torch._C._autograd._get_sequence_nr
@@ -146,7 +147,7 @@ class _Watch:
             try:
                 for number, position in outputs:
                     self._receiver.grad_output(position, _at(grad_outputs, number))
-                self._collect([(number, slot) for number, slot in through], grad_outputs)
+                self._collect(through, grad_outputs)
                 self._outputs_left -= 1
                 if not self._pending and self._outputs_left <= 0:
                     self._report()
@@ -170,6 +171,7 @@ class _Watch:
 
         return hook
 
+    @shielded
     def _collect(self, slots: list[tuple[int, int]], gradients: tuple[Any, ...]) -> None:
         for number, slot in slots:
             gradient = _at(gradients, number)
@@ -184,6 +186,10 @@ class _Watch:
         self._reset()
         self._receiver.grad_inputs(gradients)
 
+    @property
+    def errors(self) -> Any:
+        return self._receiver.errors
+
     def _reset(self) -> None:
         self._gradients: dict[int, Any] = {}
         self._pending = set(self._all)
@@ -192,7 +198,7 @@ class _Watch:
 
 def _shape(value: Any, prepared: Prepared, count: _Counter, around: tuple[int, ...] = ()) -> Any:
     """The template of one argument: a slot number for a tensor that takes part in autograd, nested for containers."""
-    if isinstance(value, torch.Tensor):
+    if issubclass(type(value), torch.Tensor):
         if not value.requires_grad:
             return None
         slot, count.next = count.next, count.next + 1
@@ -202,7 +208,7 @@ def _shape(value: Any, prepared: Prepared, count: _Counter, around: tuple[int, .
         else:
             prepared.edges.setdefault((node, value.output_nr), []).append(slot)
         return slot
-    parts = _parts(value)
+    parts = None if type(value) in _ATOMS else parts_of(value)
     if parts is None or id(value) in around or len(around) >= DEPTH_LIMIT:
         return None
     inside = (*around, id(value))
@@ -213,28 +219,14 @@ def _shape(value: Any, prepared: Prepared, count: _Counter, around: tuple[int, .
 
 def _tensors(result: Any, around: tuple[int, ...] = ()) -> list[torch.Tensor]:
     """The tensors in a result, in order, through nested containers."""
-    if isinstance(result, torch.Tensor):
+    if issubclass(type(result), torch.Tensor):
         return [result]
-    parts = _parts(result)
+    parts = None if type(result) in _ATOMS else parts_of(result)
     if parts is None or id(result) in around or len(around) >= DEPTH_LIMIT:
         return []
     inside = (*around, id(result))
     values = parts.values() if isinstance(parts, dict) else parts
     return [tensor for value in values for tensor in _tensors(value, inside)]
-
-
-def _parts(value: Any) -> dict[str, Any] | list[Any] | tuple[Any, ...] | None:
-    """What is inside a container, as its record shows it: by field, by key or by position; None for anything else."""
-    kind = type(value)
-    if kind in _ATOMS:
-        return None
-    if issubclass(kind, (list, tuple)):
-        return dict(zip(value._fields, value, strict=True)) if hasattr(kind, "_fields") else value
-    if issubclass(kind, Mapping):
-        return {str(key): part for key, part in value.items()}
-    if dataclasses.is_dataclass(kind):
-        return {field.name: getattr(value, field.name, None) for field in dataclasses.fields(kind)}
-    return None
 
 
 def _direct(node: Any, output: int, prepared: Prepared) -> list[tuple[int, int]] | None:

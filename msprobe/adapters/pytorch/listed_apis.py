@@ -20,7 +20,7 @@ import torch
 from msprobe.core.backend.protocols import ApiTap
 from msprobe.core.config import DumpConfig
 from msprobe.core.config.read import read_file
-from msprobe.core.errors import ConfigError, Problem
+from msprobe.core.errors import ConfigError, MsprobeException, Problem
 from msprobe.core.log import logger, once
 
 
@@ -55,8 +55,11 @@ class ListedApis:
                 if once(("custom_apis", path, name)):
                     logger.warning("custom_apis: %s has no function %s (yet); it is not recorded", path, name)
                 continue
-            tap.add(holder, last, ".".join([path, *inner]))
             self._done.add((path, name))
+            try:
+                tap.add(holder, last, ".".join([path, *inner]))
+            except MsprobeException as error:
+                logger.warning("custom_apis: %s", error.error_info)
 
     def _add_operators(self, tap: ApiTap, namespace: str) -> None:
         head = f"{namespace}::"

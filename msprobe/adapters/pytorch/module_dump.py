@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from msprobe.core.dump import handle
+from msprobe.core.dump.shield import contained
 
 
+@contained
 def module_dump(module: Any, dump_name: str) -> None:
     """Record ``module`` alone, as ``Module.{dump_name}.{Class}``, until ``module_dump_end``.
 
@@ -17,6 +19,7 @@ def module_dump(module: Any, dump_name: str) -> None:
         handle.current().focus(module, dump_name)
 
 
+@contained
 def module_dump_end() -> None:
     """Go back to recording as configured."""
     with handle.LOCK:

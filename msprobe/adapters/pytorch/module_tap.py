@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
 from torch import nn
 
 from msprobe.adapters.pytorch.fully_sharded import shards
@@ -47,6 +48,12 @@ class TorchModuleTap:
                     f"start(model=...): expected a torch.nn.Module or a list or tuple of them, "
                     f"got {type(part).__name__}" + (f" at position {position}" if part is not model else ""),
                 )
+            if isinstance(part, torch.jit.ScriptModule):
+                raise MsprobeException(
+                    0, "start(model=...): a ScriptModule runs outside Python; give the model it was made of"
+                )
+        if not models:
+            raise MsprobeException(0, "start(model=...): the list of models is empty; give a torch.nn.Module")
         named: set[int] = set()  # within one call the first name counts; a later start names what it is given anew
         for position, part in enumerate(models):
             head = "Module" if models[0] is model else f"Module.{position}"

@@ -26,7 +26,11 @@ _NAMES = {
     "AsyncCollectiveTensor": "torch.distributed._functional_collectives.AsyncCollectiveTensor",
     "NestedTensor": "torch.nested._internal.nested_tensor.NestedTensor",
 }
+_LOWEST = 1 << 40
+"""Addresses below are looked at twice: real ones lie above (with ASLR), offsets into nothing lie below."""
+_AsItIs = torch._C.DisableTorchFunctionSubclass
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+_QUANTIZED = {kind for kind in vars(torch).values() if isinstance(kind, torch.dtype) and str(kind)[:7] == "torch.q"}
 _DTYPES = {
     dtype: (str(dtype), neutral.code)
     for dtype in vars(torch).values()
@@ -51,33 +55,23 @@ class TorchTensorOps:
         self._saver = TensorSaver(native)
 
     def describe(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
-        known = _DTYPES.get(tensor.dtype)
-        if type(tensor) not in _PLAIN or known is None:
+        if type(tensor) not in _PLAIN or (known := _DTYPES.get(tensor.dtype)) is None:
             return self._describe_other(tensor, statistics)
         dtype, code = known
-        if not statistics:
-            return {
-                "type": "torch.Tensor",
-                "dtype": dtype,
-                "shape": tuple(tensor.shape),
-                "requires_grad": tensor.requires_grad,
-            }
-        if self._summary is None or not tensor.is_cpu or not tensor.is_contiguous() or tensor.is_neg():
-            return self._describe_other(tensor, True)
         try:
-            largest, least, mean, norm = self._summary(tensor.data_ptr(), tensor.numel(), code, self._high)
-        except (RuntimeError, ValueError):  # no memory behind it (meta, functorch), or no code for the dtype
-            return self._describe_other(tensor, True)
-        return {
-            "type": "torch.Tensor",
-            "dtype": dtype,
-            "shape": tuple(tensor.shape),
-            "Max": largest,
-            "Min": least,
-            "Mean": mean,
-            "Norm": norm,
-            "requires_grad": tensor.requires_grad,
-        }
+            node: dict[str, Any] = {"type": "torch.Tensor", "dtype": dtype, "shape": tuple(tensor.shape)}
+            if statistics:
+                if self._summary is None or not tensor.is_cpu or not tensor.is_contiguous() or tensor.is_neg():
+                    return self._describe_other(tensor, True)
+                pointer = tensor.data_ptr()
+                if pointer < _LOWEST and not _backed(tensor):
+                    return self._describe_other(tensor, True)
+                values = self._summary(pointer, tensor.numel(), code, self._high)
+                node["Max"], node["Min"], node["Mean"], node["Norm"] = values
+        except (RuntimeError, ValueError):  # sparse, nested; no memory (meta, functorch); no code for the dtype
+            return self._describe_other(tensor, statistics)
+        node["requires_grad"] = tensor.requires_grad
+        return node
 
     @property
     def outstanding(self) -> bool:
@@ -110,13 +104,21 @@ class TorchTensorOps:
         plain = _with_memory(tensor)
         if plain is None:
             return False
-        self._saver.save(plain, path)
+        try:
+            self._saver.save(plain, path)
+        except KeyError:  # torch cannot save this dtype (int4 and the like)
+            path.unlink(missing_ok=True)
+            return False
         return True
 
     def _describe_other(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
-        """The node of anything but a plain contiguous CPU tensor."""
+        """The node of anything but a plain contiguous CPU tensor. What a subclass overrides is passed by."""
+        with _AsItIs():
+            return self._facts(tensor, statistics)
+
+    def _facts(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
         kind = _NAMES.get(type(tensor).__name__, "torch.Tensor")
-        node: dict[str, Any] = {"type": kind, "dtype": str(tensor.dtype), "shape": list(tensor.shape)}
+        node: dict[str, Any] = {"type": kind, "dtype": str(tensor.dtype), "shape": _shape(tensor)}
         if statistics:
             node["Max"] = node["Min"] = node["Mean"] = node["Norm"] = None
             self._measure(tensor, node)
@@ -135,23 +137,54 @@ class TorchTensorOps:
             values = self._summary(dense.data_ptr(), dense.numel(), known[1], self._high)
             node["Max"], node["Min"], node["Mean"], node["Norm"] = values
             return
-        self._deferred.add(plain, node)
-        if plain.is_cpu:
-            self._deferred.settle()
+        try:
+            self._deferred.add(plain, node)
+            if plain.is_cpu:
+                self._deferred.settle()
+        except RuntimeError:  # torch has no arithmetic for this dtype (bits8, int4, float4): its facts are recorded
+            return
+
+
+def _shape(tensor: torch.Tensor) -> list[int | None]:
+    """The lengths of the dimensions; None for one that differs between the parts of a nested tensor.
+
+    Empty when it is not known yet (lazy modules).
+    """
+    try:
+        return list(tensor.shape)
+    except RuntimeError:
+        return [_length(tensor, dim) for dim in range(tensor.dim())] if tensor.is_nested else []
+
+
+def _length(tensor: torch.Tensor, dim: int) -> int | None:
+    try:
+        return tensor.size(dim)
+    except RuntimeError:
+        return None
 
 
 def _with_memory(tensor: torch.Tensor) -> torch.Tensor | None:
     """The values of ``tensor`` as a detached strided tensor, or None when it has none (meta, fake, inside vmap)."""
     if tensor.is_meta or type(tensor).__name__ in ("FakeTensor", "AsyncCollectiveTensor"):
         return None
+    if tensor.is_quantized and tensor.dtype not in _QUANTIZED:
+        return None  # its bytes under another dtype: torch crashes when asked for the scale that it lacks
     try:
-        with torch.no_grad():
+        with torch.no_grad(), _AsItIs():
             plain = _strided(tensor).detach()
         if plain.is_neg() or plain.is_conj():
             plain = plain.resolve_neg().resolve_conj()
-        return plain if plain.numel() == 0 or plain.data_ptr() else None
+        return plain if plain.numel() == 0 or _backed(plain) else None
     except RuntimeError:
         return None
+
+
+def _backed(tensor: torch.Tensor) -> bool:
+    """Whether there is memory behind ``tensor``.
+
+    Sharded training empties the storage of resting parameters; the address of a view in it is then only its offset.
+    """
+    return bool(tensor.data_ptr()) and tensor.untyped_storage().nbytes() > 0
 
 
 def _host_copy(plain: torch.Tensor) -> Callable[[], torch.Tensor]:

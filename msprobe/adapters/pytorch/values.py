@@ -10,6 +10,7 @@ import torch
 
 from msprobe.core.capture.describe import Expansion, Handler, Node
 
+_LARGEST_DEVICE = 64
 _MEMORY_FORMATS = {
     torch.contiguous_format: "contiguous_format",
     torch.channels_last: "channels_last",
@@ -59,13 +60,15 @@ def _as_text(value: Any, place: str, around: tuple[int, ...]) -> Node:
 
 
 def _dtype_argument(value: Any, place: str, around: tuple[int, ...]) -> Node:
-    return _dtype(value, place, around) if isinstance(value, (torch.dtype, str, int, float)) else None
+    return _dtype(value, place, around) if type(value) in (torch.dtype, str, int, float) else None
 
 
 def _device_argument(value: Any, place: str, around: tuple[int, ...]) -> Node:
     if isinstance(value, torch.device):
         return _device(value, place, around)
-    return {"type": "torch.device", "value": value} if isinstance(value, (str, int)) else None
+    if type(value) is int and value.bit_length() > _LARGEST_DEVICE:
+        return None  # no device: it is shown like any number
+    return {"type": "torch.device", "value": value} if type(value) in (str, int) else None
 
 
 def _distributed_handlers() -> dict[type, Handler | Expansion]:

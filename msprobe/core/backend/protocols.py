@@ -101,7 +101,9 @@ class Runtime(Protocol):
 
 
 class GradientReceiver(Protocol):
-    """Takes the gradients of one call as the backward pass brings them."""
+    """Takes the gradients of one call as the backward pass brings them. ``errors`` notes what goes wrong with them."""
+
+    errors: Any
 
     def expect(self, outputs: int) -> None:
         """Told once, before any gradient: how many outputs of the call can bring one."""

@@ -43,7 +43,7 @@ def check_support(config: DumpConfig, support: Support) -> None:
     problems = list(framework_problems(config, name)) if config.task in support.tasks else []
     if config.task not in support.tasks:
         problems.append(Problem("task", config.task, f"{name} collects {', '.join(support.tasks)}"))
-    if config.level not in support.levels:
+    elif config.level not in support.levels:
         problems.append(Problem("level", config.level, f"{name} collects at {', '.join(support.levels)}"))
     section = config.section
     asked = {

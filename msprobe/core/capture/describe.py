@@ -1,7 +1,9 @@
 """Any argument to its JSON form, by a table keyed on the type; tensors go to the task, opaque objects become null.
 
 The walk keeps the shape of what it sees: lists and tuples to lists; dicts, named tuples and dataclass instances to
-objects. It never raises for odd content: too deep or cyclic nesting ends in null.
+objects. It never raises for odd content: too deep or cyclic nesting ends in null, and so does a value that raises when
+it is looked at. What a subclass of a container or of a text overrides is passed by: the tool must not run user code
+that only pretends to be a value.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ class Describer:
         is_tensor: tells for a type whether its instances are tensors of the framework.
         handlers: the framework's own value types (sizes, dtypes, devices, process groups), subclasses included.
         keyed: handlers for values under certain keyword names, such as ``dtype``; a handler returns None to decline.
+        noted: told of every value that could not be described, with its place and the reason.
     """
 
     def __init__(
@@ -47,7 +50,9 @@ class Describer:
         is_tensor: Callable[[type], bool],
         handlers: Mapping[type, Handler | Expansion],
         keyed: Mapping[str, Handler],
+        noted: Callable[[str, Exception], None] | None = None,
     ) -> None:
+        self._noted = noted
         self._leaf = leaf
         self._is_tensor = is_tensor
         self._given: dict[type, Handler] = {
@@ -80,25 +85,43 @@ class Describer:
 
     def sequence(self, values: Iterable[Any], place: str, around: tuple[int, ...] = ()) -> list[Node]:
         """The nodes of a run of values, ``place`` extended by the position of each."""
-        if place:
-            return [self.node(value, f"{place}.{position}", around) for position, value in enumerate(values)]
-        known = self._handlers
-        return [(known.get(type(value)) or self._learn(type(value)))(value, "", around) for value in values]
+        try:
+            if place:
+                return [self.node(value, f"{place}.{position}", around) for position, value in enumerate(values)]
+            known = self._handlers
+            return [(known.get(type(value)) or self._learn(type(value)))(value, "", around) for value in values]
+        except Exception:  # noqa: BLE001  (one by one, to find out which)
+            return [self._careful(value, place, str(position), around) for position, value in enumerate(values)]
 
     def keywords(self, values: Mapping[Any, Any], place: str, around: tuple[int, ...] = ()) -> dict[str, Node]:
         """The nodes of named values; keys become text."""
         found: dict[str, Node] = {}
-        for key, value in values.items():
-            name = key if type(key) is str else str(key)
-            keyed = self._keyed.get(name)
-            node = keyed(value, place, around) if keyed is not None and value is not None else None
-            found[name] = self.node(value, place and f"{place}.{name}", around) if node is None else node
+        for key, value in dict.items(values) if isinstance(values, dict) else values.items():
+            name = key if type(key) is str else _key_text(key)
+            try:
+                keyed = self._keyed.get(name)
+                node = keyed(value, place, around) if keyed is not None and value is not None else None
+                found[name] = self.node(value, place and f"{place}.{name}", around) if node is None else node
+            except Exception:  # noqa: BLE001  (that value is null, the others stay)
+                found[name] = self._careful(value, place, name, around)
         return found
+
+    def _careful(self, value: Any, place: str, part: str, around: tuple[int, ...]) -> Node:
+        """The node of a value that may raise; null if it does."""
+        try:
+            return self.node(value, place and f"{place}.{part}", around)
+        except Exception as error:  # noqa: BLE001  (whatever the object of a user does)
+            if self._noted is not None:
+                self._noted(f"a value of type {type(value).__name__}", error)
+            return None
 
     def _sequence(self, value: Any, place: str, around: tuple[int, ...]) -> Node:
         if id(value) in around or len(around) >= DEPTH_LIMIT:
             return None
-        return self.sequence(value, place, (*around, id(value)))
+        parts: Iterable[Any] = value
+        if type(value) is not list and type(value) is not tuple:  # a subclass: what it holds, not what it says it holds
+            parts = tuple(list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value))
+        return self.sequence(parts, place, (*around, id(value)))
 
     def _mapping(self, value: Any, place: str, around: tuple[int, ...]) -> Node:
         if id(value) in around or len(around) >= DEPTH_LIMIT:
@@ -112,9 +135,12 @@ class Describer:
         return self.keywords(fields, place, (*around, id(value)))
 
     def _named_tuple(self, value: Any, place: str, around: tuple[int, ...]) -> Node:
+        names = type(value)._fields
+        if not isinstance(names, tuple) or len(names) != tuple.__len__(value):
+            return self._sequence(value, place, around)  # only called like a named tuple
         if len(around) >= DEPTH_LIMIT:
             return None
-        fields = dict(zip(value._fields, value, strict=True))
+        fields = dict(zip(names, tuple.__iter__(value), strict=True))
         return self.keywords(fields, place, (*around, id(value)))
 
     def _expanding(self, expansion: Expansion) -> Handler:
@@ -146,7 +172,8 @@ class Describer:
             (np.generic, _numpy_scalar),
             (np.ndarray, _array),
             ((list, tuple), self._sequence),
-            ((int, float), _scalar),
+            (int, _integer),
+            (float, _real),
             (str, _text),
         ]
         return next((handler for bases, handler in table if issubclass(kind, bases)), _nothing)
@@ -166,12 +193,25 @@ def _scalar(value: Any, place: str, around: tuple[int, ...]) -> Node:
 
 def _integer(value: Any, place: str, around: tuple[int, ...]) -> Node:
     # JSON readers refuse integers of thousands of digits, and one of them would make the whole document unreadable.
-    return {"type": "int", "value": value if value.bit_length() <= 4096 else hex(value)[:TEXT_LIMIT]}
+    number = value if type(value) is int else int.__int__(value)
+    shown = number if number.bit_length() <= 4096 else hex(number)[:TEXT_LIMIT]
+    return {"type": type(value).__name__, "value": shown}
+
+
+def _real(value: Any, place: str, around: tuple[int, ...]) -> Node:
+    return {"type": type(value).__name__, "value": float.__float__(value)}
 
 
 def _text(value: Any, place: str, around: tuple[int, ...]) -> Node:
-    shown = value if len(value) <= TEXT_LIMIT else value[:TEXT_LIMIT] + "..."
-    return {"type": type(value).__name__, "value": str(shown)}
+    text = value if type(value) is str else str.__str__(value)
+    return {"type": type(value).__name__, "value": text if len(text) <= TEXT_LIMIT else text[:TEXT_LIMIT] + "..."}
+
+
+def _key_text(key: Any) -> str:
+    try:
+        return str.__str__(key if isinstance(key, str) else str(key))
+    except Exception:  # noqa: BLE001  (whatever the object of a user does)
+        return f"<{type(key).__name__}>"
 
 
 def _as_text(value: Any, place: str, around: tuple[int, ...]) -> Node:

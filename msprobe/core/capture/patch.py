@@ -40,18 +40,37 @@ class Patches:
                 self._replace(owner, name, replacement)
 
     def undo(self) -> None:
-        """Put everything back, last replaced first, so that stacked patches of one attribute unwind rightly."""
+        """Put everything back, last replaced first, so that stacked patches of one attribute unwind rightly.
+
+        An owner that refuses raises in the end, when the others are as they were.
+        """
         self._applied = False
-        while self._originals:
-            _put_back(*self._originals.pop())
+        try:
+            while self._originals:
+                _put_back(*self._originals.pop())
+        finally:
+            if self._originals:
+                self.undo()
 
     @property
     def applied(self) -> bool:
         return self._applied
 
     def _replace(self, owner: Any, name: str, replacement: Any) -> None:
-        self._originals.append((owner, name, vars(owner).get(name, _INHERITED)))
+        original = vars(owner).get(name, _INHERITED)
         setattr(owner, name, replacement)
+        self._originals.append((owner, name, original))
+
+
+def refusal(owner: Any, name: str) -> str | None:
+    """Why the attribute ``name`` of ``owner`` cannot be replaced; None when it can."""
+    try:
+        original = vars(owner).get(name, _INHERITED)
+        setattr(owner, name, getattr(owner, name))
+        _put_back(owner, name, original)
+    except (AttributeError, TypeError) as error:
+        return str(error)
+    return None
 
 
 def _put_back(owner: Any, name: str, original: Any) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from msprobe.core.errors import ABSENT, ConfigError, FileCheckException, MsprobeException, Problem
+from msprobe.core.errors import ABSENT, ConfigError, ConfigTextError, FileCheckException, MsprobeException, Problem
 
 PACKAGED_DEFAULT = Path(__file__).parents[2] / "config.json"
 _JSON_SUFFIXES = {".json"}
@@ -51,7 +51,7 @@ def read_file(path: Path) -> Written:
     label = _label(path)
     remarks: list[str] = []
     if not text.strip():
-        raise ConfigError([Problem("", ABSENT, 'the file is empty; write at least {"dump_path": "./dump"}')], label)
+        raise ConfigTextError([Problem("", ABSENT, 'the file is empty; write at least {"dump_path": "./dump"}')], label)
     if path.suffix.lower() in _JSON_SUFFIXES:
         data = _parsed_json(text, label, remarks)
     else:
@@ -75,7 +75,7 @@ def _text_of(path: Path) -> str:
         raise FileCheckException(1, f"{label}: this user may not read it; check its permissions") from error
     except UnicodeDecodeError as error:
         problem = Problem("", ABSENT, f"byte {error.start} is not UTF-8; save the file as UTF-8")
-        raise ConfigError([problem], label) from error
+        raise ConfigTextError([problem], label) from error
     except (OSError, ValueError) as error:  # too long a name, a NUL in the name, an I/O fault
         raise FileCheckException(3, f"{label}: cannot be read: {error}") from error
 
@@ -98,9 +98,9 @@ def _parsed_json(text: str, label: str, remarks: list[str]) -> Any:
         return json.loads(text, object_pairs_hook=build)
     except json.JSONDecodeError as error:
         place = f"not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}"
-        raise ConfigError([Problem("", ABSENT, place)], label) from error
+        raise ConfigTextError([Problem("", ABSENT, place)], label) from error
     except (RecursionError, ValueError) as error:
-        raise ConfigError([Problem("", ABSENT, f"not usable as JSON: {error}")], label) from error
+        raise ConfigTextError([Problem("", ABSENT, f"not usable as JSON: {error}")], label) from error
 
 
 def _parsed_yaml(text: str, label: str) -> Any:
@@ -111,10 +111,10 @@ def _parsed_yaml(text: str, label: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise ConfigError([Problem("", ABSENT, f"not valid YAML{where}: {error.problem}")], label) from error
+        raise ConfigTextError([Problem("", ABSENT, f"not valid YAML{where}: {error.problem}")], label) from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         reason = " ".join(str(error).split())
-        raise ConfigError([Problem("", ABSENT, f"not usable as YAML: {reason}")], label) from error
+        raise ConfigTextError([Problem("", ABSENT, f"not usable as YAML: {reason}")], label) from error
 
 
 def _checked_keys(data: Any, label: str, remarks: list[str]) -> Written:

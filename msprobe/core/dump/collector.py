@@ -18,6 +18,7 @@ from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.dump.record import UNRELATED, CallRecord, EarlyRecord, StackRecord
 from msprobe.core.dump.recording import Recording
 from msprobe.core.dump.shield import shielded
+from msprobe.core.errors import said
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 
@@ -72,7 +73,7 @@ class Collector:
     def fail(self, record: CallRecord, error: BaseException) -> None:
         """A call has raised: its inputs stay, with the error beside them."""
         if record.body is not None and not self._runtime.expected(error):
-            record.body["error"] = f"{type(error).__name__}: {error}"[:500]
+            record.body["error"] = said(error)
         self._finish(record)
 
     # ---- calls of modules ----
@@ -172,7 +173,10 @@ class Collector:
         if keep and self._plan.stacks:
             self._note_stack(record)
         if keep_backward and self._gradients is not None and record.backward is not None:
-            record.grads = self._gradients.prepare(*arguments)
+            try:
+                record.grads = self._gradients.prepare(*arguments)
+            except Exception as error:  # noqa: BLE001  (an odd argument costs the gradients, not the call)
+                self.errors.note(f"the gradients of {record.name}", error)
 
     def _open_forward(self, record: CallRecord, arguments: Arguments) -> None:
         body: dict[str, Any] = {}

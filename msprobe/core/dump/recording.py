@@ -28,7 +28,10 @@ class Recording:
         self.modes = selection.modes
         self.sink = sink
         self.errors = ErrorLog(None)
-        self.values = Describer(leaves.leaf, values.is_tensor, values.handlers(), values.keyed())
+        self._faults: list[tuple[str, Exception]] = []
+        self.values = Describer(
+            leaves.leaf, values.is_tensor, values.handlers(), values.keyed(), lambda *fault: self._faults.append(fault)
+        )
         self.tensors: LeafTask[Any] | None = None  # writes the tensor files of the step
         self.recorded = 0
         self.passed_over: list[str] = []
@@ -50,11 +53,20 @@ class Recording:
         """The call of ``record`` is over: close the scope it may end, and write what there is to write."""
         if self.selection.scope is not None:
             self.selection.scope.end(record.name)
+        if self._faults:
+            self.tell_faults(record.name)
         if record.body is not None or record.stack is not None:
             self.recorded += 1
         elif record.parent is UNRELATED:
             return
         self.sink.write(record)
+
+    def tell_faults(self, name: str) -> None:
+        """Write down which values of the entry ``name`` could not be described; they are null in it."""
+        faults = self._faults[:]
+        del self._faults[: len(faults)]
+        for what, error in faults:
+            self.errors.note(f"{what} in {name}", error)
 
     def pass_over(self, name: str) -> None:
         """Remember the first few names that a filter dropped, for the message that explains an empty step."""

@@ -251,14 +251,14 @@ class DumpSession:
         return step
 
     def _attach(self, collects: bool = True) -> None:
-        taps = contextlib.ExitStack()
         self.thread.scopes.clear()
-        if collects and self._step is not None:
-            self._attach_taps(self._step, taps)
-        if self._override is not None and self._loads() and self.backend.inputs is not None:
-            self._override.open(self.current_step, self._rank)
-            taps.enter_context(self.backend.inputs.attach(self._override))  # outermost: the new input is recorded
-        self._taps = taps
+        with contextlib.ExitStack() as taps:  # a tap that cannot be attached takes the others off again
+            if collects and self._step is not None:
+                self._attach_taps(self._step, taps)
+            if self._override is not None and self._loads() and self.backend.inputs is not None:
+                self._override.open(self.current_step, self._rank)
+                taps.enter_context(self.backend.inputs.attach(self._override))  # outermost: the new input is recorded
+            self._taps = taps.pop_all()
 
     def _attach_taps(self, step: Step, taps: contextlib.ExitStack) -> None:
         backend, plan = self.backend, self._plan

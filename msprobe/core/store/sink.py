@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from msprobe.core.errors import said
 from msprobe.core.log import logger, once
 from msprobe.core.store import journal
 from msprobe.core.store.atomic import make_folder, open_private
@@ -182,8 +183,16 @@ class DirectorySink:
             if waiting and self.statistics is not None:
                 self.statistics.settle()
             for record in waiting:
-                for line in record.lines():
-                    self._add(line)
+                self._lay_out(record)
+
+    def _lay_out(self, record: Record) -> None:
+        try:
+            for line in record.lines():
+                self._add(line)
+        except Exception as error:  # noqa: BLE001  (one record must not take those behind it along)
+            if once(("lay out", type(error))):
+                name = getattr(record, "name", "a record")
+                logger.error("%s could not be written: %s (the run goes on)", name, said(error))
 
     def _add(self, line: dict[str, Any]) -> None:
         noted, text = journal.encode(line)
@@ -274,9 +283,9 @@ def _tick(sink: DirectorySink) -> None:
     """One beat of one sink. The flusher serves every step to come, so no record may end it."""
     try:
         sink.tick()
-    except Exception:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001
         if once("flusher"):
-            logger.exception("a record could not be written")
+            logger.error("what was recorded could not be written: %s (the run goes on)", said(error))
 
 
 FLUSHER = Flusher()

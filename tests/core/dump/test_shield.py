@@ -59,9 +59,10 @@ def test_the_run_goes_on_and_the_trace_is_kept(level: str, tmp_path: Path) -> No
     (log,) = tmp_path.rglob("dump_error_info.log")
     text = log.read_text("utf-8")
     assert "RuntimeError: unlucky" in text
-    assert "api_begin of Functional.relu." in text
+    assert "a value of type Tensor in Functional.relu.0.forward" in text
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
     data = json.loads(log.with_name("dump.json").read_bytes())["data"]
+    assert data["Functional.relu.0.forward"]["output"] == [None]
     assert data["Functional.relu.1.forward"]["output"][0]["Max"] == 4
     if level == "mix":
         assert data["Module.act.ReLU.forward.1"]["output"][0]["Max"] == 4
