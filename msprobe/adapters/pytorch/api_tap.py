@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import torch
 
+from msprobe.adapters.pytorch.compile_switch import is_traced, pass_by
 from msprobe.core.backend.protocols import ApiTap
 from msprobe.core.capture.calling import calling
 from msprobe.core.capture.observer import Relay
@@ -109,7 +110,8 @@ class TorchApiTap:
         site = self._sites.setdefault((prefix, attribute), CallSite(prefix, attribute))
         site.recorded = site.recorded and (self._recorded(attribute) or self._recorded(name))
         if self._operators:
-            original = calling(original, self._thread)
-        wrapper = wrap(original, site, self._relay, self._thread)
+            original = calling(original, self._thread, is_traced)
+        wrapper = wrap(original, site, self._relay, self._thread, is_traced)
+        pass_by(wrapper)
         self._patches.plan(owner, attribute, wrapper)
         return wrapper
