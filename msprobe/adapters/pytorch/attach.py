@@ -68,7 +68,7 @@ class Attachment:
             finally:
                 self._depth -= 1
 
-        pass_by(call.__code__)
+        pass_by(call)
         return call
 
     def _consider(self, module: nn.Module) -> None:

@@ -14,14 +14,15 @@ import inspect
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from types import CodeType
 from typing import Any
 
 import torch
 from torch.nn.modules import module as hooks
 
 from msprobe.adapters.pytorch import compiled_probe
+from msprobe.adapters.pytorch.quiet import Quiet
 from msprobe.core.capture.thread import ThreadState
+from msprobe.core.dump.collector import Collector
 from msprobe.core.log import logger, once
 
 _TABLE = "_global_backward_pre_hooks"
@@ -116,6 +117,8 @@ def _prepared(thread: ThreadState) -> Iterator[None]:
         for function in (compiled_probe.enter, compiled_probe.leave):
             torch.compiler.allow_in_graph(function)
             torch.fx.node.has_side_effect(function)
+        for ours in (Collector.module_begin, Quiet.__enter__, Quiet.__exit__):  # with the first, every shielded method
+            pass_by(ours, inside=True)
     content = getattr(hooks, _TABLE)
     setattr(hooks, _TABLE, shared_table())
     try:
@@ -131,7 +134,7 @@ def _name_the_original() -> None:
         holder = sys.modules.get(name)
         kept = getattr(holder, "unpatched_nn_module_call", None)
         if kept is not None and hasattr(kept, "__wrapped__"):
-            holder.unpatched_nn_module_call = inspect.unwrap(kept)
+            vars(holder)["unpatched_nn_module_call"] = inspect.unwrap(kept)
 
 
 def _may_recompile() -> bool:
@@ -168,15 +171,16 @@ def _silent_compiler(thread: ThreadState) -> Iterator[None]:
     try:
         yield
     finally:
-        callback_handler.remove_start_callback(begin)
-        callback_handler.remove_end_callback(end)
+        with contextlib.suppress(ValueError):  # torch._dynamo.reset() has forgotten them
+            callback_handler.remove_start_callback(begin)
+            callback_handler.remove_end_callback(end)
 
 
-def pass_by(code: CodeType, inside: bool = False) -> None:
-    """Keep Dynamo from compiling calls of ``code``, which it meets outside of any graph (``inside``: nor what those
+def pass_by(function: Any, inside: bool = False) -> None:
+    """Keep Dynamo from compiling calls of ``function``, which it meets outside of any graph (``inside``: nor what those
     call). In a graph it is traced as ever.
     """
     frames = torch._C._dynamo.eval_frame
     if hasattr(frames, "set_code_exec_strategy"):
         skip, default = frames._FrameAction.SKIP, frames._FrameAction.DEFAULT
-        frames.set_code_exec_strategy(code, frames._FrameExecStrategy(skip, skip if inside else default))
+        frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(skip, skip if inside else default))

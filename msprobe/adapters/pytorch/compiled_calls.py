@@ -5,6 +5,7 @@ One table for the process, not for a session: compiled code outlives the session
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import weakref
@@ -17,6 +18,8 @@ from torch import nn
 from msprobe.adapters.pytorch.compiled_target import Target
 from msprobe.adapters.pytorch.compiled_values import NO_VALUES, Packed, pack
 from msprobe.core.dump.shield import ErrorLog, shielded
+
+_RECOMPUTATION_MARKS = ("recompute", "ac_graph_id")
 
 
 class StagedCall:
@@ -112,8 +115,9 @@ class CompiledCalls:
         target = self.target
         if target is None:
             return None
-        packed, key = pack((args, kwargs)), next(self._counter)
-        with target.quiet():
+        key = next(self._counter)
+        with target.quiet(), _run_once():
+            packed = pack((args, kwargs))
             prepared = target.gradients.prepare(args, kwargs)
             template = ([], {}) if prepared is None else target.gradients.template(prepared)
             self._staged[key] = StagedCall(number, packed, prepared, template)
@@ -129,9 +133,10 @@ class CompiledCalls:
         if target is None or not stack:
             return
         key = stack.pop()
-        staged, packed = self._staged[key], pack(result)
-        staged.result, prepared, staged.prepared = packed, staged.prepared, None
-        with target.quiet():
+        staged = self._staged[key]
+        with target.quiet(), _run_once():
+            packed = pack(result)
+            staged.result, prepared, staged.prepared = packed, staged.prepared, None
             torch.ops.msprobe.leave(packed.tensors, packed.numbers, ticket, key)
             if prepared is not None:
                 target.gradients.attach(prepared, result, _Emitter(staged, ticket, key), announced=True)
@@ -204,6 +209,20 @@ class CompiledCalls:
         if stack is None:
             stack = self._tracing.stack = []
         return stack
+
+
+@contextlib.contextmanager
+def _run_once() -> Iterator[None]:
+    """What is put into the graph inside is not computed again in the backward pass, even in a checkpointed region."""
+    from torch.fx.experimental.proxy_tensor import get_proxy_mode
+
+    mode = get_proxy_mode()
+    nodes = () if mode is None else mode.tracer.graph.nodes
+    before = len(nodes)
+    yield
+    for node in itertools.islice(reversed(nodes), len(nodes) - before):
+        for mark in _RECOMPUTATION_MARKS:
+            node.meta.pop(mark, None)
 
 
 class _Forget:

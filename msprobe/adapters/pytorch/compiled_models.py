@@ -1,4 +1,4 @@
-"""Models that ``torch.compile`` has wrapped: looked through, so that their modules have the names they have without it."""
+"""Models that ``torch.compile`` has wrapped: looked through, so that their modules keep their names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_compiled(module: nn.Module) -> bool:
 def class_name(module: nn.Module) -> str:
     """The class of the module itself, whatever is wrapped around it."""
     while is_compiled(module):
-        module = module._modules[_INNER]  # type: ignore[assignment]
+        module = module._modules[_INNER]
     return type(module).__name__
 
 
@@ -52,6 +52,6 @@ class CompiledModels:
             if sites and not any(site.called for site in sites) and once(("compiled", identity)):
                 logger.warning(
                     "the modules inside a compiled model were not recorded, first of them %s: call "
-                    "torch._dynamo.reset() after start(), or compile the model after start()",
+                    "torch._dynamo.reset() before start()",
                     sites[0].stem,
                 )

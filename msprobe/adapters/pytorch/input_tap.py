@@ -60,7 +60,7 @@ class TorchInputTap:
                     thread.busy = busy
             return original(module, *args, **kwargs)
 
-        pass_by(call.__code__)
+        pass_by(call)
         return call
 
 

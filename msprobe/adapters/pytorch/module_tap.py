@@ -29,6 +29,7 @@ from msprobe.core.capture.thread import ThreadState
 from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.errors import MsprobeException
 
+_jit_tracing = torch._C._get_tracing_state  # what is measured meanwhile would become part of the traced program
 _Known = tuple[weakref.ref[nn.Module], ModuleSite]
 
 
@@ -187,7 +188,7 @@ class TorchModuleTap:
             if known is None or known[0]() is not module:
                 return original(module, *args, **kwargs)
             observer = relay.observer
-            if observer is None or thread.compiling:
+            if observer is None or thread.compiling or _jit_tracing() is not None:
                 return original(module, *args, **kwargs)
             with Quiet(thread):
                 record = observer.module_begin(known[1], args, kwargs)
@@ -203,7 +204,7 @@ class TorchModuleTap:
                 observer.module_end(record, result)
             return result
 
-        pass_by(call.__code__)
+        pass_by(call)
         return call
 
     def _report_gradient(self, site: ModuleSite, key: str, gradient: Any) -> None:

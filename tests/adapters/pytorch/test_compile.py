@@ -365,9 +365,8 @@ def test_a_program_that_forbids_recompiling_is_told_and_goes_on(
     model = Mlp()
     compiled = torch.compile(model, backend=TRACED)
     expected = train(compiled, batch())["gradient"]
-    monkeypatch.setattr(torch._dynamo.config, "error_on_recompile", True)
     debugger = bench.open("L0")
-    with caplog.at_level(logging.WARNING, logger="msprobe"):
+    with torch._dynamo.config.patch(error_on_recompile=True), caplog.at_level(logging.WARNING, logger="msprobe"):
         debugger.start(model=compiled)
         assert torch.equal(train(compiled, batch())["gradient"], expected)
         debugger.stop()
