@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import Any, Protocol
 
 import torch
 
-from msprobe.adapters.pytorch.compile_switch import is_traced, pass_by
+from msprobe.adapters.pytorch.compile_switch import forget_wrappers, is_traced, know_originals, pass_by
 from msprobe.core.backend.protocols import ApiTap
 from msprobe.core.capture.calling import calling
 from msprobe.core.capture.observer import Relay
@@ -71,16 +73,20 @@ class TorchApiTap:
             self._patches.plan(owner, "script", self._unwrapped(torch.jit.script, frames=True))
         for name in ("trace", "trace_module"):
             self._patches.plan(torch.jit, name, self._unwrapped(getattr(torch.jit, name)))
+        self._patches.plan(torch, "compile", self._compiling(torch.compile))
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
         if self.listed is not None:
             self.listed.refresh(self)
+        known = know_originals()
         try:
             self._patches.apply()
             yield
         finally:
             self._patches.undo()
+            if not known:
+                forget_wrappers()
 
     def reset(self) -> None:
         for site in self._sites.values():
@@ -143,6 +149,20 @@ class TorchApiTap:
                     self._patches.apply()
 
         return with_originals
+
+    def _compiling(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def compile_knowing(*args: Any, **kwargs: Any) -> Any:
+            if "torch._dynamo" not in sys.modules and self._patches.applied:
+                self._patches.undo()
+                try:
+                    importlib.import_module("torch._dynamo")
+                    know_originals()
+                finally:
+                    self._patches.apply()
+            return original(*args, **kwargs)
+
+        return compile_knowing
 
 
 def _name_by_place(wrapper: Any, owner: Any, attribute: str) -> None:

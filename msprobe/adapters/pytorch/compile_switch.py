@@ -156,7 +156,7 @@ def _silent_compiler(thread: ThreadState) -> Iterator[None]:
     """What the compiler itself calls while it compiles is no call of the program."""
     from torch._dynamo.callback import callback_handler
 
-    before: list[bool] = []
+    before: list[int] = []
 
     def begin(_: object) -> None:
         before.append(thread.busy)
@@ -184,3 +184,18 @@ def pass_by(function: Any, inside: bool = False) -> None:
     if hasattr(frames, "set_code_exec_strategy"):
         skip, default = frames._FrameAction.SKIP, frames._FrameAction.DEFAULT
         frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(skip, skip if inside else default))
+
+
+def know_originals() -> bool:
+    """Have Dynamo, where it is loaded, list torch's functions by identity now; called while nothing is wrapped."""
+    rules = sys.modules.get("torch._dynamo.trace_rules")
+    if rules is not None:
+        rules.get_torch_obj_rule_map()
+    return rules is not None
+
+
+def forget_wrappers() -> None:
+    """Dynamo was loaded while functions were wrapped, and may have listed the wrappers: it is to look again."""
+    rules = sys.modules.get("torch._dynamo.trace_rules")
+    if rules is not None:
+        rules.clear_lru_cache()
