@@ -7,11 +7,16 @@ original.
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import FunctionType, ModuleType
 from typing import Any, Protocol
 
 import torch
 
+from msprobe.adapters.pytorch.compile_switch import forget_wrappers, is_traced, know_originals, pass_by
 from msprobe.core.backend.protocols import ApiTap
 from msprobe.core.capture.calling import calling
 from msprobe.core.capture.observer import Relay
@@ -64,16 +69,24 @@ class TorchApiTap:
             for prefix, names in table.items():
                 for name in names:
                     self._plan(OWNERS[prefix], name, prefix)
+        for owner in (torch.jit, torch.jit._script):
+            self._patches.plan(owner, "script", self._unwrapped(torch.jit.script, frames=True))
+        for name in ("trace", "trace_module"):
+            self._patches.plan(torch.jit, name, self._unwrapped(getattr(torch.jit, name)))
+        self._patches.plan(torch, "compile", self._compiling(torch.compile))
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
         if self.listed is not None:
             self.listed.refresh(self)
+        known = know_originals()
         try:
             self._patches.apply()
             yield
         finally:
             self._patches.undo()
+            if not known:
+                forget_wrappers()
 
     def reset(self) -> None:
         for site in self._sites.values():
@@ -108,8 +121,53 @@ class TorchApiTap:
             return None
         site = self._sites.setdefault((prefix, attribute), CallSite(prefix, attribute))
         site.recorded = site.recorded and (self._recorded(attribute) or self._recorded(name))
+        builtin = not isinstance(original, FunctionType)
         if self._operators:
-            original = calling(original, self._thread)
-        wrapper = wrap(original, site, self._relay, self._thread)
+            original = calling(original, self._thread, is_traced)
+        wrapper = wrap(original, site, self._relay, self._thread, is_traced)
+        pass_by(wrapper)
+        if builtin:
+            _name_by_place(wrapper, owner, attribute)
         self._patches.plan(owner, attribute, wrapper)
         return wrapper
+
+    def _unwrapped(self, compiler: Callable[..., Any], frames: bool = False) -> Callable[..., Any]:
+        """TorchScript knows functions by what they are, reads their source, and takes down all calls, ours as well:
+        it is shown the originals.
+        """
+
+        @functools.wraps(compiler)
+        def with_originals(*args: Any, **kwargs: Any) -> Any:
+            if frames and len(args) < 3:  # names are looked up in the frame of the caller, now one further up
+                kwargs["_frames_up"] = kwargs.get("_frames_up", 0) + 1
+            applied = self._patches.applied
+            self._patches.undo()
+            try:
+                return compiler(*args, **kwargs)
+            finally:
+                if applied:
+                    self._patches.apply()
+
+        return with_originals
+
+    def _compiling(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def compile_knowing(*args: Any, **kwargs: Any) -> Any:
+            if "torch._dynamo" not in sys.modules and self._patches.applied:
+                self._patches.undo()
+                try:
+                    importlib.import_module("torch._dynamo")
+                    know_originals()
+                finally:
+                    self._patches.apply()
+            return original(*args, **kwargs)
+
+        return compile_knowing
+
+
+def _name_by_place(wrapper: Any, owner: Any, attribute: str) -> None:
+    """Built-in functions carry the names of their C module; what is pickled by name must be found where it lies."""
+    if isinstance(owner, type):
+        wrapper.__module__, wrapper.__qualname__ = owner.__module__, f"{owner.__qualname__}.{attribute}"
+    elif isinstance(owner, ModuleType):
+        wrapper.__module__, wrapper.__qualname__ = owner.__name__, attribute

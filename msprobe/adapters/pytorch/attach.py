@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from msprobe.adapters.pytorch.compile_switch import is_traced, pass_by
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
 
@@ -54,7 +55,7 @@ class Attachment:
     def _watching(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if self._running or self._given_up:
+            if is_traced() or self._running or self._given_up:
                 return original(module, *args, **kwargs)
             if self._model is None:
                 self._consider(module)
@@ -67,6 +68,7 @@ class Attachment:
             finally:
                 self._depth -= 1
 
+        pass_by(call)
         return call
 
     def _consider(self, module: nn.Module) -> None:

@@ -44,7 +44,8 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
         VendorTap(table["packages"], recorded, relay, thread),
         TritonTap(table["triton"], recorded, relay, thread),
     ]
-    modules = TorchModuleTap(relay, thread)
+    gradients = TorchGradientTap(thread)
+    modules = TorchModuleTap(relay, thread, gradients)
     return Backend(
         name="pytorch",
         ops=TorchTensorOps(config.precision),
@@ -54,7 +55,7 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
         modules=modules,
         inputs=TorchInputTap(modules, thread),
         collectives=_collectives(config, table["distributed"], relay, thread),
-        gradients=TorchGradientTap(thread),
+        gradients=gradients,
         optimizers=TorchOptimizerTap(relay),
         operators=TorchOperatorTap(relay, thread) if operators else None,
         kernels=kernels,

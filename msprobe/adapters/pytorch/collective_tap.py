@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import torch.distributed.distributed_c10d as c10d
 
+from msprobe.adapters.pytorch.compile_switch import is_traced
 from msprobe.adapters.pytorch.pending_work import PendingCall, PendingWorks
 from msprobe.adapters.pytorch.point_to_point import NAMES, BatchOutputs, plan_operations, present_operations
 from msprobe.core.capture.observer import Relay
@@ -109,6 +110,8 @@ class TorchCollectiveTap:
 
         @functools.wraps(original)
         def observed(*args: Any, **kwargs: Any) -> Any:
+            if is_traced():
+                return original(*args, **kwargs)
             observer = relay.observer
             if thread.busy or observer is None:
                 return call(*args, **kwargs)

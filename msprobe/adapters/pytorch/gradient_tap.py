@@ -9,21 +9,22 @@ are not counted in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 
+from msprobe.adapters.pytorch.gradient_hooks import SingleHook, WatchHooks
 from msprobe.adapters.pytorch.tensor_watch import watch
 from msprobe.core.backend.protocols import GradientReceiver
 from msprobe.core.capture.describe import DEPTH_LIMIT
 from msprobe.core.capture.parts import parts_of
 from msprobe.core.capture.thread import ThreadState
-from msprobe.core.dump.shield import shielded
 
 _AccumulateGrad = torch._C._functions.AccumulateGrad
 _sequence = torch._C._autograd._get_sequence_nr
-_add = torch._C._VariableFunctions.add
 _NEVER = 2**64 - 1
 _ATOMS = frozenset({type(None), bool, int, float, str, torch.dtype, torch.device, torch.Size})
 
@@ -48,10 +49,20 @@ class TorchGradientTap:
 
     def __init__(self, thread: ThreadState) -> None:
         self._thread = thread
+        self._handed = threading.local()
 
-    def prepare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Prepared | None:
+    @contextlib.contextmanager
+    def handing(self, call: Any) -> Iterator[None]:
+        """Inside, and without autograd, ``prepare`` answers ``call``, whose hooks are in a compiled graph."""
+        self._handed.call = call
+        try:
+            yield
+        finally:
+            self._handed.call = None
+
+    def prepare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if not torch.is_grad_enabled():
-            return None
+            return getattr(self._handed, "call", None)
         prepared = Prepared()
         count = _Counter()
         prepared.positional = [_shape(value, prepared, count) for value in args]
@@ -60,10 +71,13 @@ class TorchGradientTap:
             prepared.keywords = {key: shape for key, shape in shapes.items() if shape is not None}
         return prepared
 
-    def template(self, prepared: Prepared) -> tuple[list[Any], dict[str, Any]]:
+    def template(self, prepared: Any) -> tuple[list[Any], dict[str, Any]]:
         return prepared.positional, prepared.keywords
 
-    def attach(self, prepared: Prepared, result: Any, receiver: GradientReceiver, announced: bool = False) -> None:
+    def attach(self, prepared: Any, result: Any, receiver: GradientReceiver, announced: bool = False) -> None:
+        if type(prepared) is not Prepared:
+            prepared.connect(receiver)
+            return
         if type(result) is torch.Tensor and not announced:
             node = result.grad_fn
             if node is None:
@@ -71,7 +85,7 @@ class TorchGradientTap:
             slots = _direct(node, result.output_nr, prepared)
             if slots is not None:
                 receiver.expect(1)
-                node.register_hook(_Single(receiver, self._thread, slots))
+                node.register_hook(SingleHook(receiver, self._thread, slots))
                 return
         self._attach_any(prepared, result, receiver)
 
@@ -91,7 +105,7 @@ class TorchGradientTap:
             return
         receiver.expect(count)
         found = _contributions(targets, prepared)
-        watch = _Watch(receiver, self._thread, found, len(targets))
+        watch = WatchHooks(receiver, self._thread, found, len(targets))
         for node, outputs in targets.items():
             through = _passed_through(node, outputs, prepared)
             node.register_prehook(watch.before(outputs, through))
@@ -106,94 +120,6 @@ class _Counter:
 
     def __init__(self) -> None:
         self.next = 0
-
-
-class _Single:
-    """The hook for the usual case: one node made the only output and feeds every argument."""
-
-    __slots__ = ("_receiver", "_slots", "_thread")
-
-    def __init__(self, receiver: GradientReceiver, thread: ThreadState, slots: list[tuple[int, int]]) -> None:
-        self._receiver = receiver
-        self._thread = thread
-        self._slots = slots
-
-    def __call__(self, grad_inputs: tuple[Any, ...], grad_outputs: tuple[Any, ...]) -> None:
-        thread = self._thread
-        busy, thread.busy = thread.busy, True
-        try:
-            self._receiver.whole(grad_outputs[:1], {slot: _at(grad_inputs, index) for index, slot in self._slots})
-        finally:
-            thread.busy = busy
-
-
-class _Watch:
-    """Collects the gradients of one call over the nodes it made, and reports when the last one is there."""
-
-    __slots__ = ("_all", "_gradients", "_outputs_left", "_pending", "_receiver", "_targets", "_thread")
-
-    def __init__(self, receiver: GradientReceiver, thread: ThreadState, found: Mapping[Any, Any], targets: int) -> None:
-        self._receiver = receiver
-        self._thread = thread
-        self._all = frozenset(id(node) for node in found)
-        self._targets = targets
-        self._reset()
-
-    def before(self, outputs: list[tuple[int, int]], through: list[tuple[int, int]]) -> Callable[..., None]:
-        """The hook for a node that made outputs: its incoming gradients, and arguments returned unchanged."""
-
-        def hook(grad_outputs: tuple[Any, ...]) -> None:
-            busy, self._thread.busy = self._thread.busy, True
-            try:
-                for number, position in outputs:
-                    self._receiver.grad_output(position, _at(grad_outputs, number))
-                self._collect(through, grad_outputs)
-                self._outputs_left -= 1
-                if not self._pending and self._outputs_left <= 0:
-                    self._report()
-            finally:
-                self._thread.busy = busy
-
-        return hook
-
-    def after(self, node: int, slots: list[tuple[int, int]]) -> Callable[..., None]:
-        """The hook for a node that feeds arguments."""
-
-        def hook(grad_inputs: tuple[Any, ...], grad_outputs: tuple[Any, ...]) -> None:
-            busy, self._thread.busy = self._thread.busy, True
-            try:
-                self._collect(slots, grad_inputs)
-                self._pending.discard(node)
-                if not self._pending:
-                    self._report()
-            finally:
-                self._thread.busy = busy
-
-        return hook
-
-    @shielded
-    def _collect(self, slots: list[tuple[int, int]], gradients: tuple[Any, ...]) -> None:
-        for number, slot in slots:
-            gradient = _at(gradients, number)
-            if gradient is None:
-                continue
-            earlier = self._gradients.get(slot)
-            with torch.no_grad():
-                self._gradients[slot] = gradient if earlier is None else _add(earlier, gradient)
-
-    def _report(self) -> None:
-        gradients = self._gradients
-        self._reset()
-        self._receiver.grad_inputs(gradients)
-
-    @property
-    def errors(self) -> Any:
-        return self._receiver.errors
-
-    def _reset(self) -> None:
-        self._gradients: dict[int, Any] = {}
-        self._pending = set(self._all)
-        self._outputs_left = self._targets
 
 
 def _shape(value: Any, prepared: Prepared, count: _Counter, around: tuple[int, ...] = ()) -> Any:
@@ -278,7 +204,3 @@ def _passed_through(node: Any, outputs: list[tuple[int, int]], prepared: Prepare
     """Outputs that are arguments handed back unchanged: their gradient is the argument's as well."""
     pairs = [(number, prepared.edges.get((node, number))) for number, _ in outputs]
     return [(number, slots[0]) for number, slots in pairs if slots]
-
-
-def _at(values: tuple[Any, ...], index: int) -> Any:
-    return values[index] if index < len(values) else None

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from msprobe.adapters.pytorch.compile_switch import is_traced, pass_by
 from msprobe.adapters.pytorch.module_tap import TorchModuleTap
 from msprobe.core.backend.protocols import InputSource
 from msprobe.core.capture.thread import ThreadState
@@ -45,6 +46,8 @@ class TorchInputTap:
 
         @functools.wraps(original)
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            if is_traced():
+                return original(module, *args, **kwargs)
             stem = modules.stem(module)
             name = None if stem is None else source.next_call(stem)
             if name is not None:
@@ -57,6 +60,7 @@ class TorchInputTap:
                     thread.busy = busy
             return original(module, *args, **kwargs)
 
+        pass_by(call)
         return call
 
 

@@ -15,22 +15,33 @@ from typing import Any
 import torch
 from torch import nn
 
+from msprobe.adapters.pytorch.compile_switch import is_traced, pass_by, reported, reporting_versions
+from msprobe.adapters.pytorch.compiled_calls import CALLS
+from msprobe.adapters.pytorch.compiled_models import CompiledModels, class_name
+from msprobe.adapters.pytorch.compiled_probe import observe
+from msprobe.adapters.pytorch.compiled_target import Target
 from msprobe.adapters.pytorch.fully_sharded import shards
+from msprobe.adapters.pytorch.gradient_tap import TorchGradientTap
+from msprobe.adapters.pytorch.quiet import Quiet
 from msprobe.adapters.pytorch.sharding import is_sharded
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.errors import MsprobeException
 
+_jit_tracing = torch._C._get_tracing_state  # what is measured meanwhile would become part of the traced program
 _Known = tuple[weakref.ref[nn.Module], ModuleSite]
 
 
 class TorchModuleTap:
     """Implements ``ModuleTap``. The models themselves have no name and no record; their submodules do."""
 
-    def __init__(self, relay: Relay, thread: ThreadState) -> None:
+    def __init__(self, relay: Relay, thread: ThreadState, gradients: TorchGradientTap) -> None:
         self._relay = relay
         self._thread = thread
+        self._target = Target(relay, gradients, self._site, functools.partial(Quiet, thread))
+        self._compiled = CompiledModels()
+        self._observed: tuple[Any, Any] = (None, None)
         self._sites: dict[int, _Known] = {}
         self._first: dict[
             str, ModuleSite
@@ -79,14 +90,18 @@ class TorchModuleTap:
     def _show(self, sites: dict[int, _Known]) -> None:
         self._sites.clear()  # in place: the patched call holds this very dict
         self._sites.update(sites)
+        for reference, _ in sites.values():
+            module = reference()
+            if module is not None:
+                CALLS.know(module)
 
     def _adopt(self, head: str, model: nn.Module, named: set[int]) -> None:
         self._models.add(model)
-        for path, module in model.named_modules():
-            if not path or id(module) in named:
+        for path, module in self._compiled.named_modules(model):
+            if id(module) in named:
                 continue
             named.add(id(module))
-            stem = f"{head}.{path}.{type(module).__name__}"
+            stem = f"{head}.{path}.{class_name(module)}"
             known = self._sites.get(id(module))
             if known is not None and known[0]() is module and known[1].stem == stem:
                 continue
@@ -97,13 +112,19 @@ class TorchModuleTap:
             if first is not site:
                 site.follow(first)
             self._sites[id(module)] = (reference, site)
+            CALLS.know(module)
+
+    def _site(self, module: nn.Module) -> ModuleSite | None:
+        known = self._sites.get(id(module))
+        return known[1] if known is not None and known[0]() is module else None
 
     def stem(self, module: nn.Module) -> str | None:
         """The name of an adopted module without phase and number, ``Module.fc1.Linear``."""
-        known = self._sites.get(id(module))
-        return known[1].stem if known is not None and known[0]() is module else None
+        site = self._site(module)
+        return None if site is None else site.stem
 
     def reset(self) -> None:
+        CALLS.reset()
         for site in self._first.values():
             site.reset()
         for _, site in list(self._sites.values()):
@@ -114,11 +135,17 @@ class TorchModuleTap:
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
         original = nn.Module.__call__
-        nn.Module.__call__ = self._observed(original)
+        if self._observed[0] is not original:  # one function for all starts: compiled code depends on which it is
+            self._observed = (original, self._observing(original))
+        nn.Module.__call__ = self._observed[1]
+        CALLS.target = self._target
         try:
-            yield
+            with reporting_versions(self._thread):
+                yield
         finally:
+            CALLS.target = None
             nn.Module.__call__ = original
+            self._compiled.warn_if_unseen(self._site)
 
     def attach_gradients(self) -> Callable[[], None]:
         known = list(self._sites.values())
@@ -146,54 +173,45 @@ class TorchModuleTap:
 
         return parameter.register_post_accumulate_grad_hook(accumulated)
 
-    def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        sites, thread, relay = self._sites, self._thread, self._relay
+    def _observing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        sites, thread, relay, compiled = self._sites, self._thread, self._relay, self._compiled
 
         @functools.wraps(original)
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            if is_traced():
+                if reported():
+                    return observe(original, module, args, kwargs)
+                return original(module, *args, **kwargs)
             known = sites.get(id(module))
+            if id(module) in compiled.present:
+                compiled.called.add(id(module))
             if known is None or known[0]() is not module:
                 return original(module, *args, **kwargs)
             observer = relay.observer
-            if observer is None:
+            if observer is None or thread.compiling or _jit_tracing() is not None:
                 return original(module, *args, **kwargs)
-            with _Quiet(thread):
+            with Quiet(thread):
                 record = observer.module_begin(known[1], args, kwargs)
             if record is None:
                 return original(module, *args, **kwargs)
             try:
                 result = original(module, *args, **kwargs)
             except BaseException as error:
-                with _Quiet(thread):
+                with Quiet(thread):
                     observer.module_fail(record, error)
                 raise
-            with _Quiet(thread):
+            with Quiet(thread):
                 observer.module_end(record, result)
             return result
 
+        pass_by(call)
         return call
 
     def _report_gradient(self, site: ModuleSite, key: str, gradient: Any) -> None:
         observer = self._relay.observer
         if observer is not None:
-            with _Quiet(self._thread):
+            with Quiet(self._thread):
                 observer.parameter_gradient(site, key, gradient)
-
-
-class _Quiet:
-    """Inside, nothing this thread calls is recorded: the tool is at work."""
-
-    __slots__ = ("_before", "_thread")
-
-    def __init__(self, thread: ThreadState) -> None:
-        self._thread = thread
-
-    def __enter__(self) -> None:
-        self._before = self._thread.busy
-        self._thread.busy = True
-
-    def __exit__(self, *_: object) -> None:
-        self._thread.busy = self._before
 
 
 def _own_parameters(reference: weakref.ref[nn.Module]) -> list[tuple[str, nn.Parameter]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from msprobe.adapters.pytorch.compile_switch import is_traced
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 
@@ -60,6 +61,8 @@ class TorchOptimizerTap:
     def _inside(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
+            if is_traced():
+                return original(*args, **kwargs)
             observer = self._relay.observer
             if observer is None:
                 return original(*args, **kwargs)

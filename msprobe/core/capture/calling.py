@@ -7,12 +7,20 @@ from collections.abc import Callable
 from typing import Any
 
 from msprobe.core.capture.thread import CALLING, ThreadState
+from msprobe.core.capture.wrap import never
 
 
-def calling(original: Callable[..., Any], thread: ThreadState) -> Callable[..., Any]:
-    """A callable that behaves like ``original`` and runs it with ``thread.busy`` at ``CALLING``."""
+def calling(
+    original: Callable[..., Any], thread: ThreadState, traced: Callable[[], bool] = never
+) -> Callable[..., Any]:
+    """A callable that behaves like ``original`` and runs it with ``thread.busy`` at ``CALLING``.
+
+    ``traced``: see ``wrap``.
+    """
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        if traced():
+            return original(*args, **kwargs)
         busy, thread.busy = thread.busy, CALLING
         try:
             return original(*args, **kwargs)

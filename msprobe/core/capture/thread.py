@@ -16,10 +16,12 @@ class ThreadState(threading.local):
     ``busy``: an API call is being observed, so calls it makes itself, and calls the tool makes, are not recorded.
     Where operators are recorded too it is ``CALLING`` while the API itself runs, so that those it calls are told from
     those of the tool.
+    ``compiling``: a compiler is at work, and the calls of modules that it tries out are not the program's.
     ``scopes``: the records of the running modules (and ``optimizer``, ``clip_grad``), outermost first.
     """
 
     busy: int = False
+    compiling = False
 
     def __init__(self) -> None:
         self.scopes: list[Any] = []

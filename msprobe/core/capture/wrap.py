@@ -14,10 +14,25 @@ from msprobe.core.capture.site import CallSite
 from msprobe.core.capture.thread import ThreadState
 
 
-def wrap(original: Callable[..., Any], site: CallSite, relay: Relay, thread: ThreadState) -> Callable[..., Any]:
-    """A callable that behaves, signs and introspects like ``original`` and reports its calls as ``site``."""
+def never() -> bool:
+    return False
+
+
+def wrap(
+    original: Callable[..., Any],
+    site: CallSite,
+    relay: Relay,
+    thread: ThreadState,
+    traced: Callable[[], bool] = never,
+) -> Callable[..., Any]:
+    """A callable that behaves, signs and introspects like ``original`` and reports its calls as ``site``.
+
+    ``traced`` tells that a compiler reads the code instead of running it: what it then sees is the original alone.
+    """
 
     def observed(*args: Any, **kwargs: Any) -> Any:
+        if traced():
+            return original(*args, **kwargs)
         observer = relay.observer
         if thread.busy or observer is None:
             return original(*args, **kwargs)

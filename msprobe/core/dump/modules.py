@@ -38,6 +38,11 @@ class ModuleSite:
         self._first_key = None
         self._firings = -1
 
+    @property
+    def called(self) -> bool:
+        """Whether a call has been numbered since the last ``reset``."""
+        return repr(self.calls) != repr(itertools.count())
+
     def gradient_name(self, key: str) -> str:
         """The entry for the gradient of parameter ``key``; a new number begins when the first parameter comes again."""
         if self._twin is not None:
