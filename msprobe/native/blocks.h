@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "halves.h"
+
 #define BLOCK 2048
 
 /* Plain loops are compiled for three instruction sets, chosen at load time (gcc with glibc's indirect functions). */
@@ -29,30 +31,36 @@ static inline double add_lanes(const double *v) { return ((v[0] + v[1]) + (v[2] 
 
 typedef struct {
     void (*float32)(const float *, size_t, Block *);
+    void (*float16)(const uint16_t *, size_t, Block *); /* these two may be NULL: widen first, for the same bits */
+    void (*bfloat16)(const uint16_t *, size_t, Block *);
     void (*float64)(const double *, size_t, double scale, Block *);
     void (*int64)(const int64_t *, size_t, double unused, Block *);
     void (*uint64)(const uint64_t *, size_t, double unused, Block *);
 } Reductions;
 
-#define REDUCTIONS(suffix) {reduce_float##suffix, reduce_double##suffix, reduce_int64##suffix, reduce_uint64##suffix}
+#define REDUCTIONS(suffix, half, bhalf) {reduce_float##suffix, half, bhalf, reduce_double##suffix, reduce_int64##suffix, reduce_uint64##suffix}
 
 #define TARGET
 #define VARIANT(name) name##_plain
 #define WIDTH 16
 #include "reduce.h"
 
-static Reductions reduce = REDUCTIONS(_plain);
+static Reductions reduce = REDUCTIONS(_plain, NULL, NULL);
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
 /* The max and min instructions return their second operand when either is NaN: the running extreme survives. */
-#define TARGET __attribute__((target("avx2")))
+#define TARGET __attribute__((target("avx2,f16c,fma")))
 #define VARIANT(name) name##_avx2
 #define WIDTH 32
 #define HIGHER(v, top) ((VARIANT(Floats))_mm256_max_ps((__m256)(v), (__m256)(top)))
 #define LOWER(v, low) ((VARIANT(Floats))_mm256_min_ps((__m256)(v), (__m256)(low)))
 #define LOAD_WIDENED(at) ((VARIANT(Doubles))_mm256_cvtps_pd(_mm_loadu_ps(at)))
+#define LOAD_FLOAT16(at) ((VARIANT(Floats))_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(at))))
+#define LOAD_BFLOAT16(at) ((VARIANT(Floats))_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(at))), 16))
+#define HALF_OF(at, v, half) ((VARIANT(Doubles))_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)(v), half)))
+#define ADD_SQUARE(v, square) ((VARIANT(Doubles))_mm256_fmadd_pd((__m256d)(v), (__m256d)(v), (__m256d)(square)))
 #include "reduce.h"
 
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw")))
@@ -61,12 +69,17 @@ static Reductions reduce = REDUCTIONS(_plain);
 #define HIGHER(v, top) ((VARIANT(Floats))_mm512_max_ps((__m512)(v), (__m512)(top)))
 #define LOWER(v, low) ((VARIANT(Floats))_mm512_min_ps((__m512)(v), (__m512)(low)))
 #define LOAD_WIDENED(at) ((VARIANT(Doubles))_mm512_cvtps_pd(_mm256_loadu_ps(at)))
+#define LOAD_FLOAT16(at) ((VARIANT(Floats))_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(at))))
+#define LOAD_BFLOAT16(at) ((VARIANT(Floats))_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(at))), 16))
+#define HALF_OF(at, v, half) ((VARIANT(Doubles))_mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)(v), half)))
+#define ADD_SQUARE(v, square) ((VARIANT(Doubles))_mm512_fmadd_pd((__m512d)(v), (__m512d)(v), (__m512d)(square)))
 #include "reduce.h"
 
 static void choose_reductions(void) {
-    static const Reductions avx2 = REDUCTIONS(_avx2), avx512 = REDUCTIONS(_avx512);
+    static const Reductions avx2 = REDUCTIONS(_avx2, reduce_float16_avx2, reduce_bfloat16_avx2);
+    static const Reductions avx512 = REDUCTIONS(_avx512, reduce_float16_avx512, reduce_bfloat16_avx512);
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2")) reduce = avx2;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) reduce = avx2;
     if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")) reduce = avx512;
 }
 #else

@@ -10,7 +10,7 @@
 #include "blocks.h"
 
 static uint32_t CRC_TABLE[256];
-static int fast_crc = 0;
+static int fast_crc = 0, wide_crc = 0;
 
 static void prepare_crc(void) {
     for (uint32_t b = 0; b < 256; b++) {
@@ -21,6 +21,7 @@ static void prepare_crc(void) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
     fast_crc = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+    wide_crc = fast_crc && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq");
 #endif
 }
 
@@ -34,6 +35,28 @@ static uint32_t crc_bytes(const unsigned char *p, size_t n, uint32_t state) {
     _mm_xor_si128(_mm_clmulepi64_si128(value, by, 0x00), _mm_clmulepi64_si128(value, by, 0x11))
 #define LOAD(at) _mm_loadu_si128((const __m128i *)(at))
 
+#define FOLD_WIDE(value, by)                                                                                                               \
+    _mm512_xor_si512(_mm512_clmulepi64_epi128(value, by, 0x00), _mm512_clmulepi64_epi128(value, by, 0x11))
+#define LOAD_WIDE(at) _mm512_loadu_si512((const void *)(at))
+
+/* Folds n >= 256 bytes, a multiple of 256, into 64 that have the same remainder: the same method with registers of 64 bytes. */
+__attribute__((target("avx512f,vpclmulqdq"))) static void fold_wide(const unsigned char *p, size_t n, uint32_t state, unsigned char *out) {
+    const __m512i by2048 = _mm512_broadcast_i32x4(_mm_set_epi64x(0x01322d1430, 0x011542778a));
+    const __m512i by512 = _mm512_broadcast_i32x4(_mm_set_epi64x(0x01c6e41596, 0x0154442bd4));
+    __m512i a = _mm512_xor_si512(LOAD_WIDE(p), _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)state)));
+    __m512i b = LOAD_WIDE(p + 64), c = LOAD_WIDE(p + 128), d = LOAD_WIDE(p + 192);
+    for (p += 256, n -= 256; n >= 256; p += 256, n -= 256) {
+        a = _mm512_xor_si512(FOLD_WIDE(a, by2048), LOAD_WIDE(p));
+        b = _mm512_xor_si512(FOLD_WIDE(b, by2048), LOAD_WIDE(p + 64));
+        c = _mm512_xor_si512(FOLD_WIDE(c, by2048), LOAD_WIDE(p + 128));
+        d = _mm512_xor_si512(FOLD_WIDE(d, by2048), LOAD_WIDE(p + 192));
+    }
+    b = _mm512_xor_si512(FOLD_WIDE(a, by512), b);
+    c = _mm512_xor_si512(FOLD_WIDE(b, by512), c);
+    d = _mm512_xor_si512(FOLD_WIDE(c, by512), d);
+    _mm512_storeu_si512((void *)out, d);
+}
+
 /* n >= 64 and a multiple of 16; state is the running (inverted) register. */
 __attribute__((target("pclmul,sse4.1"))) static uint32_t crc_folded(const unsigned char *p, size_t n, uint32_t state) {
     const __m128i by512 = _mm_set_epi64x(0x01c6e41596, 0x0154442bd4);
@@ -41,8 +64,18 @@ __attribute__((target("pclmul,sse4.1"))) static uint32_t crc_folded(const unsign
     const __m128i by64 = _mm_set_epi64x(0, 0x0163cd6124);
     const __m128i barrett = _mm_set_epi64x(0x01f7011641, 0x01db710641);
     const __m128i low32 = _mm_setr_epi32(-1, 0, -1, 0);
-    __m128i a = _mm_xor_si128(LOAD(p), _mm_cvtsi32_si128((int)state));
-    __m128i b = LOAD(p + 16), c = LOAD(p + 32), d = LOAD(p + 48);
+    unsigned char folded[64];
+    __m128i a, b, c, d;
+    if (wide_crc && n >= 512) {
+        size_t whole = n & ~(size_t)255;
+        fold_wide(p, whole, state, folded);
+        a = LOAD(folded), b = LOAD(folded + 16), c = LOAD(folded + 32), d = LOAD(folded + 48);
+        p += whole - 64;
+        n -= whole - 64;
+    } else {
+        a = _mm_xor_si128(LOAD(p), _mm_cvtsi32_si128((int)state));
+        b = LOAD(p + 16), c = LOAD(p + 32), d = LOAD(p + 48);
+    }
     for (p += 64, n -= 64; n >= 64; p += 64, n -= 64) {
         a = _mm_xor_si128(FOLD(a, by512), LOAD(p));
         b = _mm_xor_si128(FOLD(b, by512), LOAD(p + 16));

@@ -34,16 +34,7 @@ static void fill_float8(void) {
 }
 
 static void widen_float16_plain(const uint16_t *x, size_t n, float *out) {
-    for (size_t i = 0; i < n; i++) {
-        uint32_t sign = (uint32_t)(x[i] & 0x8000) << 16, rest = x[i] & 0x7fff;
-        uint32_t normal = (rest << 13) + (112u << 23); /* exponent bias 15 -> 127 */
-        float tiny = (float)(int32_t)rest * 0x1p-24f;
-        uint32_t bits, tiny_bits;
-        memcpy(&tiny_bits, &tiny, 4);
-        normal += rest >= 0x7c00 ? 112u << 23 : 0; /* infinity and NaN keep an all-ones exponent */
-        bits = (rest < 0x0400 ? tiny_bits : normal) | sign;
-        memcpy(out + i, &bits, 4);
-    }
+    for (size_t i = 0; i < n; i++) out[i] = float16_to_float(x[i]);
 }
 
 #if defined(__x86_64__)
@@ -63,10 +54,7 @@ static void widen_float16(const uint16_t *x, size_t n, float *out) {
 #endif
 
 CLONES static void widen_bfloat16(const uint16_t *x, size_t n, float *out) {
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits = (uint32_t)x[i] << 16;
-        memcpy(out + i, &bits, 4);
-    }
+    for (size_t i = 0; i < n; i++) out[i] = bfloat16_to_float(x[i]);
 }
 
 #define WIDEN(NAME, FROM, TO)                                                                                                              \

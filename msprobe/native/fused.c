@@ -50,21 +50,23 @@ static uint64_t count_nonfinite(const void *x, size_t n, int is_float) {
 }
 
 static void reduce_block(const void *x, size_t n, int code, double scale, Total *t) {
-    double room[BLOCK];
+    double room[BLOCK] __attribute__((aligned(64)));
     Block b = {0};
     int is_float = code == FLOAT32;
+    void (*half)(const uint16_t *, size_t, Block *) = code == FLOAT16 ? reduce.float16 : code == BFLOAT16 ? reduce.bfloat16 : NULL;
     if (code == INT64 || code == UINT64) {
         if (code == INT64) reduce.int64(x, n, 1.0, &b);
         else reduce.uint64(x, n, 1.0, &b);
         if (code == INT64 ? b.imax > t->imax : (uint64_t)b.imax > (uint64_t)t->imax) t->imax = b.imax;
         if (code == INT64 ? b.imin < t->imin : (uint64_t)b.imin < (uint64_t)t->imin) t->imin = b.imin;
     } else {
-        if (code != FLOAT32 && code != FLOAT64) {
+        if (half != NULL) half(x, n, &b);
+        if (code != FLOAT32 && code != FLOAT64 && (half == NULL || !isfinite(b.sumsq))) {
             is_float = widen(x, n, code, room);
             x = room;
         }
-        if (is_float) reduce.float32(x, n, &b);
-        else reduce.float64(x, n, scale, &b);
+        if (is_float && half == NULL) reduce.float32(x, n, &b);
+        else if (half == NULL) reduce.float64(x, n, scale, &b);
         if (b.max > t->max) t->max = b.max;
         if (b.min < t->min) t->min = b.min;
         if (!isfinite(b.sumsq)) t->nonfinite += count_nonfinite(x, n, is_float);

@@ -1,5 +1,5 @@
 /* Body of the block reductions, included once per instruction set by blocks.h, which defines TARGET (a function attribute),
- * VARIANT (a name) and WIDTH (bytes of one register), and may define the three float operations that compilers translate badly.
+ * VARIANT (a name) and WIDTH (bytes of one register), and may define the float operations that compilers translate badly.
  *
  * A compiler attribute that clones functions would not do: gcc lowers vector types, to scalars where the width does not fit, before it
  * clones. Whatever the width, a block is summed in 16 lanes (float) or 8 lanes (double, integers), so results do not depend on it.
@@ -20,50 +20,64 @@ typedef uint64_t VARIANT(Unsigned) __attribute__((vector_size(WIDTH), aligned(1)
 #define HIGHER(v, top) PICK(VARIANT(Floats), VARIANT(FloatBits), (v) > (top), v, top)
 #define LOWER(v, low) PICK(VARIANT(Floats), VARIANT(FloatBits), (v) < (low), v, low)
 #define LOAD_WIDENED(at) __builtin_convertvector(*(const VARIANT(HalfFloats) *)(at), VARIANT(Doubles))
+#define ADD_SQUARE(v, square) ((square) + (v) * (v))
 #endif
 
-TARGET static void VARIANT(reduce_float)(const float *x, size_t n, Block *out) {
-    VARIANT(Floats) top[16 / FLOATS], low[16 / FLOATS];
-    VARIANT(Doubles) sum[16 / DOUBLES] = {0}, square[16 / DOUBLES] = {0};
-    float tops[16], lows[16];
-    double sums[16], squares[16];
-    size_t i = 0;
-    EACH(p, 16, FLOATS) {
-        top[p] = (VARIANT(Floats)){0} - INFINITY;
-        low[p] = (VARIANT(Floats)){0} + INFINITY;
+/* Elements that are exact in float. LOAD gives a register of them as floats, HALF its lower (0) or upper (1) half as doubles, ONE a
+ * single element. The square of a float is exact in double, so a fused multiply-add changes no bit. */
+#define REDUCE_NARROW(NAME, ELEMENT, LOAD, HALF, ONE)                                                                                      \
+    TARGET static void NAME(const ELEMENT *x, size_t n, Block *out) {                                                                      \
+        VARIANT(Floats) top[16 / FLOATS], low[16 / FLOATS];                                                                                \
+        VARIANT(Doubles) sum[16 / DOUBLES] = {0}, square[16 / DOUBLES] = {0};                                                              \
+        float tops[16], lows[16];                                                                                                          \
+        double sums[16], squares[16];                                                                                                      \
+        size_t i = 0;                                                                                                                      \
+        EACH(p, 16, FLOATS) {                                                                                                              \
+            top[p] = (VARIANT(Floats)){0} - INFINITY;                                                                                      \
+            low[p] = (VARIANT(Floats)){0} + INFINITY;                                                                                      \
+        }                                                                                                                                  \
+        for (; i + 16 <= n; i += 16) {                                                                                                     \
+            EACH(p, 16, FLOATS) {                                                                                                          \
+                const ELEMENT *at = x + i + p * FLOATS;                                                                                    \
+                VARIANT(Floats) v = LOAD(at);                                                                                              \
+                VARIANT(Doubles) lower = HALF(at, v, 0), upper = HALF(at, v, 1);                                                           \
+                top[p] = HIGHER(v, top[p]);                                                                                                \
+                low[p] = LOWER(v, low[p]);                                                                                                 \
+                sum[2 * p] += lower;                                                                                                       \
+                sum[2 * p + 1] += upper;                                                                                                   \
+                square[2 * p] = ADD_SQUARE(lower, square[2 * p]);                                                                          \
+                square[2 * p + 1] = ADD_SQUARE(upper, square[2 * p + 1]);                                                                  \
+            }                                                                                                                              \
+        }                                                                                                                                  \
+        memcpy(tops, top, sizeof tops);                                                                                                    \
+        memcpy(lows, low, sizeof lows);                                                                                                    \
+        memcpy(sums, sum, sizeof sums);                                                                                                    \
+        memcpy(squares, square, sizeof squares);                                                                                           \
+        for (size_t k = 0; i + k < n; k++) {                                                                                               \
+            float v = ONE(x[i + k]);                                                                                                       \
+            tops[k] = v > tops[k] ? v : tops[k];                                                                                           \
+            lows[k] = v < lows[k] ? v : lows[k];                                                                                           \
+            sums[k] += v;                                                                                                                  \
+            squares[k] += (double)v * v;                                                                                                   \
+        }                                                                                                                                  \
+        for (size_t k = 1; k < 16; k++) {                                                                                                  \
+            tops[0] = tops[k] > tops[0] ? tops[k] : tops[0];                                                                               \
+            lows[0] = lows[k] < lows[0] ? lows[k] : lows[0];                                                                               \
+        }                                                                                                                                  \
+        out->max = tops[0];                                                                                                                \
+        out->min = lows[0];                                                                                                                \
+        out->sum = add_lanes(sums) + add_lanes(sums + 8);                                                                                  \
+        out->sumsq = add_lanes(squares) + add_lanes(squares + 8);                                                                          \
     }
-    for (; i + 16 <= n; i += 16) {
-        EACH(p, 16, FLOATS) {
-            VARIANT(Floats) v = *(const VARIANT(Floats) *)(x + i + p * FLOATS);
-            top[p] = HIGHER(v, top[p]);
-            low[p] = LOWER(v, low[p]);
-        }
-        EACH(p, 16, DOUBLES) {
-            VARIANT(Doubles) v = LOAD_WIDENED(x + i + p * DOUBLES);
-            sum[p] += v;
-            square[p] += v * v;
-        }
-    }
-    memcpy(tops, top, sizeof tops);
-    memcpy(lows, low, sizeof lows);
-    memcpy(sums, sum, sizeof sums);
-    memcpy(squares, square, sizeof squares);
-    for (size_t k = 0; i + k < n; k++) {
-        float v = x[i + k];
-        tops[k] = v > tops[k] ? v : tops[k];
-        lows[k] = v < lows[k] ? v : lows[k];
-        sums[k] += v;
-        squares[k] += (double)v * v;
-    }
-    for (size_t k = 1; k < 16; k++) {
-        tops[0] = tops[k] > tops[0] ? tops[k] : tops[0];
-        lows[0] = lows[k] < lows[0] ? lows[k] : lows[0];
-    }
-    out->max = tops[0];
-    out->min = lows[0];
-    out->sum = add_lanes(sums) + add_lanes(sums + 8);
-    out->sumsq = add_lanes(squares) + add_lanes(squares + 8);
-}
+
+#define LOAD_FLOATS(at) (*(const VARIANT(Floats) *)(at))
+#define HALF_AT(at, v, half) LOAD_WIDENED((at) + (half) * DOUBLES)
+#define ITSELF(element) (element)
+REDUCE_NARROW(VARIANT(reduce_float), float, LOAD_FLOATS, HALF_AT, ITSELF)
+#ifdef LOAD_BFLOAT16
+REDUCE_NARROW(VARIANT(reduce_bfloat16), uint16_t, LOAD_BFLOAT16, HALF_OF, bfloat16_to_float)
+REDUCE_NARROW(VARIANT(reduce_float16), uint16_t, LOAD_FLOAT16, HALF_OF, float16_to_float)
+#endif
 
 /* The three reductions of 64-bit elements differ in their types, in the values that lose every comparison and in the multiplier. */
 #define REDUCE_WIDE(NAME, SCALAR, VECTOR, LOWEST, HIGHEST, SCALE, MAX, MIN)                                                                \
@@ -114,6 +128,14 @@ REDUCE_WIDE(VARIANT(reduce_int64), int64_t, VARIANT(Signed), INT64_MIN, INT64_MA
 REDUCE_WIDE(VARIANT(reduce_uint64), uint64_t, VARIANT(Unsigned), 0, UINT64_MAX, , out->imax, out->imin)
 
 #undef REDUCE_WIDE
+#undef REDUCE_NARROW
+#undef LOAD_FLOATS
+#undef HALF_AT
+#undef HALF_OF
+#undef ITSELF
+#undef LOAD_BFLOAT16
+#undef LOAD_FLOAT16
+#undef ADD_SQUARE
 #undef LOAD_WIDENED
 #undef LOWER
 #undef HIGHER
