@@ -98,6 +98,18 @@ def test_checksums_are_those_of_the_bytes(world: World, name: str) -> None:
     assert world.ops("low").checksum(tensor, "xor") == xor(array)
 
 
+@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize("statistics_too", [True, False], ids=["statistics", "bare"])
+@pytest.mark.parametrize("kind", ["crc32", "xor"])
+def test_a_description_with_checksum_is_both_of_them(world: World, kind: str, statistics_too: bool, name: str) -> None:
+    ops, tensor = world.ops("low"), world.tensor(ARRAYS[name])
+    node = ops.describe_with_checksum(tensor, statistics_too, kind)
+    ops.settle()
+    expected = {**ops.describe(tensor, statistics_too), "md5": ops.checksum(tensor, kind)}
+    ops.settle()
+    assert repr(node) == repr(expected)  # the order of the keys too, and NaN
+
+
 def test_checksum_of_nothing(world: World) -> None:
     tensor = world.tensor(ARRAYS["empty"])
     assert world.ops("low").checksum(tensor, "crc32") == "00000000"

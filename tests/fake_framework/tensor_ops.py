@@ -40,6 +40,9 @@ class FakeTensorOps:
         node["requires_grad"] = tensor.requires_grad
         return node
 
+    def describe_with_checksum(self, tensor: Tensor, statistics: bool, kind: str) -> dict[str, Any]:
+        return {**self.describe(tensor, statistics), "md5": self.checksum(tensor, kind)}
+
     @property
     def outstanding(self) -> bool:
         return bool(self._pending)

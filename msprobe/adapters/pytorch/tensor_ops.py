@@ -1,6 +1,6 @@
 """Facts, statistics, checksums and files of ``torch.Tensor``.
 
-On the CPU one pass of the compiled kernel gives all four statistics; without the kernel, and on every other device,
+On the CPU one pass of the compiled kernel gives all four statistics and the CRC-32; without the kernel, and on every other device,
 torch's own reductions do (see ``reductions``), and devices hand their numbers over in one copy per ``settle``. The
 functions used here are the unwrapped ones of ``torch._C``: measuring a call must not look like a call.
 """
@@ -13,12 +13,15 @@ from typing import Any
 
 import torch
 
+from msprobe.adapters.pytorch.host_reductions import host_statistics
 from msprobe.adapters.pytorch.reductions import DeferredStatistics
 from msprobe.adapters.pytorch.sharding import is_sharded, sharding
+from msprobe.adapters.pytorch.tensor_memory import LOWEST, PLAIN, AsItIs, backed, dense, readable, with_memory
 from msprobe.adapters.pytorch.tensor_saver import TensorSaver
-from msprobe.core.tensors.checksum import crc32, xor
-from msprobe.core.tensors.dtypes import find_dtype
+from msprobe.core.tensors.checksum import crc32, format_crc32, format_xor, xor
+from msprobe.core.tensors.dtypes import DType, find_dtype
 from msprobe.native import fused
+from msprobe.native.loader import Summary
 
 _NAMES = {
     "FakeTensor": "torch._subclasses.fake_tensor.FakeTensor",
@@ -26,13 +29,9 @@ _NAMES = {
     "AsyncCollectiveTensor": "torch.distributed._functional_collectives.AsyncCollectiveTensor",
     "NestedTensor": "torch.nested._internal.nested_tensor.NestedTensor",
 }
-_LOWEST = 1 << 40
-"""Addresses below are looked at twice: real ones lie above (with ASLR), offsets into nothing lie below."""
-_AsItIs = torch._C.DisableTorchFunctionSubclass
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
-_QUANTIZED = {kind for kind in vars(torch).values() if isinstance(kind, torch.dtype) and str(kind)[:7] == "torch.q"}
-_DTYPES = {
-    dtype: (str(dtype), neutral.code)
+_detach = torch._C.TensorBase.detach
+_DTYPES: dict[torch.dtype, tuple[str, DType]] = {
+    dtype: (str(dtype), neutral)
     for dtype in vars(torch).values()
     if isinstance(dtype, torch.dtype) and (neutral := find_dtype(str(dtype))) is not None
 }
@@ -50,27 +49,42 @@ class TorchTensorOps:
 
     def __init__(self, precision: str = "low", native: bool = True) -> None:
         self._high = precision == "high"
+        self._kernel = fused if native else None
         self._summary = fused.summary if fused is not None and native else None
+        fast_crc = fused is not None and native and bool(fused.FAST_CRC32)  # else zlib's is the faster one
+        self._summary_crc32 = fused.summary_crc32 if fused is not None and fast_crc else None
         self._deferred = DeferredStatistics(self._high)
         self._saver = TensorSaver(native)
 
     def describe(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
-        if type(tensor) not in _PLAIN or (known := _DTYPES.get(tensor.dtype)) is None:
+        if type(tensor) not in PLAIN or (known := _DTYPES.get(tensor.dtype)) is None:
             return self._describe_other(tensor, statistics)
-        dtype, code = known
+        dtype, neutral = known
         try:
             node: dict[str, Any] = {"type": "torch.Tensor", "dtype": dtype, "shape": tuple(tensor.shape)}
             if statistics:
-                if self._summary is None or not tensor.is_cpu or not tensor.is_contiguous() or tensor.is_neg():
+                if not tensor.is_cpu or not tensor.is_contiguous() or tensor.is_neg():
                     return self._describe_other(tensor, True)
                 pointer = tensor.data_ptr()
-                if pointer < _LOWEST and not _backed(tensor):
+                if pointer < LOWEST and not backed(tensor):
                     return self._describe_other(tensor, True)
-                values = self._summary(pointer, tensor.numel(), code, self._high)
+                if self._summary is not None:
+                    values = self._summary(pointer, tensor.numel(), neutral.code, self._high)
+                else:
+                    values = self._by_torch(tensor, neutral)
                 node["Max"], node["Min"], node["Mean"], node["Norm"] = values
         except (RuntimeError, ValueError):  # sparse, nested; no memory (meta, functorch); no code for the dtype
             return self._describe_other(tensor, statistics)
         node["requires_grad"] = tensor.requires_grad
+        return node
+
+    def describe_with_checksum(self, tensor: torch.Tensor, statistics: bool, kind: str) -> dict[str, Any]:
+        if statistics and kind == "crc32" and self._summary_crc32 is not None:
+            node = self._in_one_pass(tensor, self._summary_crc32)
+            if node is not None:
+                return node
+        node = self.describe(tensor, statistics)
+        node["md5"] = self.checksum(tensor, kind)
         return node
 
     @property
@@ -81,16 +95,22 @@ class TorchTensorOps:
         self._deferred.settle()
 
     def checksum(self, tensor: torch.Tensor, kind: str) -> str | None:
-        plain = _with_memory(tensor)
+        plain = with_memory(tensor)
         if plain is None:
             return None
         if plain.numel() == 0:
             return "00000000" if kind == "crc32" else None
-        data = plain.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        whole = plain.cpu().contiguous()
+        size = whole.numel() * whole.element_size()
+        if kind == "crc32" and self._kernel is not None and self._summary_crc32 is not None:
+            return format_crc32(self._kernel.crc32(whole.data_ptr(), size))
+        if kind == "xor" and self._kernel is not None:
+            return format_xor(self._kernel.xor64(whole.data_ptr(), size))
+        data = whole.reshape(-1).view(torch.uint8).numpy()
         return crc32(data) if kind == "crc32" else xor(data)
 
     def snapshot(self, tensor: torch.Tensor) -> tuple[Callable[[], torch.Tensor], int] | None:
-        plain = _with_memory(tensor)
+        plain = with_memory(tensor)
         if plain is None:
             return None
         size = plain.numel() * plain.element_size()
@@ -101,7 +121,7 @@ class TorchTensorOps:
             return _host_copy(plain), size
 
     def save(self, tensor: torch.Tensor, path: Path) -> bool:
-        plain = _with_memory(tensor)
+        plain = with_memory(tensor)
         if plain is None:
             return False
         try:
@@ -113,7 +133,7 @@ class TorchTensorOps:
 
     def _describe_other(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
         """The node of anything but a plain contiguous CPU tensor. What a subclass overrides is passed by."""
-        with _AsItIs():
+        with AsItIs():
             return self._facts(tensor, statistics)
 
     def _facts(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
@@ -128,21 +148,45 @@ class TorchTensorOps:
         return node
 
     def _measure(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
-        plain = _with_memory(tensor)
+        plain = with_memory(tensor)
         if plain is None or plain.numel() == 0:
             return
         known = _DTYPES.get(plain.dtype)
-        if plain.is_cpu and self._summary is not None and known is not None and known[1] >= 0:
-            dense = _dense(plain)
-            values = self._summary(dense.data_ptr(), dense.numel(), known[1], self._high)
-            node["Max"], node["Min"], node["Mean"], node["Norm"] = values
-            return
         try:
+            if plain.is_cpu and known is not None:
+                node["Max"], node["Min"], node["Mean"], node["Norm"] = self._values(dense(plain), known[1])
+                return
             self._deferred.add(plain, node)
             if plain.is_cpu:
                 self._deferred.settle()
         except RuntimeError:  # torch has no arithmetic for this dtype (bits8, int4, float4): its facts are recorded
             return
+
+    def _values(self, plain: torch.Tensor, dtype: DType) -> Summary:
+        if self._summary is not None and dtype.code >= 0:
+            return self._summary(plain.data_ptr(), plain.numel(), dtype.code, self._high)
+        return self._by_torch(plain, dtype)
+
+    def _by_torch(self, tensor: torch.Tensor, dtype: DType) -> Summary:
+        """As the kernel's ``summary``."""
+        if tensor.numel() == 0:
+            return None, None, None, None
+        found = host_statistics(_detach(tensor), dtype, "high" if self._high else "low")
+        return found.max, found.min, found.mean, found.norm
+
+    def _in_one_pass(self, tensor: torch.Tensor, summary: Callable[..., Any]) -> dict[str, Any] | None:
+        """The node with statistics and CRC-32 from one reading of the memory; None where that is not possible."""
+        try:
+            if (known := _DTYPES.get(tensor.dtype)) is None or not readable(tensor):
+                return None
+            values = summary(tensor.data_ptr(), tensor.numel(), known[1].code, self._high)
+        except (RuntimeError, ValueError):
+            return None
+        node: dict[str, Any] = {"type": "torch.Tensor", "dtype": known[0], "shape": tuple(tensor.shape)}
+        node["Max"], node["Min"], node["Mean"], node["Norm"] = values[:4]
+        node["requires_grad"] = tensor.requires_grad
+        node["md5"] = format_crc32(values[4])
+        return node
 
 
 def _shape(tensor: torch.Tensor) -> list[int | None]:
@@ -161,30 +205,6 @@ def _length(tensor: torch.Tensor, dim: int) -> int | None:
         return tensor.size(dim)
     except RuntimeError:
         return None
-
-
-def _with_memory(tensor: torch.Tensor) -> torch.Tensor | None:
-    """The values of ``tensor`` as a detached strided tensor, or None when it has none (meta, fake, inside vmap)."""
-    if tensor.is_meta or type(tensor).__name__ in ("FakeTensor", "AsyncCollectiveTensor"):
-        return None
-    if tensor.is_quantized and tensor.dtype not in _QUANTIZED:
-        return None  # its bytes under another dtype: torch crashes when asked for the scale that it lacks
-    try:
-        with torch.no_grad(), _AsItIs():
-            plain = _strided(tensor).detach()
-        if plain.is_neg() or plain.is_conj():
-            plain = plain.resolve_neg().resolve_conj()
-        return plain if plain.numel() == 0 or _backed(plain) else None
-    except RuntimeError:
-        return None
-
-
-def _backed(tensor: torch.Tensor) -> bool:
-    """Whether there is memory behind ``tensor``.
-
-    Sharded training empties the storage of resting parameters; the address of a view in it is then only its offset.
-    """
-    return bool(tensor.data_ptr()) and tensor.untyped_storage().nbytes() > 0
 
 
 def _host_copy(plain: torch.Tensor) -> Callable[[], torch.Tensor]:
@@ -206,24 +226,3 @@ def _host_copy(plain: torch.Tensor) -> Callable[[], torch.Tensor]:
         return host
 
     return complete
-
-
-def _strided(tensor: torch.Tensor) -> torch.Tensor:
-    if hasattr(tensor, "to_local"):
-        return tensor.to_local()  # a DTensor: what this process holds of it
-    if tensor.is_nested:
-        return tensor.values()
-    if tensor.layout is torch.sparse_coo:
-        return tensor.coalesce().values()
-    if tensor.is_quantized:
-        return tensor.dequantize()
-    return tensor if tensor.layout is torch.strided else tensor.to_dense()
-
-
-def _dense(tensor: torch.Tensor) -> torch.Tensor:
-    """A contiguous tensor with the same elements in any order: a transposed tensor needs no copy for that."""
-    if tensor.is_contiguous():
-        return tensor
-    order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
-    moved = tensor.permute(order)
-    return moved if moved.is_contiguous() else tensor.contiguous()

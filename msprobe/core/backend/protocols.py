@@ -35,6 +35,10 @@ class TensorOps(Protocol[T_contra]):
         """
         ...
 
+    def describe_with_checksum(self, tensor: T_contra, statistics: bool, kind: str) -> dict[str, Any]:
+        """``describe`` with the ``checksum`` of that kind as the last key, ``md5``: in one pass where it can be."""
+        ...
+
     @property
     def outstanding(self) -> bool:
         """Whether statistics are still on their way from a device."""

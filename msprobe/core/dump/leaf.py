@@ -36,9 +36,12 @@ class LeafTask(Generic[T_contra]):
 
     def leaf(self, tensor: T_contra, place: str, around: tuple[int, ...] = ()) -> Node:
         """The node of ``tensor``; a ``place`` means that the tensor is saved under that name."""
+        if not place:
+            if self._checksum is None:
+                return self.ops.describe(tensor, self._statistics)
+            return self.ops.describe_with_checksum(tensor, self._statistics, self._checksum)
         node = self.ops.describe(tensor, self._statistics)
-        if place or self._checksum is not None:
-            self.complete(tensor, place, node)
+        self.complete(tensor, place, node)
         return node
 
     def complete(self, tensor: T_contra, place: str, node: dict[str, Any]) -> None:

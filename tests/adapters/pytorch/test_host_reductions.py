@@ -1,0 +1,93 @@
+"""Statistics without the compiled kernel: the numpy definition, for every dtype, special value and size."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from msprobe.adapters.pytorch.host_reductions import host_statistics
+from msprobe.adapters.pytorch.tensor_ops import TorchTensorOps
+from msprobe.core.tensors.dtypes import ALL_DTYPES, DType, Kind
+from msprobe.core.tensors.numpy_ops import decode, statistics
+from msprobe.native import fused
+from tests.native.agreement import assert_agree
+
+PIECES = 600_000  # elements of more than two pieces
+KNOWN = [dtype for dtype in ALL_DTYPES if isinstance(getattr(torch, dtype.name, None), torch.dtype)]
+REDUCED = [dtype for dtype in KNOWN if dtype.code >= 0 and dtype.name != "float8_e8m0fnu"]
+by_dtype = pytest.mark.parametrize("dtype", REDUCED, ids=lambda dtype: dtype.name)
+
+
+def tensor_of(array: Any, dtype: DType) -> torch.Tensor:
+    """The same bytes as a tensor: formats that numpy does not have come in a container of their width."""
+    tensor = torch.from_numpy(array)
+    return tensor if str(tensor.dtype).removeprefix("torch.") == dtype.name else tensor.view(getattr(torch, dtype.name))
+
+
+def values_of(dtype: DType, n: int) -> Any:
+    generator = np.random.default_rng(n)
+    if dtype.kind in (Kind.FLOAT, Kind.COMPLEX) and dtype.is_native:
+        parts = generator.normal(size=n) if dtype.kind is Kind.FLOAT else generator.normal(size=(n, 2)) @ [1, 1j]
+        return np.asarray(parts).astype(dtype.name)
+    if dtype.name == "bfloat16":
+        return (generator.normal(size=n).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    if dtype.kind is Kind.BOOL:
+        return generator.integers(0, 2, n).astype(bool)
+    return np.frombuffer(generator.bytes(n * dtype.itemsize), dtype.container).copy()
+
+
+def check(array: Any, dtype: DType) -> None:
+    found = host_statistics(tensor_of(array, dtype), dtype, "low")
+    assert_agree(found, statistics(array, dtype.name), dtype, decode(array, dtype))
+
+
+@by_dtype
+@pytest.mark.parametrize("n", [1, 2, 17, 4096])
+def test_every_dtype_agrees_with_the_definition(dtype: DType, n: int) -> None:
+    check(values_of(dtype, n), dtype)
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "float64", "int64"])
+def test_tensors_of_several_pieces(name: str) -> None:
+    dtype = next(one for one in KNOWN if one.name == name)
+    check(values_of(dtype, PIECES), dtype)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=200)
+@given(values=st.lists(st.floats(width=32), min_size=1, max_size=40))
+def test_special_values(values: list[float]) -> None:
+    check(np.array(values, np.float32), next(one for one in KNOWN if one.name == "float32"))
+
+
+@settings(max_examples=200)
+@given(values=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=40))
+def test_squares_of_float64_do_not_leave_the_range(values: list[float]) -> None:
+    check(np.array(values), next(one for one in KNOWN if one.name == "float64"))
+
+
+def test_the_mean_of_what_cancels_is_that_of_float64() -> None:
+    halves = np.random.default_rng(1).normal(size=100_000).astype(np.float32)
+    array = np.concatenate([halves, -halves, np.array([1e-3], np.float32)])
+    found = host_statistics(torch.from_numpy(array), next(one for one in KNOWN if one.name == "float32"), "low")
+    assert found.mean is not None and math.isclose(found.mean, 1e-3 / array.size, rel_tol=1e-6)
+
+
+@pytest.mark.skipif(fused is None, reason="the compiled kernel is not installed")
+@pytest.mark.parametrize("grad", [False, True], ids=["plain", "grad"])
+@pytest.mark.parametrize(
+    "view", [lambda t: t, lambda t: t.T, lambda t: t[::2], lambda t: t[:, 3], lambda t: t[:0]],
+    ids=["whole", "turned", "strided", "column", "empty"],
+)  # fmt: skip
+def test_nodes_are_those_of_the_kernel(view: Any, grad: bool) -> None:
+    tensor = view(torch.linspace(-3, 7, 240).reshape(20, 12).requires_grad_(grad))
+    slow, fast = TorchTensorOps(native=False), TorchTensorOps()
+    assert repr(slow.describe(tensor, True)) == repr(fast.describe(tensor, True))
+    for kind in ("crc32", "xor"):
+        assert slow.describe_with_checksum(tensor, True, kind) == fast.describe_with_checksum(tensor, True, kind)
+    assert not slow.outstanding
