@@ -60,6 +60,7 @@ static Reductions reduce = REDUCTIONS(_plain, NULL, NULL);
 #define LOAD_FLOAT16(at) ((VARIANT(Floats))_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(at))))
 #define LOAD_BFLOAT16(at) ((VARIANT(Floats))_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(at))), 16))
 #define HALF_OF(at, v, half) ((VARIANT(Doubles))_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)(v), half)))
+#define ADD(v, sum) ((VARIANT(Doubles))_mm256_fmadd_pd((__m256d)(v), _mm256_set1_pd(1.0), (__m256d)(sum)))
 #define ADD_SQUARE(v, square) ((VARIANT(Doubles))_mm256_fmadd_pd((__m256d)(v), (__m256d)(v), (__m256d)(square)))
 #include "reduce.h"
 
@@ -72,6 +73,7 @@ static Reductions reduce = REDUCTIONS(_plain, NULL, NULL);
 #define LOAD_FLOAT16(at) ((VARIANT(Floats))_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(at))))
 #define LOAD_BFLOAT16(at) ((VARIANT(Floats))_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(at))), 16))
 #define HALF_OF(at, v, half) ((VARIANT(Doubles))_mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)(v), half)))
+#define ADD(v, sum) ((VARIANT(Doubles))_mm512_fmadd_pd((__m512d)(v), _mm512_set1_pd(1.0), (__m512d)(sum)))
 #define ADD_SQUARE(v, square) ((VARIANT(Doubles))_mm512_fmadd_pd((__m512d)(v), (__m512d)(v), (__m512d)(square)))
 #include "reduce.h"
 

@@ -20,6 +20,7 @@ typedef uint64_t VARIANT(Unsigned) __attribute__((vector_size(WIDTH), aligned(1)
 #define HIGHER(v, top) PICK(VARIANT(Floats), VARIANT(FloatBits), (v) > (top), v, top)
 #define LOWER(v, low) PICK(VARIANT(Floats), VARIANT(FloatBits), (v) < (low), v, low)
 #define LOAD_WIDENED(at) __builtin_convertvector(*(const VARIANT(HalfFloats) *)(at), VARIANT(Doubles))
+#define ADD(v, sum) ((sum) + (v))
 #define ADD_SQUARE(v, square) ((square) + (v) * (v))
 #endif
 
@@ -43,8 +44,8 @@ typedef uint64_t VARIANT(Unsigned) __attribute__((vector_size(WIDTH), aligned(1)
                 VARIANT(Doubles) lower = HALF(at, v, 0), upper = HALF(at, v, 1);                                                           \
                 top[p] = HIGHER(v, top[p]);                                                                                                \
                 low[p] = LOWER(v, low[p]);                                                                                                 \
-                sum[2 * p] += lower;                                                                                                       \
-                sum[2 * p + 1] += upper;                                                                                                   \
+                sum[2 * p] = ADD(lower, sum[2 * p]);                                                                                       \
+                sum[2 * p + 1] = ADD(upper, sum[2 * p + 1]);                                                                               \
                 square[2 * p] = ADD_SQUARE(lower, square[2 * p]);                                                                          \
                 square[2 * p + 1] = ADD_SQUARE(upper, square[2 * p + 1]);                                                                  \
             }                                                                                                                              \
@@ -135,6 +136,7 @@ REDUCE_WIDE(VARIANT(reduce_uint64), uint64_t, VARIANT(Unsigned), 0, UINT64_MAX, 
 #undef ITSELF
 #undef LOAD_BFLOAT16
 #undef LOAD_FLOAT16
+#undef ADD
 #undef ADD_SQUARE
 #undef LOAD_WIDENED
 #undef LOWER
