@@ -45,6 +45,9 @@ class MindSporeTensorOps:
             self._measure(tensor, node)
         return node
 
+    def describe_with_checksum(self, tensor: Any, statistics: bool, kind: str) -> dict[str, Any]:
+        return {**self.describe(tensor, statistics), "md5": self.checksum(tensor, kind)}
+
     def settle(self) -> None:
         """Nothing is ever outstanding: ``asnumpy`` has waited for the device."""
 

@@ -1,7 +1,7 @@
 """Facts, statistics, checksums and files of ``torch.Tensor``.
 
-On the CPU one pass of the compiled kernel gives all four statistics and the CRC-32; without the kernel, and on every other device,
-torch's own reductions do (see ``reductions``), and devices hand their numbers over in one copy per ``settle``. The
+On the CPU one pass of the compiled kernel gives all four statistics and the CRC-32; without the kernel torch's own
+reductions do (``host_reductions``). Devices hand their numbers over in one copy per ``settle`` (``reductions``). The
 functions used here are the unwrapped ones of ``torch._C``: measuring a call must not look like a call.
 """
 

@@ -91,3 +91,14 @@ def test_nodes_are_those_of_the_kernel(view: Any, grad: bool) -> None:
     for kind in ("crc32", "xor"):
         assert slow.describe_with_checksum(tensor, True, kind) == fast.describe_with_checksum(tensor, True, kind)
     assert not slow.outstanding
+
+
+@pytest.mark.parametrize(
+    "write", [lambda t: t.data.add_(1), lambda t: t.detach().numpy().fill(9)], ids=["data", "numpy"]
+)
+def test_a_write_that_the_version_counter_does_not_see_is_measured(write: Any) -> None:
+    tensor, ops = torch.zeros(100), TorchTensorOps()
+    before, version = ops.describe(tensor, True), tensor._version
+    write(tensor)
+    assert tensor._version == version
+    assert ops.describe(tensor, True)["Max"] != before["Max"]
