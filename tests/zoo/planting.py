@@ -61,7 +61,12 @@ def freeze(path: str) -> Callable[[Training], None]:
 
 
 def hook_parameter(path: str) -> Callable[[Training], None]:
-    return lambda training: training.model.get_submodule(path).weight.register_hook(lambda grad: grad * 1.5)
+    def drop_first_row(gradient: torch.Tensor) -> torch.Tensor:  # a scale alone would vanish in AdamW's first update
+        kept = gradient.clone()
+        kept[0] = 0
+        return kept
+
+    return lambda training: training.model.get_submodule(path).weight.register_hook(drop_first_row)
 
 
 def rotary_base(training: Training) -> None:
