@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.core.errors import ReadError
+from msprobe.core.store.npy_bfloat16 import read_bfloat16
 
 Array = NDArray[Any]
 
@@ -153,7 +154,13 @@ def _refuse(path: Path, error: Exception) -> NoReturn:
 
 
 def _read_npy(path: Path) -> Array:
-    array = np.load(path, allow_pickle=False)
+    try:
+        array = np.load(path, allow_pickle=False)
+    except ValueError:
+        known = read_bfloat16(path)
+        if known is None:
+            raise
+        return known
     if not isinstance(array, np.ndarray):
         raise ValueError("it is an archive of several arrays")
     return array

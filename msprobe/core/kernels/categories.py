@@ -1,0 +1,77 @@
+"""The statistics that MindSpore's runtime offers for kernels, computed with numpy from a tensor's elements.
+
+Words and columns are the runtime's own (``statistic_category`` and ``statistic.csv``). Its ``negative zero count`` and
+``positive zero count`` count the elements below and above zero.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.core.tensors.numpy_ops import statistics
+
+COLUMNS = {
+    "max": "Max Value",
+    "min": "Min Value",
+    "avg": "Avg Value",
+    "l2norm": "L2Norm Value",
+    "count": "Count",
+    "negative zero count": "Negative Zero Count",
+    "zero count": "Zero Count",
+    "positive zero count": "Positive Zero Count",
+    "nan count": "NaN Count",
+    "negative inf count": "Negative Inf Count",
+    "positive inf count": "Positive Inf Count",
+    "md5": "MD5",
+    "hash:md5": "MD5",
+    "hash": "SHA1",
+    "hash:sha1": "SHA1",
+}
+HASHES = frozenset({"MD5", "SHA1"})
+_HASHES: dict[str, Callable[..., Any]] = {"MD5": hashlib.md5, "SHA1": hashlib.sha1}
+_COUNTS: dict[str, Callable[[NDArray[Any]], NDArray[np.bool_]]] = {
+    "negative zero count": lambda array: array < 0,
+    "zero count": lambda array: array == 0,
+    "positive zero count": lambda array: array > 0,
+    "nan count": np.isnan,
+    "negative inf count": np.isneginf,
+    "positive inf count": np.isposinf,
+}
+
+
+def measure(array: NDArray[Any], dtype: str, categories: Sequence[str]) -> dict[str, Any]:
+    """The value of each category by its column, in the order of ``categories``.
+
+    Args:
+        array: the elements; bfloat16 as float32.
+        dtype: the tensor's own type as MindSpore prints it; what is hashed are its bytes.
+        categories: keys of ``COLUMNS``.
+
+    An empty or complex tensor has no counts but ``count``; a NaN makes Max, Min, Avg and L2Norm NaN.
+    """
+    found = statistics(array, precision="high")
+    values: dict[str, Any] = {"max": found.max, "min": found.min, "avg": found.mean, "l2norm": found.norm}
+    values["count"] = int(array.size)
+    return {COLUMNS[name]: values[name] if name in values else _other(array, dtype, name) for name in categories}
+
+
+def _other(array: NDArray[Any], dtype: str, name: str) -> int | str | None:
+    if name in _COUNTS:
+        if array.dtype.kind not in "fiub" or array.size == 0:
+            return None
+        if name.endswith(("nan count", "inf count")) and array.dtype.kind != "f":
+            return 0
+        return int(np.count_nonzero(_COUNTS[name](array)))
+    return str(_HASHES[COLUMNS[name]](_stored(array, dtype), usedforsecurity=False).hexdigest())
+
+
+def _stored(array: NDArray[Any], dtype: str) -> bytes:
+    """The bytes of the tensor as the framework holds it."""
+    if dtype.lower() == "bfloat16" and array.dtype == np.float32:
+        return (array.view(np.uint32) >> np.uint32(16)).astype(np.uint16).tobytes()
+    return array.tobytes()

@@ -1,0 +1,195 @@
+"""Kernel dumps into our own store, where compare, analysis and graphs find them like any other dump."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from msprobe.core.dump.record import CallRecord, StackRecord
+from msprobe.core.errors import ReadError
+from msprobe.core.kernels.categories import measure
+from msprobe.core.kernels.file_names import KernelFile, flat, parse_file, read_mapping
+from msprobe.core.kernels.native_folder import STATISTIC, Iteration, NativeFolder, find_ranks
+from msprobe.core.kernels.records import KernelRun, KernelTensor, body, kernel_runs, numbered
+from msprobe.core.kernels.statistic_csv import StatisticRow, read_statistics, write_statistics
+from msprobe.core.log import logger
+from msprobe.core.store.formats import read_tensor
+from msprobe.core.store.layout import TENSORS, file_name, process_folder, step_folder
+from msprobe.core.store.sink import DirectorySink
+
+FOUR = ("max", "min", "avg", "l2norm")
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPlan:
+    """What becomes of a kernel dump.
+
+    Args:
+        task: ``tensor`` keeps the elements, ``statistics`` the numbers alone.
+        categories: the statistics to compute from elements (see ``categories.COLUMNS``).
+        header: more fields for the head of dump.json, such as ``producer``.
+        non_finite: record only kernels with NaN or an infinity in an output.
+        reduce: replace the runtime's tensor files by its statistic.csv.
+    """
+
+    task: str
+    categories: tuple[str, ...] = FOUR
+    header: dict[str, Any] = field(default_factory=dict)
+    non_finite: bool = False
+    reduce: bool = False
+
+
+def import_iterations(native: NativeFolder, runs: Sequence[Iteration], folder: Path, plan: ImportPlan) -> int:
+    """Write the records of these ``runs`` as one step into ``folder``, and return how many there are.
+
+    Raises:
+        ReadError: a file of the kernel dump cannot be understood.
+    """
+    tensors = plan.task != "statistics"
+    found = [(run, _tensors(run, plan)) for run in runs]
+    found.sort(key=lambda pair: (pair[0].number, min((one.time for one in pair[1]), default=0)))
+    kernels = [kernel for run, held in found for kernel in kernel_runs(native, run.graph, run.number, held)]
+    header = {
+        "task": plan.task,
+        "level": "L2",
+        "framework": "mindspore",
+        "dump_data_dir": str(folder / TENSORS) if tensors else None,
+        **plan.header,
+    }
+    sink = DirectorySink(folder, header, extra_info=True, tensors=tensors)
+    count = _write(sink, numbered(kernels), plan)
+    sink.close()
+    if plan.reduce:
+        for run, held in found:
+            _reduce(run, held, plan.categories)
+    return count
+
+
+def import_dump(source: Path, target: Path, checksums: bool = False) -> list[Path]:
+    """Every iteration of every process of the kernel dump at ``source`` as ``target/step{iteration}/rank{rank}``.
+
+    Raises:
+        ReadError: there is no kernel dump, or nothing readable in it.
+    """
+    written: list[Path] = []
+    for native in find_ranks(source):
+        by_number: dict[int, list[Iteration]] = {}
+        for run in native.iterations():
+            by_number.setdefault(run.number, []).append(run)
+        for number, runs in by_number.items():
+            task = "statistics" if all((run.folder / STATISTIC).is_file() for run in runs) else "tensor"
+            folder = process_folder(step_folder(target, number), native.rank, os.getpid())
+            categories = (*FOUR, "hash:md5") if checksums else FOUR
+            if import_iterations(native, runs, folder, ImportPlan(task, categories)):
+                written.append(folder)
+    if not written:
+        raise ReadError(f"{source}: nothing to import; it has neither .npy files nor {STATISTIC} below rank_N/NET/GRAPH")
+    return written
+
+
+def _write(sink: DirectorySink, records: Iterable[tuple[str, KernelRun]], plan: ImportPlan) -> int:
+    stacks: dict[tuple[str, ...], int] = {}
+    count = 0
+    for name, run in records:
+        if plan.non_finite and not _overflowed(run):
+            continue
+        data_names = _link(sink.folder / TENSORS, name, run) if plan.task != "statistics" else {}
+        record = CallRecord(name, body(run, data_names))
+        record.parent = None
+        frames = tuple(run.stack) or ("The source line is not known.",)
+        if frames not in stacks:
+            stacks[frames] = len(stacks)
+            sink.write(StackRecord(stacks[frames], list(frames)))
+        record.stack = stacks[frames]
+        sink.write(record)
+        count += 1
+    return count
+
+
+def _overflowed(run: KernelRun) -> bool:
+    return any(
+        tensor.values.get(column)
+        for (side, _), tensor in run.tensors.items()
+        if side == "output"
+        for column in ("NaN Count", "Positive Inf Count", "Negative Inf Count")
+    )
+
+
+def _link(folder: Path, name: str, run: KernelRun) -> dict[tuple[str, int], str]:
+    """The tensor files of one run under the names of our store, without a second copy where the disk allows it."""
+    names: dict[tuple[str, int], str] = {}
+    for place, tensor in run.tensors.items():
+        if tensor.path is None:
+            continue
+        names[place] = file_name(f"{name}.{place[0]}.{place[1]}", tensor.path.suffix)
+        target = folder / names[place]
+        try:
+            os.link(tensor.path, target)
+        except OSError:
+            shutil.copyfile(tensor.path, target)
+    return names
+
+
+def _tensors(run: Iteration, plan: ImportPlan) -> list[KernelTensor]:
+    table = run.folder / STATISTIC
+    if table.is_file():
+        return [_of_row(row) for row in read_statistics(table)]
+    return list(_of_files(run.folder, plan.categories))
+
+
+def _of_row(row: StatisticRow) -> KernelTensor:
+    return KernelTensor(row.op, row.name, row.side, row.slot, row.time, row.dtype, row.shape, row.values)
+
+
+def _of_files(folder: Path, categories: Sequence[str]) -> Iterator[KernelTensor]:
+    mapping = read_mapping(folder)
+    skipped: list[str] = []
+    for path in sorted(folder.iterdir()):
+        file = parse_file(path, mapping)
+        if file is not None:
+            yield _measured(file, categories)
+        elif path.is_file() and path.name != "mapping.csv":
+            skipped.append(path.name)
+    if skipped:
+        logger.warning(
+            "%s: %d files are no .npy of a kernel and are left out (%s); .bin files must be converted to .npy first",
+            folder,
+            len(skipped),
+            skipped[0],
+        )
+
+
+def _measured(file: KernelFile, categories: Sequence[str]) -> KernelTensor:
+    array = read_tensor(file.path)
+    dtype = file.dtype or str(array.dtype)
+    values = measure(array, dtype, categories)
+    return KernelTensor(
+        file.op, file.name, file.side, file.slot, file.time, dtype, tuple(array.shape), values, file.path
+    )
+
+
+def _reduce(run: Iteration, held: Sequence[KernelTensor], categories: Sequence[str]) -> None:
+    rows = [
+        StatisticRow(
+            one.op, flat(one.name), "0", "0", one.time, one.side, one.slot, _bytes(one), one.dtype, one.shape, one.values
+        )
+        for one in sorted(held, key=lambda tensor: tensor.time)
+    ]
+    columns = list(rows[0].values) if rows else []
+    write_statistics(run.folder / STATISTIC, rows, columns)
+    for one in held:
+        if one.path is not None:
+            one.path.unlink(missing_ok=True)
+
+
+def _bytes(tensor: KernelTensor) -> int:
+    from math import prod
+
+    from msprobe.core.tensors.dtypes import find_dtype
+
+    dtype = find_dtype(tensor.dtype)
+    return prod(tensor.shape) * (dtype.itemsize if dtype else 0)

@@ -1,0 +1,133 @@
+"""The printed graph (IR) of a compiled network, read line by line: each kernel's full name and where it comes from.
+
+    %1(x) = PrimFunc_MatMul(%para7_x, %0, ...) ... cnode_primal_attrs: {unique_id: "1732"}
+        # Fullname with scope: (Default/fc1-Dense/MatMul-op0)
+        # In file train.py:34, 22~30/        h = self.relu(self.fc1(x))/
+
+A backward kernel has the lines of its forward kernel below ``Corresponding forward node candidate``, or only that
+kernel's ``forward_unique_id``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from msprobe.core.errors import ReadError
+
+_NODE = re.compile(r"\s*%\d+(?:\([^=]*?\))? = (?:PrimFunc_|Prim_)?([\w:@.]+)|\s*(Return)\(")
+_FULL_NAME = re.compile(r"\s*#\s*(?:Fullname with scope|Scope): \((.+)\)\s*$")
+_LINE = re.compile(r"\s*#\s*(In file .+?)/?\s*$")
+_UNIQUE = re.compile(r'(?<![a-z_])unique_id: "(\d+)"')
+_FORWARD = re.compile(r'forward_unique_id: "(\d+)"')
+_PARAMETER = re.compile(r"%para(\d+)_([^\s:,()]+)")
+_PLACE = re.compile(r"In file (?P<file>.+?):(?P<line>\d+)(?P<block>~\d+)?, \d+~\d+/(?P<text>.*)")
+_SHARED = "/<~~This line of code can be shared"
+_DEFINED = re.compile(r"\s*(?:def|class)\s+(\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class IrNode:
+    """One kernel. ``lines`` are the IR's own, outermost first, each ``In file PATH:LINE, FROM~TO/SOURCE``."""
+
+    name: str
+    op: str
+    lines: tuple[str, ...]
+    unique: str = ""
+    forward: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ir:
+    """One graph: its kernels in the order of the text, and its inputs' positions by name."""
+
+    nodes: tuple[IrNode, ...]
+    parameters: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A node whose lines are still being read."""
+
+    op: str
+    unique: str = ""
+    forward: str = ""
+    name: str = ""
+    lines: list[str] = field(default_factory=list)
+
+
+def read_ir(path: Path) -> Ir:
+    """The graph printed in ``path``.
+
+    Raises:
+        ReadError: the file cannot be read, or has no kernel with a name in it.
+    """
+    try:
+        with path.open(encoding="utf-8", errors="replace") as text:
+            (ir,) = with_forward_lines([parse_ir(text)])
+    except OSError as error:
+        raise ReadError(f"{path}: cannot be read ({error.strerror})") from error
+    if not ir.nodes:
+        raise ReadError(f'{path}: no graph in it (no line "# Fullname with scope: (...)"); give an .ir file')
+    return ir
+
+
+def parse_ir(text: Iterable[str]) -> Ir:
+    """The graph in these lines; nodes without a name are left out."""
+    found: list[_Open] = []
+    parameters: dict[str, int] = {}
+    node: _Open | None = None
+    for line in text:
+        if started := _NODE.match(line):
+            node = _started(started[1] or started[2], line)
+            found.append(node)
+        elif node is not None and (named := _FULL_NAME.match(line)):
+            node.name = node.name or named[1]
+        elif node is not None and (place := _LINE.match(line)):
+            node.lines.append(place[1])
+        elif node is not None and not line.strip().startswith(("#", ":")):
+            node = None
+        for position, name in _PARAMETER.findall(line) if "%para" in line else ():
+            parameters.setdefault(name, int(position))
+    return Ir(tuple(_finished(found)), parameters)
+
+
+def _started(op: str, line: str) -> _Open:
+    unique, forward = _UNIQUE.search(line), _FORWARD.search(line)
+    return _Open(op, unique[1] if unique else "", forward[1] if forward else "")
+
+
+def _finished(found: list[_Open]) -> Iterable[IrNode]:
+    for node in found:
+        if node.name:
+            yield IrNode(node.name, node.op, tuple(node.lines), node.unique, node.forward)
+
+
+def with_forward_lines(graphs: Iterable[Ir]) -> list[Ir]:
+    """The same graphs; a backward kernel without lines has those of its forward kernel, which any of them may hold."""
+    known = list(graphs)
+    lines = {node.unique: node.lines for ir in known for node in ir.nodes if node.unique and node.lines}
+
+    def borrowed(node: IrNode) -> IrNode:
+        return node if node.lines else replace(node, lines=lines.get(node.forward, ()))
+
+    return [replace(ir, nodes=tuple(map(borrowed, ir.nodes))) for ir in known]
+
+
+def frames(lines: Iterable[str]) -> list[str]:
+    """The lines of a kernel as frames of stack.json, innermost first: ``File PATH, line N, in FUNC, \\n SOURCE``."""
+    found: dict[tuple[str, str], str] = {}
+    function = "<graph>"
+    for line in lines:
+        place = _PLACE.match(line)
+        if place is None:
+            continue
+        source = place["text"].split(_SHARED)[0].strip()
+        defined = _DEFINED.match(source)
+        function = defined[1] if defined else function
+        if not place["block"]:
+            where = place["file"], place["line"]
+            found[where] = f"File {where[0]}, line {where[1]}, in {function}, \n {source}"
+    return list(found.values())[::-1]

@@ -1,0 +1,100 @@
+"""What lies where below one process's folder of a kernel dump:
+
+    rank_0/{net}/{graph}/{iteration}/*.npy or statistic.csv
+    rank_0/graphs/ms_output_trace_code_graph_{graph}.ir
+    rank_0/execution_order/ms_execution_order_graph_{graph}.csv
+    rank_0/.dump_metadata/                                       there as soon as the runtime has read its request
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from msprobe.core.errors import ReadError
+from msprobe.core.kernels.ir_source import Ir, read_ir, with_forward_lines
+from msprobe.core.log import logger
+
+STATISTIC = "statistic.csv"
+_RANK = re.compile(r"rank_(\d+)\Z")
+_IR = re.compile(r"graph_(\d+)\.ir\Z")
+_NO_NET = frozenset({"graphs", "execution_order", ".dump_metadata", "debug_files"})
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """The folder of one run of one graph."""
+
+    folder: Path
+    graph: str
+    number: int
+
+
+class NativeFolder:
+    """``rank_{N}`` of a kernel dump. Graphs are read once, when they are first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        found = _RANK.match(folder.name)
+        self.rank = int(found[1]) if found else 0
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the runtime has read its request."""
+        return (self.folder / ".dump_metadata").is_dir()
+
+    def iterations(self) -> list[Iteration]:
+        """Every run of every graph, by iteration and graph."""
+        found = [
+            Iteration(run, graph.name, int(run.name))
+            for net in _folders(self.folder)
+            if net.name not in _NO_NET
+            for graph in _folders(net)
+            for run in _folders(graph)
+            if run.name.isdigit()
+        ]
+        return sorted(found, key=lambda run: (run.number, len(run.graph), run.graph))
+
+    @cached_property
+    def graphs(self) -> dict[str, Ir]:
+        """The printed graphs by number; one that cannot be read is told and left out."""
+        read: dict[str, Ir] = {}
+        for path in sorted((self.folder / "graphs").glob("*.ir")):
+            number = _IR.search(path.name)
+            if number is None:
+                continue
+            try:
+                read[number[1]] = read_ir(path)
+            except ReadError as error:
+                logger.warning("%s: its kernels have no source lines", error.error_info)
+        return dict(zip(read, with_forward_lines(read.values()), strict=True))
+
+    def order(self, graph: str) -> list[str]:
+        """Full names of the kernels of ``graph`` as they are executed; [] when the runtime did not write them."""
+        path = self.folder / "execution_order" / f"ms_execution_order_graph_{graph}.csv"
+        if not path.is_file():
+            return [node.name for node in self.graphs[graph].nodes] if graph in self.graphs else []
+        return [line.strip() for line in path.read_text("utf-8", "replace").splitlines()[1:] if line.strip()]
+
+
+def find_ranks(path: Path) -> list[NativeFolder]:
+    """The processes of the kernel dump at ``path``: a dump's folder, or one ``rank_{N}`` of it.
+
+    Raises:
+        ReadError: there is none.
+    """
+    if not path.is_dir():
+        raise ReadError(f"{path}: no such folder")
+    if _RANK.match(path.resolve().name):
+        return [NativeFolder(path.resolve())]
+    found = sorted((NativeFolder(child) for child in _folders(path) if _RANK.match(child.name)), key=lambda one: one.rank)
+    if not found:
+        raise ReadError(f"{path}: no kernel dump: it has no folder rank_0, rank_1, ...")
+    return found
+
+
+def _folders(path: Path) -> Iterator[Path]:
+    return (child for child in sorted(path.iterdir()) if child.is_dir()) if path.is_dir() else iter(())

@@ -1,0 +1,129 @@
+"""From the tensors of one or more runs of graphs to records of calls, in the order in which kernels were executed.
+
+    Kernel.Default.fc1-Dense.MatMul.0.forward              Default/fc1-Dense/MatMul-op0, its first run in the step
+    Kernel.Default.Grad_Tanh.TanhGrad.0.backward           Gradients/Default/Grad_Tanh/TanhGrad-op0
+    Kernel.Parameter.fc1.weight.0.forward                  an input of the graph; it has an output only
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from msprobe.core.kernels.categories import HASHES
+from msprobe.core.kernels.file_names import PARAMETER, flat
+from msprobe.core.kernels.ir_source import frames
+from msprobe.core.kernels.native_folder import NativeFolder
+from msprobe.core.kernels.node_names import entry_stem, parameter_name, resolve
+from msprobe.core.tensors.dtypes import find_dtype, mindspore_name
+
+_NAMED = {"Max Value": "Max", "Min Value": "Min", "Avg Value": "Mean", "L2Norm Value": "Norm"}
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTensor:
+    """One tensor of one run of a kernel, measured. ``name`` is flat or full; ``values`` are statistics by column."""
+
+    op: str
+    name: str
+    side: str
+    slot: int
+    time: int
+    dtype: str
+    shape: tuple[int, ...]
+    values: dict[str, Any] = field(default_factory=dict)
+    path: Path | None = None
+    checksum: str | None = None
+
+
+@dataclass(slots=True)
+class KernelRun:
+    """One run of one kernel: its tensors by side and slot."""
+
+    name: str
+    op: str
+    graph: str
+    iteration: int
+    stack: list[str]
+    tensors: dict[tuple[str, int], KernelTensor] = field(default_factory=dict)
+
+    @property
+    def stem(self) -> tuple[str, str]:
+        """The record's name without call number, and its phase."""
+        if self.op == PARAMETER:
+            return f"Kernel.{PARAMETER}.{self.name}", "forward"
+        return entry_stem(self.name, self.op)
+
+
+def kernel_runs(native: NativeFolder, graph: str, iteration: int, tensors: Iterable[KernelTensor]) -> list[KernelRun]:
+    """The runs of kernels that these tensors of one iteration of ``graph`` belong to, as they were executed."""
+    grouped: dict[tuple[str, str, int], dict[tuple[str, int], KernelTensor]] = {}
+    seen: dict[tuple[str, str, str, int], int] = {}
+    for tensor in sorted(tensors, key=lambda one: one.time):
+        place = (tensor.op, flat(tensor.name), tensor.side, tensor.slot)
+        repeat = seen[place] = seen.get(place, -1) + 1
+        grouped.setdefault((*place[:2], repeat), {})[place[2:]] = tensor
+    order = native.order(graph)
+    full = resolve({name for op, name, _ in grouped if op != PARAMETER}, order)
+    position = {name: number for number, name in enumerate(order)}
+    ir = native.graphs.get(graph)
+    stacks = {node.name: frames(node.lines) for node in ir.nodes} if ir else {}
+    parameters = ir.parameters if ir else {}
+
+    runs: list[tuple[tuple[int, int, int], KernelRun]] = []
+    for (op, name, repeat), slots in grouped.items():
+        known = parameter_name(name, parameters) if op == PARAMETER else full.get(name, name)
+        first = min(tensor.time for tensor in slots.values())
+        place = -1 if op == PARAMETER else position.get(known, len(order))
+        run = KernelRun(known, op, graph, iteration, stacks.get(known, []), slots)
+        runs.append(((repeat, place, first), run))
+    return [run for _, run in sorted(runs, key=lambda pair: pair[0])]
+
+
+def numbered(runs: Iterable[KernelRun]) -> Iterator[tuple[str, KernelRun]]:
+    """The runs of a step with the names of their records."""
+    calls: dict[tuple[str, str], int] = {}
+    for run in runs:
+        stem, phase = run.stem
+        call = calls[stem, phase] = calls.get((stem, phase), -1) + 1
+        yield f"{stem}.{call}.{phase}", run
+
+
+def body(run: KernelRun, data_names: dict[tuple[str, int], str]) -> dict[str, Any]:
+    """The record of one run; a slot that the runtime left out is null."""
+    backward = run.stem[1] == "backward"
+    sides = {"input": _slots(run, "input", data_names), "output": _slots(run, "output", data_names)}
+    record: dict[str, Any] = {}
+    if backward:
+        record["input"] = sides["input"]
+    elif run.op != PARAMETER:
+        record["input_args"], record["input_kwargs"] = sides["input"], {}
+    record["output"] = sides["output"]
+    return {**record, "kernel": run.op, "full_name": run.name, "graph": run.graph, "iteration": run.iteration}
+
+
+def _slots(run: KernelRun, side: str, data_names: dict[tuple[str, int], str]) -> list[Any]:
+    last = max((slot for found, slot in run.tensors if found == side), default=-1)
+    places = [(side, slot) for slot in range(last + 1)]
+    return [_node(run.tensors[place], data_names.get(place)) if place in run.tensors else None for place in places]
+
+
+def _node(tensor: KernelTensor, data_name: str | None) -> dict[str, Any]:
+    dtype = find_dtype(tensor.dtype)
+    node: dict[str, Any] = {
+        "type": "mindspore.Tensor",
+        "dtype": mindspore_name(dtype) if dtype else tensor.dtype,
+        "shape": list(tensor.shape),
+    }
+    node.update({short: tensor.values.get(column) for column, short in _NAMED.items()})
+    for column, value in tensor.values.items():
+        if column.endswith("Count"):
+            node[column.lower().replace(" ", "_")] = value
+    hashed = tensor.checksum or next((tensor.values[name] for name in HASHES if tensor.values.get(name)), None)
+    if hashed is not None:
+        node["md5"] = hashed
+    if data_name is not None:
+        node["data_name"] = data_name
+    return node

@@ -1,0 +1,29 @@
+"""``.npy`` files whose elements numpy has no name for: MindSpore's runtime writes bfloat16 as ``'<E2'``."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_BFLOAT16 = "<E2"
+
+
+def read_bfloat16(path: Path) -> NDArray[Any] | None:
+    """The elements as float32, which holds them exactly; None when the file is not of this kind.
+
+    Raises:
+        ValueError: it is, and it is damaged.
+    """
+    with path.open("rb") as file:
+        version = np.lib.format.read_magic(file)
+        size = int.from_bytes(file.read(2 if version < (2, 0) else 4), "little")
+        header = ast.literal_eval(file.read(size).decode("latin1"))
+        if not isinstance(header, dict) or header.get("descr") != _BFLOAT16:
+            return None
+        bits = np.frombuffer(file.read(), dtype="<u2")
+    order = "F" if header["fortran_order"] else "C"
+    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).reshape(header["shape"], order=order)
