@@ -33,8 +33,14 @@ class CommandEntry:
 
 
 COMMANDS: dict[str, CommandEntry] = {
+    "code_mapping": CommandEntry(
+        "msprobe.cli.code_mapping:command", "Link kernels of a MindSpore graph to lines of Python."
+    ),
     "compare": CommandEntry("msprobe.cli.compare:command", "Compare two dumps and name the first divergence."),
     "doctor": CommandEntry("msprobe.cli.doctor:command", "Explain why a dump is, or would be, empty."),
+    "import": CommandEntry(
+        "msprobe.cli.import_kernels:command", "Read a kernel dump of MindSpore into the store of this tool."
+    ),
     "run": CommandEntry("msprobe.cli.run:command", "Run an unmodified training script and collect from it."),
     "validate": CommandEntry("msprobe.cli.validate:command", "Check a config.json and say everything wrong in it."),
 }

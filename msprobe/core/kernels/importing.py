@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from msprobe.core.dump.record import CallRecord, StackRecord
 from msprobe.core.errors import ReadError
-from msprobe.core.kernels.categories import measure
-from msprobe.core.kernels.file_names import KernelFile, flat, parse_file, read_mapping
+from msprobe.core.kernels.categories import COLUMNS, measure
+from msprobe.core.kernels.file_names import KernelFile, flat
+from msprobe.core.kernels.native_files import files_of
 from msprobe.core.kernels.native_folder import STATISTIC, Iteration, NativeFolder, find_ranks
 from msprobe.core.kernels.records import KernelRun, KernelTensor, body, kernel_runs, numbered
 from msprobe.core.kernels.statistic_csv import StatisticRow, read_statistics, write_statistics
-from msprobe.core.log import logger
 from msprobe.core.store.formats import read_tensor
 from msprobe.core.store.layout import TENSORS, file_name, process_folder, step_folder
 from msprobe.core.store.sink import DirectorySink
+from msprobe.core.tensors.dtypes import find_dtype
 
 FOUR = ("max", "min", "avg", "l2norm")
 
@@ -65,7 +67,7 @@ def import_iterations(native: NativeFolder, runs: Sequence[Iteration], folder: P
     sink.close()
     if plan.reduce:
         for run, held in found:
-            _reduce(run, held, plan.categories)
+            _reduce(run, held, list(dict.fromkeys(COLUMNS[name] for name in plan.categories)))
     return count
 
 
@@ -87,7 +89,7 @@ def import_dump(source: Path, target: Path, checksums: bool = False) -> list[Pat
             if import_iterations(native, runs, folder, ImportPlan(task, categories)):
                 written.append(folder)
     if not written:
-        raise ReadError(f"{source}: nothing to import; it has neither .npy files nor {STATISTIC} below rank_N/NET/GRAPH")
+        raise ReadError(f"{source}: nothing to import: neither .npy files nor {STATISTIC} below rank_N/NET/GRAPH")
     return written
 
 
@@ -136,31 +138,12 @@ def _link(folder: Path, name: str, run: KernelRun) -> dict[tuple[str, int], str]
 
 def _tensors(run: Iteration, plan: ImportPlan) -> list[KernelTensor]:
     table = run.folder / STATISTIC
-    if table.is_file():
-        return [_of_row(row) for row in read_statistics(table)]
-    return list(_of_files(run.folder, plan.categories))
+    rows = [_of_row(row) for row in read_statistics(table) if run.holds(row.time)] if table.is_file() else []
+    return [*rows, *(_measured(file, plan.categories) for file in files_of(run))]
 
 
 def _of_row(row: StatisticRow) -> KernelTensor:
     return KernelTensor(row.op, row.name, row.side, row.slot, row.time, row.dtype, row.shape, row.values)
-
-
-def _of_files(folder: Path, categories: Sequence[str]) -> Iterator[KernelTensor]:
-    mapping = read_mapping(folder)
-    skipped: list[str] = []
-    for path in sorted(folder.iterdir()):
-        file = parse_file(path, mapping)
-        if file is not None:
-            yield _measured(file, categories)
-        elif path.is_file() and path.name != "mapping.csv":
-            skipped.append(path.name)
-    if skipped:
-        logger.warning(
-            "%s: %d files are no .npy of a kernel and are left out (%s); .bin files must be converted to .npy first",
-            folder,
-            len(skipped),
-            skipped[0],
-        )
 
 
 def _measured(file: KernelFile, categories: Sequence[str]) -> KernelTensor:
@@ -172,24 +155,23 @@ def _measured(file: KernelFile, categories: Sequence[str]) -> KernelTensor:
     )
 
 
-def _reduce(run: Iteration, held: Sequence[KernelTensor], categories: Sequence[str]) -> None:
-    rows = [
+def _reduce(run: Iteration, held: Sequence[KernelTensor], columns: Sequence[str]) -> None:
+    table = run.folder / STATISTIC
+    rows = list(read_statistics(table)) if table.is_file() else []
+    rows += [
         StatisticRow(
-            one.op, flat(one.name), "0", "0", one.time, one.side, one.slot, _bytes(one), one.dtype, one.shape, one.values
+            *(one.op, flat(one.name), "0", "0", one.time, one.side, one.slot),
+            *(_bytes(one), one.dtype, one.shape, one.values),
         )
-        for one in sorted(held, key=lambda tensor: tensor.time)
+        for one in held
+        if one.path is not None
     ]
-    columns = list(rows[0].values) if rows else []
-    write_statistics(run.folder / STATISTIC, rows, columns)
+    write_statistics(table, sorted(rows, key=lambda row: row.time), columns)
     for one in held:
         if one.path is not None:
             one.path.unlink(missing_ok=True)
 
 
 def _bytes(tensor: KernelTensor) -> int:
-    from math import prod
-
-    from msprobe.core.tensors.dtypes import find_dtype
-
     dtype = find_dtype(tensor.dtype)
     return prod(tensor.shape) * (dtype.itemsize if dtype else 0)

@@ -1,9 +1,9 @@
 """What lies where below one process's folder of a kernel dump:
 
-    rank_0/{net}/{graph}/{iteration}/*.npy or statistic.csv
-    rank_0/graphs/ms_output_trace_code_graph_{graph}.ir
-    rank_0/execution_order/ms_execution_order_graph_{graph}.csv
-    rank_0/.dump_metadata/                                       there as soon as the runtime has read its request
+rank_0/{net}/{graph}/{iteration}/*.npy or statistic.csv
+rank_0/graphs/ms_output_trace_code_graph_{graph}.ir
+rank_0/execution_order/ms_execution_order_graph_{graph}.csv
+rank_0/.dump_metadata/                                       there as soon as the runtime has read its request
 """
 
 from __future__ import annotations
@@ -24,13 +24,25 @@ _IR = re.compile(r"graph_(\d+)\.ir\Z")
 _NO_NET = frozenset({"graphs", "execution_order", ".dump_metadata", "debug_files"})
 
 
+_FOREVER = 1 << 62
+
+
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """The folder of one run of one graph."""
+    """What one run of one graph wrote: the files of ``folder`` of a time behind ``after`` and up to ``until`` (us).
+
+    The runtime's numbers are not unique: two runs may share a folder, and only the time tells them apart.
+    """
 
     folder: Path
     graph: str
     number: int
+    after: int = -1
+    until: int = _FOREVER
+
+    def holds(self, time: int) -> bool:
+        """Whether a file or row of this time belongs to the run."""
+        return self.after < time <= self.until
 
 
 class NativeFolder:
@@ -90,10 +102,10 @@ def find_ranks(path: Path) -> list[NativeFolder]:
         raise ReadError(f"{path}: no such folder")
     if _RANK.match(path.resolve().name):
         return [NativeFolder(path.resolve())]
-    found = sorted((NativeFolder(child) for child in _folders(path) if _RANK.match(child.name)), key=lambda one: one.rank)
+    found = [NativeFolder(child) for child in _folders(path) if _RANK.match(child.name)]
     if not found:
         raise ReadError(f"{path}: no kernel dump: it has no folder rank_0, rank_1, ...")
-    return found
+    return sorted(found, key=lambda one: one.rank)
 
 
 def _folders(path: Path) -> Iterator[Path]:

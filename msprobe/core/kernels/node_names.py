@@ -44,12 +44,15 @@ def _by_stem(names: Iterable[str]) -> dict[str, list[str]]:
     return {stem: [name for _, name in sorted(found)] for stem, found in grouped.items()}
 
 
-def parameter_name(flat_name: str, positions: Mapping[str, int]) -> str:
-    """The name of a graph's input. One that the compiler numbered itself is named by its position, which is stable."""
-    for name, position in positions.items():
-        if flat(name) == flat_name:
-            return f"input_{position}" if _GENERATED.match(name) else name
-    return flat_name
+def graph_inputs(positions: Mapping[str, int]) -> dict[str, tuple[str, int]]:
+    """Name and position of a graph's inputs by flat name.
+
+    An input that the compiler numbered itself (``Parameter_30``) is named by its position, which is stable.
+    """
+    return {
+        flat(name): (f"input_{position}" if _GENERATED.match(name) else name, position)
+        for name, position in positions.items()
+    }
 
 
 def entry_stem(full_name: str, op: str) -> tuple[str, str]:

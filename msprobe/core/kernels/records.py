@@ -1,8 +1,8 @@
 """From the tensors of one or more runs of graphs to records of calls, in the order in which kernels were executed.
 
-    Kernel.Default.fc1-Dense.MatMul.0.forward              Default/fc1-Dense/MatMul-op0, its first run in the step
-    Kernel.Default.Grad_Tanh.TanhGrad.0.backward           Gradients/Default/Grad_Tanh/TanhGrad-op0
-    Kernel.Parameter.fc1.weight.0.forward                  an input of the graph; it has an output only
+Kernel.Default.fc1-Dense.MatMul.0.forward              Default/fc1-Dense/MatMul-op0, its first run in the step
+Kernel.Default.Grad_Tanh.TanhGrad.0.backward           Gradients/Default/Grad_Tanh/TanhGrad-op0
+Kernel.Parameter.fc1.weight.0.forward                  an input of the graph; it has an output only
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msprobe.core.kernels.categories import HASHES
 from msprobe.core.kernels.file_names import PARAMETER, flat
 from msprobe.core.kernels.ir_source import frames
 from msprobe.core.kernels.native_folder import NativeFolder
-from msprobe.core.kernels.node_names import entry_stem, parameter_name, resolve
+from msprobe.core.kernels.node_names import entry_stem, graph_inputs, resolve
 from msprobe.core.tensors.dtypes import find_dtype, mindspore_name
 
 _NAMED = {"Max Value": "Max", "Min Value": "Min", "Avg Value": "Mean", "L2Norm Value": "Norm"}
@@ -62,21 +62,25 @@ def kernel_runs(native: NativeFolder, graph: str, iteration: int, tensors: Itera
     grouped: dict[tuple[str, str, int], dict[tuple[str, int], KernelTensor]] = {}
     seen: dict[tuple[str, str, str, int], int] = {}
     for tensor in sorted(tensors, key=lambda one: one.time):
-        place = (tensor.op, flat(tensor.name), tensor.side, tensor.slot)
-        repeat = seen[place] = seen.get(place, -1) + 1
-        grouped.setdefault((*place[:2], repeat), {})[place[2:]] = tensor
+        kernel, slot = (tensor.op, flat(tensor.name)), (tensor.side, tensor.slot)
+        repeat = seen[*kernel, *slot] = seen.get((*kernel, *slot), -1) + 1
+        grouped.setdefault((*kernel, repeat), {})[slot] = tensor
     order = native.order(graph)
     full = resolve({name for op, name, _ in grouped if op != PARAMETER}, order)
     position = {name: number for number, name in enumerate(order)}
     ir = native.graphs.get(graph)
     stacks = {node.name: frames(node.lines) for node in ir.nodes} if ir else {}
-    parameters = ir.parameters if ir else {}
+    inputs = graph_inputs(ir.parameters if ir else {})
 
     runs: list[tuple[tuple[int, int, int], KernelRun]] = []
     for (op, name, repeat), slots in grouped.items():
-        known = parameter_name(name, parameters) if op == PARAMETER else full.get(name, name)
         first = min(tensor.time for tensor in slots.values())
-        place = -1 if op == PARAMETER else position.get(known, len(order))
+        if op == PARAMETER:
+            known, place = inputs.get(name, (name, -1))
+            place -= 1 + len(inputs)  # what a graph is given stands before what it does
+        else:
+            known = full.get(name, name)
+            place = position.get(known, len(order))
         run = KernelRun(known, op, graph, iteration, stacks.get(known, []), slots)
         runs.append(((repeat, place, first), run))
     return [run for _, run in sorted(runs, key=lambda pair: pair[0])]

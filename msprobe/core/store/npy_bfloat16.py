@@ -19,11 +19,15 @@ def read_bfloat16(path: Path) -> NDArray[Any] | None:
         ValueError: it is, and it is damaged.
     """
     with path.open("rb") as file:
-        version = np.lib.format.read_magic(file)
-        size = int.from_bytes(file.read(2 if version < (2, 0) else 4), "little")
-        header = ast.literal_eval(file.read(size).decode("latin1"))
-        if not isinstance(header, dict) or header.get("descr") != _BFLOAT16:
+        start = file.read(8)
+        size = int.from_bytes(file.read(2 if start[6:7] == b"\x01" else 4), "little")
+        try:
+            header = ast.literal_eval(file.read(size).decode("latin1"))
+        except SyntaxError as error:
+            raise ValueError("its header is damaged") from error
+        if start[:6] != b"\x93NUMPY" or not isinstance(header, dict) or header.get("descr") != _BFLOAT16:
             return None
         bits = np.frombuffer(file.read(), dtype="<u2")
-    order = "F" if header["fortran_order"] else "C"
-    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).reshape(header["shape"], order=order)
+    shape = tuple(int(length) for length in header["shape"])
+    values = (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return np.reshape(values, shape, order="F" if header["fortran_order"] else "C")

@@ -1,0 +1,28 @@
+"""Which session serves a configuration on MindSpore: by level, task and mode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msprobe.adapters.mindspore.kernel_session import KernelSession
+from msprobe.adapters.mindspore.mode_rules import mode_problems
+from msprobe.adapters.mindspore.runtime_facts import runtime_facts
+from msprobe.core.config import DumpConfig
+from msprobe.core.config.watch import ConfigWatch
+from msprobe.core.dump.session import MakeBackend
+from msprobe.core.dump.watched import open_session
+from msprobe.core.errors import ConfigError
+
+
+def refuse_for_mode(config: DumpConfig) -> None:
+    """Raise ConfigError with everything in ``config`` that the present mode of MindSpore does not have."""
+    problems = mode_problems(config, runtime_facts())
+    if problems:
+        raise ConfigError(problems)
+
+
+def open_for_mode(config: DumpConfig, make: MakeBackend, watch: ConfigWatch | None) -> Any:
+    """Kernels (L2) are left to the runtime; everything else is recorded by ourselves."""
+    if config.level == "L2":
+        return KernelSession(config, make)
+    return open_session(config, make, watch)

@@ -1,0 +1,30 @@
+"""``msprobe code_mapping``: kernels of a static graph and the source lines they come from."""
+
+import click
+
+
+@click.command("code_mapping")
+@click.option("--ir", type=click.Path(exists=True), required=True, help="A printed graph (.ir), or a folder of them.")
+@click.option(
+    "--dump_data",
+    type=click.Path(exists=True),
+    required=True,
+    help="A folder of a kernel dump with .npy or statistic.csv files, or one statistic.csv.",
+)
+@click.option("--output", type=click.Path(), default="./", show_default=True, help="Folder for the table.")
+def command(ir: str, dump_data: str, output: str) -> int:
+    """Link the files of a MindSpore kernel dump to lines of Python.
+
+    Tensor files are listed in code_mapping_{time}.csv; each statistic.csv gets the columns Code Stack and Scope Name.
+    """
+    from pathlib import Path
+
+    from msprobe.core.kernels.code_mapping import map_code
+
+    mapped = map_code(Path(ir), Path(dump_data), Path(output))
+    if mapped.table is not None:
+        click.echo(f"Table: {mapped.table}")
+    for table in mapped.statistics:
+        click.echo(f"Columns added: {table}")
+    click.echo(f"{mapped.matched} of {mapped.seen} tensors of kernels have source lines")
+    return 0
