@@ -8,12 +8,12 @@ several filters: there it is asked for tensors, and the rest is done here (``pro
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 from typing import Any
 
-from msprobe.adapters.mindspore.kernel_request import KernelRequest, categories, request_of
-from msprobe.adapters.mindspore.runtime_facts import graph_compiled, runtime_facts, settle
+from msprobe.adapters.mindspore.asked_runtime import AskedRuntime
+from msprobe.adapters.mindspore.kernel_request import categories
+from msprobe.adapters.mindspore.runtime_facts import settle
 from msprobe.adapters.mindspore.runtime_switch import RuntimeSwitch
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
@@ -22,16 +22,12 @@ from msprobe.core.dump.chosen import Chosen
 from msprobe.core.dump.session import MakeBackend
 from msprobe.core.dump.shield import ErrorLog, shielded
 from msprobe.core.dump.whereabouts import Whereabouts
-from msprobe.core.errors import InterfaceError, MsprobeException
+from msprobe.core.errors import MsprobeException
 from msprobe.core.kernels.importing import FOUR, ImportPlan, import_iterations
 from msprobe.core.kernels.native_files import Newcomers, remove_files
 from msprobe.core.kernels.native_folder import Iteration, NativeFolder
 from msprobe.core.log import logger, once, set_rank
-from msprobe.core.store.atomic import make_folder, write_atomic
-from msprobe.core.store.journal import dumps
 
-VARIABLE = "MINDSPORE_DUMP_CONFIG"
-_OTHER_VARIABLE = "MS_ACL_DUMP_CFG_PATH"
 _NON_FINITE = ("nan count", "positive inf count", "negative inf count")
 
 
@@ -43,8 +39,7 @@ class KernelSession:
         make_backend: builds the framework's capabilities; only its rank and its values are used.
 
     Raises:
-        InterfaceError: a graph has been compiled already, so the runtime would not read the request any more.
-        MsprobeException: the request cannot be written.
+        MsprobeException: a graph has been compiled already, or the request cannot be written.
     """
 
     def __init__(self, config: DumpConfig, make_backend: MakeBackend) -> None:
@@ -57,20 +52,14 @@ class KernelSession:
         self.errors = ErrorLog(None)
         self._rank: int | None = None
         self._root = Path(config.dump_path).absolute()
-        self._facts = runtime_facts()
         self._chosen = Chosen(config)
         self._places = Whereabouts()
         self._newcomers = Newcomers()
         self._pending: list[Iteration] = []
         self._stepped = self._started = False
-        self._switch = RuntimeSwitch(self._facts)
-        if graph_compiled():
-            raise InterfaceError(
-                "level L2: a graph has been compiled in this process already, and MindSpore reads what to dump only at "
-                "the first compilation: create PrecisionDebugger before the first call of a graph or jit function"
-            )
-        self._request = request_of(config, self._facts)
-        self._ask()
+        self._asked = AskedRuntime(config)
+        self._switch = RuntimeSwitch(self._asked.facts)
+        self._switch.prepare()
 
     # ---- what PrecisionDebugger uses ----
 
@@ -102,6 +91,8 @@ class KernelSession:
         if token_range is not None or scheduled_tokens is not None:
             raise MsprobeException(0, "start: token_range and scheduled_tokens do not work at level L2; leave them out")
         self._look_for_rank(rank_id)
+        if not self._started:
+            self._asked.refresh()
         if not self.running:
             settle()
             self._leave_out()
@@ -149,41 +140,12 @@ class KernelSession:
         with contextlib.suppress(RuntimeError):  # at exit nobody is left to hear of a failed kernel
             settle()
         self._last()
-        if os.environ.get(VARIABLE) == str(self._root / self._request.served_name):
-            del os.environ[VARIABLE]
+        self._asked.withdraw()
 
     def abandon(self) -> None:
         """In a forked child: nothing here is the child's."""
         self._pending.clear()
         self.running = False
-
-    # ---- the request ----
-
-    def _ask(self) -> None:
-        request = self._request
-        make_folder(self._root)
-        self._write(request.name, request)
-        if request.served is not request.document:
-            self._write(request.served_name, request)
-        before = os.environ.get(VARIABLE)
-        os.environ[VARIABLE] = str(self._root / request.served_name)
-        os.environ.pop(_OTHER_VARIABLE, None)
-        if before and before != os.environ[VARIABLE]:
-            logger.warning("%s was %s: it is replaced for this process", VARIABLE, before)
-        self._switch.prepare()
-        logger.info("MindSpore is asked to dump kernels: %s", os.environ[VARIABLE])
-        if self._facts.on_cpu and not self._facts.graph_mode:
-            logger.warning(
-                "on a CPU MindSpore dumps kernels of compiled code only: in this dynamic graph that is functions under "
-                "ms.jit; for all others use level L1 or mix"
-            )
-
-    def _write(self, name: str, request: KernelRequest) -> None:
-        document = request.document if name == request.name else request.served
-        try:
-            write_atomic(self._root / name, [dumps(document, indent=4)])
-        except OSError as error:
-            raise MsprobeException(0, f"{self._root / name}: cannot be written ({error.strerror})") from error
 
     # ---- what the runtime wrote ----
 
@@ -246,7 +208,7 @@ class KernelSession:
 
     def _forget(self, runs: list[Iteration]) -> None:
         """What was not asked for: a CPU writes it all the same."""
-        if self._facts.on_cpu:
+        if self._asked.facts.on_cpu:
             for run in runs:
                 remove_files(run)
 
@@ -255,16 +217,17 @@ class KernelSession:
         plan = self._plan()
         count = import_iterations(self._native, runs, folder, plan)
         if plan.non_finite:
+            self._forget(runs)  # what overflowed is in our store, the rest is of no interest
             logger.info("step %d: %d kernels with NaN or infinities, in %s", step, count, folder)
         else:
             logger.info("step %d: %d records of kernels are in %s", step, count, folder)
 
     def _plan(self) -> ImportPlan:
-        config, on_cpu = self.config, self._facts.on_cpu
-        header = {"producer": "cpu-fallback"} if on_cpu and self._request.served != self._request.document else {}
+        config, on_cpu = self.config, self._asked.facts.on_cpu
+        header = {"producer": "cpu-fallback"} if self._asked.differently else {}
         if config.task == "overflow_check":
             return ImportPlan(config.task, (*FOUR, *_NON_FINITE), header, non_finite=True)
-        words = tuple(categories(config.section.summary_mode, self._facts.version))
+        words = tuple(categories(config.section.summary_mode, self._asked.facts.version))
         if config.task == "tensor":
             return ImportPlan(config.task, tuple(dict.fromkeys((*FOUR, *words))), header)
         return ImportPlan(config.task, words, header, reduce=on_cpu)

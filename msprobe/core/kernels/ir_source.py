@@ -57,6 +57,11 @@ class _Open:
     name: str = ""
     lines: list[str] = field(default_factory=list)
 
+    def take_ids(self, line: str) -> None:
+        unique, forward = _UNIQUE.search(line), _FORWARD.search(line)
+        self.unique = unique[1] if unique else self.unique
+        self.forward = forward[1] if forward else self.forward
+
 
 def read_ir(path: Path) -> Ir:
     """The graph printed in ``path``.
@@ -81,22 +86,20 @@ def parse_ir(text: Iterable[str]) -> Ir:
     node: _Open | None = None
     for line in text:
         if started := _NODE.match(line):
-            node = _started(started[1] or started[2], line)
+            node = _Open(started[1] or started[2])
+            node.take_ids(line)
             found.append(node)
         elif node is not None and (named := _FULL_NAME.match(line)):
             node.name = node.name or named[1]
         elif node is not None and (place := _LINE.match(line)):
             node.lines.append(place[1])
-        elif node is not None and not line.strip().startswith(("#", ":")):
+        elif line.startswith("}"):
             node = None
+        elif node is not None and "unique_id" in line:
+            node.take_ids(line)  # a constant among the arguments is printed over several lines
         for position, name in _PARAMETER.findall(line) if "%para" in line else ():
             parameters.setdefault(name, int(position))
     return Ir(tuple(_finished(found)), parameters)
-
-
-def _started(op: str, line: str) -> _Open:
-    unique, forward = _UNIQUE.search(line), _FORWARD.search(line)
-    return _Open(op, unique[1] if unique else "", forward[1] if forward else "")
 
 
 def _finished(found: list[_Open]) -> Iterable[IrNode]:

@@ -60,10 +60,10 @@ class KernelRun:
 def kernel_runs(native: NativeFolder, graph: str, iteration: int, tensors: Iterable[KernelTensor]) -> list[KernelRun]:
     """The runs of kernels that these tensors of one iteration of ``graph`` belong to, as they were executed."""
     grouped: dict[tuple[str, str, int], dict[tuple[str, int], KernelTensor]] = {}
-    seen: dict[tuple[str, str, str, int], int] = {}
+    seen: dict[tuple[tuple[str, str], tuple[str, int]], int] = {}
     for tensor in sorted(tensors, key=lambda one: one.time):
         kernel, slot = (tensor.op, flat(tensor.name)), (tensor.side, tensor.slot)
-        repeat = seen[*kernel, *slot] = seen.get((*kernel, *slot), -1) + 1
+        repeat = seen[kernel, slot] = seen.get((kernel, slot), -1) + 1
         grouped.setdefault((*kernel, repeat), {})[slot] = tensor
     order = native.order(graph)
     full = resolve({name for op, name, _ in grouped if op != PARAMETER}, order)
