@@ -26,7 +26,10 @@ def runner() -> Iterator[Runner]:
 
 
 def _marked(page: Path) -> object:
-    return pytest.param(page, id=label(page), marks=[pytest.mark.slow] if label(page) in SLOW else [])
+    marks = [pytest.mark.slow] if label(page) in SLOW else []
+    if label(page).startswith("docs/guide/mindspore/"):
+        marks.append(pytest.mark.mindspore)
+    return pytest.param(page, id=label(page), marks=marks)
 
 
 @pytest.mark.torch

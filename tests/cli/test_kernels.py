@@ -1,0 +1,48 @@
+"""msprobe import and msprobe code_mapping: what they print and write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from msprobe.cli.main import run
+from msprobe.core import log
+from tests.rules.tree import ROOT
+
+RECORDED = ROOT / "tests/core/kernels/recorded"
+
+
+@pytest.fixture(autouse=True)
+def log_on_stdout() -> Iterator[None]:
+    yield
+    log.use_stream("stdout")
+
+
+def test_import_names_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["import", str(RECORDED / "jit_grad"), "-o", str(tmp_path), "--md5"]) == 0
+    assert capsys.readouterr().out == f"Imported: {tmp_path}/step0/rank0\n"
+    assert '"md5"' in (tmp_path / "step0/rank0/dump.json").read_text()
+
+
+def test_code_mapping_names_its_table_and_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recorded = RECORDED / "graph/rank_0"
+    graph = str(recorded / "graphs/ms_output_trace_code_graph_0.ir")
+    assert run(["code_mapping", "--ir", graph, "--dump_data", str(recorded / "Net"), "--output", str(tmp_path)]) == 0
+    (table,) = tmp_path.glob("code_mapping_*.csv")
+    assert capsys.readouterr().out.splitlines() == [f"Table: {table}", "9 of 9 tensors of kernels have source lines"]
+
+
+@pytest.mark.parametrize("command", ["import", "code_mapping"])
+def test_a_folder_with_nothing_in_it_is_one_line(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = str(RECORDED / "graph/rank_0/graphs")
+    arguments = {
+        "import": [str(tmp_path), "-o", str(tmp_path / "out")],
+        "code_mapping": ["--ir", graph, "--dump_data", str(tmp_path)],
+    }[command]
+    assert run([command, *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("msprobe: error: ") and str(tmp_path) in line
