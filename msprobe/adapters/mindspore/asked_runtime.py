@@ -40,6 +40,7 @@ class AskedRuntime:
         self.differently = False
         self._root = Path(config.dump_path).absolute()
         self._value = ""
+        self._written: list[str] = []
         self._ask()
 
     def refresh(self) -> None:
@@ -64,6 +65,9 @@ class AskedRuntime:
 
     def _ask(self) -> None:
         request = request_of(self._config, self.facts)
+        for stale in self._written:  # the mode was another one
+            (self._root / stale).unlink(missing_ok=True)
+        self._written.clear()
         self.differently = request.served != request.document
         self._write(request.name, request.document)
         if self.differently:
@@ -84,5 +88,6 @@ class AskedRuntime:
         try:
             make_folder(self._root)
             write_atomic(self._root / name, [dumps(document, indent=4)])
+            self._written.append(name)
         except OSError as error:
             raise MsprobeException(0, f"{self._root / name}: cannot be written ({error.strerror})") from error

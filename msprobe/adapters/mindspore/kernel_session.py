@@ -8,6 +8,7 @@ several filters: there it is asked for tensors, and the rest is done here (``pro
 from __future__ import annotations
 
 import contextlib
+import time
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +55,14 @@ class KernelSession:
         self._root = Path(config.dump_path).absolute()
         self._chosen = Chosen(config)
         self._places = Whereabouts()
-        self._newcomers = Newcomers()
+        self._newcomers = Newcomers(time.time_ns() // 1000)
         self._pending: list[Iteration] = []
         self._stepped = self._started = False
         self._asked = AskedRuntime(config)
         self._switch = RuntimeSwitch(self._asked.facts)
         self._switch.prepare()
+        if any(self._root.glob("rank_*/*/*/*")):
+            logger.warning("%s holds an earlier kernel dump, which stays: a new dump_path keeps them apart", self._root)
 
     # ---- what PrecisionDebugger uses ----
 

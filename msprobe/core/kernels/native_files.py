@@ -46,10 +46,14 @@ def remove_files(run: Iteration) -> None:
 
 
 class Newcomers:
-    """Finds what a runtime has written since the last look."""
+    """Finds what a runtime has written since the last look.
 
-    def __init__(self) -> None:
-        self._newest = -1
+    Args:
+        since: leave out what is older than this time (us since 1970), such as the files of an earlier run.
+    """
+
+    def __init__(self, since: int = -1) -> None:
+        self._newest = since
         self._looked = 0.0
 
     def look(self, native: NativeFolder) -> list[Iteration]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -148,3 +149,44 @@ def test_functions_under_jit_of_a_dynamic_graph_are_dumped(space: Path) -> None:
     assert "dumps kernels of compiled code only" in output
     (cast,) = [body for name, body in found[0].data.items() if ".Cast." in name]
     assert cast["output"][0]["dtype"] == "BFloat16" and cast["output"][0]["Max"] == 2.71875
+
+
+def test_a_run_that_never_ends_a_step_is_imported_by_iteration_at_exit(space: Path) -> None:
+    run("unended.py", str(space / "unended"))
+    found = steps(space / "unended")
+    assert list(found) == [1, 2]
+    assert all(len(dump.data) == len(found[1].data) > 0 for dump in found.values())
+    requests = sorted(path.name for path in (space / "unended").glob("*.json"))
+    assert requests == ["cpu_fallback_kernel_graph_dump.json", "kernel_graph_dump.json"]  # the mode of the first start
+
+
+def test_an_earlier_dump_in_the_folder_is_let_alone(space: Path) -> None:
+    train(space / "twice", task="tensor", step=[0])
+    before = sorted((space / "twice/dump/rank_0").rglob("*.npy"))
+    output = train(space / "twice", task="tensor", step=[1])
+    assert "holds an earlier kernel dump" in output
+    assert before and all(path.exists() for path in before)
+    assert [place.step for place in find_dumps(space / "twice/dump")] == [0, 1]
+
+
+@pytest.mark.slow
+def test_ranks_that_were_not_asked_for_leave_nothing(space: Path) -> None:
+    command = [sys.executable, "-m", "mindspore.parallel.cluster.run", "--worker_num=2", "--local_worker_num=2"]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    logs = space / "logs"
+    command += [
+        f"--master_port={port}",
+        f"--log_dir={logs}",
+        "--join=True",
+        str(JOBS / "ranks.py"),
+        str(space / "ranks"),
+    ]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": path}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=180)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = find_dumps(space / "ranks")
+    assert [(place.step, place.label) for place in found] == [(0, "rank1"), (1, "rank1")]
+    assert not list((space / "ranks/rank_0").rglob("*.npy"))

@@ -60,5 +60,5 @@ def test_statistics_get_two_columns_once(tmp_path: Path) -> None:
 
 
 def test_nothing_to_link_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ReadError, match="no .npy file of a kernel"):
+    with pytest.raises(ReadError, match=r"no \.npy file of a kernel"):
         map_code(GRAPH, tmp_path, tmp_path / "out")

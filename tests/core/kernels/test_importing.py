@@ -136,5 +136,5 @@ def test_overflow_keeps_only_kernels_with_non_finite_outputs(tmp_path: Path) -> 
 @pytest.mark.parametrize("folders", ["", "rank_0/Net/0/0"], ids=["no rank", "nothing in it"])
 def test_a_folder_without_a_kernel_dump_is_refused(tmp_path: Path, folders: str) -> None:
     (tmp_path / "native" / folders).mkdir(parents=True)
-    with pytest.raises(ReadError, match="no kernel dump|nothing to import"):
+    with pytest.raises(ReadError, match=r"no kernel dump|nothing to import"):
         import_dump(tmp_path / "native", tmp_path / "out")

@@ -28,5 +28,5 @@ def test_a_value_that_does_not_exist_stays_absent(tmp_path: Path) -> None:
 
 def test_a_table_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "statistic.csv").write_text("Op Type,Op Name\nAdd,a\n")
-    with pytest.raises(ReadError, match="line 2: no row of a statistic.csv"):
+    with pytest.raises(ReadError, match=r"line 2: no row of a statistic\.csv"):
         list(read_statistics(tmp_path / "statistic.csv"))

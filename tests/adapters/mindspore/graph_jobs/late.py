@@ -6,6 +6,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, ops
 
+from msprobe.core.errors import MsprobeException
 from msprobe.mindspore import PrecisionDebugger
 
 folder = sys.argv[1]
@@ -14,7 +15,7 @@ folder = sys.argv[1]
 def attempt(**config):
     try:
         PrecisionDebugger({"dump_path": folder, **config})
-    except Exception as error:
+    except MsprobeException as error:
         print("REFUSED", type(error).__name__, str(error).replace("\n", " "))
     else:
         print("ACCEPTED")
