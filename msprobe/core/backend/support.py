@@ -36,6 +36,12 @@ MINDSPORE = Support(
     levels=("L0", "L1", "mix", "debug"),
 )
 
+MSADAPTER = Support(
+    framework="msadapter",
+    tasks=("statistics", "tensor", "structure", "overflow_check"),
+    levels=("L0", "L1", "mix", "debug"),
+)
+
 
 def check_support(config: DumpConfig, support: Support) -> None:
     """Raise one ConfigError that names every field of ``config`` the backend cannot serve."""

@@ -18,6 +18,7 @@ from msprobe.core.config import DumpConfig, load_config
 from msprobe.core.dump import handle
 from msprobe.core.dump.points import point_fault
 from msprobe.core.dump.service import Service, Settings, settings_of
+from msprobe.core.dump.session import DumpSession
 from msprobe.core.dump.shield import contained
 from msprobe.core.dump.watched import WatchedSession, open_session, watch_of
 from msprobe.core.errors import MsprobeException
@@ -90,6 +91,10 @@ class Debugger:
         check_support(config, cls.support)
 
     @classmethod
+    def look_again(cls, session: DumpSession) -> None:
+        """Before a step begins: take in what the program has imported since ``make``. May raise ConfigError."""
+
+    @classmethod
     @contained
     def start(
         cls,
@@ -112,6 +117,8 @@ class Debugger:
         with handle.LOCK:
             session = handle.current()
             _ignore("start", unknown)
+            if not session.opened:
+                cls.look_again(session)
             if cls._instance is not None and not cls._instance.service.before_start():
                 return
             rank = None if rank_id is None else _index("rank_id", rank_id)
