@@ -36,6 +36,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "compare": CommandEntry("msprobe.cli.compare:command", "Compare two dumps and name the first divergence."),
     "doctor": CommandEntry("msprobe.cli.doctor:command", "Explain why a dump is, or would be, empty."),
     "run": CommandEntry("msprobe.cli.run:command", "Run an unmodified training script and collect from it."),
+    "support": CommandEntry("msprobe.cli.support:command", "Print what each framework can be asked for."),
     "validate": CommandEntry("msprobe.cli.validate:command", "Check a config.json and say everything wrong in it."),
 }
 
