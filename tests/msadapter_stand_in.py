@@ -34,7 +34,7 @@ def install() -> ModuleType:
         sys.modules[name] = module
         module.__spec__, module.__path__ = ModuleSpec(name, None), []
     vars(torch).update(nn=nn, optim=optim, distributed=distributed, Tensor=mindspore.Tensor, tensor=tensor)
-    vars(torch).update(float32=mindspore.float32, exp=mint.exp, matmul=mint.matmul, sub=mint.sub)
+    vars(torch).update(float32=mindspore.float32, exp=mint.exp, matmul=mint.matmul, sum=mint.sum)
     vars(functional).update(relu=relu, silu=mint.nn.functional.silu, linear=linear, softmax=mint.nn.functional.softmax)
     vars(nn).update(functional=functional, Module=Module, Linear=Linear, ReLU=ReLU, SiLU=SiLU)
     vars(optim).update(SGD=SGD)
