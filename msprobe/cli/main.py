@@ -42,6 +42,7 @@ COMMANDS: dict[str, CommandEntry] = {
         "msprobe.cli.import_kernels:command", "Read a kernel dump of MindSpore into the store of this tool."
     ),
     "run": CommandEntry("msprobe.cli.run:command", "Run an unmodified training script and collect from it."),
+    "support": CommandEntry("msprobe.cli.support:command", "Print what each framework can be asked for."),
     "validate": CommandEntry("msprobe.cli.validate:command", "Check a config.json and say everything wrong in it."),
 }
 

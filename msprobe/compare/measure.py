@@ -15,6 +15,7 @@ from msprobe.compare.items import INPUT, PARAMETER, Leaf, element_count, is_tens
 from msprobe.compare.natural_scale import Vanished, natural_scales
 from msprobe.compare.table import LeafTable
 from msprobe.compare.uninitialised import uninitialised
+from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.numerics.metrics.tensor import TensorDifference
 from msprobe.numerics.tolerance import rounded_to, unit_roundoff
 from msprobe.numerics.verdict import Floats, Kind, Measured, Role
@@ -114,11 +115,18 @@ def _classify(table: LeafTable, kinds: NDArray[np.int64], digest: Callable[[Any,
 def _tensor_kind(leaf: Leaf, ours: dict[str, Any], theirs: dict[str, Any]) -> Kind:
     if ours["shape"] != theirs["shape"]:
         return Kind.SHAPE
-    if ours["dtype"] != theirs["dtype"]:
+    if ours["dtype"] != theirs["dtype"] and not _same_dtype(ours["dtype"], theirs["dtype"]):
         return Kind.DTYPE
-    if leaf.slot == PARAMETER and ours.get("requires_grad") != theirs.get("requires_grad"):
+    same_framework = ours.get("type") == theirs.get("type")  # MindSpore's tensors have no requires_grad in a record
+    if leaf.slot == PARAMETER and same_framework and ours.get("requires_grad") != theirs.get("requires_grad"):
         return Kind.ARGUMENT
     return Kind.NONE
+
+
+def _same_dtype(ours: Any, theirs: Any) -> bool:
+    """Whether two frameworks' spellings mean one dtype: ``torch.float32`` and ``Float32``."""
+    known = find_dtype(str(ours))
+    return known is not None and known is find_dtype(str(theirs))
 
 
 def _digest_kind(ours: dict[str, Any], theirs: dict[str, Any]) -> Kind:

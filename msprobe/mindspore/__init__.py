@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from msprobe.adapters.mindspore.debugger import PrecisionDebugger
+    from msprobe.adapters.msadapter.debugger import PrecisionDebugger
 
 _WHERE = {
-    "PrecisionDebugger": "msprobe.adapters.mindspore.debugger",
+    "PrecisionDebugger": "msprobe.adapters.msadapter.debugger",
 }
 
 __all__ = ["PrecisionDebugger"]

@@ -1,6 +1,7 @@
 """The PyTorch face of msprobe: ``from msprobe.pytorch import PrecisionDebugger, seed_all``.
 
-Nothing loads before it is used.
+Nothing loads before it is used. Where the program's ``torch`` is MSAdapter's, the names are those of
+``msprobe.mindspore``, so one script serves both.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ _WHERE = {
     "module_dump_end": "msprobe.adapters.pytorch.module_dump",
 }
 
+_OVER_MINDSPORE = ("PrecisionDebugger", "seed_all")
+
 __all__ = ["AclGraphDumper", "PrecisionDebugger", "module_dump", "module_dump_end", "random_save", "seed_all"]
 
 
@@ -34,7 +37,28 @@ def __getattr__(name: str) -> Any:
         from msprobe.legacy_paths import extra
 
         return extra(__name__, name)
+    if name in _OVER_MINDSPORE and _torch_is_msadapter():
+        path = "msprobe.mindspore"
     return getattr(importlib.import_module(path), name)
+
+
+def _torch_is_msadapter() -> bool:
+    """Whether ``import torch`` gives MSAdapter. What is asked for needs a torch, so it may be loaded here."""
+    import importlib
+
+    from msprobe.adapters.msadapter.detection import torch_of_msadapter
+
+    try:
+        importlib.import_module("torch")
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ModuleNotFoundError(
+            "msprobe.pytorch needs PyTorch, which is not installed here: pip install msprobe[torch] "
+            "(or, for MindSpore, import from msprobe.mindspore)",
+            name="torch",
+        ) from error
+    return torch_of_msadapter() is not None
 
 
 def __dir__() -> list[str]:

@@ -15,7 +15,7 @@ import pytest
 from msprobe.core.config import load_config
 from msprobe.core.dump.session import DumpSession
 from msprobe.core.store.reader import Dump, find_dumps, load_dump
-from tests.contracts.worlds import WORLDS, World, installed
+from tests.contracts.worlds import ALONE, WORLDS, World, installed
 
 GAPS = Path(__file__).parent / "gaps"
 Collect = Callable[..., Dump]
@@ -54,7 +54,7 @@ def _gaps(name: str) -> dict[str, str]:
 
 @pytest.fixture
 def world(request: pytest.FixtureRequest) -> World:
-    return WORLDS[request.param]()
+    return {**WORLDS, **ALONE}[request.param]()
 
 
 @pytest.fixture

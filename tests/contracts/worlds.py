@@ -126,8 +126,57 @@ def torch() -> World:
     )
 
 
+def msadapter() -> World:
+    """Needs a process of its own: the stand-in takes the name ``torch``."""
+    import mindspore
+
+    from msprobe.adapters.mindspore.tensor_ops import MindSporeTensorOps
+    from msprobe.adapters.msadapter.backend import make
+    from tests.msadapter_stand_in import install
+
+    torch = install()
+    nn = torch.nn
+
+    class MLP(nn.Module):
+        def __init__(self, inplace: bool) -> None:
+            super().__init__()
+            self.fc1, self.act, self.fc2 = nn.Linear(4, 3), nn.ReLU(inplace), nn.Linear(3, 2)
+
+        def forward(self, x: Any) -> Any:
+            return self.fc2(self.act(self.fc1(x)))
+
+    class Broken(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Raising()
+
+        def forward(self, x: Any) -> Any:
+            return self.inner(x)
+
+    class Raising(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.matmul(x)
+
+    return World(
+        name="msadapter",
+        make=make,
+        ops=MindSporeTensorOps,
+        tensor=lambda array, requires_grad=False: mindspore.Tensor(np.array(array)),
+        array=lambda tensor: tensor.asnumpy(),
+        functional=nn.functional,
+        tensor_class=mindspore.Tensor,
+        module_class=nn.Module,
+        mlp=lambda inplace=False: MLP(inplace),
+        raising=Broken,
+        sgd=lambda model: torch.optim.SGD(model.parameters(), 0.1),
+    )
+
+
 WORLDS: dict[str, Callable[[], World]] = {"fake": fake, "torch": torch}
+ALONE: dict[str, Callable[[], World]] = {"msadapter": msadapter}
+"""Run in a process of their own (``--backends=msadapter``): see tests/adapters/msadapter/test_alone.py."""
 
 
 def installed(name: str) -> bool:
-    return name == "fake" or importlib.util.find_spec(name) is not None
+    package = {"fake": "numpy", "msadapter": "mindspore"}.get(name, name)
+    return importlib.util.find_spec(package) is not None

@@ -60,8 +60,8 @@ class MindSporeGradientTap:
         if not _executor.grad_flag():
             return None
         prepared = Prepared(self._latest)
-        prepared.positional = [shape_of(value, prepared.slot, _is_tensor) for value in args]
-        shapes = {key: shape_of(value, prepared.slot, _is_tensor) for key, value in kwargs.items()}
+        prepared.positional = [shape_of(value, prepared.slot, Tensor) for value in args]
+        shapes = {key: shape_of(value, prepared.slot, Tensor) for key, value in kwargs.items()}
         prepared.keywords = {key: shape for key, shape in shapes.items() if shape is not None}
         return prepared
 
@@ -71,7 +71,7 @@ class MindSporeGradientTap:
     def attach(self, prepared: Prepared, result: Any, receiver: GradientReceiver, announced: bool = False) -> None:
         targets: dict[int, tuple[Any, list[tuple[int, int]]]] = {}
         count = 0
-        for tensor in tensors_in(result, _is_tensor):
+        for tensor in tensors_in(result, Tensor):
             node = _node(tensor)
             if node is not None:
                 targets.setdefault(node._unique_id(), (node, []))[1].append((tensor._output_index, count))
@@ -144,10 +144,6 @@ class _Call:
         self._gradients: dict[int, Any] = {}
         self._pending = set(self._feeding)
         self._outputs_left = self._targets
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, Tensor)
 
 
 def _node(tensor: Any) -> Any:

@@ -92,7 +92,7 @@ class MindSporeModuleTap:
             known = self._sites.get(id(cell))
             if not path or (known is not None and known[0]() is cell):
                 continue
-            reference = weakref.ref(cell, functools.partial(_forget, self._sites, id(cell)))
+            reference = weakref.ref(cell, functools.partial(forget, self._sites, id(cell)))
             parameters = functools.partial(_own_parameters, weakref.ref(cell))
             site = ModuleSite(f"{head}.{path}.{type(cell).__name__}", parameters)
             first = self._first.setdefault(site.stem, site)
@@ -137,7 +137,7 @@ def _own_parameters(reference: weakref.ref[nn.Cell]) -> list[tuple[str, Any]]:
     return [] if cell is None else list(cell._params.items())
 
 
-def _forget(sites: dict[int, _Known], identity: int, reference: Any) -> None:
+def forget(sites: dict[int, _Known], identity: int, reference: Any) -> None:
     if identity in sites and sites[identity][0] is reference:
         del sites[identity]
 

@@ -1,208 +1,30 @@
-"""``PrecisionDebugger``: the documented API over one collection session of the process.
-
-Every method works on the class as well as on the object, because the documented way to collect from another file is
-``PrecisionDebugger.start()``. There is one debugger per process; a construction that fails leaves nothing behind.
-"""
+"""``PrecisionDebugger`` for PyTorch: ``from msprobe.pytorch import PrecisionDebugger``."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from msprobe.adapters.pytorch.backend import make
-from msprobe.adapters.pytorch.service import Service, Settings, settings_of
-from msprobe.core.backend.support import PYTORCH, check_support
-from msprobe.core.config import DumpConfig, load_config
-from msprobe.core.dump import handle
-from msprobe.core.dump.points import point_fault
-from msprobe.core.dump.shield import contained
-from msprobe.core.dump.watched import WatchedSession, open_session, watch_of
-from msprobe.core.errors import MsprobeException
-from msprobe.core.log import logger, once
+from msprobe.core.backend.model import Backend
+from msprobe.core.backend.support import PYTORCH
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.thread import ThreadState
+from msprobe.core.config import DumpConfig
+from msprobe.core.dump.facade import Debugger
 
 
-class PrecisionDebugger:
-    """Collects what flows through a model.
+class PrecisionDebugger(Debugger):
+    """The documented API over the collection of this process; see ``Debugger``."""
 
-    Args:
-        config_path: config.json (or a dict with its content); None takes the documented defaults.
-        task, dump_path, level, step: beat the fields of the file.
-        model: for ``start()`` without one (the older order ``..., level, model, step`` is understood too).
-
-    Raises:
-        ConfigError: something in the configuration is wrong, or not available for PyTorch.
-        FileCheckException: the configuration file cannot be used.
-
-    Constructing it again in the same process returns the debugger that is already there.
-    """
-
-    _instance: PrecisionDebugger | None = None
-    _model: Any = None
-    config: Settings
-    service: Service
-
-    def __new__(
-        cls,
-        config_path: Any = None,
-        task: str | None = None,
-        dump_path: str | None = None,
-        level: str | None = None,
-        step: Any = None,
-        model: Any = None,
-    ) -> PrecisionDebugger:
-        with handle.LOCK:
-            if cls._instance is not None and handle.peek() is not None:
-                logger.debug("PrecisionDebugger exists already in this process: its configuration stays as it is")
-                return cls._instance
-            if is_model(step):  # the older order of arguments
-                model, step = step, model
-            given = {"task": task, "dump_path": dump_path, "level": level, "step": step}
-            watch = watch_of(config_path, given, _check)  # before the file is read: no change falls in between
-            config = load_config(config_path, **given)
-            _check(config)
-            if handle.peek() is not None:  # `_instance = None` asks for a fresh object
-                handle.peek().close()
-            session = open_session(config, make, watch)
-            handle.put(session)
-            cls._instance = super().__new__(cls)
-            cls._instance.config = settings_of(config)
-            cls._instance.service = Service(session)
-            cls._model = model
-            return cls._instance
+    support = PYTORCH
 
     @classmethod
-    @contained
-    def start(
-        cls,
-        model: Any = None,
-        token_range: Any = None,
-        rank_id: int | None = None,
-        scheduled_tokens: Any = None,
-        **unknown: Any,
-    ) -> None:
-        """Begin collecting.
-
-        Args:
-            model: the torch.nn.Module (or a list or tuple of them) whose submodules are recorded; needed at L0 and mix.
-            token_range: ``[first, last]``: collect only during these forward calls of the model, counted from 0.
-            rank_id: names the folder of this process instead of the rank in the job.
-            scheduled_tokens: for serving: how many tokens of each request this step holds, by request id.
-
-        Arguments that no version knows are told in a warning and ignored.
-        """
-        with handle.LOCK:
-            session = handle.current()
-            _ignore("start", unknown)
-            if cls._instance is not None and not cls._instance.service.before_start():
-                return
-            rank = None if rank_id is None else _index("rank_id", rank_id)
-            session.start(cls._model if model is None else model, rank, token_range, scheduled_tokens)
+    def make(cls, config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
+        return make(config, relay, thread)
 
     @classmethod
-    @contained
-    def stop(cls) -> None:
-        """Stop collecting and publish dump.json; ``start`` goes on in the same step."""
-        with handle.LOCK:
-            handle.current().stop()
-
-    @classmethod
-    @contained
-    def step(cls, dump: bool = True, **unknown: Any) -> None:
-        """End the step; what is collected next belongs to the next one. ``dump=False`` forgets what it recorded."""
-        with handle.LOCK:
-            _ignore("step", unknown)
-            handle.current().step(dump)
-
-    @classmethod
-    @contextlib.contextmanager
-    def collect(cls, model: Any = None, **arguments: Any) -> Iterator[None]:
-        """One step as a block: ``start(model, ...)`` before, ``stop`` and ``step`` after it, whatever happens in it."""
-        cls.start(model, **arguments)
-        try:
-            yield
-        finally:
-            cls.stop()
-            cls.step()
-
-    @classmethod
-    @contained
-    def _maybe_reload_config(cls, force: bool = False) -> bool:
-        """With ``dump_enable``: look at the configuration file (``force``: now); whether it was read again.
-
-        Not private in practice: serving frameworks call it after they have edited the file.
-        """
-        with handle.LOCK:
-            session = handle.current()
-            return isinstance(session, WatchedSession) and session.check(force)
-
-    @classmethod
-    @contained
-    def save(cls, variable: Any, name: str, save_backward: bool = True) -> None:
-        """Record one value as ``{name}.{n}.debug`` in debug.json, and the gradients of its tensors as ``{name}_grad``.
-
-        Works at every level, between start and stop or not; level debug records nothing else. What cannot be saved is
-        told in a warning and left out.
-        """
-        with handle.LOCK:
-            session = handle.current()
-            fault = point_fault(variable, name, save_backward, session.backend.values.is_tensor)
-            if fault is None:
-                session.save(variable, name, save_backward)
-            else:
-                logger.warning("save: %s; nothing is saved", fault)
-
-    @classmethod
-    def set_init_step(cls, step: int) -> None:
-        """Number the steps from ``step`` on."""
-        with handle.LOCK:
-            handle.current().set_init_step(_index("step", step))
-
-    @classmethod
-    def register_custom_api(cls, module: Any, api: Any, api_prefix: Any = None) -> None:
-        """Record calls of ``module.api`` too, as ``{api_prefix}.{api}``; the prefix defaults to the module's name."""
-        with handle.LOCK:
-            session = handle.current()
-            if not isinstance(api, str) or not callable(getattr(module, api, None)):
-                raise MsprobeException(0, f"register_custom_api: {_name_of(module)} has no function {api!r}")
-            if api_prefix is not None and not isinstance(api_prefix, str):
-                raise MsprobeException(0, f"register_custom_api: api_prefix is a str, got {type(api_prefix).__name__}")
-            session.backend.apis.add(module, api, api_prefix or _name_of(module))
-            logger.info("API %s of %s is recorded from now on", api, _name_of(module))
-
-    @classmethod
-    @contained
-    def restore_custom_api(cls, module: Any, api: str) -> None:
-        """Record ``module.api`` no longer."""
-        with handle.LOCK:
-            handle.current().backend.apis.remove(module, api)
-
-
-def _ignore(call: str, unknown: dict[str, Any]) -> None:
-    """Arguments of other versions must not end a training."""
-    if unknown and once((call, *unknown)):
-        logger.warning("%s: %s unknown and ignored", call, ", ".join(sorted(unknown)))
-
-
-def _check(config: DumpConfig) -> None:
-    check_support(config, PYTORCH)
-
-
-def is_model(value: Any) -> bool:
-    """Whether ``value`` is what ``start(model=...)`` takes."""
-    parts = value if isinstance(value, (list, tuple)) else [value]
-    return bool(parts) and all(isinstance(part, torch.nn.Module) for part in parts)
-
-
-def _name_of(module: Any) -> str:
-    return str(getattr(module, "__name__", "Custom"))
-
-
-def _index(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise MsprobeException(0, f"{name} must be an integer, got {value!r}")
-    if value < 0:
-        raise MsprobeException(0, f"{name} must be greater than or equal to 0, got {value}")
-    return value
+    def is_model(cls, value: Any) -> bool:
+        parts = value if isinstance(value, (list, tuple)) else [value]
+        return bool(parts) and all(isinstance(part, torch.nn.Module) for part in parts)

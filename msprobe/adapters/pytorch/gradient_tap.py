@@ -19,8 +19,7 @@ import torch
 from msprobe.adapters.pytorch.gradient_hooks import SingleHook, WatchHooks
 from msprobe.adapters.pytorch.tensor_watch import watch
 from msprobe.core.backend.protocols import GradientReceiver
-from msprobe.core.capture.describe import DEPTH_LIMIT
-from msprobe.core.capture.parts import parts_of
+from msprobe.core.capture.containers import shape_of, tensors_in
 from msprobe.core.capture.thread import ThreadState
 
 _AccumulateGrad = torch._C._functions.AccumulateGrad
@@ -34,7 +33,7 @@ Edge = tuple[Any, int]
 class Prepared:
     """What is noted of a call before it runs: its arguments' edges into the graph."""
 
-    __slots__ = ("edges", "keywords", "leaves", "positional", "since")
+    __slots__ = ("edges", "keywords", "leaves", "positional", "since", "slots")
 
     def __init__(self) -> None:
         self.since: int = _sequence()
@@ -42,6 +41,19 @@ class Prepared:
         self.leaves: dict[int, list[int]] = {}
         self.positional: list[Any] = []
         self.keywords: dict[str, Any] = {}
+        self.slots = 0
+
+    def slot(self, tensor: torch.Tensor) -> int | None:
+        """The slot of one argument, or None when no gradient can reach it."""
+        if not tensor.requires_grad:
+            return None
+        slot, self.slots = self.slots, self.slots + 1
+        node = tensor.grad_fn
+        if node is None:
+            self.leaves.setdefault(id(tensor), []).append(slot)
+        else:
+            self.edges.setdefault((node, tensor.output_nr), []).append(slot)
+        return slot
 
 
 class TorchGradientTap:
@@ -64,10 +76,9 @@ class TorchGradientTap:
         if not torch.is_grad_enabled():
             return getattr(self._handed, "call", None)
         prepared = Prepared()
-        count = _Counter()
-        prepared.positional = [_shape(value, prepared, count) for value in args]
+        prepared.positional = [_shape(value, prepared) for value in args]
         if kwargs:
-            shapes = {key: _shape(value, prepared, count) for key, value in kwargs.items()}
+            shapes = {key: _shape(value, prepared) for key, value in kwargs.items()}
             prepared.keywords = {key: shape for key, shape in shapes.items() if shape is not None}
         return prepared
 
@@ -96,7 +107,7 @@ class TorchGradientTap:
         """Any number of outputs made by any number of nodes."""
         targets: dict[Any, list[tuple[int, int]]] = {}
         count = 0
-        for tensor in _tensors(result):
+        for tensor in tensors_in(result, torch.Tensor):
             node = tensor.grad_fn
             if node is not None:
                 targets.setdefault(node, []).append((tensor.output_nr, count))
@@ -113,46 +124,12 @@ class TorchGradientTap:
             node.register_hook(watch.after(id(node), slots))
 
 
-class _Counter:
-    """Numbers the slots of one call's arguments."""
-
-    __slots__ = ("next",)
-
-    def __init__(self) -> None:
-        self.next = 0
-
-
-def _shape(value: Any, prepared: Prepared, count: _Counter, around: tuple[int, ...] = ()) -> Any:
+def _shape(value: Any, prepared: Prepared) -> Any:
     """The template of one argument: a slot number for a tensor that takes part in autograd, nested for containers."""
-    if issubclass(type(value), torch.Tensor):
-        if not value.requires_grad:
-            return None
-        slot, count.next = count.next, count.next + 1
-        node = value.grad_fn
-        if node is None:
-            prepared.leaves.setdefault(id(value), []).append(slot)
-        else:
-            prepared.edges.setdefault((node, value.output_nr), []).append(slot)
-        return slot
-    parts = None if type(value) in _ATOMS else parts_of(value)
-    if parts is None or id(value) in around or len(around) >= DEPTH_LIMIT:
+    kind = type(value)
+    if kind in _ATOMS:
         return None
-    inside = (*around, id(value))
-    if isinstance(parts, dict):
-        return {key: _shape(part, prepared, count, inside) for key, part in parts.items()}
-    return [_shape(part, prepared, count, inside) for part in parts]
-
-
-def _tensors(result: Any, around: tuple[int, ...] = ()) -> list[torch.Tensor]:
-    """The tensors in a result, in order, through nested containers."""
-    if issubclass(type(result), torch.Tensor):
-        return [result]
-    parts = None if type(result) in _ATOMS else parts_of(result)
-    if parts is None or id(result) in around or len(around) >= DEPTH_LIMIT:
-        return []
-    inside = (*around, id(result))
-    values = parts.values() if isinstance(parts, dict) else parts
-    return [tensor for value in values for tensor in _tensors(value, inside)]
+    return prepared.slot(value) if issubclass(kind, torch.Tensor) else shape_of(value, prepared.slot, torch.Tensor)
 
 
 def _direct(node: Any, output: int, prepared: Prepared) -> list[tuple[int, int]] | None:

@@ -44,3 +44,9 @@ class Backend:
     apis_in_models: bool = False
     operators: OperatorTap | None = None
     kernels: NpuRuntime | None = None
+
+    def take_over(self, earlier: Backend) -> None:
+        """Record the functions that were registered with ``earlier``, whose place this one takes."""
+        for owner, name, prefix in earlier.apis.registered() if earlier.apis is not None else ():
+            if self.apis is not None:
+                self.apis.add(owner, name, prefix)

@@ -10,6 +10,7 @@ from msprobe.core.errors import MsprobeException
 _BUILT_IN = {
     "pytorch": "msprobe.adapters.pytorch.backend",
     "mindspore": "msprobe.adapters.mindspore.backend",
+    "msadapter": "msprobe.adapters.msadapter.backend",
 }
 
 

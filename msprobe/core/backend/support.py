@@ -22,6 +22,12 @@ class Support:
     tasks: tuple[str, ...]
     levels: tuple[str, ...]
     missing: tuple[str, ...] = ()
+    mode: str = ""
+
+    @property
+    def name(self) -> str:
+        """As the support matrix shows it, ``mindspore dynamic``; ``framework`` is the name in messages."""
+        return f"{self.framework} {self.mode}".strip()
 
 
 PYTORCH = Support(
@@ -32,9 +38,20 @@ PYTORCH = Support(
 
 MINDSPORE = Support(
     framework="mindspore",
+    mode="dynamic",
     tasks=("statistics", "tensor", "structure", "overflow_check"),
     levels=("L0", "L1", "L2", "mix", "debug"),
+    missing=("custom_apis", "custom_op_namespaces", "risk_level"),
 )
+
+MSADAPTER = Support(
+    framework="msadapter",
+    tasks=("statistics", "tensor", "structure", "overflow_check"),
+    levels=("L0", "L1", "mix", "debug"),
+    missing=("custom_apis", "custom_op_namespaces"),
+)
+
+ALL = (PYTORCH, MINDSPORE, MSADAPTER)
 
 
 def check_support(config: DumpConfig, support: Support) -> None:
@@ -53,6 +70,8 @@ def check_support(config: DumpConfig, support: Support) -> None:
         "bench_path": section.bench_path,
         "slice": section.slice or None,
         "request_id": section.request_id,
+        "custom_apis": config.custom_apis,
+        "risk_level": "CORE" if config.risk_level == "CORE" else None,
         "custom_op_namespaces": None
         if config.custom_op_namespaces == DEFAULT_NAMESPACES
         else config.custom_op_namespaces,

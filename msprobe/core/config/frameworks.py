@@ -16,6 +16,7 @@ TASKS: dict[str, frozenset[str]] = {
     "msadapter": _EVERYWHERE | {"overflow_check"},
 }
 FRAMEWORKS = tuple(TASKS)
+_STATIC_LEVELS = ("L0", "L2")
 _PYTORCH_ONLY_COMMON = ("dump_enable", "load")
 _PYTORCH_ONLY_SECTION = ("slice", "request_id", "bench_path")
 
@@ -30,12 +31,16 @@ def framework_problems(config: DumpConfig, framework: str) -> tuple[Problem, ...
 
 
 def _pytorch(config: DumpConfig, framework: str) -> Iterator[Problem]:
-    if isinstance(config.section.summary_mode, tuple):
-        found = list(config.section.summary_mode)
-        expected = f"a list of statistics is for MindSpore static graphs; {framework} takes statistics, md5 or xor"
-        yield Problem(f"{config.task}.summary_mode", found, expected)
+    yield from _listed_statistics(config, framework, "statistics, md5 or xor")
     if config.level == "L2":
         yield from _pytorch_kernels(config)
+
+
+def _listed_statistics(config: DumpConfig, framework: str, taken: str) -> Iterator[Problem]:
+    if isinstance(config.section.summary_mode, tuple):
+        found = list(config.section.summary_mode)
+        expected = f"a list of statistics is for MindSpore static graphs (L0, L2); {framework} takes {taken} here"
+        yield Problem(f"{config.task}.summary_mode", found, expected)
 
 
 def _pytorch_kernels(config: DumpConfig) -> Iterator[Problem]:
@@ -57,6 +62,8 @@ def _is_call(name: str) -> bool:
 
 
 def _not_pytorch(config: DumpConfig, framework: str) -> Iterator[Problem]:
+    if framework == "msadapter" or config.level not in _STATIC_LEVELS:
+        yield from _listed_statistics(config, framework, "statistics or md5")
     if config.section.summary_mode == "xor":
         yield Problem(f"{config.task}.summary_mode", "xor", f"{framework} does not have xor; use md5 or statistics")
     for key in _PYTORCH_ONLY_COMMON:

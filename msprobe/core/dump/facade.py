@@ -19,6 +19,8 @@ from msprobe.core.config.watch import ConfigWatch
 from msprobe.core.dump import handle
 from msprobe.core.dump.points import point_fault
 from msprobe.core.dump.service import Service, Settings, settings_of
+from msprobe.core.dump.session import DumpSession
+from msprobe.core.dump.shield import contained
 from msprobe.core.dump.watched import WatchedSession, open_session, watch_of
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger, once
@@ -69,7 +71,7 @@ class Debugger:
             session = cls.open(config, watch)
             handle.put(session)
             cls._instance = super().__new__(cls)
-            cls._instance.config = settings_of(config, cls.support.framework)
+            cls._instance.config = settings_of(config, session.backend.name)
             cls._instance.service = Service(session)
             cls._model = model
             return cls._instance
@@ -95,6 +97,11 @@ class Debugger:
         check_support(config, cls.support)
 
     @classmethod
+    def look_again(cls, session: DumpSession) -> None:
+        """Before a step begins: take in what the program has imported since ``make``. May raise ConfigError."""
+
+    @classmethod
+    @contained
     def start(
         cls,
         model: Any = None,
@@ -115,23 +122,27 @@ class Debugger:
         """
         with handle.LOCK:
             session = handle.current()
-            if unknown and once(("start", *unknown)):
-                logger.warning("start: %s unknown and ignored", ", ".join(sorted(unknown)))
+            _ignore("start", unknown)
+            if not session.opened:
+                cls.look_again(session)
             if cls._instance is not None and not cls._instance.service.before_start():
                 return
             rank = None if rank_id is None else _index("rank_id", rank_id)
             session.start(cls._model if model is None else model, rank, token_range, scheduled_tokens)
 
     @classmethod
+    @contained
     def stop(cls) -> None:
         """Stop collecting and publish dump.json; ``start`` goes on in the same step."""
         with handle.LOCK:
             handle.current().stop()
 
     @classmethod
-    def step(cls, dump: bool = True) -> None:
+    @contained
+    def step(cls, dump: bool = True, **unknown: Any) -> None:
         """End the step; what is collected next belongs to the next one. ``dump=False`` forgets what it recorded."""
         with handle.LOCK:
+            _ignore("step", unknown)
             handle.current().step(dump)
 
     @classmethod
@@ -146,6 +157,7 @@ class Debugger:
             cls.step()
 
     @classmethod
+    @contained
     def _maybe_reload_config(cls, force: bool = False) -> bool:
         """With ``dump_enable``: look at the configuration file (``force``: now); whether it was read again.
 
@@ -156,6 +168,7 @@ class Debugger:
             return isinstance(session, WatchedSession) and session.check(force)
 
     @classmethod
+    @contained
     def save(cls, variable: Any, name: str, save_backward: bool = True) -> None:
         """Record one value as ``{name}.{n}.debug`` in debug.json, and the gradients of its tensors as ``{name}_grad``.
 
@@ -189,10 +202,17 @@ class Debugger:
             logger.info("API %s of %s is recorded from now on", api, _name_of(module))
 
     @classmethod
+    @contained
     def restore_custom_api(cls, module: Any, api: str) -> None:
         """Record ``module.api`` no longer."""
         with handle.LOCK:
             handle.current().backend.apis.remove(module, api)
+
+
+def _ignore(call: str, unknown: dict[str, Any]) -> None:
+    """Arguments of other versions must not end a training."""
+    if unknown and once((call, *unknown)):
+        logger.warning("%s: %s unknown and ignored", call, ", ".join(sorted(unknown)))
 
 
 def _name_of(module: Any) -> str:

@@ -68,6 +68,13 @@ class DumpSession:
         self.golden = make_golden(config)
         self._override = InputOverride(config.load) if config.load is not None else None
 
+    def renew(self, config: DumpConfig, make_backend: MakeBackend) -> None:
+        """Another configuration or framework, while no step is open: all that follows from it is made anew."""
+        backend = make_backend(config, self.relay, self.thread)
+        backend.take_over(self.backend)
+        self.config, self.backend, self._plan = config, backend, DumpPlan.of(config)
+        self._prepare()
+
     @property
     def plan(self) -> DumpPlan:
         return self._plan

@@ -17,7 +17,6 @@ from typing import Any
 
 from msprobe.core.config import DumpConfig
 from msprobe.core.config.watch import ConfigWatch
-from msprobe.core.dump.plan import DumpPlan
 from msprobe.core.dump.session import DumpSession, MakeBackend
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
@@ -122,15 +121,10 @@ class WatchedSession(DumpSession):
             self._detach()
             self._close_step(discard=empty)
             self._spent = self._spent if empty else (self._root, self.current_step)
-        apis = self.backend.apis.registered() if self.backend.apis is not None else ()
-        backend = self._make_backend(config, self.relay, self.thread)
-        for owner, name, prefix in apis:
-            if backend.apis is not None:
-                backend.apis.add(owner, name, prefix)
-        if config.dump_path != self.config.dump_path:
+        moved = config.dump_path != self.config.dump_path
+        self.renew(config, self._make_backend)
+        if moved:
             self._root = Path(config.dump_path).absolute()
-        self.config, self.backend, self._plan = config, backend, DumpPlan.of(config)
-        self._prepare()
         self._stale = False
 
     def _remember(self, model: Any) -> None:

@@ -1,0 +1,72 @@
+"""The functions of a torch-shaped namespace over MindSpore, under PyTorch's prefixes and by PyTorch's list.
+
+A namespace offers a part of what PyTorch has, and may bring more of it later (``torch.distributed``): each start plans
+what has become available.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+from msprobe.adapters.mindspore.api_tap import MindSporeApiTap
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.thread import ThreadState
+
+_PLACES: Mapping[str, str] = {
+    "Torch": "",
+    "Tensor": "Tensor",
+    "Functional": "nn.functional",
+    "Distributed": "distributed",
+}
+
+
+class MSAdapterApiTap(MindSporeApiTap):
+    """Implements ``ApiTap``.
+
+    Args:
+        torch: the torch-shaped namespace.
+        table: API names by prefix; a dotted name lies in a submodule of the prefix's owner.
+        recorded: the risk test over API names.
+    """
+
+    def __init__(
+        self,
+        torch: ModuleType,
+        table: Mapping[str, Sequence[str]],
+        recorded: Callable[[str], bool],
+        relay: Relay,
+        thread: ThreadState,
+    ) -> None:
+        super().__init__([], recorded, relay, thread, tuple)
+        self._torch = torch
+        self._table = table
+        self._done: set[tuple[str, str]] = set()
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        self._look()
+        with super().attach():
+            yield
+
+    def _look(self) -> None:
+        for prefix, names in self._table.items():
+            owner = sys.modules.get("torch_npu") if prefix == "NPU" else _below(self._torch, _PLACES[prefix])
+            for name in names if owner is not None else ():
+                if (prefix, name) not in self._done:
+                    self._find(owner, name, prefix)
+
+    def _find(self, owner: Any, name: str, prefix: str) -> None:
+        path, _, attribute = name.rpartition(".")
+        owner = _below(owner, path)
+        if owner is not None and self._plan(owner, attribute, prefix) is not None:
+            self._done.add((prefix, name))
+
+
+def _below(owner: Any, path: str) -> Any:
+    for part in path.split(".") if path else ():
+        owner = getattr(owner, part, None)
+    return owner

@@ -1,0 +1,57 @@
+"""The MSAdapter backend: PyTorch's names over MindSpore's tensors. ``make`` is its only public name for core."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from msprobe.adapters.mindspore.gradient_tap import MindSporeGradientTap
+from msprobe.adapters.mindspore.tensor_ops import MindSporeTensorOps
+from msprobe.adapters.mindspore.values import MindSporeValues
+from msprobe.adapters.msadapter.api_tap import MSAdapterApiTap
+from msprobe.adapters.msadapter.detection import torch_of_msadapter
+from msprobe.adapters.msadapter.module_tap import MSAdapterModuleTap
+from msprobe.adapters.msadapter.runtime import MSAdapterRuntime
+from msprobe.core.backend.model import Backend
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.thread import ThreadState
+from msprobe.core.config import DumpConfig
+from msprobe.core.errors import MsprobeException
+from msprobe.core.selection.build import uses_risk_level
+from msprobe.core.selection.risk import risk_test
+
+NAME = "mindtorch"
+
+
+def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
+    """The capabilities a session with this configuration needs; nothing is wrapped yet.
+
+    Raises:
+        MsprobeException: the program has not imported MSAdapter's torch.
+    """
+    torch = torch_of_msadapter()
+    if torch is None:
+        raise MsprobeException(0, "MSAdapter is not there: import its torch before PrecisionDebugger is constructed")
+    table = _table()
+    level = config.risk_level if uses_risk_level(config) else "ALL"
+    recorded = risk_test(level, table["risk"]["core"], table["risk"]["low"])
+    apis = {**table["apis"], "Distributed": table["distributed"], "NPU": table["packages"]["NPU"]["apis"]}
+    return Backend(
+        name=NAME,
+        ops=MindSporeTensorOps(config.precision),
+        values=MindSporeValues(),
+        runtime=MSAdapterRuntime(torch),
+        apis=MSAdapterApiTap(torch, apis, recorded, relay, thread),
+        modules=MSAdapterModuleTap(torch.nn.Module, relay, thread),
+        gradients=MindSporeGradientTap(thread),
+    )
+
+
+def _table() -> Any:
+    """PyTorch's table, without the functions only its own namespaces have."""
+    text = files("msprobe.adapters").joinpath("tables/pytorch.yaml").read_text("utf-8")
+    table = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text).get_single_data()  # safe_load, with the fast parser
+    table["apis"].pop("VF", None)
+    return table

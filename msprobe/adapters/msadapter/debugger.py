@@ -1,0 +1,52 @@
+"""``PrecisionDebugger`` of programs that import MindSpore, with MSAdapter or without.
+
+Which of the two it is depends on what the program has imported; it is asked when the debugger is constructed and again
+before each step, so that an adapter imported late is not missed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msprobe.adapters.mindspore.debugger import PrecisionDebugger as MindSporeDebugger
+from msprobe.adapters.msadapter.backend import NAME, make
+from msprobe.adapters.msadapter.detection import torch_of_msadapter
+from msprobe.core.backend.model import Backend
+from msprobe.core.backend.support import MSADAPTER, check_support
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.thread import ThreadState
+from msprobe.core.config import DumpConfig
+from msprobe.core.dump.session import DumpSession
+from msprobe.core.log import logger
+
+
+class PrecisionDebugger(MindSporeDebugger):
+    """The documented API over the collection of this process; see ``Debugger``."""
+
+    @classmethod
+    def make(cls, config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
+        make_backend = super().make if torch_of_msadapter() is None else make
+        return make_backend(config, relay, thread)
+
+    @classmethod
+    def check(cls, config: DumpConfig) -> None:
+        if torch_of_msadapter() is None:
+            super().check(config)
+        else:
+            check_support(config, MSADAPTER)
+
+    @classmethod
+    def is_model(cls, value: Any) -> bool:
+        torch = torch_of_msadapter()
+        if torch is None:
+            return super().is_model(value)
+        parts = value if isinstance(value, (list, tuple)) else [value]
+        return bool(parts) and all(isinstance(part, torch.nn.Module) for part in parts)
+
+    @classmethod
+    def look_again(cls, session: DumpSession) -> None:
+        if (session.backend.name == NAME) == (torch_of_msadapter() is not None):
+            return
+        cls.check(session.config)
+        session.renew(session.config, cls.make)
+        logger.info("the program works with %s", session.backend.name)

@@ -1,0 +1,206 @@
+"""What is recorded of a torch-shaped program over MindSpore. Run by ``test_alone.py`` in a process of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mindspore
+import numpy as np
+import pytest
+
+from msprobe.core.config import load_config
+from msprobe.core.dump import handle
+from msprobe.core.errors import ConfigError, MsprobeException
+from msprobe.core.store.reader import Dump, find_dumps, load_dump
+from tests.msadapter_stand_in import install
+
+install()
+
+import torch  # noqa: E402  (the stand-in)
+
+from msprobe.mindspore import PrecisionDebugger  # noqa: E402
+from msprobe.pytorch import PrecisionDebugger as FromPytorch  # noqa: E402
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.l1, self.act, self.l2 = torch.nn.Linear(4, 3), torch.nn.SiLU(), torch.nn.Linear(3, 2)
+
+    def forward(self, x: Any) -> Any:
+        return torch.exp(self.l2(self.act(self.l1(x))))
+
+
+X = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
+
+
+def train(net: Net) -> Any:
+    """The gradients of the input and of every parameter, as arrays."""
+    work = mindspore.value_and_grad(lambda x: net(x).sum(), 0, list(net.parameters()))
+    _, (of_input, of_parameters) = work(torch.tensor(X, torch.float32))
+    return [gradient.asnumpy() for gradient in (of_input, *of_parameters)]
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    """There is one debugger per process."""
+    yield
+    session = handle.peek()
+    if session is not None:
+        session.close()
+    handle.put(None)
+    PrecisionDebugger._instance = None
+
+
+def collect(folder: Path, net: Any, **config: Any) -> Dump:
+    debugger = PrecisionDebugger({"dump_path": str(folder), "risk_level": "ALL", "level": "mix", **config})
+    with debugger.collect(net):
+        train(net)
+    return load_dump(find_dumps(folder)[0])
+
+
+def test_both_import_paths_give_one_debugger() -> None:
+    assert FromPytorch is PrecisionDebugger
+
+
+def test_the_records_of_a_step(tmp_path: Path) -> None:
+    dump = collect(tmp_path, Net())
+    assert dump.framework == "mindtorch"
+    assert list(dump.data) == [
+        "Functional.linear.0.forward",
+        "Module.l1.Linear.forward.0",
+        "Functional.silu.0.forward",
+        "Module.act.SiLU.forward.0",
+        "Functional.linear.1.forward",
+        "Module.l2.Linear.forward.0",
+        "Torch.exp.0.forward",
+        "Tensor.sum.0.forward",
+        "Tensor.sum.0.backward",
+        "Torch.exp.0.backward",
+        "Functional.linear.1.backward",
+        "Module.l2.Linear.backward.0",
+        "Module.l2.Linear.parameters_grad.0",
+        "Functional.silu.0.backward",
+        "Module.act.SiLU.backward.0",
+        "Functional.linear.0.backward",
+        "Module.l1.Linear.backward.0",
+        "Module.l1.Linear.parameters_grad.0",
+    ]
+    assert dump.construct["Functional.silu.0.backward"] == "Module.act.SiLU.backward.0"
+    node = dump.data["Module.l1.Linear.forward.0"]["input_args"][0]
+    assert (node["type"], node["dtype"], node["shape"]) == ("mindspore.Tensor", "Float32", [2, 4])
+    assert (node["Max"], node["Min"]) == (1, -1)
+
+
+def test_gradients_are_those_of_the_program_and_bit_identical(tmp_path: Path) -> None:
+    net = Net()
+    plain = train(net)
+    data = collect(tmp_path, net).data
+    assert [array.tobytes() for array in train(net)] == [array.tobytes() for array in plain]
+    of_input = data["Module.l1.Linear.backward.0"]["output"][0]
+    assert of_input["Norm"] == pytest.approx(np.linalg.norm(plain[0]), rel=1e-6)
+    weight = data["Module.l1.Linear.parameters_grad.0"]["weight"][0]
+    assert weight["Norm"] == pytest.approx(np.linalg.norm(plain[1]), rel=1e-6)
+
+
+@pytest.mark.parametrize(("level", "prefixes"), [("L0", {"Module"}), ("L1", {"Functional", "Torch", "Tensor"})])
+def test_levels(tmp_path: Path, level: str, prefixes: set[str]) -> None:
+    assert {name.split(".")[0] for name in collect(tmp_path, Net(), level=level).data} == prefixes
+
+
+def test_forward_hooks_of_the_user_run_once_and_inside(tmp_path: Path) -> None:
+    net, seen = Net(), []
+    net.act.register_forward_pre_hook(lambda module, args: seen.append("before"))
+    net.act.register_forward_hook(lambda module, args, result: torch.exp(result))
+    net.act.register_forward_hook(lambda module, args, result: seen.append("after"))
+    dump = collect(tmp_path, net)
+    assert seen == ["before", "after"]
+    assert dump.construct["Torch.exp.0.forward"] == "Module.act.SiLU.forward.0"
+    changed = dump.data["Module.act.SiLU.forward.0"]["output"][0]
+    assert changed["Max"] == dump.data["Torch.exp.0.forward"]["output"][0]["Max"]
+
+
+def test_task_tensor_writes_numpy_files(tmp_path: Path) -> None:
+    dump = collect(tmp_path, Net(), task="tensor", level="L0", tensor={"data_mode": ["forward"]})
+    node = dump.data["Module.l1.Linear.forward.0"]["input_args"][0]
+    assert node["data_name"] == "Module.l1.Linear.forward.0.input.0.npy"
+    (file,) = tmp_path.rglob(node["data_name"])
+    np.testing.assert_array_equal(np.load(file), X)
+
+
+def test_overflow_check_keeps_the_call_that_made_it(tmp_path: Path) -> None:
+    net = Net()
+    net.l2.bias.set_data(mindspore.Tensor(np.full(2, 1000, np.float32)))
+    data = collect(tmp_path, net, task="overflow_check").data
+    assert next(iter(data)) == "Torch.exp.0.forward"
+    assert data["Torch.exp.0.forward"]["output"][0]["Max"] == np.inf
+    assert np.isfinite(data["Torch.exp.0.forward"]["input_args"][0]["Max"])
+
+
+def test_several_models_and_a_list_filter(tmp_path: Path) -> None:
+    first, second = Net(), Net()
+    settings = {"dump_path": str(tmp_path), "level": "L0", "statistics": {"list": ["l2"]}}
+    debugger = PrecisionDebugger(settings)
+    with debugger.collect([first, second]):
+        train(first)
+        train(second)
+    names = set(load_dump(find_dumps(tmp_path)[0]).data)
+    assert names >= {"Module.0.l2.Linear.forward.0", "Module.1.l2.Linear.forward.0"}
+    assert all(".l2." in name for name in names)
+
+
+def test_token_range_counts_the_calls_of_the_model(tmp_path: Path) -> None:
+    net = Net()
+    debugger = PrecisionDebugger({"dump_path": str(tmp_path), "level": "L0"})
+    debugger.start(net, token_range=[1, 1])
+    for _ in range(3):
+        net(torch.tensor(X, torch.float32))
+    debugger.stop()
+    assert not [name for name in load_dump(find_dumps(tmp_path)[0]).data if name.endswith(".1")]
+    assert "__call__" in vars(torch.nn.Module)
+
+
+def test_save_without_a_model(tmp_path: Path) -> None:
+    debugger = PrecisionDebugger({"dump_path": str(tmp_path), "level": "debug"})
+    debugger.save(torch.tensor([1.0, 5.0]), "loss")
+    debugger.step()
+    (file,) = tmp_path.rglob("debug.json")
+    content = json.loads(file.read_text(encoding="utf-8"))
+    assert content["framework"] == "mindtorch"
+    assert content["data"]["loss.0.debug"]["Max"] == 5
+
+
+@pytest.mark.parametrize("model", [object(), [Net(), 3]], ids=["object", "list"])
+def test_what_is_no_model_is_refused(tmp_path: Path, model: Any) -> None:
+    debugger = PrecisionDebugger({"dump_path": str(tmp_path), "level": "L0"})
+    with pytest.raises(MsprobeException, match=r"start\(model=\.\.\.\): expected a torch\.nn\.Module of MSAdapter"):
+        debugger.start(model)
+
+
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        ({"task": "nan_check", "level": "L1"}, "task"),
+        ({"task": "diff_check", "diff_check": {"bench_path": "x"}}, "task"),
+        ({"task": "exception_dump", "level": "L2"}, "task"),
+        ({"task": "tensor", "level": "L2", "tensor": {"list": ["Torch.exp.0.forward"]}}, "level"),
+        ({"dump_enable": True}, "dump_enable"),
+        ({"statistics": {"summary_mode": "xor"}}, "statistics.summary_mode"),
+        ({"statistics": {"slice": [{"dim": 0, "start": 0, "end": 1}]}}, "statistics.slice"),
+    ],
+    ids=["nan_check", "diff_check", "exception_dump", "L2", "dump_enable", "xor", "slice"],
+)
+def test_what_it_does_not_have_is_refused_by_field(tmp_path: Path, config: dict[str, Any], field: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        PrecisionDebugger({"dump_path": str(tmp_path), **config})
+    assert [problem.path for problem in caught.value.problems] == [field]
+    assert "msadapter" in str(caught.value)
+    assert handle.peek() is None
+
+
+def test_the_configuration_of_pytorch_is_taken_as_it_is(tmp_path: Path) -> None:
+    config = load_config({"dump_path": str(tmp_path), "level": "mix", "async_dump": False})
+    PrecisionDebugger.check(config)

@@ -1,0 +1,89 @@
+"""The support matrix says what the checks of a configuration say, and asks no framework."""
+
+from __future__ import annotations
+
+import pytest
+
+from msprobe.core.backend.matrix import FEATURES, cells
+from msprobe.core.backend.support import ALL, MINDSPORE, MSADAPTER, PYTORCH, Support, check_support
+from msprobe.core.config import load_config
+from msprobe.core.errors import ConfigError
+
+FOUND = list(cells())
+BY_PLACE = {(cell.framework, cell.task, cell.level): cell.features for cell in FOUND}
+
+
+def test_every_declared_task_and_level_has_a_cell() -> None:
+    for support in ALL:
+        assert {cell.task for cell in FOUND if cell.framework == support.name} == set(support.tasks)
+        assert {cell.level for cell in FOUND if cell.framework == support.name} == set(support.levels)
+
+
+def test_no_feature_is_nowhere() -> None:
+    """A feature that nobody has would be a mistake in the configuration that asks for it."""
+    offered = {feature for cell in FOUND for feature in cell.features}
+    assert set(FEATURES) - offered <= {"chosen statistics"}  # for static graphs alone
+
+
+@pytest.mark.parametrize(
+    ("framework", "task", "level", "feature", "there"),
+    [
+        pytest.param(PYTORCH, "statistics", "L1", "slice", True, id="pytorch-slice"),
+        pytest.param(PYTORCH, "statistics", "debug", "slice", False, id="slice-without-effect"),
+        pytest.param(PYTORCH, "tensor", "L2", "list", True, id="pytorch-L2"),
+        pytest.param(MINDSPORE, "statistics", "mix", "md5 checksums", True, id="mindspore-md5"),
+        pytest.param(MINDSPORE, "statistics", "mix", "xor checksums", False, id="mindspore-xor"),
+        pytest.param(MSADAPTER, "tensor", "mix", "data_mode", True, id="msadapter-data_mode"),
+        pytest.param(MSADAPTER, "statistics", "L1", "load", False, id="msadapter-load"),
+    ],
+)
+def test_some_facts(framework: Support, task: str, level: str, feature: str, there: bool) -> None:
+    assert (feature in BY_PLACE[(framework.name, task, level)]) is there
+
+
+def test_the_cells_follow_the_declaration() -> None:
+    (cell,) = cells([Support("msadapter", ("statistics",), ("L1",), missing=("async_dump",))])
+    assert (cell.task, cell.level) == ("statistics", "L1")
+    assert "async_dump" not in cell.features
+    assert "async_dump" in BY_PLACE[("msadapter", "statistics", "L1")]
+
+
+@pytest.mark.parametrize("support", [MINDSPORE, MSADAPTER], ids=lambda support: support.name)
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        ({"task": "nan_check"}, "task"),
+        ({"task": "diff_check", "diff_check": {"bench_path": "x"}}, "task"),
+        ({"dump_enable": False}, "dump_enable"),
+        ({"load": {"path": "x", "modules": ["Module.a.B.forward.0"]}}, "load"),
+        ({"statistics": {"summary_mode": "xor"}}, "statistics.summary_mode"),
+        ({"statistics": {"summary_mode": ["max"]}}, "statistics.summary_mode"),
+        ({"statistics": {"slice": [{"end": 1}]}}, "statistics.slice"),
+        ({"statistics": {"request_id": "7"}}, "statistics.request_id"),
+        ({"task": "tensor", "tensor": {"bench_path": "x"}}, "tensor.bench_path"),
+        ({"custom_op_namespaces": ["mine"]}, "custom_op_namespaces"),
+        ({"custom_apis": {"a": ["b"]}}, "custom_apis"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_a_framework_lacks_is_refused_in_one_line_by_its_field(
+    support: Support, config: dict[str, object], field: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_support(load_config({"dump_path": "dump", **config}), support)
+    (problem,) = caught.value.problems
+    assert problem.path == field
+    assert support.framework in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_configuration_of_pytorch_runs_unchanged_elsewhere() -> None:
+    settings = {
+        "dump_path": "dump",
+        "task": "tensor",
+        "level": "mix",
+        "step": [0],
+        "tensor": {"data_mode": ["forward"]},
+    }
+    for support in ALL:
+        check_support(load_config(settings), support)
