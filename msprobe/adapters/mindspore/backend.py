@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from msprobe.adapters.mindspore.api_tap import MindSporeApiTap
+from msprobe.adapters.mindspore.collective_tap import MindSporeCollectiveTap
 from msprobe.adapters.mindspore.gradient_tap import MindSporeGradientTap
 from msprobe.adapters.mindspore.module_tap import MindSporeModuleTap
 from msprobe.adapters.mindspore.runtime import MindSporeRuntime
@@ -34,6 +35,7 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
         runtime=MindSporeRuntime(),
         apis=MindSporeApiTap([table["apis"]], recorded, relay, thread, modules.cells),
         modules=modules,
+        collectives=MindSporeCollectiveTap(table["distributed"] if config.level in ("L1", "mix") else {}, relay, thread),
         gradients=MindSporeGradientTap(thread),
         apis_in_models=True,
     )

@@ -7,6 +7,8 @@ from typing import Any
 from mindspore import nn
 
 from msprobe.adapters.mindspore.backend import make
+from msprobe.adapters.mindspore.runtime import is_scheduler
+from msprobe.adapters.mindspore.versions import require
 from msprobe.core.backend.model import Backend
 from msprobe.core.backend.support import MINDSPORE
 from msprobe.core.capture.observer import Relay
@@ -23,6 +25,17 @@ class PrecisionDebugger(Debugger):
     @classmethod
     def make(cls, config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
         return make(config, relay, thread)
+
+    @classmethod
+    def check(cls, config: DumpConfig) -> None:
+        require()
+        super().check(config)
+
+    @classmethod
+    def start(cls, model: Any = None, *args: Any, **kwargs: Any) -> None:
+        """See ``Debugger.start``. Does nothing in the scheduler of ``msrun``, which runs the script but not the model."""
+        if not is_scheduler():
+            super().start(model, *args, **kwargs)
 
     @classmethod
     def is_model(cls, value: Any) -> bool:

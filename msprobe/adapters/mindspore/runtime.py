@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,11 @@ from msprobe.adapters.mindspore.recomputation import recomputing
 from msprobe.core.errors import MsprobeException
 
 _EARLY_EXITS = ("_StopRecomputationError", "_StopRecomputeException")
+
+
+def is_scheduler() -> bool:
+    """Whether this process only brings the others of a job together."""
+    return os.environ.get("MS_ROLE") == "MS_SCHED"
 
 
 class MindSporeRuntime:
