@@ -35,7 +35,9 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
         runtime=MindSporeRuntime(),
         apis=MindSporeApiTap([table["apis"]], recorded, relay, thread, modules.cells),
         modules=modules,
-        collectives=MindSporeCollectiveTap(table["distributed"] if config.level in ("L1", "mix") else {}, relay, thread),
+        collectives=MindSporeCollectiveTap(
+            table["distributed"] if config.level in ("L1", "mix") else {}, relay, thread
+        ),
         gradients=MindSporeGradientTap(thread),
         apis_in_models=True,
     )

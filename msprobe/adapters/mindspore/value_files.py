@@ -82,7 +82,9 @@ def save_grad(save_dir: str, name: str, data: Any) -> Any:
     if data._requires_grad:
         data.register_hook(lambda gradient: _files.write(save_dir, f"{name}_grad", [gradient]))
     elif once(("save_grad", name)):
-        logger.warning("save_grad: no gradient flows to %s here; it is called inside the function that is differentiated", name)
+        logger.warning(
+            "save_grad: no gradient flows to %s here; it is called inside the function that is differentiated", name
+        )
     return data
 
 
