@@ -33,7 +33,7 @@ class PrecisionDebugger(Debugger):
 
     @classmethod
     def start(cls, model: Any = None, *args: Any, **kwargs: Any) -> None:
-        """See ``Debugger.start``. Does nothing in the scheduler of ``msrun``, which runs the script but not the model."""
+        """See ``Debugger.start``. Does nothing in the scheduler of ``msrun``, which does not run the model."""
         if not is_scheduler():
             super().start(model, *args, **kwargs)
 

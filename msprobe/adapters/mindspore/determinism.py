@@ -1,4 +1,4 @@
-"""``seed_all`` for MindSpore: fix the random generators, and optionally make operators deterministic and dropout idle."""
+"""``seed_all`` for MindSpore: fix the random generators; optionally operators are deterministic, dropout idle."""
 
 from __future__ import annotations
 
@@ -31,11 +31,7 @@ def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False) -> 
     Raises:
         MsprobeException: an argument is of the wrong type or out of range.
     """
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= _LARGEST_SEED:
-        raise MsprobeException(0, f"seed_all: seed is an integer from 0 to {_LARGEST_SEED}, got {seed!r}")
-    for name, value in (("mode", mode), ("rm_dropout", rm_dropout)):
-        if not isinstance(value, bool):
-            raise MsprobeException(0, f"seed_all: {name} is True or False, got {value!r}")
+    _check(seed, mode=mode, rm_dropout=rm_dropout)
     os.environ["PYTHONHASHSEED"] = str(seed)  # for the processes this one starts
     random.seed(seed)
     np.random.seed(seed)
@@ -79,3 +75,11 @@ def _idle(original: Any) -> Any:
 
     dropout._msprobe_idle = True  # type: ignore[attr-defined]
     return dropout
+
+
+def _check(seed: Any, **switches: Any) -> None:
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= _LARGEST_SEED:
+        raise MsprobeException(0, f"seed_all: seed is an integer from 0 to {_LARGEST_SEED}, got {seed!r}")
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise MsprobeException(0, f"seed_all: {name} is True or False, got {value!r}")
