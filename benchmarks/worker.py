@@ -7,6 +7,7 @@ from the current directory.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
@@ -20,15 +21,25 @@ import meter
 from variants import Variant, parse
 
 
+def _builder(framework: str) -> Callable[[str], Any]:
+    if framework == "mindspore":
+        from mindspore_workloads import build as build_for_mindspore
+
+        return build_for_mindspore
+    import torch
+
+    torch.set_num_threads(1)
+    from workloads import build
+
+    return build
+
+
 class Subject:
     """The workload of this process with the tool around it, as the variant asks."""
 
     def __init__(self, workload: str, variant: Variant, folder: Path) -> None:
-        import torch
-
-        torch.set_num_threads(1)
-        from workloads import build
-
+        self.framework = "mindspore" if workload.startswith("ms") else "pytorch"
+        build = _builder(self.framework)
         self.variant = variant
         self.dump_path = folder / "dump"
         self.debugger: Any = None
@@ -41,12 +52,12 @@ class Subject:
 
     def _create(self, folder: Path) -> None:
         import msprobe
-        from msprobe.pytorch import PrecisionDebugger
 
+        debugger = importlib.import_module(f"msprobe.{self.framework}").PrecisionDebugger
         self.tool = str(msprobe.__file__)
         config = folder / "config.json"
         config.write_text(json.dumps(self.variant.config(self.dump_path)), encoding="utf-8")
-        self.debugger = PrecisionDebugger(config_path=str(config))
+        self.debugger = debugger(config_path=str(config))
 
     def steps(self, count: int) -> dict[str, float]:
         """Run some steps. Per step: CPU seconds, of them ``during`` until stop, wall seconds, bytes written.

@@ -1,4 +1,4 @@
-"""The MindSpore face of msprobe: ``from msprobe.mindspore import PrecisionDebugger``.
+"""The MindSpore face of msprobe: ``from msprobe.mindspore import PrecisionDebugger, seed_all``.
 
 Nothing loads before it is used.
 """
@@ -9,12 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from msprobe.adapters.msadapter.debugger import PrecisionDebugger
+    from msprobe.adapters.mindspore.determinism import seed_all
+    from msprobe.adapters.mindspore.step_callbacks import MsprobeInitStep, MsprobeStep
+    from msprobe.adapters.mindspore.value_files import save, save_grad, step
 
 _WHERE = {
     "PrecisionDebugger": "msprobe.adapters.msadapter.debugger",
+    "seed_all": "msprobe.adapters.mindspore.determinism",
+    "MsprobeInitStep": "msprobe.adapters.mindspore.step_callbacks",
+    "MsprobeStep": "msprobe.adapters.mindspore.step_callbacks",
+    "save": "msprobe.adapters.mindspore.value_files",
+    "save_grad": "msprobe.adapters.mindspore.value_files",
+    "step": "msprobe.adapters.mindspore.value_files",
 }
 
-__all__ = ["PrecisionDebugger"]
+__all__ = ["MsprobeInitStep", "MsprobeStep", "PrecisionDebugger", "save", "save_grad", "seed_all", "step"]
 
 
 def __getattr__(name: str) -> Any:
@@ -25,6 +34,9 @@ def __getattr__(name: str) -> Any:
         from msprobe.legacy_paths import extra
 
         return extra(__name__, name)
+    from msprobe.adapters.mindspore.versions import require
+
+    require()
     return getattr(importlib.import_module(path), name)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from msprobe.core.config import load_config
 from msprobe.core.dump.session import DumpSession
-from msprobe.core.store.reader import Dump, find_dumps, load_dump
+from msprobe.core.store.reader import Dump
 from tests.contracts.worlds import ALONE, WORLDS, World, installed
 
 GAPS = Path(__file__).parent / "gaps"
@@ -41,6 +41,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def _marks(test: str, name: str, gaps: dict[str, dict[str, str]]) -> list[Any]:
     marks: list[Any] = [pytest.mark.skipif(not installed(name), reason=f"{name} is not installed")]
+    if name in ("torch", "mindspore"):
+        marks.append(getattr(pytest.mark, name))
     reason = gaps[name].get(test)
     return marks if reason is None else [*marks, pytest.mark.xfail(strict=True, reason=reason)]
 
@@ -70,6 +72,6 @@ def collect(world: World, tmp_path: Path) -> Collect:
             session.stop()
         finally:
             session.close()
-        return load_dump(find_dumps(tmp_path / "dump")[0])
+        return world.load(tmp_path / "dump")
 
     return run

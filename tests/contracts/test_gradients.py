@@ -9,7 +9,6 @@ import numpy as np
 
 from msprobe.core.config import load_config
 from msprobe.core.dump.session import DumpSession
-from msprobe.core.store.reader import find_dumps, load_dump
 from tests.contracts.conftest import Collect
 from tests.contracts.worlds import World
 
@@ -22,7 +21,7 @@ def maxima(nodes: Any) -> Any:
 
 def test_input_follows_the_outputs_and_output_the_arguments(world: World, collect: Collect) -> None:
     a, b = world.tensor(ONES * 2, True), world.tensor(ONES * 5, True)
-    record = collect(lambda: a.mul(b).sum().backward()).data["Tensor.mul.0.backward"]
+    record = collect(lambda: world.differentiate(lambda a, b: a.mul(b).sum(), a, b)).data["Tensor.mul.0.backward"]
     assert list(record) == ["input", "output"]
     assert maxima(record["input"]) == [1]
     assert maxima(record["output"]) == [5, 2]
@@ -30,13 +29,14 @@ def test_input_follows_the_outputs_and_output_the_arguments(world: World, collec
 
 def test_arguments_without_gradient_are_null(world: World, collect: Collect) -> None:
     a, b = world.tensor(ONES * 2), world.tensor(ONES * 5, True)
-    assert maxima(collect(lambda: a.mul(b).sum().backward()).data["Tensor.mul.0.backward"]["output"]) == [None, 2]
+    record = collect(lambda: world.differentiate(lambda b: a.mul(b).sum(), b)).data["Tensor.mul.0.backward"]
+    assert maxima(record["output"]) == [None, 2]
 
 
 def test_keyword_arguments_come_last_by_name(world: World, collect: Collect) -> None:
     x, w = world.tensor(ONES, True), world.tensor(np.full((3, 4), 2, np.float32), True)
-    body = lambda: world.functional.linear(x, weight=w).sum().backward()  # noqa: E731
-    found = collect(body).data["Functional.linear.0.backward"]["output"]
+    loss = lambda x, w: world.functional.linear(x, weight=w).sum()  # noqa: E731
+    found = collect(lambda: world.differentiate(loss, x, w)).data["Functional.linear.0.backward"]["output"]
     assert found[0]["shape"] == [2, 4]
     assert found[-1]["weight"]["shape"] == [3, 4]
 
@@ -45,11 +45,11 @@ def test_each_output_brings_its_own_gradient(world: World, collect: Collect) -> 
     x = world.tensor(np.arange(6, dtype=np.float32), True)
     twos, threes = world.tensor(np.full(2, 2, np.float32)), world.tensor(np.full(2, 3, np.float32))
 
-    def body() -> None:
+    def loss(x: Any) -> Any:
         first, _unused, last = x.chunk(3)
-        first.mul(twos).add(last.mul(threes)).sum().backward()
+        return first.mul(twos).add(last.mul(threes)).sum()
 
-    record = collect(body).data["Tensor.chunk.0.backward"]
+    record = collect(lambda: world.differentiate(loss, x)).data["Tensor.chunk.0.backward"]
     assert maxima(record["input"])[0::2] == [2, 3]
     assert record["output"][0]["Max"] == 3
     assert record["output"][0]["Min"] == 0
@@ -57,13 +57,13 @@ def test_each_output_brings_its_own_gradient(world: World, collect: Collect) -> 
 
 def test_one_tensor_in_two_places(world: World, collect: Collect) -> None:
     x = world.tensor(ONES * 3, True)
-    assert maxima(collect(lambda: x.mul(x).sum().backward()).data["Tensor.mul.0.backward"]["output"]) == [3, 3]
+    record = collect(lambda: world.differentiate(lambda x: x.mul(x).sum(), x)).data["Tensor.mul.0.backward"]
+    assert maxima(record["output"]) == [3, 3]
 
 
 def test_uses_outside_the_call_are_not_counted_in(world: World, collect: Collect) -> None:
     x, two, nine = (world.tensor(ONES * factor, factor == 1) for factor in (1, 2, 9))
-    body = lambda: x.mul(two).add(x.mul(nine)).sum().backward()  # noqa: E731
-    data = collect(body).data
+    data = collect(lambda: world.differentiate(lambda x: x.mul(two).add(x.mul(nine)).sum(), x)).data
     assert data["Tensor.mul.0.backward"]["output"][0]["Max"] == 2
     assert data["Tensor.mul.1.backward"]["output"][0]["Max"] == 9
 
@@ -71,13 +71,15 @@ def test_uses_outside_the_call_are_not_counted_in(world: World, collect: Collect
 def test_in_place_operators_have_backward_records(world: World, collect: Collect) -> None:
     x, three = world.tensor(ONES, True), world.tensor(ONES * 3)
     two = world.tensor(ONES * 2)
-    record = collect(lambda: x.mul(two).mul_(three).sum().backward()).data["Tensor.mul_.0.backward"]
+    loss = lambda x: x.mul(two).mul_(three).sum()  # noqa: E731
+    record = collect(lambda: world.differentiate(loss, x)).data["Tensor.mul_.0.backward"]
     assert (maxima(record["input"]), record["output"][0]["Max"]) == ([1], 3)
 
 
 def test_in_place_modules_keep_their_backward_records(world: World, collect: Collect) -> None:
     model = world.mlp(True)
-    dump = collect(lambda: model(world.tensor(ONES)).sum().backward(), model, level="L0")
+    loss = lambda: model(world.tensor(ONES)).sum()  # noqa: E731
+    dump = collect(lambda: world.differentiate(loss, model=model), model, level="L0")
     for name in ("fc1.Linear", "act.ReLU", "fc2.Linear"):
         assert f"Module.{name}.backward.0" in dump.data
 
@@ -85,7 +87,7 @@ def test_in_place_modules_keep_their_backward_records(world: World, collect: Col
 def test_backward_runs_from_the_loss_to_the_first_layer(world: World, collect: Collect) -> None:
     model = world.mlp()
     x = world.tensor(ONES, True)
-    dump = collect(lambda: model(x).sum().backward(), model, level="mix")
+    dump = collect(lambda: world.differentiate(lambda x: model(x).sum(), x, model=model), model, level="mix")
     modules = [name for name in dump.data if name.startswith("Module.") and ".backward." in name]
     assert modules == ["Module.fc2.Linear.backward.0", "Module.act.ReLU.backward.0", "Module.fc1.Linear.backward.0"]
     assert dump.construct["Functional.linear.0.backward"] == "Module.fc1.Linear.backward.0"
@@ -93,7 +95,8 @@ def test_backward_runs_from_the_loss_to_the_first_layer(world: World, collect: C
 
 def test_parameter_gradients(world: World, collect: Collect) -> None:
     model = world.mlp()
-    dump = collect(lambda: model(world.tensor(ONES)).sum().backward(), model, level="mix")
+    loss = lambda: model(world.tensor(ONES)).sum()  # noqa: E731
+    dump = collect(lambda: world.differentiate(loss, model=model), model, level="mix")
     record = dump.data["Module.fc2.Linear.parameters_grad.0"]
     assert {key: node[0]["shape"] for key, node in record.items()} == {"weight": [2, 3], "bias": [2]}
 
@@ -101,16 +104,21 @@ def test_parameter_gradients(world: World, collect: Collect) -> None:
 def test_stop_before_backward_loses_nothing(world: World, tmp_path: Path) -> None:
     model = world.mlp()
     session = DumpSession(load_config({"dump_path": str(tmp_path), "level": "mix", "risk_level": "ALL"}), world.make)
+    early: dict[str, Any] = {}
+
+    def loss(x: Any) -> Any:
+        value = model(x).sum()
+        session.stop()
+        early.update(world.load(tmp_path).data)
+        return value
+
     try:
         session.start(model)
-        loss = model(world.tensor(ONES, True)).sum()
-        session.stop()
-        early = load_dump(find_dumps(tmp_path)[0]).data
-        loss.backward()
+        world.differentiate(loss, world.tensor(ONES, True), model=model)
         session.step()
     finally:
         session.close()
-    late = load_dump(find_dumps(tmp_path)[0]).data
+    late = world.load(tmp_path).data
     assert not any("backward" in name for name in early)
     for name in ("Functional.linear.0.backward", "Module.fc1.Linear.backward.0", "Module.fc1.Linear.parameters_grad.0"):
         assert name in late
@@ -132,10 +140,8 @@ def test_a_second_backward_replaces_the_first(world: World, collect: Collect) ->
 def test_gradients_are_those_of_a_run_without_the_tool(world: World, collect: Collect) -> None:
     def gradients() -> list[bytes]:
         a, b = world.tensor(np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4), True), world.tensor(ONES / 3, True)
-        world.functional.relu(a.mul(b).mul_(world.tensor(ONES * 7))).sum().backward()
-        return [
-            world.array(tensor.grad).tobytes() if world.name == "torch" else tensor.grad.tobytes() for tensor in (a, b)
-        ]
+        loss = lambda a, b: world.functional.relu(a.mul(b).mul_(world.tensor(ONES * 7))).sum()  # noqa: E731
+        return [gradient.tobytes() for gradient in world.differentiate(loss, a, b)]
 
     plain, recorded = gradients(), []
     collect(lambda: recorded.extend(gradients()))

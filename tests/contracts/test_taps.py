@@ -42,7 +42,7 @@ def test_nested_calls_are_recorded_outermost_only(world: World, collect: Collect
     def body() -> None:
         x, w = world.tensor(ONES), world.tensor(np.ones((3, 4), np.float32))
         world.functional.linear(x, w)
-        world.functional.relu(x, inplace=True)
+        world.functional.relu(x)
 
     assert list(collect(body).data) == ["Functional.linear.0.forward", "Functional.relu.0.forward"]
 
@@ -66,13 +66,14 @@ def test_several_outputs(world: World, collect: Collect) -> None:
 
 
 def test_in_place_operators_keep_their_true_input(world: World, collect: Collect) -> None:
-    def body() -> None:
-        world.tensor(ONES).mul_(world.tensor(ONES * 3))
-        world.functional.relu(world.tensor(-ONES), inplace=True)
-
-    data = collect(body).data
-    mul, relu = data["Tensor.mul_.0.forward"], data["Functional.relu.0.forward"]
+    mul = collect(lambda: world.tensor(ONES).mul_(world.tensor(ONES * 3))).data["Tensor.mul_.0.forward"]
     assert (mul["input_args"][0]["Max"], mul["output"][0]["Max"]) == (1, 3)
+
+
+def test_functions_asked_to_work_in_place_keep_their_true_input(world: World, collect: Collect) -> None:
+    data = collect(lambda: world.functional.relu(world.tensor(-ONES), inplace=True)).data
+    assert list(data) == ["Functional.relu.0.forward"]
+    relu = data["Functional.relu.0.forward"]
     assert (relu["input_args"][0]["Min"], relu["output"][0]["Min"]) == (-1, 0)
 
 
@@ -137,7 +138,7 @@ def test_optimizer_step_has_a_place(world: World, collect: Collect) -> None:
     optimizer = world.sgd(model)
 
     def body() -> None:
-        model(world.tensor(ONES)).sum().backward()
+        world.differentiate(lambda: model(world.tensor(ONES)).sum(), model=model)
         optimizer.step()
 
     assert collect(body, model, level="mix").construct["optimizer"] is None

@@ -17,7 +17,7 @@ from msprobe.core.tensors.numpy_ops import statistics
 from tests.contracts.worlds import World
 
 NAN, INF = math.nan, math.inf
-KEYS = ["type", "dtype", "shape", "Max", "Min", "Mean", "Norm", "requires_grad"]
+KEYS = ["type", "dtype", "shape", "Max", "Min", "Mean", "Norm"]
 ARRAYS = {
     "bool": np.array([True, False, True]),
     "uint8": np.array([0, 255, 7], np.uint8),
@@ -49,6 +49,13 @@ def described(world: World, array: Any, precision: str = "low") -> dict[str, Any
     return node  # type: ignore[no-any-return]
 
 
+def _view(world: World, array: Any, turn: Any) -> Any:
+    """Part of a tensor, as the framework's own views where it has any."""
+    if world.name == "fake":
+        return world.tensor_class(turn(world.tensor(array).data))
+    return turn(world.tensor(array))
+
+
 def close(found: Any, expected: Any, dtype: np.dtype[Any]) -> bool:
     if expected is None or isinstance(expected, bool) or found is None:
         return found is expected
@@ -63,7 +70,7 @@ def close(found: Any, expected: Any, dtype: np.dtype[Any]) -> bool:
 def test_statistics_are_those_of_the_oracle(world: World, name: str, precision: Any) -> None:
     array = ARRAYS[name]
     node, expected = described(world, array, precision), statistics(array, precision=precision)
-    assert list(node) == KEYS
+    assert list(node) == [*KEYS, *world.fields]
     assert list(node["shape"]) == list(array.shape)
     assert repr((node["Max"], node["Min"])) == repr((expected.max, expected.min))
     finest = np.dtype(np.float32) if precision == "high" and array.dtype == np.float16 else array.dtype
@@ -75,9 +82,8 @@ def test_statistics_are_those_of_the_oracle(world: World, name: str, precision: 
     "turn", [lambda a: a.T, lambda a: a[::2], lambda a: a[:, 1:3]], ids=["turned", "strided", "cut"]
 )
 def test_views_are_measured_as_what_they_show(world: World, turn: Any) -> None:
-    view = turn(world.tensor(np.arange(24, dtype=np.float32).reshape(6, 4)).data)
     array = turn(np.arange(24, dtype=np.float32).reshape(6, 4))
-    tensor = view if world.name == "torch" else world.tensor_class(view)
+    tensor = _view(world, np.arange(24, dtype=np.float32).reshape(6, 4), turn)
     node = world.ops("low").describe(tensor, True)
     expected = statistics(array)
     assert (node["Max"], node["Min"], node["Mean"]) == (expected.max, expected.min, expected.mean)
@@ -87,8 +93,8 @@ def test_views_are_measured_as_what_they_show(world: World, turn: Any) -> None:
 
 def test_without_statistics_only_the_description_is_there(world: World) -> None:
     node = world.ops("low").describe(world.tensor(np.zeros((2, 3), np.float32), True), False)
-    assert list(node) == ["type", "dtype", "shape", "requires_grad"]
-    assert node["requires_grad"] is True
+    assert list(node) == ["type", "dtype", "shape", *world.fields]
+    assert all(node[field] is True for field in world.fields)
 
 
 @pytest.mark.parametrize("name", [name for name in ARRAYS if name != "empty"])
@@ -134,7 +140,10 @@ def test_a_snapshot_keeps_the_values_of_its_moment(world: World, name: str, tmp_
     assert snapshot is not None
     copy, size = snapshot
     assert size == ARRAYS[name].nbytes
-    tensor.data[...] = 0
+    if world.name == "mindspore":
+        tensor[...] = 0
+    else:
+        tensor.data[...] = 0
     path = tmp_path / f"t{ops.suffix}"
     assert ops.save(copy(), path)
     assert read_tensor(path).tobytes() == ARRAYS[name].tobytes()
@@ -143,9 +152,7 @@ def test_a_snapshot_keeps_the_values_of_its_moment(world: World, name: str, tmp_
 def test_a_view_is_saved_without_the_storage_behind_it(world: World, tmp_path: Path) -> None:
     ops = world.ops("low")
     path = tmp_path / f"t{ops.suffix}"
-    whole = world.tensor(np.arange(100_000, dtype=np.float32)).data
-    view = whole[10:20] if world.name == "torch" else world.tensor_class(whole[10:20])
-    assert ops.save(view, path)
+    assert ops.save(_view(world, np.arange(100_000, dtype=np.float32), lambda whole: whole[10:20]), path)
     assert read_tensor(path).tolist() == list(range(10, 20))
     assert path.stat().st_size < 10_000
 
@@ -164,4 +171,4 @@ def test_measuring_changes_nothing(world: World, tmp_path: Path) -> None:
     ops.checksum(tensor, "crc32")
     ops.save(tensor, tmp_path / f"t{ops.suffix}")
     assert world.array(tensor).tobytes() == array.tobytes()
-    assert tensor.requires_grad
+    assert all(getattr(tensor, field) for field in world.fields)

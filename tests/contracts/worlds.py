@@ -1,6 +1,7 @@
 """The frameworks as the contract tests see them: the few names they share, under one face each.
 
-Tensors of both have ``add, mul, mul_, sum, chunk, matmul, backward``; ``functional`` has ``relu, linear, mse_loss``.
+Tensors of all have ``add, mul, mul_, sum, chunk, matmul``; ``functional`` has ``relu, linear``. What only one framework
+calls otherwise (``Cell`` for ``Module``) is renamed when a dump is loaded: see ``World.load``.
 """
 
 from __future__ import annotations
@@ -8,17 +9,24 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from msprobe.core.store.reader import Dump, find_dumps, load_dump
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class World:
-    """One framework. ``tensor(array, requires_grad)`` makes a leaf, ``mlp(inplace)`` fc1, act, fc2 on 4 features."""
+    """One framework. ``tensor(array, requires_grad)`` makes a leaf, ``mlp(inplace)`` fc1, act, fc2 on 4 features.
+
+    ``differentiate(loss, *leaves, model=None)`` runs ``loss(*leaves)`` and its backward pass, and returns the leaves'
+    gradients as arrays.
+    """
 
     name: str
     make: Callable[..., Any]
@@ -31,6 +39,26 @@ class World:
     mlp: Callable[..., Any]
     raising: Callable[[], Any]
     sgd: Callable[[Any], Any]
+    differentiate: Callable[..., list[Array]]
+    fields: tuple[str, ...] = ("requires_grad",)
+    renamed: tuple[tuple[str, str], ...] = ()
+
+    def load(self, root: Path) -> Dump:
+        """The first dump below ``root``, under the names that all frameworks share."""
+        dump = load_dump(find_dumps(root)[0])
+        if not self.renamed:
+            return dump
+        for table in (dump.data, dump.construct, dump.stacks):
+            renamed = {self._shared(name): self._shared(value) for name, value in table.items()}
+            table.clear()  # type: ignore[attr-defined]
+            table.update(renamed)  # type: ignore[attr-defined]
+        return dump
+
+    def _shared(self, name: Any) -> Any:
+        for own, shared in self.renamed:
+            if isinstance(name, str) and name.startswith(own):
+                return shared + name[len(own) :]
+        return name
 
     def attributes(self) -> Iterator[tuple[str, Any]]:
         """Everything a tap may replace, by name."""
@@ -40,11 +68,13 @@ class World:
                 yield f"{owner!r}.{name}", value
 
     def more_owners(self) -> list[Any]:
-        if self.name != "torch":
-            return []
-        import torch
+        if self.name == "torch":
+            import torch
 
-        return [torch, torch._VF, torch.nn.utils, torch.linalg]
+            return [torch, torch._VF, torch.nn.utils, torch.linalg]
+        if self.name == "mindspore":
+            return list(mindspore_owners())
+        return []
 
 
 def fake() -> World:
@@ -82,7 +112,16 @@ def fake() -> World:
         mlp=lambda inplace=False: MLP(inplace),
         raising=Broken,
         sgd=lambda model: nn.SGD(model.parameters(), 0.1),
+        differentiate=_by_backward(lambda gradient: np.asarray(gradient)),
     )
+
+
+def _by_backward(array: Callable[[Any], Array]) -> Callable[..., list[Array]]:
+    def differentiate(loss: Callable[..., Any], *leaves: Any, model: Any = None) -> list[Array]:
+        loss(*leaves).backward()
+        return [array(leaf.grad) for leaf in leaves if leaf.grad is not None]
+
+    return differentiate
 
 
 def torch() -> World:
@@ -123,6 +162,7 @@ def torch() -> World:
         mlp=lambda inplace=False: MLP(inplace),
         raising=Broken,
         sgd=lambda model: torch.optim.SGD(model.parameters(), 0.1),
+        differentiate=_by_backward(lambda gradient: gradient.numpy()),
     )
 
 
@@ -169,12 +209,93 @@ def msadapter() -> World:
         mlp=lambda inplace=False: MLP(inplace),
         raising=Broken,
         sgd=lambda model: torch.optim.SGD(model.parameters(), 0.1),
+        differentiate=_by_value_and_grad(lambda model: list(model.parameters())),
+        fields=(),
     )
 
 
-WORLDS: dict[str, Callable[[], World]] = {"fake": fake, "torch": torch}
+def mindspore() -> World:
+    import mindspore
+
+    from msprobe.adapters.mindspore.backend import make
+    from msprobe.adapters.mindspore.tensor_ops import MindSporeTensorOps
+
+    mindspore.runtime.launch_blocking()  # an operator that fails does so where it is called
+    mint = mindspore.mint
+
+    class MLP(mindspore.nn.Cell):
+        def __init__(self, inplace: bool) -> None:
+            super().__init__()
+            assert not inplace, "mint.nn.ReLU does not work in place"
+            self.fc1, self.act, self.fc2 = mint.nn.Linear(4, 3), mint.nn.ReLU(), mint.nn.Linear(3, 2)
+
+        def construct(self, x: Any) -> Any:
+            return self.fc2(self.act(self.fc1(x)))
+
+    class Broken(mindspore.nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Raising()
+
+        def construct(self, x: Any) -> Any:
+            return self.inner(x)
+
+    class Raising(mindspore.nn.Cell):
+        def construct(self, x: Any) -> Any:
+            return x.matmul(x)
+
+    return World(
+        name="mindspore",
+        make=make,
+        ops=MindSporeTensorOps,
+        tensor=lambda array, requires_grad=False: mindspore.Tensor(np.array(array)),
+        array=lambda tensor: tensor.asnumpy(),
+        functional=mint.nn.functional,
+        tensor_class=mindspore.Tensor,
+        module_class=mindspore.nn.Cell,
+        mlp=lambda inplace=False: MLP(inplace),
+        raising=Broken,
+        sgd=lambda model: mindspore.nn.SGD(model.trainable_params(), 0.1),
+        differentiate=_by_value_and_grad(lambda model: model.trainable_params()),
+        fields=(),
+        renamed=(
+            ("Cell.", "Module."),
+            ("MintFunctional.", "Functional."),
+            ("Primitive.dense.Dense.", "Functional.linear."),  # what mint.nn.Linear calls
+            ("Primitive.relu.ReLU.", "Functional.relu."),
+        ),
+    )
+
+
+def mindspore_owners() -> Iterator[Any]:
+    """Everything of MindSpore that holds functions or ``__call__`` we may replace."""
+    import mindspore
+
+    from msprobe.adapters.mindspore.jit_tap import EXECUTOR
+
+    yield from (mindspore.ops, mindspore.mint, mindspore.mint.distributed, mindspore.communication, EXECUTOR)
+    yield from (mindspore.communication.comm_func, mindspore.mint.distributed.P2POp)
+    yield from {kind for kind in vars(mindspore.ops.operations).values() if isinstance(kind, type)}
+
+
+WORLDS: dict[str, Callable[[], World]] = {"fake": fake, "torch": torch, "mindspore": mindspore}
 ALONE: dict[str, Callable[[], World]] = {"msadapter": msadapter}
 """Run in a process of their own (``--backends=msadapter``): see tests/adapters/msadapter/test_alone.py."""
+
+
+def _by_value_and_grad(weights_of: Callable[[Any], Any]) -> Callable[..., list[Array]]:
+    """Differentiation as MindSpore does it: a function of the leaves and of the model's weights."""
+
+    def differentiate(loss: Callable[..., Any], *leaves: Any, model: Any = None) -> list[Array]:
+        import mindspore
+
+        weights = None if model is None else weights_of(model)
+        positions = tuple(range(len(leaves))) or None
+        _, found = mindspore.value_and_grad(loss, positions, weights)(*leaves)
+        inputs = found if weights is None else found[0] if leaves else ()
+        return [gradient.asnumpy() for gradient in inputs]
+
+    return differentiate
 
 
 def installed(name: str) -> bool:

@@ -13,19 +13,22 @@ from tests.end_to_end.fork_runner import log_of, run_scripts
 from tests.golden.agreement import MISSING, allowances, misses, unexplained, unused
 from tests.golden.facts import Facts, facts
 
-pytestmark = pytest.mark.torch
-
 HERE = Path(__file__).resolve().parent
 CASES = sorted(path for path in (HERE / "cases").iterdir() if path.is_dir())
 LENIENCIES = allowances(HERE / "leniencies.json")
 
 
+def _framework(case: Path) -> str:
+    return "mindspore" if case.name.startswith("mindspore_") else "torch"
+
+
 @pytest.fixture(scope="module")
-def replayed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Case -> the folder in which its script has run."""
+def replayed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Case -> the folder in which its script has run; only cases that were asked for run."""
     root = tmp_path_factory.mktemp("golden")
+    chosen = {item.callspec.params["case"] for item in request.session.items if "replayed" in item.fixturenames}
     scripts = []
-    for case in CASES:
+    for case in sorted(chosen):
         folder = root / case.name
         folder.mkdir()
         shutil.copy(case / "run.py.txt", folder / "run.py")
@@ -37,7 +40,9 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {script.parent.name: script.parent for script in scripts}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=case.name, marks=getattr(pytest.mark, _framework(case))) for case in CASES]
+)
 def test_case_leaves_the_recorded_facts(case: Path, replayed: dict[str, Path]) -> None:
     output = replayed[case.name] / json.loads((case / "config.json").read_text())["dump_path"]
     recorded, ours = _processes(case / "expected"), _processes(output)

@@ -8,11 +8,14 @@ from typing import Any
 import yaml
 
 from msprobe.adapters.mindspore.api_tap import MindSporeApiTap
+from msprobe.adapters.mindspore.collective_tap import MindSporeCollectiveTap
 from msprobe.adapters.mindspore.gradient_tap import MindSporeGradientTap
 from msprobe.adapters.mindspore.module_tap import MindSporeModuleTap
+from msprobe.adapters.mindspore.output_gradients import OutputGradientTap
 from msprobe.adapters.mindspore.runtime import MindSporeRuntime
 from msprobe.adapters.mindspore.tensor_ops import MindSporeTensorOps
 from msprobe.adapters.mindspore.values import MindSporeValues
+from msprobe.adapters.mindspore.versions import has_gradient_nodes
 from msprobe.core.backend.model import Backend
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
@@ -34,7 +37,10 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
         runtime=MindSporeRuntime(),
         apis=MindSporeApiTap([table["apis"]], recorded, relay, thread, modules.cells),
         modules=modules,
-        gradients=MindSporeGradientTap(thread),
+        collectives=MindSporeCollectiveTap(
+            table["distributed"] if config.level in ("L1", "mix") else {}, relay, thread
+        ),
+        gradients=MindSporeGradientTap(thread) if has_gradient_nodes() else OutputGradientTap(thread),
         apis_in_models=True,
     )
 

@@ -7,7 +7,9 @@ from typing import Any
 from mindspore import nn
 
 from msprobe.adapters.mindspore.backend import make
+from msprobe.adapters.mindspore.runtime import is_scheduler
 from msprobe.adapters.mindspore.sessions import open_for_mode, refuse_for_mode
+from msprobe.adapters.mindspore.versions import require
 from msprobe.core.backend.model import Backend
 from msprobe.core.backend.support import MINDSPORE
 from msprobe.core.capture.observer import Relay
@@ -32,8 +34,15 @@ class PrecisionDebugger(Debugger):
 
     @classmethod
     def check(cls, config: DumpConfig) -> None:
+        require()
         super().check(config)
         refuse_for_mode(config)
+
+    @classmethod
+    def start(cls, model: Any = None, *args: Any, **kwargs: Any) -> None:
+        """See ``Debugger.start``. Does nothing in the scheduler of ``msrun``, which does not run the model."""
+        if not is_scheduler():
+            super().start(model, *args, **kwargs)
 
     @classmethod
     def is_model(cls, value: Any) -> bool:

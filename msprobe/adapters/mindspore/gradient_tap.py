@@ -5,7 +5,10 @@ when its sequence number was given out during the call. The gradient of output k
 gradient of an argument is what leaves the call's nodes along the edge to that argument. Two uses of one argument inside
 the call add up; uses outside the call are not counted in.
 
-MindSpore before 2.10 has no such nodes: there only the gradients of outputs are seen (see ``output_gradients``).
+A cell that is itself what ``ms.grad`` differentiates opens the graph inside its call: its arguments have their edges
+only afterwards, and are looked at then.
+
+MindSpore before 2.10 has no such nodes: there only the gradients of outputs are seen (``output_gradients``).
 """
 
 from __future__ import annotations
@@ -14,13 +17,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mindspore import Tensor
-from mindspore.common.api import _pynative_executor as _executor
 
 from msprobe.adapters.mindspore.tensor_watch import watch
+from msprobe.adapters.mindspore.versions import executor
 from msprobe.core.backend.protocols import GradientReceiver
 from msprobe.core.capture.containers import shape_of, tensors_in
 from msprobe.core.capture.thread import ThreadState
 
+_executor = executor()
 _LEAF = 2**64 - 1
 Edge = tuple[int, int]
 Slots = list[tuple[int, int]]
@@ -29,14 +33,24 @@ Slots = list[tuple[int, int]]
 class Prepared:
     """What is noted of a call before it runs: its arguments' edges into the graph, and where new nodes begin."""
 
-    __slots__ = ("edges", "keywords", "positional", "since", "slots")
+    __slots__ = ("_arguments", "edges", "keywords", "positional", "since", "slots")
 
-    def __init__(self, since: int) -> None:
+    def __init__(self, since: int, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         self.since = since
         self.edges: dict[Edge, list[int]] = {}
         self.positional: list[Any] = []
         self.keywords: dict[str, Any] = {}
         self.slots = 0
+        self._arguments: tuple[tuple[Any, ...], Mapping[str, Any]] | None = (args, kwargs)
+
+    def look(self) -> None:
+        """Find the edges of the arguments; at the second time there is nothing left to do."""
+        if self._arguments is None:
+            return
+        (args, kwargs), self._arguments = self._arguments, None
+        self.positional = [shape_of(value, self.slot, Tensor) for value in args]
+        shapes = {key: shape_of(value, self.slot, Tensor) for key, value in kwargs.items()}
+        self.keywords = {key: shape for key, shape in shapes.items() if shape is not None}
 
     def slot(self, tensor: Any) -> int | None:
         """The slot of one argument, or None when no gradient can reach it."""
@@ -57,15 +71,15 @@ class MindSporeGradientTap:
         self._latest = -1  # the youngest node seen so far: what a call makes is younger
 
     def prepare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Prepared | None:
-        if not _executor.grad_flag():
+        if not _executor.enable_grad():
             return None
-        prepared = Prepared(self._latest)
-        prepared.positional = [shape_of(value, prepared.slot, Tensor) for value in args]
-        shapes = {key: shape_of(value, prepared.slot, Tensor) for key, value in kwargs.items()}
-        prepared.keywords = {key: shape for key, shape in shapes.items() if shape is not None}
+        prepared = Prepared(self._latest, args, kwargs)
+        if _executor.grad_flag():
+            prepared.look()
         return prepared
 
     def template(self, prepared: Prepared) -> tuple[list[Any], dict[str, Any]]:
+        prepared.look()
         return prepared.positional, prepared.keywords
 
     def attach(self, prepared: Prepared, result: Any, receiver: GradientReceiver, announced: bool = False) -> None:

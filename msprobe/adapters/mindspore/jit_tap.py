@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from msprobe.adapters.mindspore.versions import jit_executor
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 from msprobe.core.capture.site import CallSite
@@ -68,16 +69,7 @@ class JitTap:
         return run
 
 
-def _executor() -> Any:
-    """The class whose instances run compiled functions; its home and name changed between versions."""
-    try:
-        from mindspore.graph import api  # 2.9 and later
-    except ImportError:
-        from mindspore.common import api
-    return getattr(api, "_JitExecutor", None) or getattr(api, "_MindsporeFunctionExecutor", None)
-
-
-EXECUTOR = _executor()
+EXECUTOR = jit_executor()
 
 
 def _name(executor: Any) -> str:

@@ -2,6 +2,9 @@
 
 One patch instead of hooks on every cell: it sees keyword arguments and exceptions, nothing hangs on cell objects, and
 the user's hooks run inside it as ever.
+
+``Cell.recompute()`` puts cells of MindSpore's own into the model. They have no record; the one that runs the cell a
+second time, during backward, stands for it then.
 """
 
 from __future__ import annotations
@@ -14,11 +17,13 @@ from typing import Any
 
 from mindspore import nn
 
+from msprobe.adapters.mindspore.recomputation import is_means, opening, reopens, second_runner
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.errors import MsprobeException
 
+_NOTHING = contextlib.nullcontext()
 _Known = tuple[weakref.ref[nn.Cell], ModuleSite]
 
 
@@ -29,6 +34,7 @@ class MindSporeModuleTap:
         self._relay = relay
         self._thread = thread
         self._sites: dict[int, _Known] = {}
+        self._again: dict[int, _Known] = {}  # cells that run an adopted one again
         self._first: dict[str, ModuleSite] = {}
         self._models: list[weakref.ref[nn.Cell]] = []
 
@@ -90,7 +96,7 @@ class MindSporeModuleTap:
             self._models.append(weakref.ref(model))
         for path, cell in model.cells_and_names():
             known = self._sites.get(id(cell))
-            if not path or (known is not None and known[0]() is cell):
+            if not path or is_means(cell) or (known is not None and known[0]() is cell):
                 continue
             reference = weakref.ref(cell, functools.partial(forget, self._sites, id(cell)))
             parameters = functools.partial(_own_parameters, weakref.ref(cell))
@@ -99,17 +105,26 @@ class MindSporeModuleTap:
             if first is not site:
                 site.follow(first)
             self._sites[id(cell)] = (reference, site)
+            runner = second_runner(cell)
+            if runner is not None:
+                self._again[id(runner)] = (
+                    weakref.ref(runner, functools.partial(_forget, self._again, id(runner))),
+                    site,
+                )
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        sites, thread, relay = self._sites, self._thread, self._relay
+        sites, again, thread, relay = self._sites, self._again, self._thread, self._relay
 
         @functools.wraps(original)
         def call(cell: nn.Cell, *args: Any, **kwargs: Any) -> Any:
             known = sites.get(id(cell))
+            reopening = reopens(cell)
+            if known is None and reopening:
+                known = again.get(id(cell))
             observer = relay.observer
             if known is None or observer is None or known[0]() is not cell:
                 return original(cell, *args, **kwargs)
-            with thread.quiet():
+            with thread.quiet(), opening() if reopening else _NOTHING:
                 record = observer.module_begin(known[1], args, kwargs)
             if record is None:
                 return original(cell, *args, **kwargs)

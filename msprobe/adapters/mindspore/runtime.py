@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 from mindspore import nn
-from mindspore.common.api import _pynative_executor
 from mindspore.communication import GlobalComm, get_rank
 
 from msprobe.adapters.mindspore.module_tap import calls_of
+from msprobe.adapters.mindspore.recomputation import recomputing
 from msprobe.core.errors import MsprobeException
 
 _EARLY_EXITS = ("_StopRecomputationError", "_StopRecomputeException")
-_engine: Callable[[], int] = getattr(_pynative_executor, "get_current_autodiff_engine_id", lambda: -1)
+
+
+def is_scheduler() -> bool:
+    """Whether this process only brings the others of a job together."""
+    return os.environ.get("MS_ROLE") == "MS_SCHED"
 
 
 class MindSporeRuntime:
@@ -24,7 +29,7 @@ class MindSporeRuntime:
         return int(get_rank()) if GlobalComm.INITED else None
 
     def recomputing(self) -> bool:
-        return _engine() != -1 and bool(_pynative_executor.grad_flag())
+        return recomputing()
 
     def in_written_backward(self) -> bool:
         return False

@@ -10,7 +10,7 @@ from msprobe.core.capture.thread import ThreadState
 
 def watch(tensor: Any, thread: ThreadState, report: Callable[[Any], None]) -> Callable[[], None] | None:
     """Report every gradient of ``tensor`` until the returned function is called; None when it can have none."""
-    if not tensor._requires_grad:
+    if not getattr(tensor, "_requires_grad", True):  # unknown before 2.10
         return None
 
     def hook(gradient: Any) -> None:

@@ -17,10 +17,10 @@ import torch
 import torch.distributed.distributed_c10d as c10d
 
 from msprobe.adapters.pytorch.compile_switch import is_traced
-from msprobe.adapters.pytorch.pending_work import PendingCall, PendingWorks
 from msprobe.adapters.pytorch.point_to_point import NAMES, BatchOutputs, plan_operations, present_operations
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
+from msprobe.core.capture.pending_work import PendingCall, PendingWorks
 from msprobe.core.capture.site import CallSite
 from msprobe.core.capture.thread import ThreadState
 

@@ -1,0 +1,177 @@
+"""Communication: ``mint.distributed`` (prefix ``MintDistributed``) and ``communication.comm_func`` (``Distributed``).
+
+The functions of ``mint.distributed`` work in place, so the output of their records is the positional arguments and then
+the keyword values as they are afterwards, and buffers that only receive are null among the inputs. Those of
+``comm_func`` return what they make. A call that hands out a handle is over when the handle has been waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from mindspore import communication, mint
+
+from msprobe.core.capture.observer import Observer, Relay
+from msprobe.core.capture.patch import Patches
+from msprobe.core.capture.pending_work import PendingCall, PendingWorks
+from msprobe.core.capture.site import CallSite
+from msprobe.core.capture.thread import ThreadState
+
+_COMM = "mindspore.communication.comm_func"
+_RECEIVES = {  # the position of the parameter that carries no data yet, in ``mint.distributed``
+    "recv": 0,
+    "irecv": 0,
+    "all_gather": 0,
+    "scatter": 0,
+    "reduce_scatter": 0,
+    "all_to_all": 0,
+    "all_to_all_single": 0,
+    "all_gather_into_tensor": 0,
+    "reduce_scatter_tensor": 0,
+    "gather": 1,
+}
+
+Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
+
+
+class MindSporeCollectiveTap:
+    """Implements ``CollectiveTap``.
+
+    Args:
+        names: functions to record, by prefix; none at a level that records no APIs.
+    """
+
+    def __init__(self, names: Mapping[str, Sequence[str]], relay: Relay, thread: ThreadState) -> None:
+        self._relay = relay
+        self._thread = thread
+        self._patches = Patches()
+        self._works = PendingWorks(relay, thread)
+        self._sites: list[CallSite] = []
+        self._originals: dict[Any, Any] = {}
+        owners = _owners()
+        for prefix, functions in names.items():
+            owner = owners.get(prefix)
+            for name in functions:
+                if owner is not None and callable(getattr(owner, name, None)):
+                    self._plan(owner, prefix, name)
+            if owner is not None and hasattr(owner, "P2POp"):
+                self._let_operations_know(owner.P2POp)
+        for owner, name in ((communication, "init"), (mint.distributed, "init_process_group")):
+            if hasattr(owner, name):
+                self._patches.plan(owner, name, self._announcing(getattr(owner, name)))
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        self._patches.apply()
+        self._works.attach()
+        try:
+            yield
+        finally:
+            self._patches.undo()
+            self._works.detach()
+
+    def reset(self) -> None:
+        self._works.clear()
+        for site in self._sites:
+            site.reset()
+
+    def _plan(self, owner: Any, prefix: str, name: str) -> None:
+        original = getattr(owner, name)
+        site = CallSite(prefix, name)
+        site.differentiable = False
+        self._sites.append(site)
+        wrapper = self._observed(site, original, in_place=prefix == "MintDistributed")
+        self._originals[wrapper] = original
+        self._patches.plan(owner, name, wrapper)
+
+    def _observed(self, site: CallSite, original: Callable[..., Any], in_place: bool) -> Callable[..., Any]:
+        relay, thread = self._relay, self._thread
+        blank = _parameter(original, _RECEIVES.get(site.api)) if in_place else None
+
+        @functools.wraps(original)
+        def observed(*args: Any, **kwargs: Any) -> Any:
+            observer = relay.observer
+            if thread.busy or observer is None:
+                return original(*args, **kwargs)
+            thread.busy = True
+            try:
+                record = observer.api_begin(site, *_without((args, kwargs), blank))
+                if record is None:
+                    return original(*args, **kwargs)
+                try:
+                    result = original(*args, **kwargs)
+                except BaseException as error:
+                    observer.fail(record, error)
+                    raise
+                self._end(observer, record, (*args, *kwargs.values()) if in_place else None, result)
+                return result
+            finally:
+                thread.busy = False
+
+        return observed
+
+    def _end(self, observer: Observer, record: Any, arguments: tuple[Any, ...] | None, result: Any) -> None:
+        parts = result if isinstance(result, (tuple, list)) else (result,)
+        handles = [part for part in parts if hasattr(type(part), "wait")]
+        values = tuple(part for part in parts if part is not None and not hasattr(type(part), "wait"))
+        outputs = values if arguments is None else arguments
+        if handles:
+            self._works.add(PendingCall(record, lambda: outputs), handles)
+        else:
+            observer.end(record, outputs)
+
+    def _let_operations_know(self, operation: type) -> None:
+        """``P2POp`` accepts only the functions it knows: hand it those and not our wrappers."""
+        originals = self._originals
+
+        def new(cls: type, op: Any, *args: Any, **kwargs: Any) -> Any:
+            return create(cls, _known(originals, op), *args, **kwargs)
+
+        def init(self: Any, op: Any, *args: Any, **kwargs: Any) -> None:
+            initialise(self, _known(originals, op), *args, **kwargs)
+
+        create, initialise = operation.__new__, operation.__init__  # type: ignore[misc]
+        self._patches.plan(operation, "__new__", staticmethod(new))
+        self._patches.plan(operation, "__init__", init)
+
+    def _announcing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def announced(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            if self._relay.ranked is not None:
+                self._relay.ranked()
+            return result
+
+        return announced
+
+
+def _owners() -> dict[str, Any]:
+    """Where the functions of each prefix live in this version."""
+    found: dict[str, Any] = {}
+    for prefix, path in (("MintDistributed", "mindspore.mint.distributed"), ("Distributed", _COMM)):
+        with contextlib.suppress(ImportError):
+            found[prefix] = importlib.import_module(path)
+    return found
+
+
+def _known(originals: Mapping[Any, Any], op: Any) -> Any:
+    return originals.get(op, op) if callable(op) else op
+
+
+def _parameter(function: Callable[..., Any], position: int | None) -> tuple[int, str] | None:
+    return None if position is None else (position, list(inspect.signature(function).parameters)[position])
+
+
+def _without(arguments: Arguments, blank: tuple[int, str] | None) -> Arguments:
+    """The arguments with a buffer that only receives left out of sight."""
+    if blank is None:
+        return arguments
+    (position, key), (positional, keywords) = blank, arguments
+    if len(positional) > position:
+        return (*positional[:position], None, *positional[position + 1 :]), keywords
+    return positional, {**keywords, key: None} if key in keywords else keywords

@@ -1,0 +1,85 @@
+"""``seed_all`` for MindSpore: fix the random generators; optionally operators are deterministic, dropout idle."""
+
+from __future__ import annotations
+
+import functools
+import os
+import random
+from typing import Any
+
+import mindspore
+import numpy as np
+from mindspore import mint, nn, ops
+
+from msprobe.core.errors import MsprobeException
+from msprobe.core.log import logger
+
+_LARGEST_SEED = 2**32 - 1
+_CELLS = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d")
+_FUNCTIONS = ("dropout", "dropout1d", "dropout2d", "dropout3d")
+
+
+def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False) -> None:
+    """Make two runs comparable.
+
+    Args:
+        seed: for Python, numpy and MindSpore, 0 to 2**32 - 1.
+        mode: also ask MindSpore for deterministic operators (slower).
+        rm_dropout: let the dropouts of ``nn``, ``ops`` and ``mint`` pass values through unchanged, until the process
+            ends.
+
+    Raises:
+        MsprobeException: an argument is of the wrong type or out of range.
+    """
+    _check(seed, mode=mode, rm_dropout=rm_dropout)
+    os.environ["PYTHONHASHSEED"] = str(seed)  # for the processes this one starts
+    random.seed(seed)
+    np.random.seed(seed)
+    mindspore.set_seed(seed)
+    if hasattr(mindspore, "manual_seed"):
+        mindspore.manual_seed(seed)
+    if mode:
+        _make_deterministic()
+    if rm_dropout:
+        _remove_dropout()
+
+
+def _make_deterministic() -> None:
+    if hasattr(mindspore, "set_deterministic"):
+        mindspore.set_deterministic(True)
+    else:  # before 2.6
+        mindspore.set_context(deterministic="ON")
+
+
+def _remove_dropout() -> None:
+    for owner in (nn, mint.nn):
+        for name in _CELLS:
+            if hasattr(owner, name):
+                getattr(owner, name).construct = _unchanged
+    for owner in (ops, mint.nn.functional):
+        for name in _FUNCTIONS:
+            original = getattr(owner, name, None)
+            if original is not None and not hasattr(original, "_msprobe_idle"):
+                setattr(owner, name, _idle(original))
+    logger.info("dropout passes its input through from now on")
+
+
+def _unchanged(self: Any, x: Any) -> Any:
+    return x
+
+
+def _idle(original: Any) -> Any:
+    @functools.wraps(original)
+    def dropout(input: Any, *args: Any, **kwargs: Any) -> Any:
+        return input
+
+    dropout._msprobe_idle = True  # type: ignore[attr-defined]
+    return dropout
+
+
+def _check(seed: Any, **switches: Any) -> None:
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= _LARGEST_SEED:
+        raise MsprobeException(0, f"seed_all: seed is an integer from 0 to {_LARGEST_SEED}, got {seed!r}")
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise MsprobeException(0, f"seed_all: {name} is True or False, got {value!r}")

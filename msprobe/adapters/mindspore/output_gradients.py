@@ -1,0 +1,74 @@
+"""The gradients of single calls where tensors do not know the node that made them: MindSpore before 2.10.
+
+Hooks on the outputs see what arrives there; what leaves towards the arguments cannot be told from other uses of them,
+so the ``output`` of a backward record is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mindspore import Tensor
+
+from msprobe.adapters.mindspore.tensor_watch import watch
+from msprobe.adapters.mindspore.versions import executor
+from msprobe.core.backend.protocols import GradientReceiver
+from msprobe.core.capture.containers import shape_of, tensors_in
+from msprobe.core.capture.thread import ThreadState
+from msprobe.core.log import logger, once
+
+_executor = executor()
+
+
+class OutputGradientTap:
+    """Implements ``GradientTap`` with hooks on tensors alone."""
+
+    def __init__(self, thread: ThreadState) -> None:
+        self._thread = thread
+        if once("mindspore output gradients"):
+            logger.warning("this MindSpore does not show where gradients leave a call: only those of outputs are kept")
+
+    def prepare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        return (args, kwargs) if _executor.grad_flag() else None
+
+    def template(self, prepared: Any) -> tuple[list[Any], dict[str, Any]]:
+        args, _ = prepared
+        return [shape_of(value, _no_slot, Tensor) for value in args], {}
+
+    def attach(self, prepared: Any, result: Any, receiver: GradientReceiver, announced: bool = False) -> None:
+        outputs = [tensor for tensor in tensors_in(result, Tensor) if _can_have_gradient(tensor)]
+        if outputs:
+            receiver.expect(len(outputs))
+            arrivals = _Arrivals(receiver, len(outputs))
+            for position, tensor in enumerate(outputs):
+                watch(tensor, self._thread, arrivals.at(position))
+
+    def watch(self, tensor: Any, report: Callable[[Any], None]) -> Callable[[], None] | None:
+        return watch(tensor, self._thread, report)
+
+
+class _Arrivals:
+    """Reports the gradients of one call, and that there will be no others when the last has come."""
+
+    def __init__(self, receiver: GradientReceiver, count: int) -> None:
+        self._receiver = receiver
+        self._count = self._left = count
+
+    def at(self, position: int) -> Callable[[Any], None]:
+        def report(gradient: Any) -> None:
+            self._receiver.grad_output(position, gradient)
+            self._left -= 1
+            if not self._left:
+                self._left = self._count
+                self._receiver.grad_inputs({})
+
+        return report
+
+
+def _no_slot(tensor: Any) -> None:
+    """No gradient is known to reach this place."""
+
+
+def _can_have_gradient(tensor: Any) -> bool:
+    return bool(getattr(tensor, "_requires_grad", True)) and bool(_executor.grad_flag())

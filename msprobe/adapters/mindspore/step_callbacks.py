@@ -1,0 +1,41 @@
+"""Callbacks for ``Model.train``: the debugger follows the steps of a training whose loop is MindSpore's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mindspore.train import Callback
+
+from msprobe.core.dump import handle
+
+
+class MsprobeStep(Callback):
+    """Collects every step of ``Model.train``: ``start`` when one begins, ``stop`` and ``step`` when it ends.
+
+    With ``dataset_sink_mode=True`` MindSpore runs many steps inside one; there each such block is one step here.
+
+    Args:
+        debugger: the ``PrecisionDebugger``. Without a model of its own it is given the network of the training.
+    """
+
+    def __init__(self, debugger: Any) -> None:
+        super().__init__()
+        self.debugger = debugger
+
+    def on_train_step_begin(self, run_context: Any) -> None:
+        own = getattr(type(self.debugger), "_model", None)
+        self.debugger.start(run_context.original_args().network if own is None else None)
+
+    def on_train_step_end(self, run_context: Any) -> None:
+        self.debugger.stop()
+        self.debugger.step()
+
+
+class MsprobeInitStep(Callback):
+    """Numbers the steps from where a resumed training is: place it before ``MsprobeStep``."""
+
+    def on_train_begin(self, run_context: Any) -> None:
+        done = int(getattr(run_context.original_args(), "cur_step_num", 0) or 0)
+        session = handle.peek()
+        if session is not None:
+            session.set_init_step(done)

@@ -1,0 +1,75 @@
+"""Compiled functions inside a dynamic graph: recorded whole, and compiled from the originals of everything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mindspore
+import numpy as np
+from mindspore import Tensor, nn, ops
+
+from tests.adapters.mindspore.conftest import Bench
+
+X = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
+
+
+@mindspore.jit
+def inner(x: Any) -> Any:
+    return ops.exp(x)
+
+
+@mindspore.jit
+def outer(x: Any) -> Any:
+    return inner(x) * 2 + ops.relu(x)
+
+
+class Compiled(nn.Cell):
+    @mindspore.jit
+    def construct(self, x: Any) -> Any:
+        return ops.exp(x)
+
+
+class Net(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = Compiled()
+
+    def construct(self, x: Any) -> Any:
+        return outer(self.first(x)).sum()
+
+
+def test_functions_and_constructs_have_forward_and_backward(bench: Bench) -> None:
+    net = Net()
+    gradient = mindspore.value_and_grad(net)
+    plain = gradient(Tensor(X))
+    debugger = bench.open("mix")
+    debugger.start(net)
+    recorded = gradient(Tensor(X))
+    debugger.stop()
+    debugger.step()
+    assert [part.asnumpy().tobytes() for part in recorded] == [part.asnumpy().tobytes() for part in plain]
+    found = bench.read()
+    assert found.names("Jit.") == [
+        "Jit.Compiled.0.forward",
+        "Jit.outer.0.forward",
+        "Jit.outer.0.backward",
+        "Jit.Compiled.0.backward",
+    ]
+    assert found.construct is not None
+    assert found.construct["Jit.Compiled.0.forward"] == "Cell.first.Compiled.forward.0"
+    exact = np.exp(np.exp(X)) * 2 + 1  # the derivative of outer
+    assert np.isclose(found.data["Jit.outer.0.backward"]["output"][0]["Max"], exact.max(), rtol=1e-4)
+
+
+def test_what_is_compiled_while_collecting_never_meets_a_wrapper(bench: Bench) -> None:
+    @mindspore.jit
+    def fresh(x: Any) -> Any:
+        return ops.sigmoid(ops.tanh(x)) + mindspore.mint.exp(x)
+
+    debugger = bench.open("L1")
+    debugger.start()
+    recorded = fresh(Tensor(X)).asnumpy()
+    debugger.stop()
+    debugger.step()
+    assert bench.read().names() == ["Jit.fresh.0.forward"]
+    assert fresh(Tensor(X)).asnumpy().tobytes() == recorded.tobytes()
