@@ -14,10 +14,12 @@ from typing import Any
 
 from mindspore import nn
 
+from msprobe.adapters.mindspore.graph_tap import GraphCellTap, in_graph_mode
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.errors import MsprobeException
+from msprobe.core.selection.modes import Modes
 
 _Known = tuple[weakref.ref[nn.Cell], ModuleSite]
 
@@ -25,12 +27,13 @@ _Known = tuple[weakref.ref[nn.Cell], ModuleSite]
 class MindSporeModuleTap:
     """Implements ``ModuleTap``. The models themselves have no name and no record; their cells do."""
 
-    def __init__(self, relay: Relay, thread: ThreadState) -> None:
+    def __init__(self, relay: Relay, thread: ThreadState, modes: Modes) -> None:
         self._relay = relay
         self._thread = thread
         self._sites: dict[int, _Known] = {}
         self._first: dict[str, ModuleSite] = {}
         self._models: list[weakref.ref[nn.Cell]] = []
+        self._graphs = GraphCellTap(relay, lambda: list(self._sites.values()), modes)
 
     def adopt(self, model: Any) -> None:
         models: list[Any] = list(model) if isinstance(model, (list, tuple)) else [model]
@@ -64,6 +67,11 @@ class MindSporeModuleTap:
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
+        with self._graphs.attach(), contextlib.nullcontext() if in_graph_mode() else self._attach_calls():
+            yield
+
+    @contextlib.contextmanager
+    def _attach_calls(self) -> Iterator[None]:
         original = nn.Cell.__call__
         nn.Cell.__call__ = self._observed(original)
         try:
@@ -72,6 +80,8 @@ class MindSporeModuleTap:
             nn.Cell.__call__ = original
 
     def attach_gradients(self) -> Callable[[], None]:
+        if in_graph_mode():
+            return lambda: None  # the graph's own taps see them
         handles = [
             parameter.register_hook(functools.partial(self._report_gradient, site, key))
             for _, site in list(self._sites.values())
