@@ -166,7 +166,9 @@ class GraphCellTap:
 
     def _tree(self) -> list[Branch]:
         stems = {site.stem.rpartition(".")[0]: site.stem for _, site in self._cells()}
-        return [Branch(stem, [stems[above] for above in _above(path) if above in stems]) for path, stem in stems.items()]
+        return [
+            Branch(stem, [stems[above] for above in _above(path) if above in stems]) for path, stem in stems.items()
+        ]
 
 
 def _above(path: str) -> Iterator[str]:

@@ -32,8 +32,8 @@ PYTORCH = Support(
 
 MINDSPORE = Support(
     framework="mindspore",
-    tasks=("statistics", "tensor", "structure"),
-    levels=("L0", "L1", "mix", "debug"),
+    tasks=("statistics", "tensor", "structure", "overflow_check", "exception_dump"),
+    levels=("L0", "L1", "L2", "mix", "debug"),
 )
 
 

@@ -15,6 +15,7 @@ from msprobe.core.backend.support import Support, check_support
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import DumpConfig, load_config
+from msprobe.core.config.watch import ConfigWatch
 from msprobe.core.dump import handle
 from msprobe.core.dump.points import point_fault
 from msprobe.core.dump.service import Service, Settings, settings_of
@@ -65,7 +66,7 @@ class Debugger:
             cls.check(config)
             if handle.peek() is not None:  # `_instance = None` asks for a fresh object
                 handle.peek().close()
-            session = open_session(config, cls.make, watch)
+            session = cls.open(config, watch)
             handle.put(session)
             cls._instance = super().__new__(cls)
             cls._instance.config = settings_of(config, cls.support.framework)
@@ -82,6 +83,11 @@ class Debugger:
     def make(cls, config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
         """The framework's capabilities, made for one session."""
         raise NotImplementedError
+
+    @classmethod
+    def open(cls, config: DumpConfig, watch: ConfigWatch | None) -> Any:
+        """The session that serves ``config``: a ``DumpSession``, or what stands in for one."""
+        return open_session(config, cls.make, watch)
 
     @classmethod
     def check(cls, config: DumpConfig) -> None:
