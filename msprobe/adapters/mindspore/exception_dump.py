@@ -33,7 +33,9 @@ def open_exception_session(config: DumpConfig, make: MakeBackend, watch: ConfigW
     try:
         request = write_exception_request(config)
     except OSError as error:
-        raise MsprobeException(0, f"dump_path {config.dump_path}: cannot write the dump request ({said(error)})") from error
+        raise MsprobeException(
+            0, f"dump_path {config.dump_path}: cannot write the dump request ({said(error)})"
+        ) from error
     on_cpu = mindspore.get_context("device_target") == "CPU"
     if not (on_cpu and in_graph_mode()):  # there the runtime would only write the parameters, and warn of every kernel
         os.environ[VARIABLE] = str(request)

@@ -13,6 +13,8 @@ from typing import Any
 import mindspore
 from mindspore import nn, ops
 
+from msprobe.adapters.mindspore.graph_sender import GraphSender
+
 _FLOATS = (mindspore.float16, mindspore.float32, mindspore.float64, mindspore.bfloat16)
 _KINDS = (
     *_FLOATS,
@@ -36,43 +38,46 @@ class Wanted:
 class _Back(nn.Cell):
     """Hands its input on, and sends the gradient that comes back."""
 
-    def __init__(self, send: _Code) -> None:
+    def __init__(self, send: _Code, blank: _Code) -> None:
         super().__init__()
         self.send = send
+        self.blank = blank
 
     def construct(self, value: Any, place: Any) -> Any:
         return value
 
     def bprop(self, value: Any, place: Any, out: Any, dout: Any) -> Any:
-        return ops.depend(dout, self.send(_flat(dout), place)), ops.zeros_like(place)
+        return ops.depend(dout, self.send(_flat(dout), place)), self.blank(place)
 
 
 class _BackAndAgain(nn.Cell):
     """Sends the value itself too when a gradient comes back: its forward tap is gone where nobody needs the value."""
 
-    def __init__(self, send: _Code) -> None:
+    def __init__(self, send: _Code, blank: _Code) -> None:
         super().__init__()
         self.send = send
+        self.blank = blank
 
     def construct(self, value: Any, place: Any, spare: Any) -> Any:
         return value
 
     def bprop(self, value: Any, place: Any, spare: Any, out: Any, dout: Any) -> Any:
         again = ops.depend(dout, self.send(_flat(ops.stop_gradient(value)), spare))
-        return ops.depend(again, self.send(_flat(dout), place)), ops.zeros_like(place), ops.zeros_like(spare)
+        return ops.depend(again, self.send(_flat(dout), place)), self.blank(place), self.blank(spare)
 
 
 class GraphCode:
     """Makes the tapped ``construct`` of cells.
 
     Args:
-        send: an operator of the graph that takes a tensor and the number of its place.
-        place: gives a place its number while the graph is compiled: phase, section, cell, scalar?, then the path.
+        sender: brings values out of the graph.
+        place: gives a place its constant while the graph is compiled: phase, section, cell, scalar?, then the path.
     """
 
-    def __init__(self, send: _Code, place: _Code, wanted: Wanted) -> None:
-        self._send, self._place, self._wanted = send, place, wanted
-        self._back, self._again = _Back(send), _BackAndAgain(send)
+    def __init__(self, sender: GraphSender, place: _Code, wanted: Wanted) -> None:
+        self._send, self._place, self._wanted = sender.send, place, wanted
+        self._back = _Back(sender.send, sender.blank)
+        self._again = _BackAndAgain(sender.send, sender.blank)
 
     def construct(self, cell: Any, number: int, parameters: tuple[tuple[str, Any], ...]) -> _Code:
         """The ``construct`` of ``cell`` with taps; ``number`` stands for the cell, ``parameters`` are its own."""
@@ -81,10 +86,11 @@ class GraphCode:
         keys, values = tuple(key for key, _ in parameters), tuple(value for _, value in parameters)
         send, place, outputs = self._send, self._place, self._wanted.outputs
 
-        def construct(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+        def construct(self: Any, *args: Any, **kwargs: Any) -> Any:
             positional = ()
             for position in range(len(args)):
-                positional = positional + (given(args[position], "input_args", (position,), (position,)),)  # noqa: RUF005
+                one = given(args[position], "input_args", (position,), (position,))
+                positional = positional + (one,)  # type: ignore[assignment]  # noqa: RUF005
             named = {}
             for key, value in kwargs.items():
                 named[key] = given(value, "input_kwargs", (key,), (len(args), key))
@@ -92,7 +98,7 @@ class GraphCode:
             if isinstance(result, tuple):
                 made_all = ()
                 for position in range(len(result)):
-                    made_all = made_all + (made(result[position], (position,)),)  # noqa: RUF005
+                    made_all = made_all + (made(result[position], (position,)),)  # type: ignore[assignment]  # noqa: RUF005
                 result = made_all
             else:
                 result = made(result, (0,))
@@ -109,7 +115,7 @@ class GraphCode:
         """A hook for a parameter's gradient."""
         send, place = self._send, self._place
 
-        def hook(gradient):  # type: ignore[no-untyped-def]
+        def hook(gradient: Any) -> Any:
             return ops.depend(gradient, send(gradient, place("parameters_grad", "", number, False, key)))
 
         return hook
@@ -118,21 +124,20 @@ class GraphCode:
         send, place, back = self._send, self._place, self._back
         forward, backward = self._wanted.inputs, self._wanted.grad_inputs
 
-        def given(value, section, path, back_path):  # type: ignore[no-untyped-def]
+        def given(value: Any, section: Any, path: Any, back_path: Any) -> Any:
             if isinstance(value, mindspore.Tensor):
-                if _sendable(value):
-                    scalar = len(value.shape) == 0
-                    if forward:
-                        at = place("forward", section, number, scalar, *path)
-                        value = ops.depend(value, send(_flat(ops.stop_gradient(value)), at))
-                    if backward and value.dtype in _FLOATS:
-                        value = back(value, place("backward", "output", number, scalar, *back_path))
+                scalar = len(value.shape) == 0
+                if forward and _sendable(value):
+                    at = place("forward", section, number, scalar, *path)
+                    value = ops.depend(value, send(_flat(ops.stop_gradient(value)), at))
+                if backward and _has_gradient(value):
+                    value = back(value, place("backward", "output", number, scalar, *back_path))
                 return value
             if isinstance(value, (tuple, list)):
                 parts = ()
                 for position in range(len(value)):
                     one = given(value[position], section, path + (position,), back_path + (position,))  # noqa: RUF005
-                    parts = parts + (one,)  # noqa: RUF005
+                    parts = parts + (one,)  # type: ignore[assignment]  # noqa: RUF005
                 return parts if isinstance(value, tuple) else list(parts)
             return value
 
@@ -142,45 +147,49 @@ class GraphCode:
         send, place, back, again = self._send, self._place, self._back, self._again
         forward, backward = self._wanted.outputs, self._wanted.grad_outputs
 
-        def made(value, path):  # type: ignore[no-untyped-def]
+        def made(value: Any, path: Any) -> Any:
             if isinstance(value, mindspore.Tensor):
-                if _sendable(value):
-                    scalar = len(value.shape) == 0
+                scalar = len(value.shape) == 0
+                if forward and _sendable(value):
+                    at = place("forward", "output", number, scalar, *path)
+                    value = ops.depend(value, send(_flat(ops.stop_gradient(value)), at))
+                if backward and _has_gradient(value):
+                    at = place("backward", "input", number, scalar, *path)
                     if forward:
-                        at = place("forward", "output", number, scalar, *path)
-                        value = ops.depend(value, send(_flat(ops.stop_gradient(value)), at))
-                    if backward and value.dtype in _FLOATS:
-                        at = place("backward", "input", number, scalar, *path)
-                        if forward:
-                            value = again(value, at, place("spare", "output", number, scalar, *path))
-                        else:
-                            value = back(value, at)
+                        value = again(value, at, place("spare", "output", number, scalar, *path))
+                    else:
+                        value = back(value, at)
                 return value
             if isinstance(value, (tuple, list)):
                 parts = ()
                 for position in range(len(value)):
-                    parts = parts + (made(value[position], path + (position,)),)  # noqa: RUF005
+                    one = made(value[position], path + (position,))  # noqa: RUF005
+                    parts = parts + (one,)  # type: ignore[assignment]  # noqa: RUF005
                 return parts if isinstance(value, tuple) else list(parts)
             return value
 
         return made
 
 
-def _sendable(value):  # type: ignore[no-untyped-def]
+def _has_gradient(value: Any) -> Any:
+    return value.dtype in _FLOATS and _sendable(value)
+
+
+def _sendable(value: Any) -> Any:
     """Whether the graph can hand this tensor over: not when it is empty, nor a bfloat16 without dimension."""
     if value.dtype not in _KINDS or 0 in value.shape:
         return False
     return len(value.shape) > 0 or value.dtype != mindspore.bfloat16
 
 
-def _flat(value):  # type: ignore[no-untyped-def]
+def _flat(value: Any) -> Any:
     """A tensor without dimension would arrive as a number without a dtype."""
     if len(value.shape) == 0:
         return ops.reshape(value, (1,))
     return value
 
 
-def _after(result, sent):  # type: ignore[no-untyped-def]
+def _after(result: Any, sent: Any) -> Any:
     """``result``, once something was sent; hung on its first tensor."""
     if isinstance(result, mindspore.Tensor):
         return ops.depend(result, sent)
@@ -192,6 +201,6 @@ def _after(result, sent):  # type: ignore[no-untyped-def]
             if not done and isinstance(part, mindspore.Tensor):
                 part = ops.depend(part, sent)
                 done = True
-            parts = parts + (part,)  # noqa: RUF005
+            parts = parts + (part,)  # type: ignore[assignment]  # noqa: RUF005
         return parts
     return result

@@ -11,13 +11,14 @@ import contextlib
 import itertools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import mindspore
 from mindspore import context, nn, ops
 
 from msprobe.adapters.mindspore.graph_code import GraphCode, Wanted
-from msprobe.adapters.mindspore.graph_sender import make_sender
+from msprobe.adapters.mindspore.graph_sender import GraphSender, make_sender
 from msprobe.adapters.mindspore.graph_value import GraphValue
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
@@ -41,23 +42,32 @@ class GraphCellTap:
 
     Args:
         cells: gives the cells with their sites, in the order of the cell tree.
+        aside: takes hooks of the dynamic graph off the parameters for a while: the compiler would read them too.
         modes: which phases and sides are recorded.
     """
 
-    def __init__(self, relay: Relay, cells: Callable[[], Sequence[Known]], modes: Modes) -> None:
+    def __init__(
+        self,
+        relay: Relay,
+        cells: Callable[[], Sequence[Known]],
+        modes: Modes,
+        aside: Callable[[], AbstractContextManager[None]],
+    ) -> None:
         self._relay = relay
         self._cells = cells
         self._modes = modes
+        self._aside = aside
         self._spots: list[tuple[Spot, bool]] = []
         self._numbers: dict[Spot, int] = {}
         self._stems: list[str] = []
+        self._sender: GraphSender | None = None
         self._code: GraphCode | None = None
         self._run = 0
         self._compiling = False
         self._tag = f".msprobe{next(_tags)}"
         self._patches = Patches()
         for executor in _executors():
-            self._patches.plan(executor, "compile", self._compile(executor.compile, executor.generate_arguments_key))
+            self._patches.plan(executor, "compile", self._compile(executor.compile))
             self._patches.plan(executor, "generate_arguments_key", self._key(executor.generate_arguments_key))
 
     @contextlib.contextmanager
@@ -68,8 +78,9 @@ class GraphCellTap:
         finally:
             self._patches.undo()
             observer = self._relay.observer
-            if self._spots and observer is not None:
+            if self._sender is not None and observer is not None:
                 wait_for_graphs()
+                self._sender.settle()
                 observer.graph_end(self._tree())
 
     def arrived(self, array: Any, place: int) -> None:
@@ -88,21 +99,23 @@ class GraphCellTap:
 
         return generate_arguments_key
 
-    def _compile(self, original: Callable[..., Any], key: Callable[..., Any]) -> Callable[..., Any]:
+    def _compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def compile(executor: Any, *args: Any, **kwargs: Any) -> Any:
             if self._compiling:
                 return original(executor, *args, **kwargs)
             self._compiling = True
             try:
-                with self._tapped():
+                with self._aside(), self._tapped():
                     return original(executor, *args, **kwargs)
             except _COMPILE_ERRORS as error:
                 fault = said(error)
             finally:
                 self._compiling = False
+            with self._aside():
+                compiled = original(executor, *args, **kwargs)  # what was wrong with the user's own code is raised here
             if once(("graph without taps", fault)):
-                logger.warning("a graph cannot be compiled with taps and runs without: %s", fault)
-            return original(executor, *args, **kwargs)
+                logger.warning("a graph cannot be compiled with taps and is not recorded: %s", fault)
+            return compiled
 
         return compile
 
@@ -151,16 +164,17 @@ class GraphCellTap:
             modes.backward and modes.input,
             modes.backward and modes.output,
         )
-        return GraphCode(make_sender(self.arrived), ops.constexpr(self._place_function()), wanted)
+        self._sender = sender = make_sender(self.arrived)
+        return GraphCode(sender, ops.constexpr(self._place_function(sender)), wanted)
 
-    def _place_function(self) -> Callable[..., Any]:
+    def _place_function(self, sender: GraphSender) -> Callable[..., Any]:
         def msprobe_place(phase: str, section: str, number: int, scalar: bool, *path: Any) -> Any:
             spare = phase == "spare"
             spot = Spot(self._stems[number], FORWARD if spare else phase, section, path, spare)
             if spot not in self._numbers:
                 self._numbers[spot] = len(self._spots)
                 self._spots.append((spot, scalar))
-            return mindspore.Tensor(self._numbers[spot], mindspore.int32)
+            return sender.place(self._numbers[spot])
 
         return msprobe_place
 

@@ -24,6 +24,21 @@ from msprobe.core.selection.modes import Modes
 _Known = tuple[weakref.ref[nn.Cell], ModuleSite]
 
 
+class _Hook:
+    """A hook on a parameter that can be taken off and put back."""
+
+    def __init__(self, parameter: Any, report: Callable[[Any], None]) -> None:
+        self._parameter = parameter
+        self._report = report
+        self.put()
+
+    def put(self) -> None:
+        self._handle = self._parameter.register_hook(self._report)
+
+    def remove(self) -> None:
+        self._handle.remove()
+
+
 class MindSporeModuleTap:
     """Implements ``ModuleTap``. The models themselves have no name and no record; their cells do."""
 
@@ -33,7 +48,8 @@ class MindSporeModuleTap:
         self._sites: dict[int, _Known] = {}
         self._first: dict[str, ModuleSite] = {}
         self._models: list[weakref.ref[nn.Cell]] = []
-        self._graphs = GraphCellTap(relay, lambda: list(self._sites.values()), modes)
+        self._graphs = GraphCellTap(relay, lambda: list(self._sites.values()), modes, self._gradients_aside)
+        self._hooks: list[_Hook] = []
 
     def adopt(self, model: Any) -> None:
         models: list[Any] = list(model) if isinstance(model, (list, tuple)) else [model]
@@ -82,18 +98,31 @@ class MindSporeModuleTap:
     def attach_gradients(self) -> Callable[[], None]:
         if in_graph_mode():
             return lambda: None  # the graph's own taps see them
-        handles = [
-            parameter.register_hook(functools.partial(self._report_gradient, site, key))
+        hooks = [
+            _Hook(parameter, functools.partial(self._report_gradient, site, key))
             for _, site in list(self._sites.values())
             for key, parameter in site.parameters()
             if parameter.requires_grad
         ]
+        self._hooks = hooks
 
         def detach() -> None:
-            for handle in handles:
-                handle.remove()
+            self._hooks = []
+            for hook in hooks:
+                hook.remove()
 
         return detach
+
+    @contextlib.contextmanager
+    def _gradients_aside(self) -> Iterator[None]:
+        hooks = self._hooks
+        for hook in hooks:
+            hook.remove()
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.put()
 
     def _adopt(self, head: str, model: nn.Cell) -> None:
         if not any(reference() is model for reference in self._models):

@@ -15,15 +15,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from msprobe.core.capture.describe import Node
+from msprobe.core.dump.judging import tensor_nodes
 from msprobe.core.dump.record import CallRecord
 from msprobe.core.dump.recording import Recording
-from msprobe.core.dump.judging import tensor_nodes
+from msprobe.core.log import logger, once
 from msprobe.core.store.layout import file_name
 
 Path = tuple[int | str, ...]
 FORWARD, BACKWARD, PARAMETERS_GRAD = "forward", "backward", "parameters_grad"
 _PLACES = {"input_args": "input", "input_kwargs": "kwargs"}
-_SECTIONS = {
+_SECTIONS: dict[str, dict[str, type]] = {
     FORWARD: {"input_args": list, "input_kwargs": dict, "output": list, "parameters": dict},
     BACKWARD: {"input": list, "output": list},
     PARAMETERS_GRAD: {"": dict},
@@ -151,12 +152,21 @@ class Assembly:
 
     def _numbered(self, values: Sequence[_Value]) -> Iterator[tuple[_Value, int]]:
         runs: dict[tuple[int, str], list[_Value]] = {}
+        met = Counter((value.run, value.spot) for value in values)
         for value in values:
-            if value.spot.phase == PARAMETERS_GRAD:
+            if value.spot.phase != PARAMETERS_GRAD:
+                runs.setdefault((value.run, value.spot.stem), []).append(value)
+            elif met[value.run, value.spot] == 1:
                 yield value, self._gradients[value.spot]
                 self._gradients[value.spot] += 1
             else:
-                runs.setdefault((value.run, value.spot.stem), []).append(value)
+                self._forget(value.node)
+                if once(("gradient in parts", value.spot)):
+                    logger.warning(
+                        "%s: the gradient of %s comes in parts (control flow, recomputation) and is not recorded",
+                        value.spot.stem,
+                        value.spot.path[0],
+                    )
         for (_, stem), of_run in sorted(runs.items(), key=lambda item: item[0][0]):
             yield from self._calls[stem].number(of_run)
 
