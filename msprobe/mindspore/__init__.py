@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from msprobe.adapters.msadapter.debugger import PrecisionDebugger
     from msprobe.adapters.mindspore.determinism import seed_all
     from msprobe.adapters.mindspore.step_callbacks import MsprobeInitStep, MsprobeStep
     from msprobe.adapters.mindspore.value_files import save, save_grad, step
+    from msprobe.adapters.msadapter.debugger import PrecisionDebugger
 
 _WHERE = {
     "PrecisionDebugger": "msprobe.adapters.msadapter.debugger",

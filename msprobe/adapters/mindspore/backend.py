@@ -21,6 +21,7 @@ from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.selection.build import uses_risk_level
+from msprobe.core.selection.modes import Modes
 from msprobe.core.selection.risk import risk_test
 
 
@@ -29,7 +30,7 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
     table = _table()
     level = config.risk_level if uses_risk_level(config) else "ALL"
     recorded = risk_test(level, table["risk"]["core"], table["risk"]["low"])
-    modules = MindSporeModuleTap(relay, thread)
+    modules = MindSporeModuleTap(relay, thread, Modes.of(config.section.data_mode))
     return Backend(
         name="mindspore",
         ops=MindSporeTensorOps(config.precision),

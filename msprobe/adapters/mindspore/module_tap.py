@@ -17,26 +17,45 @@ from typing import Any
 
 from mindspore import nn
 
+from msprobe.adapters.mindspore.graph_tap import GraphCellTap, in_graph_mode
 from msprobe.adapters.mindspore.recomputation import is_means, opening, reopens, second_runner
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.errors import MsprobeException
+from msprobe.core.selection.modes import Modes
 
 _NOTHING = contextlib.nullcontext()
 _Known = tuple[weakref.ref[nn.Cell], ModuleSite]
 
 
+class _Hook:
+    """A hook on a parameter that can be taken off and put back."""
+
+    def __init__(self, parameter: Any, report: Callable[[Any], None]) -> None:
+        self._parameter = parameter
+        self._report = report
+        self.put()
+
+    def put(self) -> None:
+        self._handle = self._parameter.register_hook(self._report)
+
+    def remove(self) -> None:
+        self._handle.remove()
+
+
 class MindSporeModuleTap:
     """Implements ``ModuleTap``. The models themselves have no name and no record; their cells do."""
 
-    def __init__(self, relay: Relay, thread: ThreadState) -> None:
+    def __init__(self, relay: Relay, thread: ThreadState, modes: Modes) -> None:
         self._relay = relay
         self._thread = thread
         self._sites: dict[int, _Known] = {}
         self._again: dict[int, _Known] = {}  # cells that run an adopted one again
         self._first: dict[str, ModuleSite] = {}
         self._models: list[weakref.ref[nn.Cell]] = []
+        self._graphs = GraphCellTap(relay, lambda: list(self._sites.values()), modes, self._gradients_aside)
+        self._hooks: list[_Hook] = []
 
     def adopt(self, model: Any) -> None:
         models: list[Any] = list(model) if isinstance(model, (list, tuple)) else [model]
@@ -70,6 +89,11 @@ class MindSporeModuleTap:
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
+        with self._graphs.attach(), contextlib.nullcontext() if in_graph_mode() else self._attach_calls():
+            yield
+
+    @contextlib.contextmanager
+    def _attach_calls(self) -> Iterator[None]:
         original = nn.Cell.__call__
         nn.Cell.__call__ = self._observed(original)
         try:
@@ -78,18 +102,33 @@ class MindSporeModuleTap:
             nn.Cell.__call__ = original
 
     def attach_gradients(self) -> Callable[[], None]:
-        handles = [
-            parameter.register_hook(functools.partial(self._report_gradient, site, key))
+        if in_graph_mode():
+            return lambda: None  # the graph's own taps see them
+        hooks = [
+            _Hook(parameter, functools.partial(self._report_gradient, site, key))
             for _, site in list(self._sites.values())
             for key, parameter in site.parameters()
             if parameter.requires_grad
         ]
+        self._hooks = hooks
 
         def detach() -> None:
-            for handle in handles:
-                handle.remove()
+            self._hooks = []
+            for hook in hooks:
+                hook.remove()
 
         return detach
+
+    @contextlib.contextmanager
+    def _gradients_aside(self) -> Iterator[None]:
+        hooks = self._hooks
+        for hook in hooks:
+            hook.remove()
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.put()
 
     def _adopt(self, head: str, model: nn.Cell) -> None:
         if not any(reference() is model for reference in self._models):
@@ -108,7 +147,7 @@ class MindSporeModuleTap:
             runner = second_runner(cell)
             if runner is not None:
                 self._again[id(runner)] = (
-                    weakref.ref(runner, functools.partial(_forget, self._again, id(runner))),
+                    weakref.ref(runner, functools.partial(forget, self._again, id(runner))),
                     site,
                 )
 

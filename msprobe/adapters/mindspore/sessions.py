@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from msprobe.adapters.mindspore.exception_dump import open_exception_session
 from msprobe.adapters.mindspore.kernel_session import KernelSession
 from msprobe.adapters.mindspore.mode_rules import mode_problems
 from msprobe.adapters.mindspore.runtime_facts import runtime_facts
@@ -23,6 +24,11 @@ def refuse_for_mode(config: DumpConfig) -> None:
 
 def open_for_mode(config: DumpConfig, make: MakeBackend, watch: ConfigWatch | None) -> Any:
     """Kernels (L2) are left to the runtime; everything else is recorded by ourselves."""
+    if config.task == "exception_dump":
+        return open_exception_session(config, make, watch)
     if config.level == "L2":
         return KernelSession(config, make)
-    return open_session(config, make, watch)
+    session = open_session(config, make, watch)
+    if config.task == "overflow_check":
+        session.label["producer"] = "cpu-fallback"  # values are looked at; no hardware flag is asked
+    return session

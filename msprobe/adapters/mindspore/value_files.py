@@ -96,7 +96,7 @@ def step() -> None:
 def _checked(caller: str, name: Any, data: Any) -> list[Any]:
     if not isinstance(name, str) or not name or name != Path(name).name or name.startswith("."):
         raise MsprobeException(0, f"{caller}: name is a plain file name, got {name!r}")
-    tensors = tensors_in(data, lambda value: isinstance(value, Tensor))
+    tensors = tensors_in(data, Tensor)
     if not tensors:
         raise MsprobeException(0, f"{caller}: there is no mindspore.Tensor in data ({type(data).__name__})")
     return tensors

@@ -8,6 +8,7 @@ from typing import Any
 import mindspore
 from mindspore.common import dtype as dtypes
 
+from msprobe.adapters.mindspore.graph_value import GraphValue
 from msprobe.core.capture.describe import Expansion, Handler, Node
 
 
@@ -15,7 +16,7 @@ class MindSporeValues:
     """Implements ``Values`` for MindSpore."""
 
     def is_tensor(self, kind: type) -> bool:
-        return issubclass(kind, mindspore.Tensor)
+        return issubclass(kind, (mindspore.Tensor, GraphValue))
 
     def handlers(self) -> Mapping[type, Handler | Expansion]:
         return {

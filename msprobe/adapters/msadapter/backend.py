@@ -18,6 +18,7 @@ from msprobe.core.backend.model import Backend
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import DumpConfig
+from msprobe.core.selection.modes import Modes
 from msprobe.core.errors import MsprobeException
 from msprobe.core.selection.build import uses_risk_level
 from msprobe.core.selection.risk import risk_test
@@ -44,7 +45,7 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
         values=MindSporeValues(),
         runtime=MSAdapterRuntime(torch),
         apis=MSAdapterApiTap(torch, apis, recorded, relay, thread),
-        modules=MSAdapterModuleTap(torch.nn.Module, relay, thread),
+        modules=MSAdapterModuleTap(torch.nn.Module, relay, thread, Modes.of(config.section.data_mode)),
         gradients=MindSporeGradientTap(thread),
     )
 

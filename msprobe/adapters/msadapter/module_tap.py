@@ -17,6 +17,7 @@ from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.errors import MsprobeException
+from msprobe.core.selection.modes import Modes
 
 
 class MSAdapterModuleTap(MindSporeModuleTap):
@@ -26,8 +27,8 @@ class MSAdapterModuleTap(MindSporeModuleTap):
         kind: the namespace's ``nn.Module``.
     """
 
-    def __init__(self, kind: Any, relay: Relay, thread: ThreadState) -> None:
-        super().__init__(relay, thread)
+    def __init__(self, kind: Any, relay: Relay, thread: ThreadState, modes: Modes) -> None:
+        super().__init__(relay, thread, modes)
         self._kind = kind
 
     def adopt(self, model: Any) -> None:

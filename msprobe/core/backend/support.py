@@ -39,7 +39,7 @@ PYTORCH = Support(
 MINDSPORE = Support(
     framework="mindspore",
     mode="dynamic",
-    tasks=("statistics", "tensor", "structure", "overflow_check"),
+    tasks=("statistics", "tensor", "structure", "overflow_check", "exception_dump"),
     levels=("L0", "L1", "L2", "mix", "debug"),
     missing=("custom_apis", "custom_op_namespaces", "risk_level"),
 )

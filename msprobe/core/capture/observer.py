@@ -35,6 +35,10 @@ class Observer(Protocol):
 
     def leave(self, token: Any) -> None: ...
 
+    def graph_value(self, spot: Any, run: int, value: Any) -> None: ...
+
+    def graph_end(self, tree: Any) -> None: ...
+
 
 class Relay:
     """The taps of a session live as long as it does, its observers one step each: the relay holds the present one.

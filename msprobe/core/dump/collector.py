@@ -6,13 +6,14 @@ is shielded, so nothing that goes wrong here reaches the user's program.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msprobe.core.backend.model import Backend
 from msprobe.core.capture.site import CallSite
 from msprobe.core.capture.stack import StackTable
 from msprobe.core.capture.thread import ThreadState
+from msprobe.core.dump.assembly import Assembly, Branch, Spot
 from msprobe.core.dump.backward import BackwardCall, BackwardCalls
 from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.dump.record import UNRELATED, CallRecord, EarlyRecord, StackRecord
@@ -45,6 +46,7 @@ class Collector:
         self._backward = BackwardCalls(recording)
         self._declared: set[int] = set()
         self._open: dict[int, CallRecord] = {}
+        self._assembly = Assembly(recording, recording.plan.construct)
 
     # ---- calls of functions ----
 
@@ -139,6 +141,20 @@ class Collector:
         place = recording.place(name)
         recording.finish(CallRecord(name, {key: [recording.values.node(gradient, place and f"{place}.{key}")]}))
 
+    # ---- values of compiled graphs ----
+
+    @shielded
+    def graph_value(self, spot: Spot, run: int, value: Any) -> None:
+        """A compiled graph hands over one value; ``run`` numbers the runs of graphs."""
+        if not self.recording.closed and self._plan.bodies:
+            self._assembly.add(spot, run, value)
+
+    @shielded
+    def graph_end(self, tree: Sequence[Branch]) -> None:
+        """No graph is running: what arrived becomes records, in the order of ``tree``."""
+        if not self.recording.closed:
+            self._assembly.flush(tree)
+
     # ---- the step as a whole ----
 
     def early(self) -> Iterable[EarlyRecord]:
@@ -153,6 +169,7 @@ class Collector:
     def finish(self) -> None:
         """The step is over: write what is still incomplete and take nothing more."""
         self._backward.finish()
+        self.graph_end(())
         for record in list(self._open.values()):
             self._finish(record)
         self.recording.closed = True

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msprobe.core.capture.site import CallSite
+from msprobe.core.config import DumpConfig
 from msprobe.core.dump.collector import Collector
 from msprobe.core.dump.kernel_window import KernelWindow, OperatorWindow
 from msprobe.core.dump.record import CallRecord
@@ -36,7 +37,7 @@ class Window(Protocol):
 
 def kernel_source(session: DumpSession) -> dict[str, str]:
     """What the header of dump.json says at level L2: where its kernels come from."""
-    if session.config.level != "L2":
+    if not _around_one_call(session.config):
         return {}
     return {"kernel_source": FALLBACK if session.backend.kernels is None else NPU}
 
@@ -44,7 +45,7 @@ def kernel_source(session: DumpSession) -> dict[str, str]:
 def make_collector(session: DumpSession, recording: Recording, sink: DirectorySink) -> Collector:
     """The collector of a step."""
     config, backend = session.config, session.backend
-    if config.level != "L2":
+    if not _around_one_call(config):
         return Collector(recording, backend, session.thread, session._stacks)
     (target,) = config.section.names
     window: Window
@@ -62,6 +63,10 @@ def make_collector(session: DumpSession, recording: Recording, sink: DirectorySi
     collector = KernelCollector(recording, backend, session.thread, session._stacks)
     collector.choose(target, window)
     return collector
+
+
+def _around_one_call(config: DumpConfig) -> bool:
+    return config.level == "L2" and config.task != "exception_dump"
 
 
 class KernelCollector(Collector):

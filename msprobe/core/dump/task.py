@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.dump.background import Background, BackgroundLeaves, Settling, queue_limit
+from msprobe.core.dump.exceptional import Exceptional
 from msprobe.core.dump.golden import GoldenSteps
 from msprobe.core.dump.judging import HeldLeaves, Judge, JudgedRecording
 from msprobe.core.dump.leaf import LeafTask, Leaves
@@ -38,6 +39,8 @@ def make_judge(session: DumpSession) -> Judge | None:
     """The judge of the step that begins. Raises MsprobeException when there is no golden dump to judge by."""
     if session.golden is not None:
         return LiveDifference(session.golden.data(session.current_step, session.rank))
+    if session.config.task == "exception_dump":
+        return Exceptional()
     if session.config.task in ("overflow_check", "nan_check"):
         return NonFinite(only_guilty=session.config.task == "overflow_check")
     return None
@@ -50,7 +53,7 @@ def make_recording(
     ops, plan, mode = session.backend.ops, session.plan, str(session.config.section.summary_mode)
     sink.statistics = ops
     if judge is not None:
-        if isinstance(judge, NonFinite) and mode == "xor":
+        if isinstance(judge, (NonFinite, Exceptional)) and mode == "xor":
             mode = "statistics"  # a checksum does not tell whether values are finite
         held = HeldLeaves(ops, mode, folder)
         judged = JudgedRecording(plan, selection, session.backend, _sliced(session, held), sink)

@@ -1,4 +1,4 @@
-"""What stands in the records: every dtype, tensors in containers, files, checksums, and errors of the user's program."""
+"""What stands in the records: every dtype, tensors in containers, files, checksums, errors of the user."""
 
 from __future__ import annotations
 

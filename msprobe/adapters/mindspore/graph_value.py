@@ -1,0 +1,40 @@
+"""A tensor of a compiled graph while the graph runs: its values as numpy array, its facts as MindSpore's.
+
+It is no ``mindspore.Tensor`` because making one, or asking it for its values, would wait for the very graph that is
+running.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_NAMES = {"bfloat16": "BFloat16", "uint8": "UInt8", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64"}
+
+
+class GraphValue:
+    """What ``MindSporeTensorOps`` asks of a tensor.
+
+    Args:
+        array: the values; memory of the graph, to be used before it goes on.
+        scalar: the tensor has no dimension, the graph only hands over one-dimensional ones.
+    """
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Any, scalar: bool) -> None:
+        values = np.asarray(array)
+        self._array = values.reshape(()) if scalar else values
+
+    @property
+    def dtype(self) -> str:
+        name = self._array.dtype.name
+        return _NAMES.get(name, name.capitalize())
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self._array.shape)
+
+    def asnumpy(self) -> Any:
+        return self._array
