@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import torch
 
 from msprobe.adapters.pytorch.compile_switch import forget_wrappers, is_traced, know_originals, pass_by
+from msprobe.adapters.pytorch.step_aside import ASIDE
 from msprobe.core.backend.protocols import ApiTap
 from msprobe.core.capture.calling import calling
 from msprobe.core.capture.observer import Relay
@@ -81,10 +82,9 @@ class TorchApiTap:
             self.listed.refresh(self)
         known = know_originals()
         try:
-            self._patches.apply()
-            yield
+            with ASIDE.in_force(self._patches):
+                yield
         finally:
-            self._patches.undo()
             if not known:
                 forget_wrappers()
 
@@ -160,6 +160,7 @@ class TorchApiTap:
                     know_originals()
                 finally:
                     self._patches.apply()
+                ASIDE.watch()
             return original(*args, **kwargs)
 
         return compile_knowing

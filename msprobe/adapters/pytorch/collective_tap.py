@@ -18,6 +18,7 @@ import torch.distributed.distributed_c10d as c10d
 
 from msprobe.adapters.pytorch.compile_switch import is_traced
 from msprobe.adapters.pytorch.point_to_point import NAMES, BatchOutputs, plan_operations, present_operations
+from msprobe.adapters.pytorch.step_aside import ASIDE
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 from msprobe.core.capture.pending_work import PendingCall, PendingWorks
@@ -71,12 +72,11 @@ class TorchCollectiveTap:
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
-        self._patches.apply()
         self._works.attach()
         try:
-            yield
+            with ASIDE.in_force(self._patches):
+                yield
         finally:
-            self._patches.undo()
             self._works.detach()
 
     def reset(self) -> None:

@@ -20,10 +20,9 @@ import torch
 from torch.nn.modules import module as hooks
 
 from msprobe.adapters.pytorch import compiled_probe
-from msprobe.adapters.pytorch.quiet import Quiet
-from msprobe.core.capture.thread import ThreadState
+from msprobe.adapters.pytorch.step_aside import ASIDE
+from msprobe.core.capture.thread import Quiet, ThreadState
 from msprobe.core.dump.collector import Collector
-from msprobe.core.log import logger, once
 
 _TABLE = "_global_backward_pre_hooks"
 _LOADED: list[Any] = []  # the library of operators, once made
@@ -62,6 +61,19 @@ class SharedTable(OrderedDict[int, Any]):
 @functools.cache
 def shared_table() -> SharedTable:
     return SharedTable(getattr(hooks, _TABLE))
+
+
+class ReportingTable:
+    """The other table in place of torch's own."""
+
+    def __init__(self) -> None:
+        self._content = getattr(hooks, _TABLE)
+
+    def apply(self) -> None:
+        setattr(hooks, _TABLE, shared_table())
+
+    def undo(self) -> None:
+        setattr(hooks, _TABLE, self._content)
 
 
 def supported() -> bool:
@@ -108,7 +120,7 @@ def _prepared_at_need(thread: ThreadState, undo: contextlib.ExitStack) -> Iterat
 
 @contextlib.contextmanager
 def _prepared(thread: ThreadState) -> Iterator[None]:
-    if not supported() or not _may_recompile():
+    if not supported():
         yield
         return
     _name_the_original()
@@ -119,13 +131,8 @@ def _prepared(thread: ThreadState) -> Iterator[None]:
             torch.fx.node.has_side_effect(function)
         for ours in (Collector.module_begin, Quiet.__enter__, Quiet.__exit__):  # with the first, every shielded method
             pass_by(ours, inside=True)
-    content = getattr(hooks, _TABLE)
-    setattr(hooks, _TABLE, shared_table())
-    try:
-        with _silent_compiler(thread):
-            yield
-    finally:
-        setattr(hooks, _TABLE, content)
+    with ASIDE.in_force(ReportingTable()), _silent_compiler(thread):
+        yield
 
 
 def _name_the_original() -> None:
@@ -135,20 +142,6 @@ def _name_the_original() -> None:
         kept = getattr(holder, "unpatched_nn_module_call", None)
         if kept is not None and hasattr(kept, "__wrapped__"):
             vars(holder)["unpatched_nn_module_call"] = inspect.unwrap(kept)
-
-
-def _may_recompile() -> bool:
-    import torch._dynamo.config
-    import torch._dynamo.eval_frame as frames
-
-    stance = getattr(getattr(frames, "_stance", None), "stance", "default")
-    forbidden = torch._dynamo.config.error_on_recompile or stance in ("fail_on_recompile", "eager_on_recompile")
-    if forbidden and once("recompile"):
-        logger.warning(
-            "modules inside compiled code are not recorded, because this program forbids to compile again "
-            "(torch._dynamo.config.error_on_recompile or torch.compiler.set_stance): allow it before start()"
-        )
-    return not forbidden
 
 
 @contextlib.contextmanager
@@ -166,12 +159,23 @@ def _silent_compiler(thread: ThreadState) -> Iterator[None]:
         thread.busy = before.pop() if before else False
         thread.compiling = bool(before)
 
-    callback_handler.register_start_callback(begin)
-    callback_handler.register_end_callback(end)
+    def register() -> None:
+        callback_handler.register_start_callback(begin)
+        callback_handler.register_end_callback(end)
+
+    def clear() -> None:  # what torch._dynamo.reset() calls
+        try:
+            type(callback_handler).clear(callback_handler)
+        finally:
+            register()
+
+    register()
+    vars(callback_handler)["clear"] = clear
     try:
         yield
     finally:
-        with contextlib.suppress(ValueError):  # torch._dynamo.reset() has forgotten them
+        vars(callback_handler).pop("clear", None)
+        with contextlib.suppress(ValueError):  # somebody has emptied the lists
             callback_handler.remove_start_callback(begin)
             callback_handler.remove_end_callback(end)
 

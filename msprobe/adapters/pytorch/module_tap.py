@@ -22,10 +22,9 @@ from msprobe.adapters.pytorch.compiled_probe import observe
 from msprobe.adapters.pytorch.compiled_target import Target
 from msprobe.adapters.pytorch.fully_sharded import shards
 from msprobe.adapters.pytorch.gradient_tap import TorchGradientTap
-from msprobe.adapters.pytorch.quiet import Quiet
 from msprobe.adapters.pytorch.sharding import is_sharded
 from msprobe.core.capture.observer import Relay
-from msprobe.core.capture.thread import ThreadState
+from msprobe.core.capture.thread import Quiet, ThreadState
 from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.errors import MsprobeException
 

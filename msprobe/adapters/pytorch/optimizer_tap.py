@@ -11,10 +11,30 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.compile_switch import is_traced
+from msprobe.adapters.pytorch.step_aside import ASIDE
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 
 _CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_")
+
+
+class Hooks:
+    """torch's global hooks before and after the step of any optimizer."""
+
+    def __init__(self, before: Callable[..., None], after: Callable[..., None]) -> None:
+        self._before = before
+        self._after = after
+        self._handles: list[Any] = []
+
+    def apply(self) -> None:
+        if not self._handles:
+            optimizers = sys.modules["torch.optim.optimizer"]  # torch.optim hides its submodule behind a function
+            self._handles.append(optimizers.register_optimizer_step_pre_hook(self._before))
+            self._handles.append(optimizers.register_optimizer_step_post_hook(self._after))
+
+    def undo(self) -> None:
+        while self._handles:
+            self._handles.pop().remove()
 
 
 class TorchOptimizerTap:
@@ -25,8 +45,11 @@ class TorchOptimizerTap:
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
+        with ASIDE.in_force(self._hooks()), ASIDE.in_force(self._clipping()):
+            yield
+
+    def _hooks(self) -> Hooks:
         running: list[Any] = []
-        optimizers = sys.modules["torch.optim.optimizer"]  # torch.optim hides its submodule behind a function
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> None:
             if self._relay.observer is not None:
@@ -36,18 +59,7 @@ class TorchOptimizerTap:
             if running and self._relay.observer is not None:
                 self._relay.observer.leave(running.pop())
 
-        handles = [
-            optimizers.register_optimizer_step_pre_hook(before),
-            optimizers.register_optimizer_step_post_hook(after),
-        ]
-        patches = self._clipping()
-        patches.apply()
-        try:
-            yield
-        finally:
-            patches.undo()
-            for handle in handles:
-                handle.remove()
+        return Hooks(before, after)
 
     def _clipping(self) -> Patches:
         patches = Patches()

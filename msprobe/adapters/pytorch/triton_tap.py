@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from msprobe.adapters.pytorch.step_aside import ASIDE
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 from msprobe.core.capture.shown import run_shown
@@ -50,11 +51,8 @@ class TritonTap:
         for module, names in self._launchers.items():
             for name in names:
                 self._plan(getattr(sys.modules.get(module), name, None))
-        self._patches.apply()
-        try:
+        with ASIDE.in_force(self._patches):
             yield
-        finally:
-            self._patches.undo()
 
     def reset(self) -> None:
         for site in self._sites.values():

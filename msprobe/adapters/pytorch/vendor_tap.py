@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from msprobe.adapters.pytorch.step_aside import ASIDE
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 from msprobe.core.capture.shown import run_shown
@@ -43,11 +44,8 @@ class VendorTap:
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
         self._look()
-        self._patches.apply()
-        try:
+        with ASIDE.in_force(self._patches):
             yield
-        finally:
-            self._patches.undo()
 
     def reset(self) -> None:
         for site in self._sites.values():

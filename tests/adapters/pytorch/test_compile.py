@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -354,23 +353,6 @@ def test_an_exported_program_has_nothing_of_ours(bench: Any) -> None:
         program = torch.export.export(model, (batch(),), strict=strict)
         assert "msprobe" not in str(program.graph)
         assert torch.equal(program.module()(batch()), model(batch()))
-
-
-def test_a_program_that_forbids_recompiling_is_told_and_goes_on(
-    bench: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from msprobe.core import log
-
-    monkeypatch.setattr(log, "_seen", set(), raising=False)
-    model = Mlp()
-    compiled = torch.compile(model, backend=TRACED)
-    expected = train(compiled, batch())["gradient"]
-    debugger = bench.open("L0")
-    with torch._dynamo.config.patch(error_on_recompile=True), caplog.at_level(logging.WARNING, logger="msprobe"):
-        debugger.start(model=compiled)
-        assert torch.equal(train(compiled, batch())["gradient"], expected)
-        debugger.stop()
-    assert "modules inside compiled code are not recorded" in caplog.text
 
 
 def test_hooks_registered_while_collecting_stay_in_force(bench: Any) -> None:

@@ -1,0 +1,116 @@
+"""Compiled code when something is out of the ordinary: a compiler that starts anew, a probe that fails."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from msprobe.adapters.pytorch import compiled_calls
+from msprobe.adapters.pytorch.compile_switch import supported
+from msprobe.adapters.pytorch.module_tap import TorchModuleTap
+from msprobe.core import log
+from tests.adapters.pytorch.networks import Mlp
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore"),  # of the compiler, about itself
+    pytest.mark.skipif(not supported(), reason="this torch has no operators with an ordered effect"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    import torch._dynamo
+
+    monkeypatch.setattr(log, "_seen", set())
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def gradient(function: Any) -> torch.Tensor:
+    x = torch.linspace(-1, 1, 12).reshape(3, 4).requires_grad_()
+    function(x).square().sum().backward()
+    assert x.grad is not None
+    return x.grad
+
+
+def test_a_compiler_that_is_reset_while_collecting_stays_silent(bench: Any) -> None:
+    model = Mlp()
+    names = []
+    for resets in (False, True):
+        torch._dynamo.reset()
+        compiled = torch.compile(model, backend="aot_eager")
+        debugger = bench.open("mix", risk_level="ALL")
+        debugger.start(model=model)
+        if resets:
+            torch._dynamo.reset()
+        gradient(compiled)
+        debugger.stop()
+        names.append(list(bench.read().data))
+        debugger.step()
+        for path in bench.steps():
+            (bench.root / path).rename(bench.root.with_name(f"{path}.{resets}"))
+    assert names[0] == names[1]
+    handler = torch._dynamo.callback.callback_handler
+    assert (handler.start_callbacks, handler.end_callbacks) == ([], [])
+    assert "clear" not in vars(handler)
+
+
+def test_a_compiled_model_whose_modules_do_not_report_is_told(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """The program has switched off what chooses between versions, so the one without operators goes on running."""
+    model = Mlp()
+    compiled = torch.compile(model, options={"guard_filter_fn": torch.compiler.skip_all_guards_unsafe})
+    expected = gradient(compiled)
+    debugger = bench.open("L0")
+    with caplog.at_level(logging.WARNING, logger="msprobe"):
+        for _ in range(2):
+            debugger.start(model=compiled)
+            assert torch.equal(gradient(compiled), expected)
+            debugger.stop()
+    told = [record.message for record in caplog.records if "were not recorded" in record.message]
+    assert told == [
+        "the modules inside a compiled model were not recorded, first of them Module.fc1.Linear: call "
+        "torch._dynamo.reset() before start()"
+    ]
+
+
+def test_a_compiled_model_that_reports_or_was_not_called_is_not_told(
+    bench: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = Mlp()
+    compiled = torch.compile(model, backend="aot_eager")
+    debugger = bench.open("L0")
+    with caplog.at_level(logging.WARNING, logger="msprobe"):
+        for called in (False, True):
+            debugger.start(model=compiled)
+            if called:
+                gradient(compiled)
+            debugger.stop()
+    assert "were not recorded" not in caplog.text
+
+
+def _broken(*_: Any) -> Any:
+    raise ValueError("broken probe")
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("where", ["at_run_time", "while_tracing"])
+def test_a_probe_that_fails_is_told_and_changes_nothing(
+    bench: Any, backend: str, where: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Mlp()
+    expected = gradient(torch.compile(model, backend=backend, fullgraph=True))
+    owner, name = (TorchModuleTap, "_site") if where == "at_run_time" else (compiled_calls, "pack")
+    monkeypatch.setattr(owner, name, _broken)
+    compiled = torch.compile(model, backend=backend, fullgraph=True)
+    debugger = bench.open("L0")
+    with caplog.at_level(logging.ERROR, logger="msprobe"):
+        debugger.start(model=model)
+        assert torch.equal(gradient(compiled), expected)
+        debugger.stop()
+    assert "could not be recorded: ValueError: broken probe" in caplog.text
