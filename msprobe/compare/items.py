@@ -165,6 +165,25 @@ def _describe_argument(leaf: Leaf, raw: Mapping[str, Any], grad: str) -> Describ
 
 
 def element_count(raw: Any) -> float:
-    """Number of elements of a tensor leaf; 1 for anything else."""
+    """Number of elements of a tensor leaf; 1 for anything else. A length that is not known counts as 1."""
     shape = raw.get("shape") if type(raw) is dict else None
-    return float(math.prod(shape)) if type(shape) is list and shape else 1.0
+    if type(shape) is not list or not shape:
+        return 1.0
+    try:
+        return float(math.prod(shape))
+    except TypeError:
+        return float(math.prod(_known(shape)))
+
+
+def longest_axis(raw: dict[str, Any]) -> int:
+    """The greatest length in the shape of a tensor leaf; 1 when it has no axis."""
+    shape = raw["shape"] or [1]
+    try:
+        return int(max(shape))
+    except TypeError:
+        return max(_known(shape), default=1)
+
+
+def _known(shape: list[Any]) -> list[int]:
+    """The lengths that are known: null stands for one that differs between the parts of a nested tensor."""
+    return [length for length in shape if type(length) is int]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.items import INPUT, PARAMETER, Leaf, element_count, is_tensor
+from msprobe.compare.items import INPUT, PARAMETER, Leaf, element_count, is_tensor, longest_axis
 from msprobe.compare.natural_scale import Vanished, natural_scales
 from msprobe.compare.table import LeafTable
 from msprobe.compare.uninitialised import uninitialised
@@ -94,7 +94,7 @@ def _classify(table: LeafTable, kinds: NDArray[np.int64], digest: Callable[[Any,
             kinds[row] = Kind.MISSING_IN_TARGET if t is None else Kind.MISSING_IN_GOLDEN
             continue
         ours, theirs = t[2], g[2]
-        if ours == theirs and not (type(ours) is dict and "dtype" in ours and ours.get("Max", 0.0) is None):
+        if ours == theirs and not (type(ours) is dict and "dtype" in ours and _unmeasured(ours)):
             continue
         if ours is None or theirs is None:
             lost = Kind.MISSING_IN_TARGET if ours is None else Kind.MISSING_IN_GOLDEN
@@ -110,6 +110,11 @@ def _classify(table: LeafTable, kinds: NDArray[np.int64], digest: Callable[[Any,
         elif _argument_differs(ours, theirs):
             kinds[row] = Kind.ARGUMENT
     return numeric
+
+
+def _unmeasured(raw: dict[str, Any]) -> bool:
+    """Whether a tensor has no statistics, or in a dump without them no checksum."""
+    return raw.get("Max", raw.get("md5")) is None
 
 
 def _tensor_kind(leaf: Leaf, ours: dict[str, Any], theirs: dict[str, Any]) -> Kind:
@@ -239,7 +244,7 @@ def _note_gaps(
 
 def _reductions(table: LeafTable, rows: NDArray[np.int64], raws: list[Any], numel: Floats) -> Floats:
     """A guess at the number of terms behind each element: the longest axis or the elements given per element made."""
-    longest = np.array([max(raw["shape"] or [1]) for raw in raws], np.float64)
+    longest = np.array([longest_axis(raw) for raw in raws], np.float64)
     entry = table.entry_of_row()
     given = np.zeros(len(table.entries))
     axis = np.ones(len(table.entries))

@@ -71,7 +71,7 @@ class RowMaker:
         self, dump: Dump, mode: Mode, table: LeafTable, judged: Judged, measured: Measured, tensors: Tensors
     ) -> None:
         self._dump, self._mode, self._table = dump, mode, table
-        self._tensors, self._judged, self._measured = tensors, judged, measured
+        self._tensors, self._judged = tensors, judged
         self._cells = CellMaker(mode, table, tensors)
         self._reasons = Reasons(measured)
         self._frames: dict[int, str] = {}
