@@ -18,9 +18,9 @@ from msprobe.core.backend.model import Backend
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import DumpConfig
-from msprobe.core.selection.modes import Modes
 from msprobe.core.errors import MsprobeException
 from msprobe.core.selection.build import uses_risk_level
+from msprobe.core.selection.modes import Modes
 from msprobe.core.selection.risk import risk_test
 
 NAME = "mindtorch"
