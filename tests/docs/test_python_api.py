@@ -17,7 +17,7 @@ pytestmark = pytest.mark.torch
 
 TEXT = (ROOT / "docs" / "guide" / "python_api.md").read_text(encoding="utf-8")
 SHOWN = dict(re.findall(r"^### `(\w+)(\(.*\))`$", TEXT, re.MULTILINE))
-INSIDE = {"check", "is_model", "look_again", "make"}  # what a framework fills in
+INSIDE = {"check", "is_model", "look_again", "make", "open"}  # what a framework fills in
 CALLBACKS = {"TransformersCallback": "transformers", "LightningCallback": "lightning"}
 
 

@@ -48,8 +48,9 @@ class Aside:
         with self._lock:
             self._in_force.append(replacement)
             self.watch()
-            replacement.apply()
         try:
+            with self._lock:
+                replacement.apply()
             yield
         finally:
             with self._lock:
