@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from msprobe.cli.main import EXIT_NOT_COMPARABLE
+from msprobe.cli.mapping_flags import mapping_flags, mapping_keywords
 
 if TYPE_CHECKING:
     from msprobe.compare.summary import CompareSummary
@@ -44,9 +45,8 @@ EXIT_DIVERGED = 1
     show_default=True,
     help="When to end with exit status 1.",
 )
-def command(
-    target_path: str, golden_path: str, output_path: str, json_path: str | None, policy: str, fail_on: str
-) -> int:
+@mapping_flags
+def command(target_path: str, golden_path: str, output_path: str, **options: Any) -> int:
     """Compare two dumps and name the first divergence.
 
     Each PATH is a dump.json, a rank or proc folder, a step folder, or a dump root with several steps.
@@ -56,8 +56,9 @@ def command(
     from msprobe.core.store.reader import paused_gc
     from msprobe.report.comparison import compare
 
+    json_path, fail_on = options.pop("json_path"), options.pop("fail_on")
     with paused_gc():  # until the dumps are freed: a collection would walk millions of their objects for nothing
-        summary = compare(target_path, golden_path, policy=policy, output=output_path).summary
+        summary = compare(target_path, golden_path, output=output_path, **mapping_keywords(options)).summary
     _show(summary, json_path)
     if summary.verdict == "not_comparable":
         click.echo(f"msprobe: error: Not comparable: {summary.reason}", err=True)

@@ -62,10 +62,7 @@ class CellMaker:
             else:
                 kinds.append(_tensor_kinds(table.target[row][2], table.golden[row][2]))  # type: ignore[index]
                 middles.append(middle)
-        entries = table.entries[first:last]
-        targets = _names([pair.target or "N/A" for pair in entries], table.target, starts)
-        goldens = _names([pair.golden or "N/A" for pair in entries], table.golden, starts)
-        return Cells(targets, goldens, kinds, middles)
+        return Cells(*item_names(table, first, last), kinds, middles)
 
     def _row(self, row: int) -> tuple[Kinds, list[Cell]]:
         """Kinds and middle of any row; those of plain arguments, which repeat over and over, are made once."""
@@ -116,6 +113,17 @@ class CellMaker:
             pairs = [differences(a, b) for a, b in zip(left.statistics, right.statistics, strict=True)]
             cells = (*(pair[0] for pair in pairs), *(pair[1] for pair in pairs))
         return [*cells, *left.statistics, *right.statistics]
+
+
+def item_names(table: LeafTable, first: int, last: int) -> tuple[list[str], list[str]]:
+    """The names of target and golden items in the rows of entries ``first`` to ``last``; ``N/A`` for a missing one."""
+    entries, starts = table.entries[first:last], table.starts[first : last + 1].tolist()
+    targets = _names([pair.target or "N/A" for pair in entries], table.target, starts)
+    goldens = _names([pair.golden or "N/A" for pair in entries], table.golden, starts)
+    for row, name in table.foreign.items():
+        if starts[0] <= row < starts[-1]:
+            goldens[row - starts[0]] = name
+    return targets, goldens
 
 
 def _names(entries: list[str], leaves: list[Leaf | None], starts: list[int]) -> list[str]:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 
+from msprobe.compare.alignment.options import ORDER, MappingOptions, numbers
 from msprobe.core.errors import NotComparableError
 from msprobe.core.store.reader import Place, find_dumps
+
+_Steps = dict[int | None, list[Place]]
+_NOTHING_SAID = MappingOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +25,16 @@ class Located:
     several_ranks: bool = False
 
 
-def locate(target: Path, golden: Path) -> Located:
-    """Find and pair the dumps below two paths.
+def locate(target: Path, golden: Path, options: MappingOptions = _NOTHING_SAID) -> Located:
+    """Find and pair the dumps below two paths, by number or by order as ``options`` say.
 
     Raises:
         ReadError: a path holds no dump.
         NotComparableError: both hold dumps, but no pair of them belongs together, or not clearly.
     """
     left, right = _by_step(find_dumps(target)), _by_step(find_dumps(golden))
+    if options.pair == ORDER:
+        return _wanted(_in_order(left, right), options)
     pairs: list[tuple[Place, Place]] = []
     lone: list[str] = []
     for ours, theirs in _step_pairs(left, right, lone):
@@ -37,12 +44,40 @@ def locate(target: Path, golden: Path) -> Located:
         lone.extend(_lines("golden run", theirs, {id(pair[1]) for pair in matched}))
     if not pairs:
         raise NotComparableError(f"no step and rank is on both sides ({'; '.join(lone)})")
+    return _wanted(_located(pairs, lone), options)
+
+
+def _located(pairs: list[tuple[Place, Place]], lone: list[str]) -> Located:
     labels = {(place.kind, place.number) for place, _ in pairs}
     steps = {place.step for place, _ in pairs}
     return Located(pairs, lone, len(steps) > 1, len(labels) > 1)
 
 
-_Steps = dict[int | None, list[Place]]
+def _wanted(located: Located, options: MappingOptions) -> Located:
+    """Only the pairs of these ranks and steps of the target."""
+    ranks, steps = numbers("rank", options.rank), numbers("step", options.step)
+    if not ranks and not steps:
+        return located
+    pairs = [
+        (ours, theirs)
+        for ours, theirs in located.pairs
+        if (not ranks or ours.number in ranks) and (not steps or ours.step in steps)
+    ]
+    if not pairs:
+        asked = ", ".join(f"{name} {text}" for name, text in (("rank", options.rank), ("step", options.step)) if text)
+        raise NotComparableError(f"no pair of dumps is of {asked}")
+    return _located(pairs, located.unpaired)
+
+
+def _in_order(left: _Steps, right: _Steps) -> Located:
+    """The first step with the first, the first rank of each with the first."""
+    pairs: list[tuple[Place, Place]] = []
+    lone: list[str] = []
+    nothing: list[Place] = []
+    for ours, theirs in zip_longest(left.values(), right.values(), fillvalue=nothing):
+        pairs += zip(ours, theirs, strict=False)
+        lone += _lines("target", ours[len(theirs) :], set()) + _lines("golden run", theirs[len(ours) :], set())
+    return _located(pairs, lone)
 
 
 def _by_step(places: Sequence[Place]) -> _Steps:

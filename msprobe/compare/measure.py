@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.compare.arguments import argument_differs
 from msprobe.compare.items import INPUT, PARAMETER, Leaf, element_count, is_tensor, longest_axis
 from msprobe.compare.natural_scale import Vanished, natural_scales
 from msprobe.compare.table import LeafTable
 from msprobe.compare.uninitialised import uninitialised
-from msprobe.core.tensors.dtypes import find_dtype
+from msprobe.core.tensors.dtypes import same_dtype
 from msprobe.numerics.metrics.tensor import TensorDifference
 from msprobe.numerics.tolerance import rounded_to, unit_roundoff
 from msprobe.numerics.verdict import Floats, Kind, Measured, Role
@@ -26,9 +27,6 @@ _STATISTICS = ("Max", "Min", "Mean", "Norm")
 _NUMBERS = {float, int, bool}
 _NOTHING = Leaf("", "", None)
 _ROLES = {INPUT: int(Role.INPUT), PARAMETER: int(Role.PARAMETER)}
-_IGNORED = frozenset({"group_id", "requires_grad", "data_name", "md5"})
-_DEVICE_TYPES = ("cpu", "cuda", "npu", "meta", "mps", "xpu")
-_SCALAR_NOISE = 4e-6
 
 
 def measure(
@@ -107,7 +105,7 @@ def _classify(table: LeafTable, kinds: NDArray[np.int64], digest: Callable[[Any,
                 numeric.append(row)
             if kind:
                 kinds[row] = kind
-        elif _argument_differs(ours, theirs):
+        elif argument_differs(ours, theirs):
             kinds[row] = Kind.ARGUMENT
     return numeric
 
@@ -120,18 +118,16 @@ def _unmeasured(raw: dict[str, Any]) -> bool:
 def _tensor_kind(leaf: Leaf, ours: dict[str, Any], theirs: dict[str, Any]) -> Kind:
     if ours["shape"] != theirs["shape"]:
         return Kind.SHAPE
-    if ours["dtype"] != theirs["dtype"] and not _same_dtype(ours["dtype"], theirs["dtype"]):
+    if ours["dtype"] != theirs["dtype"] and not same_dtype(str(ours["dtype"]), str(theirs["dtype"])):
         return Kind.DTYPE
-    same_framework = ours.get("type") == theirs.get("type")  # MindSpore's tensors have no requires_grad in a record
-    if leaf.slot == PARAMETER and same_framework and ours.get("requires_grad") != theirs.get("requires_grad"):
+    if leaf.slot == PARAMETER and _flags_differ(ours.get("requires_grad"), theirs.get("requires_grad")):
         return Kind.ARGUMENT
     return Kind.NONE
 
 
-def _same_dtype(ours: Any, theirs: Any) -> bool:
-    """Whether two frameworks' spellings mean one dtype: ``torch.float32`` and ``Float32``."""
-    known = find_dtype(str(ours))
-    return known is not None and known is find_dtype(str(theirs))
+def _flags_differ(left: Any, right: Any) -> bool:
+    """MindSpore records no flag; what was not recorded is no difference."""
+    return left is not None and right is not None and left != right
 
 
 def _digest_kind(ours: dict[str, Any], theirs: dict[str, Any]) -> Kind:
@@ -139,26 +135,6 @@ def _digest_kind(ours: dict[str, Any], theirs: dict[str, Any]) -> Kind:
     if left is None and right is None:
         return Kind.NONE if element_count(ours) == 0 else Kind.UNCHECKED
     return Kind.NONE if left == right else Kind.VALUE
-
-
-def _argument_differs(ours: Any, theirs: Any) -> bool:
-    if type(ours) is dict and type(theirs) is dict:
-        if ours.get("type") != theirs.get("type"):
-            return True
-        left = {key: value for key, value in ours.items() if key not in _IGNORED}
-        right = {key: value for key, value in theirs.items() if key not in _IGNORED}
-        return left.keys() != right.keys() or any(_value_differs(left[key], right[key]) for key in left)
-    return _value_differs(ours, theirs)
-
-
-def _value_differs(left: Any, right: Any) -> bool:
-    if type(left) is float and type(right) is float:
-        if left != left or right != right:
-            return not (left != left and right != right)
-        return not math.isclose(left, right, rel_tol=_SCALAR_NOISE)
-    if type(left) is str and type(right) is str and left.split(":")[0] in _DEVICE_TYPES:
-        return right.split(":")[0] not in _DEVICE_TYPES
-    return type(left) is not type(right) or bool(left != right)
 
 
 def _fill_statistics(measured: Measured, table: LeafTable, rows: NDArray[np.int64], vanished: Vanished) -> Floats:

@@ -92,11 +92,11 @@ def stem_of(name: str) -> str:
 
 
 def in_execution_order(
-    pairs: Sequence[tuple[int | None, int | None]], target: Sequence[EntryKey], golden: Sequence[EntryKey]
+    pairs: Sequence[tuple[int, int]], target: Sequence[EntryKey], golden: Sequence[EntryKey]
 ) -> Iterator[EntryPair]:
     """Pairs of positions as pairs of names in target order; a golden-only entry follows its golden predecessor."""
-    partner = {j: i for i, j in pairs if i is not None and j is not None}
-    by_target = {i: j for i, j in pairs if i is not None}
+    partner = {j: i for i, j in reversed(pairs)}
+    by_target = dict(pairs)
     waiting: dict[int, list[int]] = {}
     last = -1
     for j in range(len(golden)):

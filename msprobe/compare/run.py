@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from msprobe.compare.alignment.choice import strategy_of
+from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.columns import columns
-from msprobe.compare.match import STRATEGIES
 from msprobe.compare.measure import measure
 from msprobe.compare.mode import Mode, mode_of
 from msprobe.compare.natural_scale import Vanished
@@ -18,6 +19,8 @@ from msprobe.compare.table import LeafTable, build_table
 from msprobe.core.store.reader import Dump, paused_gc
 from msprobe.numerics.metrics.tensor import TensorDifference
 from msprobe.numerics.verdict import Judged, Kind, Level, Measured, judge
+
+_NOTHING_SAID = MappingOptions()
 
 
 class Policy(str, Enum):
@@ -63,21 +66,22 @@ def compare_dumps(
     golden: Dump,
     policy: Policy = Policy.DEFAULT,
     *,
+    mapping: MappingOptions = _NOTHING_SAID,
     noise: float = 0.0,
     vanished: Vanished | None = None,
 ) -> Comparison:
-    """Compare two dumps. ``noise`` is ``judged.noise`` of the step before, 0 for the first;
-    ``vanished`` is one dict for all steps (see ``natural_scale``).
+    """Compare two dumps. ``mapping`` says which entries belong together. ``noise`` is ``judged.noise`` of the step
+    before, 0 for the first; ``vanished`` is one dict for all steps (see ``natural_scale``).
 
     Raises:
-        NotComparableError: see ``mode_of``.
-        ReadError: a record cannot be understood.
+        NotComparableError: see ``mode_of`` and ``strategy_of``.
+        ReadError: a record or a mapping file cannot be understood.
     """
     mode = mode_of(target, golden)
     reference = policy is Policy.REFERENCE
     with paused_gc():
-        match = STRATEGIES["exact" if reference else "sequence"]
-        table = build_table(target, golden, match, dtype_gate=reference)
+        strategy = strategy_of(target, golden, mapping, published=reference)
+        table = build_table(target, golden, strategy, dtype_gate=reference)
         tensors = None
         if mode is Mode.TENSOR:
             from msprobe.compare.tensors import tensor_differences  # zip files and threads: only where they are read

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msprobe.core.tensors.dtypes import same_dtype
 from msprobe.numerics.metrics.checksum import is_digest
 from msprobe.numerics.metrics.statistics import Cell
 
@@ -108,7 +109,7 @@ def _own_rules(row: ReferenceRow, messages: list[str], start: int) -> None:
     scalar = "class" in str(cells[2]) and "class" in str(cells[3]) and cells[4] == "[]"
     if scalar and not row.output and cells[start] != cells[start + 4]:
         messages.append(SCALAR)
-    if cells[2] != cells[3] and not any(word in str(cells[1]) for word in ("qkv", "gate_up")):
+    if not same_dtype(str(cells[2]), str(cells[3])) and not any(word in str(cells[1]) for word in ("qkv", "gate_up")):
         messages.append(DTYPE)
     if cells[4] != cells[5]:
         messages.append(SHAPE)

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msprobe.analyze.first_divergence import Divergence, first_divergence
+from msprobe.compare.alignment.options import MappingKeywords, MappingOptions, mapping_options
 from msprobe.compare.locate import Located, locate
 from msprobe.compare.natural_scale import Vanished
 from msprobe.compare.rows import CompareRow, RowBlock
@@ -20,6 +22,10 @@ from msprobe.core.store.layout import DEBUG
 from msprobe.core.store.reader import Place, load_dump, paused_gc
 from msprobe.numerics.verdict import Level
 from msprobe.report.csv import write_table
+from msprobe.report.data_mapping import write_data_mapping
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 PathLike = str | os.PathLike[str]
 
@@ -30,6 +36,7 @@ class CompareResult:
 
     summary: CompareSummary
     policy: Policy
+    mapping: MappingOptions
     pairs: list[tuple[Place, Place]] = field(default_factory=list)
     _last: Comparison | None = None
 
@@ -44,7 +51,7 @@ class CompareResult:
             if self._last is not None and len(self.pairs) == 1:
                 yield self._last
                 return
-            yield compare_dumps(load_dump(target), load_dump(golden), self.policy)
+            yield compare_dumps(load_dump(target), load_dump(golden), self.policy, mapping=self.mapping)
 
     def rows(self) -> Iterator[CompareRow]:
         """The rows of all result tables."""
@@ -60,6 +67,7 @@ class _Job:
     output: Path | None
     by_file: bool
     stamp: str
+    mapping: MappingOptions
     noise: dict[str, float] = field(default_factory=dict)
     vanished: dict[str, Vanished] = field(default_factory=dict)
     agreed: set[str] = field(default_factory=set)
@@ -71,32 +79,39 @@ class _Job:
 
 
 def compare(
-    target: PathLike, golden: PathLike, *, policy: str = "default", output: PathLike | None = None
+    target: PathLike,
+    golden: PathLike,
+    *,
+    policy: str = "default",
+    output: PathLike | None = None,
+    suffix: str = "",
+    **mapping: Unpack[MappingKeywords],
 ) -> CompareResult:
     """Compare two dumps: documents, process folders, step folders or dump roots.
 
-    ``output`` is the folder for the result tables; without it nothing is written. Runs that cannot be compared
-    give the
-    verdict ``not_comparable``.
+    ``output`` is the folder for the result tables; without it nothing is written. ``suffix`` goes into their names.
+    ``mapping`` says which entries, ranks and steps belong together, see ``MappingKeywords``. Runs that cannot be
+    compared give the verdict ``not_comparable``.
 
     Raises:
-        ReadError: a path holds no dump, or a document is damaged.
-        MsprobeException: the policy is unknown, or the output folder cannot be written.
+        ReadError: a path holds no dump, or a document or mapping file is damaged.
+        MsprobeException: the policy or a keyword is unknown, or the output folder cannot be written.
     """
-    chosen = _policy(policy)
+    chosen, options = _policy(policy), mapping_options(mapping)
     summary = CompareSummary(verdict="same", target=str(target), golden=str(golden), policy=chosen.value)
     try:
-        located = locate(Path(target), Path(golden))
+        located = locate(Path(target), Path(golden), options)
     except NotComparableError as error:
-        return CompareResult(_not_comparable(summary, error.error_info), chosen)
+        return CompareResult(_not_comparable(summary, error.error_info), chosen, options)
     folder = None if output is None else Path(output)
     stamp = datetime.now().strftime("%Y%m%d%H%M%S")
-    job = _Job(located, summary, chosen, folder, Path(target).is_file(), stamp)
+    job = _Job(located, summary, chosen, folder, Path(target).is_file(), f"{suffix}_{stamp}", options)
     summary.unpaired.extend(located.unpaired)
     for left, right in located.pairs:
         with paused_gc():
             _compare_pair(job, left, right)
-    return CompareResult(_conclude(job), chosen, located.pairs, job.last if len(located.pairs) == 1 else None)
+    last = job.last if len(located.pairs) == 1 else None
+    return CompareResult(_conclude(job), chosen, options, located.pairs, last)
 
 
 def _policy(name: str) -> Policy:
@@ -115,7 +130,7 @@ def _compare_pair(job: _Job, left: Place, right: Place) -> None:
     try:
         known = job.vanished.setdefault(label, {})
         noise = job.noise.get(label, 0.0)
-        comparison = compare_dumps(target, golden, job.policy, noise=noise, vanished=known)
+        comparison = compare_dumps(target, golden, job.policy, mapping=job.mapping, noise=noise, vanished=known)
     except NotComparableError as error:
         job.reasons.append(error.error_info)
         return
@@ -159,6 +174,8 @@ def _write(job: _Job, comparison: Comparison, place: Place) -> list[str]:
     try:
         make_folder(job.output)
         paths = write_table(job.output, _stem(job, place), comparison.columns, noted())
+        if job.mapping.layer_mapping is not None:
+            paths.append(write_data_mapping(job.output, _stem(job, place, "data_mapping"), comparison.table))
     except OSError as error:
         reason = f"the result cannot be written to {job.output} ({error.strerror}); choose another folder with -o"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error
@@ -166,11 +183,11 @@ def _write(job: _Job, comparison: Comparison, place: Place) -> list[str]:
     return found
 
 
-def _stem(job: _Job, place: Place) -> str:
-    head = "debug_compare_result" if place.document.name == DEBUG else "compare_result"
+def _stem(job: _Job, place: Place, what: str = "compare_result") -> str:
+    head = f"debug_{what}" if place.document.name == DEBUG else what
     label = f"_{place.label}" if place.label and not job.by_file else ""
     step = f"_step{place.step}" if job.located.several_steps else ""
-    return f"{head}{label}{step}_{job.stamp}"
+    return f"{head}{label}{step}{job.stamp}"
 
 
 def _conclude(job: _Job) -> CompareSummary:

@@ -1,19 +1,174 @@
-"""Sequences align, recomputation does not shift, and the subsequence is a longest one."""
+"""Recomputation does not shift, and neither does a call too many or too few."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe.compare.match import STRATEGIES
-from msprobe.compare.match.myers import common_subsequence
+from msprobe.compare.alignment.exact import ExactMatch
+from msprobe.compare.alignment.fuzzy import FuzzyMatch
+from msprobe.compare.alignment.protocol import Side, Strategy
+from msprobe.compare.alignment.sequence import SequenceMatch
+from msprobe.compare.alignment.weighted import weighted_subsequence
 from msprobe.compare.pairs import entry_keys
+from msprobe.core.store.reader import Dump, Place
+from tests.compare.dumps import Entry, call, gradient, module, tensor
+
+Data = dict[str, Entry]
 
 
-def _pairs(strategy: str, target: list[str], golden: list[str]) -> list[tuple[str, str]]:
-    left, right = (entry_keys({name: {} for name in names}, {}) for names in (target, golden))
-    found = STRATEGIES[strategy].pairs(left, right)
-    return sorted((left[i].name, right[j].name) for i, j in found if i is not None and j is not None)
+def side(data: Data, construct: dict[str, Any] | None = None, framework: str = "pytorch") -> Side:
+    dump = Dump(Place(Path("dump.json")), "statistics", "mix", framework, data, construct=construct or {})
+    return Side(dump, entry_keys(data, dump.construct))
+
+
+def pairs(strategy: Strategy, target: Side, golden: Side) -> list[tuple[str, str]]:
+    found = strategy.align(target, golden)
+    if found.same:
+        return [(key.name, key.name) for key in target.keys]
+    return sorted((target.keys[i].name, golden.keys[j].name) for i, j in found.pairs)
+
+
+def named(*names: str) -> Side:
+    return side({name: {} for name in names})
+
+
+def test_an_extra_call_does_not_shift_the_others() -> None:
+    golden = named("Torch.a.0.forward", "Torch.mul.0.forward", "Torch.b.0.forward", "Torch.mul.0.backward")
+    target = named(
+        "Torch.mul.0.forward",
+        "Torch.a.0.forward",
+        "Torch.mul.1.forward",
+        "Torch.b.0.forward",
+        "Torch.mul.1.backward",
+    )
+    found = pairs(SequenceMatch(), target, golden)
+    assert ("Torch.mul.1.forward", "Torch.mul.0.forward") in found
+    assert ("Torch.mul.1.backward", "Torch.mul.0.backward") in found
+
+
+@pytest.mark.parametrize("strategy", [ExactMatch(), SequenceMatch(), FuzzyMatch()], ids=lambda s: type(s).__name__)
+def test_backward_by_occurrence_where_numbers_differ(strategy: Strategy) -> None:
+    found = pairs(strategy, named("Torch.x.1.backward"), named("Torch.x.0.backward"))
+    assert found == [("Torch.x.1.backward", "Torch.x.0.backward")]
+
+
+def test_the_backward_of_a_call_made_again_is_that_of_the_first() -> None:
+    golden = named("Torch.x.0.forward", "Torch.y.0.forward", "Torch.y.0.backward", "Torch.x.0.backward")
+    target = named(
+        "Torch.x.0.forward", "Torch.y.0.forward", "Torch.y.0.backward", "Torch.x.1.forward", "Torch.x.1.backward"
+    )
+    assert pairs(SequenceMatch(), target, golden) == [
+        ("Torch.x.0.forward", "Torch.x.0.forward"),
+        ("Torch.x.1.backward", "Torch.x.0.backward"),
+        ("Torch.y.0.backward", "Torch.y.0.backward"),
+        ("Torch.y.0.forward", "Torch.y.0.forward"),
+    ]
+
+
+def _linears(scales: Sequence[float], shapes: Sequence[int] | None = None, *, drift: float = 0.0) -> Side:
+    """Calls of one function in one module, told apart by their values or shapes alone."""
+    sizes = shapes or [4] * len(scales)
+    data: Data = {}
+    for number, (scale, size) in enumerate(zip(scales, sizes, strict=True)):
+        one = tensor(scale * (1 + drift), shape=(size, 8))
+        data[f"Functional.linear.{number}.forward"] = call([one], [tensor(scale * (2 + drift), shape=(size, 8))])
+    for number in reversed(range(len(scales))):
+        name = f"Functional.linear.{number}.backward"
+        data[name] = gradient([tensor(scales[number])], [tensor(3 * scales[number])])
+    return side(data, dict.fromkeys(data, "Module.block.Block.forward.0"))
+
+
+SCALES = [1.0, 1.7, 0.4, 5.0, 2.2, 3.1]
+
+
+@pytest.mark.parametrize("strategy", [SequenceMatch(), FuzzyMatch()], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("drift", [0.0, 1e-6, 1e-3], ids=["equal", "rounding", "drift"])
+@pytest.mark.parametrize("gone", range(len(SCALES)))
+def test_values_tell_which_call_one_side_skipped(strategy: Strategy, drift: float, gone: int) -> None:
+    target = _linears([scale for at, scale in enumerate(SCALES) if at != gone], drift=drift)
+    found = pairs(strategy, target, _linears(SCALES))
+    kept = [at for at in range(len(SCALES)) if at != gone]
+    for phase in ("forward", "backward"):
+        wanted = {
+            (f"Functional.linear.{new}.{phase}", f"Functional.linear.{old}.{phase}") for new, old in enumerate(kept)
+        }
+        assert wanted <= set(found)
+    assert len(found) == 2 * len(kept)
+
+
+def test_shapes_tell_which_call_one_side_skipped() -> None:
+    golden = _linears([1.0] * 4, [2, 4, 8, 16])
+    target = _linears([7.0] * 3, [2, 8, 16])
+    assert [found for found in pairs(SequenceMatch(), target, golden) if "forward" in found[0]] == [
+        ("Functional.linear.0.forward", "Functional.linear.0.forward"),
+        ("Functional.linear.1.forward", "Functional.linear.2.forward"),
+        ("Functional.linear.2.forward", "Functional.linear.3.forward"),
+    ]
+
+
+def test_checksums_tell_which_call_one_side_skipped() -> None:
+    def digests(*values: str) -> Side:
+        tensors = [{"type": "torch.Tensor", "dtype": "torch.float32", "shape": [4], "md5": text} for text in values]
+        return side({f"Torch.x.{at}.forward": call([one], [one]) for at, one in enumerate(tensors)})
+
+    found = pairs(SequenceMatch(), digests("bb", "cc"), digests("aa", "bb", "cc"))
+    assert found == [("Torch.x.0.forward", "Torch.x.1.forward"), ("Torch.x.1.forward", "Torch.x.2.forward")]
+
+
+def test_a_skipped_dummy_step_does_not_shift_the_modules() -> None:
+    def steps(*scales: float) -> Side:
+        data: Data = {}
+        construct: dict[str, Any] = {}
+        for number, scale in enumerate(scales):
+            parent = f"Module.net.Net.forward.{number}"
+            inner = f"Functional.linear.{number}.forward"
+            data[inner] = call([tensor(scale)], [tensor(2 * scale)])
+            data[parent] = module([tensor(scale)], [tensor(2 * scale)])
+            construct |= {inner: parent, parent: None}
+        return side(data, construct)
+
+    found = pairs(SequenceMatch(), steps(1.0, 2.0), steps(0.1, 1.0, 2.0))
+    assert found == [
+        ("Functional.linear.0.forward", "Functional.linear.1.forward"),
+        ("Functional.linear.1.forward", "Functional.linear.2.forward"),
+        ("Module.net.Net.forward.0", "Module.net.Net.forward.1"),
+        ("Module.net.Net.forward.1", "Module.net.Net.forward.2"),
+    ]
+
+
+def test_functions_pair_by_name_when_no_module_has_the_same() -> None:
+    """A wrapper that adds a level to every path, or a dump of functions alone."""
+
+    def dump(prefix: str) -> Side:
+        names = [f"Torch.{api}.0.forward" for api in "abcd"]
+        return side({name: {} for name in names}, dict.fromkeys(names, f"Module.{prefix}net.Net.forward.0"))
+
+    assert len(pairs(SequenceMatch(), dump("module."), dump(""))) == 4
+
+
+def test_fuzzy_pairs_what_stands_in_another_order() -> None:
+    names = "Torch.a.0.forward", "Torch.b.0.forward", "Torch.c.0.forward"
+    assert len(pairs(FuzzyMatch(), named(*names), named(*reversed(names)))) == 3
+
+
+@given(st.lists(st.sampled_from("abcd"), max_size=14), st.lists(st.sampled_from("abcd"), max_size=14))
+def test_no_entry_is_paired_twice(left: list[str], right: list[str]) -> None:
+    def dump(apis: list[str]) -> Side:
+        return named(*(f"Torch.{api}.{apis[:at].count(api)}.forward" for at, api in enumerate(apis)))
+
+    for strategy in (ExactMatch(), SequenceMatch(), FuzzyMatch()):
+        found = pairs(strategy, dump(left), dump(right))
+        for names in zip(*found, strict=True):
+            assert len(set(names)) == len(names)
+    assert len(found) == sum(min(left.count(api), right.count(api)) for api in "abcd")
 
 
 def _length(left: list[int], right: list[int]) -> int:
@@ -25,22 +180,14 @@ def _length(left: list[int], right: list[int]) -> int:
 
 
 @given(st.lists(st.integers(0, 3), max_size=12), st.lists(st.integers(0, 3), max_size=12))
-def test_longest_common_subsequence(left: list[int], right: list[int]) -> None:
-    found = common_subsequence(left, right, 100)
-    assert found is not None and len(found) == _length(left, right)
+def test_equal_weights_give_a_longest_common_subsequence(left: list[int], right: list[int]) -> None:
+    others = np.array(right)
+    found = weighted_subsequence(len(left), len(right), lambda i, a, b: np.array(others[a:b] == left[i], np.float64))
+    assert len(found) == _length(left, right)
     assert all(left[i] == right[j] for i, j in found)
     assert all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(found))
 
 
-def test_an_extra_call_does_not_shift_the_others() -> None:
-    golden = ["Torch.a.0.forward", "Torch.mul.0.forward", "Torch.b.0.forward", "Torch.mul.0.backward"]
-    target = ["Torch.mul.0.forward", "Torch.a.0.forward", "Torch.mul.1.forward", "Torch.b.0.forward"]
-    target.append("Torch.mul.1.backward")
-    found = _pairs("sequence", target, golden)
-    assert ("Torch.mul.1.forward", "Torch.mul.0.forward") in found
-    assert ("Torch.mul.1.backward", "Torch.mul.0.backward") in found
-
-
-def test_backward_by_occurrence_where_numbers_differ() -> None:
-    found = _pairs("exact", ["Torch.x.1.backward"], ["Torch.x.0.backward"])
-    assert found == [("Torch.x.1.backward", "Torch.x.0.backward")]
+def test_the_greater_sum_wins_over_more_pairs() -> None:
+    weights = np.array([[1.0, 5.0], [0.0, 1.0]])
+    assert weighted_subsequence(2, 2, lambda i, a, b: weights[i, a:b]) == [(0, 1)]

@@ -112,6 +112,11 @@ def find_dtype(spelling: str) -> DType | None:
     return _BY_NAME.get(spelling.rpartition(".")[2].strip().lower())
 
 
+def same_dtype(left: str, right: str) -> bool:
+    """Whether two spellings name one dtype: ``Float32`` is ``torch.float32``."""
+    return left == right or ((found := find_dtype(left)) is not None and found is find_dtype(right))
+
+
 def torch_name(dtype: DType) -> str:
     """As PyTorch prints it: torch.float32."""
     return f"torch.{dtype.name}"

@@ -1,0 +1,64 @@
+"""The flags of ``msprobe compare`` that say which entries, ranks and steps belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+_BUILT_IN = "\0built in"
+_MAPPINGS = ("cell_mapping", "api_mapping", "layer_mapping")
+
+
+def mapping_flags(command: Command) -> Command:
+    """Add the flags to a command; it gets them as keywords, see ``mapping_keywords``."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def mapping_keywords(options: dict[str, Any]) -> dict[str, Any]:
+    """The same options with True for a mapping flag without a file."""
+    return {name: True if name in _MAPPINGS and value == _BUILT_IN else value for name, value in options.items()}
+
+
+def _with_optional_file(short: str, name: str, text: str) -> Callable[[Command], Command]:
+    long = f"--{name}"
+    return click.option(
+        short, long, long.replace("_", "-"), name, is_flag=False, flag_value=_BUILT_IN, metavar="[FILE]", help=text
+    )
+
+
+_OPTIONS = (
+    click.option(
+        "-fm",
+        "--fuzzy_match",
+        "--fuzzy-match",
+        "fuzzy_match",
+        is_flag=True,
+        help="Pair calls by name and order, ignoring their numbers.",
+    ),
+    _with_optional_file("-cm", "cell_mapping", "Rename modules of the target; without FILE only Cell to Module."),
+    _with_optional_file("-am", "api_mapping", "MindSpore functions to PyTorch's; without FILE the built-in table."),
+    click.option(
+        "-dm",
+        "--data_mapping",
+        "--data-mapping",
+        "data_mapping",
+        type=click.Path(),
+        metavar="FILE",
+        help="Items of the target, each with its golden item.",
+    ),
+    _with_optional_file("-lm", "layer_mapping", "Names of layers by class; without FILE the same on both sides."),
+    click.option(
+        "--pair",
+        type=click.Choice(["number", "order"]),
+        default="number",
+        show_default=True,
+        help="How ranks and steps of the two sides pair.",
+    ),
+    click.option("--rank", metavar="0-2,5", help="Compare only these ranks."),
+    click.option("--step", metavar="0-2,5", help="Compare only these steps."),
+)

@@ -1,0 +1,1 @@
+"""Alignment: which entry and item of one dump stands for which of the other. One file per strategy."""

@@ -1,0 +1,92 @@
+"""From what the user said, and what the two dumps are, to one strategy.
+
+A file or flag names the strategy. Without one, names are matched as they are, and those of two frameworks through the
+built-in tables. The reference policy matches as published; the default one also realigns calls.
+"""
+
+from __future__ import annotations
+
+from msprobe.compare.alignment import frameworks
+from msprobe.compare.alignment.exact import ExactMatch
+from msprobe.compare.alignment.options import MappingOptions
+from msprobe.compare.alignment.protocol import ItemRule, Renaming, Strategy
+from msprobe.compare.alignment.renamed import Renamed, Translator
+from msprobe.compare.alignment.sequence import SequenceMatch
+from msprobe.compare.pairs import EntryKey
+from msprobe.core.errors import NotComparableError
+from msprobe.core.store.reader import Dump
+
+_NOTHING_SAID = MappingOptions()
+
+
+def strategy_of(
+    target: Dump, golden: Dump, options: MappingOptions = _NOTHING_SAID, *, published: bool = False
+) -> Strategy:
+    """The strategy for these dumps. ``published`` leaves out whatever the published rules do not do.
+
+    Raises:
+        ReadError: a mapping file cannot be read; names file, line and key.
+        NotComparableError: an API mapping without a MindSpore side.
+    """
+    across = frameworks.differ(target, golden)
+    if options.layer_mapping is not None:
+        from msprobe.compare.alignment.layer_mapping import layer_mapping
+
+        return layer_mapping(options.layer_mapping, frameworks.parameter_names if across else None)
+    matcher = _matcher(options, published)
+    if options.given or across:
+        matcher = _translated(matcher, target, golden, options, fold=across and not published)
+    if options.data_mapping is not None:
+        from msprobe.compare.alignment.data_mapping import data_mapping
+
+        return data_mapping(options.data_mapping, matcher)
+    return matcher
+
+
+def _matcher(options: MappingOptions, published: bool) -> Strategy:
+    if options.fuzzy_match:
+        from msprobe.compare.alignment.fuzzy import FuzzyMatch
+
+        return FuzzyMatch()
+    return ExactMatch() if published else SequenceMatch()
+
+
+def _translated(matcher: Strategy, target: Dump, golden: Dump, options: MappingOptions, *, fold: bool) -> Strategy:
+    """The matcher behind the translations of names that are wanted; ``fold`` adds those between frameworks."""
+    ours: list[Translator] = []
+    theirs: list[Translator] = []
+    rule: ItemRule | None = frameworks.parameter_names if fold else None
+    if options.cell_mapping is not None:
+        from msprobe.compare.alignment.cell_mapping import CellMapping, cell_mapping
+
+        ours.append(cell_mapping(options.cell_mapping))
+        theirs.append(CellMapping())
+    if options.api_mapping is not None or fold:
+        from msprobe.compare.alignment.api_mapping import api_mapping
+
+        ms_is_target = frameworks.is_mindspore(target) or not frameworks.is_mindspore(golden)
+        given = True if options.api_mapping is None else options.api_mapping
+        if given is True and not (frameworks.is_mindspore(target) or frameworks.is_mindspore(golden)):
+            raise NotComparableError(
+                "the built-in API mapping is for MindSpore against PyTorch, and neither dump is MindSpore's; "
+                "leave out -am, or give a file"
+            )
+        apis = api_mapping(given, ms_is_target=ms_is_target)
+        (ours if ms_is_target else theirs).append(apis)
+        rule = _both(apis.rule, rule) if apis.lists else rule
+    if fold:
+        ours.append(frameworks.module_path)
+        theirs.append(frameworks.module_path)
+    return Renamed(matcher, tuple(ours), tuple(theirs), rule) if ours or theirs else matcher
+
+
+def _both(first: ItemRule, second: ItemRule | None) -> ItemRule:
+    """The first rule where it says something, else the second."""
+    if second is None:
+        return first
+    other = second
+
+    def rule(target: EntryKey, golden: EntryKey) -> tuple[Renaming, Renaming] | None:
+        return first(target, golden) or other(target, golden)
+
+    return rule

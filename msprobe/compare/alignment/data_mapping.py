@@ -1,0 +1,97 @@
+"""Data mapping (``-dm``): items of the target by name, each with the item of the golden run it stands for.
+
+    Functional.conv2d.0.forward.input.0: Functional.conv2d.3.forward.input.0
+    Functional.conv2d.1.forward: Functional.conv2d.4.forward        # all items of an entry
+    Functional.relu.0.forward.output.0: N/A                         # no partner
+
+Items not listed pair as they would without the file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from msprobe.compare.alignment.mapping_file import read_mapping
+from msprobe.compare.alignment.protocol import Alignment, Item, Positions, Side, Strategy
+from msprobe.compare.items import leaves, row_name
+from msprobe.core.log import logger
+
+NOTHING = frozenset({"N/A", "None", ""})
+_SHOWN = 3
+_Names = dict[str, list[Item]]
+
+
+@dataclass(frozen=True, slots=True)
+class DataMapping:
+    """Pairs the listed items, and the others as ``matcher`` says. ``names`` are names of the target to golden ones;
+    None: no partner."""
+
+    names: Mapping[str, str | None]
+    matcher: Strategy
+
+    def align(self, target: Side, golden: Side) -> Alignment:
+        left, right = _names(target), _names(golden)
+        items: dict[str, dict[str, Item | None]] = {}
+        lost: list[str] = []
+        for name, partner in self.names.items():
+            ours, theirs = left.get(name), [] if partner is None else right.get(partner)
+            if ours is None or theirs is None:
+                lost.append(name if ours is None else str(partner))
+                continue
+            for (entry, suffix), other in _paired(ours, theirs):
+                items.setdefault(entry, {})[suffix] = other
+        if lost:
+            shown = ", ".join(lost[:_SHOWN]) + (" ..." if len(lost) > _SHOWN else "")
+            logger.warning("data mapping: %d of its names are in no dump: %s", len(lost), shown)
+        found = self.matcher.align(target, golden)
+        return replace(found, pairs=_positions(found, items, target, golden), same=False, items=items, stated=True)
+
+
+def _names(side: Side) -> _Names:
+    """Items by the name of their row, and all items of an entry by the name of the entry."""
+    found: _Names = {}
+    for key in side.keys:
+        own = leaves(key.name, side.dump.data[key.name])
+        found[key.name] = [(key.name, leaf.suffix) for leaf in own]
+        for leaf in own:
+            found[row_name(key.name, leaf)] = [(key.name, leaf.suffix)]
+    return found
+
+
+def _paired(ours: list[Item], theirs: list[Item]) -> list[tuple[Item, Item | None]]:
+    """Item with item, or the items of two entries by their suffix."""
+    if len(ours) == 1 and len(theirs) == 1:
+        return [(ours[0], theirs[0])]
+    by_suffix = {suffix: (entry, suffix) for entry, suffix in theirs}
+    return [((entry, suffix), by_suffix.get(suffix)) for entry, suffix in ours]
+
+
+def _positions(
+    found: Alignment, items: Mapping[str, Mapping[str, Item | None]], target: Side, golden: Side
+) -> Positions:
+    """The entry that most listed items of an entry belong to is its partner; without one it keeps its own."""
+    there = {key.name: j for j, key in enumerate(golden.keys)}
+    own = {i: i for i in range(len(target.keys))} if found.same else dict(found.pairs)
+    wanted: dict[int, int] = {}
+    for i, key in enumerate(target.keys):
+        votes = Counter(item[0] for item in items.get(key.name, {}).values() if item is not None)
+        if votes:
+            wanted[i] = there[votes.most_common(1)[0][0]]
+    taken = set(wanted.values())
+    return sorted([(i, j) for i, j in own.items() if i not in wanted and j not in taken] + list(wanted.items()))
+
+
+def data_mapping(given: Any, matcher: Strategy) -> DataMapping:
+    """From a file or a dict.
+
+    Raises:
+        ReadError: the mapping cannot be read; names the line.
+    """
+    names: dict[str, str | None] = {}
+    for name, value in read_mapping(given, "data").table("a data mapping").items():
+        absent = value.value is None or (isinstance(value.value, str) and value.value.strip() in NOTHING)
+        names[name] = None if absent else value.text(f"the item for {name!r}")
+    return DataMapping(names, matcher)

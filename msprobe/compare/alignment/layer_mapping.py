@@ -1,0 +1,94 @@
+"""Layer mapping (``-lm``): how the children of a class are called on the other side, one section per class.
+
+    TopLayer:                              # what is in no module
+      network_with_loss: module
+    ParallelTransformerLayer:
+      attention: self_attention
+    ParallelAttention:
+      flash_attention_score: core_attention_flash.npu_fusion_attention
+
+Names on the left are those of the target, modules as well as functions; on both sides they may span several levels.
+Everything else keeps its name. Entries with the same path then pair in their order; where one side has more of them,
+shapes and values decide which belong together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from msprobe.compare.alignment.drift import aligned
+from msprobe.compare.alignment.in_backward import is_module
+from msprobe.compare.alignment.layer_scope import Path, Scopes, scopes
+from msprobe.compare.alignment.mapping_file import read_mapping
+from msprobe.compare.alignment.protocol import Alignment, ItemRule, Positions, Side
+
+TOP = "TopLayer"
+_OLD_TOP = "Cell"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerMapping:
+    """``sections`` are classes of the target with their renamed children, as paths."""
+
+    sections: Mapping[str, Mapping[Path, Path]] = field(default_factory=dict)
+    rule: ItemRule | None = None
+
+    def align(self, target: Side, golden: Side) -> Alignment:
+        ours, theirs = scopes(target), scopes(golden)
+        known: dict[Path, Path] = {}
+        groups: dict[Hashable, tuple[list[int], list[int]]] = {}
+        for i, path in enumerate(ours.paths):
+            if path not in known:
+                known[path] = self._there(path, ours)
+            groups.setdefault((known[path], target.keys[i].phase), ([], []))[0].append(i)
+        for j, path in enumerate(theirs.paths):
+            groups.setdefault((path, golden.keys[j].phase), ([], []))[1].append(j)
+        pairs: Positions = []
+        for left, right in groups.values():
+            pairs += aligned(target, golden, (left, right), _kinds(target, golden, left, right))
+        return Alignment(sorted(pairs), rule=self.rule, stated=True)
+
+    def _there(self, path: Path, ours: Scopes) -> Path:
+        """The path on the golden side of a path of the target."""
+        found: list[str] = []
+        at = 0
+        while at < len(path):
+            section = self._section(path[:at], ours)
+            taken = next((size for size in range(len(path) - at, 0, -1) if path[at : at + size] in section), 0)
+            found += section[path[at : at + taken]] if taken else path[at : at + 1]
+            at += taken or 1
+        return tuple(found)
+
+    def _section(self, path: Path, ours: Scopes) -> Mapping[Path, Path]:
+        """How the children of this module are called on the other side."""
+        own = self.sections.get(ours.classes.get(path, ""), {})
+        return own if path else {**own, **self.sections.get(TOP, {})}
+
+
+def _kinds(target: Side, golden: Side, left: list[int], right: list[int]) -> tuple[list[bool], list[bool]]:
+    """A module pairs with a module and a function with a function, unless there is only one against the other."""
+    ours, theirs = [is_module(target.keys[i]) for i in left], [is_module(golden.keys[j]) for j in right]
+    return (ours, theirs) if set(ours) & set(theirs) else ([True] * len(left), [True] * len(right))
+
+
+def layer_mapping(given: Any, rule: ItemRule | None = None) -> LayerMapping:
+    """From a file or a dict; True means that all names are the same on both sides.
+
+    Raises:
+        ReadError: the mapping cannot be read; names the line.
+    """
+    if given is True:
+        return LayerMapping(rule=rule)
+    sections: dict[str, dict[Path, Path]] = {}
+    for name, section in read_mapping(given, "layer").table("a layer mapping").items():
+        children = sections.setdefault(TOP if name == _OLD_TOP else name, {})
+        for left, value in section.table(f"the section {name!r}").items():
+            right = value.text(f"the name for {left!r}").partition("(")[0].strip()
+            children[_path(left)] = _path(right)
+    return LayerMapping(sections, rule)
+
+
+def _path(text: str) -> Path:
+    return tuple(part for part in text.split(".") if part)

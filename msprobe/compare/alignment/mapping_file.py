@@ -1,0 +1,146 @@
+"""A mapping file as a tree of texts that know their line, so that every complaint can name line and key.
+
+YAML is read once and checked whole before anything is applied. All scalars stay texts: ``0``, ``on`` and ``1.0`` are
+names here. The content can also be given from Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from msprobe.compare.alignment.options import is_path, shown
+from msprobe.core.errors import ReadError
+
+Content = str | None | list["Marked"] | dict[str, "Marked"]
+_DEEPEST, _MOST_NODES, _LARGEST = 20, 2_000_000, 64 << 20
+_NULL = "tag:yaml.org,2002:null"
+_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A value and where it stands: ``cell.yaml, line 3``, or the keyword it was given by."""
+
+    value: Content
+    where: str
+
+    def fail(self, reason: str) -> ReadError:
+        """The error to raise about this value."""
+        return ReadError(f"{self.where}: {reason}")
+
+    def text(self, what: str) -> str:
+        """The value as a text that is not empty.
+
+        Raises:
+            ReadError: it is something else.
+        """
+        if not isinstance(self.value, str) or not self.value.strip():
+            raise self.fail(f"{what} is a name, not {_told(self.value)}")
+        return self.value.strip()
+
+    def table(self, what: str) -> dict[str, Marked]:
+        """The value as keys with values; nothing at all is an empty table.
+
+        Raises:
+            ReadError: it is something else.
+        """
+        if self.value is None:
+            return {}
+        if not isinstance(self.value, dict):
+            raise self.fail(f"{what} is written as `key: value` lines, not as {_told(self.value)}")
+        return self.value
+
+    def items(self, what: str) -> list[Marked]:
+        """The value as a list.
+
+        Raises:
+            ReadError: it is something else.
+        """
+        if not isinstance(self.value, list):
+            raise self.fail(f"{what} is a list, not {_told(self.value)}")
+        return self.value
+
+
+def read_mapping(given: Any, what: str) -> Marked:
+    """A mapping from its file, or from the value given in Python. ``what`` names it in messages: ``cell``.
+
+    Raises:
+        ReadError: the file cannot be read or is no YAML; says the line.
+    """
+    if not is_path(given):
+        return _from_python(given, shown(given, what), 0)
+    path = Path(given)
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise ReadError(f"{path}: too large for a mapping file ({path.stat().st_size >> 20} MiB)")
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ReadError(f"{path}: the {what} mapping cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise ReadError(f"{path}: the {what} mapping is no text in UTF-8 (byte {error.start})") from error
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        return Marked(None, str(path)) if node is None else _Reader(path).marked(node, 0)
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ReadError(f"{path}{line}: no valid YAML ({error.problem})") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ReadError(f"{path}: no valid YAML ({reason})") from error
+
+
+class _Reader:
+    """Turns YAML nodes into marked values; anchors that repeat a part without end are refused."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._nodes = 0
+
+    def marked(self, node: yaml.Node, depth: int) -> Marked:
+        where = f"{self._path}, line {node.start_mark.line + 1}"
+        self._nodes += 1
+        if depth > _DEEPEST or self._nodes > _MOST_NODES:
+            raise ReadError(f"{where}: nested too deep, or too large, for a mapping")
+        if isinstance(node, yaml.MappingNode):
+            return Marked(dict(self._entries(node, depth)), where)
+        if isinstance(node, yaml.SequenceNode):
+            return Marked([self.marked(child, depth + 1) for child in node.value], where)
+        return Marked(None if node.tag == _NULL else str(node.value), where)
+
+    def _entries(self, node: yaml.MappingNode, depth: int) -> Iterator[tuple[str, Marked]]:
+        lines: dict[str, int] = {}
+        for key, value in node.value:
+            line = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
+                raise ReadError(f"{self._path}, line {line}: a key is a name, not a list or a table")
+            name = str(key.value).strip()
+            if name in lines:
+                raise ReadError(f"{self._path}, line {line}: {_told(name)} is there already, in line {lines[name]}")
+            lines[name] = line
+            found = self.marked(value, depth + 1)
+            yield name, Marked(found.value, f"{self._path}, line {line}") if found.value is None else found
+
+
+def _from_python(given: Any, where: str, depth: int) -> Marked:
+    if depth > _DEEPEST:
+        raise ReadError(f"{where}: nested too deep for a mapping")
+    if isinstance(given, Mapping):
+        found = {str(key): _from_python(value, f"{where}, key {key!r}", depth + 1) for key, value in given.items()}
+        return Marked(found, where)
+    if isinstance(given, (list, tuple)):
+        return Marked([_from_python(one, f"{where}, item {at}", depth + 1) for at, one in enumerate(given)], where)
+    return Marked(None if given is None else str(given), where)
+
+
+def _told(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, (list, dict)):
+        return "a list" if isinstance(value, list) else "a table"
+    text = repr(str(value))
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

@@ -1,0 +1,110 @@
+"""What a user says about alignment, as one immutable value made from the keywords of the Python API or the command
+line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, TypedDict
+
+from msprobe.core.config.ranges import IntRanges
+from msprobe.core.errors import MsprobeException
+
+PathLike = str | os.PathLike[str]
+_MAPPINGS = ("cell_mapping", "api_mapping", "data_mapping", "layer_mapping")
+NUMBER, ORDER = "number", "order"
+
+
+class MappingKeywords(TypedDict, total=False):
+    """The keywords of ``compare`` that say which entries belong together.
+
+    A mapping is the path of its file, its content, or True for what is built in.
+    """
+
+    fuzzy_match: bool
+    cell_mapping: PathLike | Mapping[str, str] | bool | None
+    api_mapping: PathLike | list[Mapping[str, Any]] | bool | None
+    data_mapping: PathLike | Mapping[str, str | None] | None
+    layer_mapping: PathLike | Mapping[str, Mapping[str, str]] | bool | None
+    pair: str
+    rank: str | None
+    step: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MappingOptions:
+    """See ``MappingKeywords``. A path or a content stays as it was given; ``choice`` reads it.
+
+    ``pair`` says how ranks and steps pair: by number, or by order where both sides number them differently.
+    ``rank`` and ``step`` are the only ones to compare (``0-2,5``), by their number in the target.
+    """
+
+    fuzzy_match: bool = False
+    cell_mapping: Any = None
+    api_mapping: Any = None
+    data_mapping: Any = None
+    layer_mapping: Any = None
+    pair: str = NUMBER
+    rank: str | None = None
+    step: str | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether anything is said about entries."""
+        mappings = self.cell_mapping, self.api_mapping, self.data_mapping, self.layer_mapping
+        return self.fuzzy_match or any(mapping is not None for mapping in mappings)
+
+
+def mapping_options(keywords: Mapping[str, Any]) -> MappingOptions:
+    """Options from keywords; False and an empty text mean that a mapping is not wanted.
+
+    Raises:
+        MsprobeException: an unknown keyword, or a value no mapping can be.
+    """
+    known = {one.name for one in fields(MappingOptions)}
+    unknown = sorted(set(keywords) - known)
+    if unknown:
+        raise _invalid(f"compare: unknown keyword {unknown[0]!r}; known: {', '.join(sorted(known))}")
+    values = dict(keywords)
+    for name in _MAPPINGS:
+        value = values.get(name)
+        if value is False or (isinstance(value, str) and not value):
+            values[name] = None
+        elif not (value is None or value is True or isinstance(value, (str, os.PathLike, Mapping, list, tuple))):
+            raise _invalid(f"{name}: give the path of a YAML file, or its content; got {value!r}")
+    if values.get("data_mapping") is True:
+        raise _invalid("data_mapping: give the path of a YAML file or a dict; nothing is built in for it")
+    values["fuzzy_match"] = bool(values.get("fuzzy_match", False))
+    if values.setdefault("pair", NUMBER) not in (NUMBER, ORDER):
+        raise _invalid(f"pair {values['pair']!r}; known: {NUMBER}, {ORDER}")
+    for name in ("rank", "step"):
+        numbers(name, values.get(name))
+    return MappingOptions(**values)
+
+
+def numbers(name: str, text: Any) -> IntRanges:
+    """``0-2,5`` as numbers; none given means all.
+
+    Raises:
+        MsprobeException: the text is not of this form.
+    """
+    try:
+        return IntRanges.of(*(part for part in str(text).split(","))) if text is not None else IntRanges()
+    except ValueError as error:
+        raise _invalid(f"{name} {text!r}: {error}; give numbers and ranges such as 0-2,5") from None
+
+
+def _invalid(text: str) -> MsprobeException:
+    return MsprobeException(MsprobeException.INVALID_PARAM_ERROR, text)
+
+
+def is_path(given: Any) -> bool:
+    """Whether a mapping was given as the path of its file."""
+    return isinstance(given, (str, os.PathLike))
+
+
+def shown(given: Any, what: str) -> str:
+    """How messages name a mapping."""
+    return str(Path(given)) if is_path(given) else f"{what} mapping"

@@ -1,0 +1,56 @@
+"""What an alignment strategy is: two sides in, pairs of entries out, and how items pair inside two paired entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from msprobe.compare.pairs import EntryKey
+from msprobe.core.store.reader import Dump
+
+Positions = list[tuple[int, int]]
+Renaming = Callable[[str], str | None]
+"""Suffix of an item to the one it pairs by; None when it has no partner."""
+ItemRule = Callable[[EntryKey, EntryKey], tuple[Renaming, Renaming] | None]
+"""Two paired entries to the renamings of both; None where items of equal suffix pair."""
+Item = tuple[str, str]
+"""Entry name and suffix of one item."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One dump as strategies see it. ``keys`` are its entries in file order; the dump holds their records."""
+
+    dump: Dump
+    keys: Sequence[EntryKey]
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """``pairs`` are positions (target, golden); entries in none of them are on one side only.
+
+    ``same`` says that both sides hold the same calls in the same order; then there are no pairs.
+    ``rule`` pairs items inside entries; ``items`` pairs single items, by target entry and suffix, wherever they are
+    (None: has no partner), and wins. ``stated`` marks pairs that a person asked for: no dtype can part them.
+    """
+
+    pairs: Positions = field(default_factory=list)
+    same: bool = False
+    rule: ItemRule | None = None
+    items: Mapping[str, Mapping[str, Item | None]] = field(default_factory=dict)
+    stated: bool = False
+
+
+SAME = Alignment(same=True)
+
+
+def unchanged(suffix: str) -> str:
+    """The renaming of a side whose items keep their suffix."""
+    return suffix
+
+
+class Strategy(Protocol):
+    """Pairs the entries of two dumps."""
+
+    def align(self, target: Side, golden: Side) -> Alignment: ...
