@@ -10,7 +10,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from msprobe.compare.rows import RowBlock
-from msprobe.core.store.atomic import FILE_MODE
+from msprobe.core.store.modes import FILE_MODE
 from msprobe.numerics.metrics.statistics import Cell
 
 _FORMULA = tuple("=+-@%\t\r＝＋－＠％")

@@ -173,3 +173,16 @@ def test_what_is_written_is_private_and_holds_plain_tensors(tmp_path: Path) -> N
     assert modes == {(True, 0o700), (False, 0o600)}
     saved = [torch.load(path, weights_only=True) for path in paths if path.suffix == ".pt"]
     assert {type(value) for value in saved} == {torch.Tensor}
+
+
+@pytest.mark.parametrize(
+    ("mode", "modes"),
+    [("640", {(True, 0o750), (False, 0o640)}), ("777", {(True, 0o700), (False, 0o600)})],
+    ids=["group", "refused"],
+)
+def test_others_may_read_when_they_are_let(mode: str, modes: set[Any], tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setitem(QUIET, "MSPROBE_FILE_MODE", mode)
+    lines = run("os.umask(0)\ndebugger.start(model); work(1)", tmp_path, task="tensor")
+    paths = [tmp_path / "dump", *(tmp_path / "dump").rglob("*")]
+    assert {(path.is_dir(), stat.S_IMODE(os.stat(path).st_mode)) for path in paths} == modes
+    assert any("MSPROBE_FILE_MODE=777 is not used" in line for line in lines) is (mode == "777")

@@ -7,6 +7,7 @@ accumulate in float64 where the device has it, else in float32.
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import Any
 
@@ -29,19 +30,21 @@ class DeferredStatistics:
         self._moments: list[tuple[dict[str, Any], DType | None, torch.Tensor]] = []
         self._extremes: list[tuple[dict[str, Any], torch.Tensor]] = []
 
-    def add(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
-        """Start measuring a detached, non-empty strided tensor; ``node`` gets its values at the next ``settle``."""
+    def add(self, tensor: torch.Tensor, node: dict[str, Any], repeats: int = 1) -> None:
+        """Start measuring a detached, non-empty strided tensor, or one in which each of its elements occurs ``repeats``
+        times; ``node`` gets its values at the next ``settle``.
+        """
         with torch.no_grad():
             if tensor.dtype is torch.bool:
                 extremes = _F.stack([tensor.any(), tensor.all()])
                 moments = None
             elif tensor.is_complex() or tensor.is_floating_point():
                 extremes = None
-                moments = _float_moments(_as_float(tensor))
+                moments = _float_moments(_as_float(tensor), repeats)
             else:
                 wide = tensor.to(torch.int64) if tensor.dtype not in (torch.int32, torch.int64) else tensor
                 extremes = _F.stack(list(_F.aminmax(wide))[::-1]).to(torch.int64)
-                moments = _float_moments(tensor.to(_accumulator(tensor)))
+                moments = _float_moments(tensor.to(_accumulator(tensor)), repeats)
         with self._lock:
             if extremes is not None:
                 self._extremes.append((node, extremes))
@@ -85,10 +88,10 @@ def _accumulator(tensor: torch.Tensor) -> torch.dtype:
     return torch.float32 if tensor.device.type in _NO_FLOAT64 else torch.float64
 
 
-def _float_moments(tensor: torch.Tensor) -> torch.Tensor:
+def _float_moments(tensor: torch.Tensor, repeats: int) -> torch.Tensor:
     """Max, Min, Mean and L2 norm of a float tensor as one tensor of four, on its device."""
     wide = _accumulator(tensor)
     least, largest = _F.aminmax(tensor)
     mean = _F.sum(tensor, dtype=wide) / tensor.numel()
     norm = _norm(tensor, 2, None, False, dtype=wide)
-    return _F.stack([largest.to(wide), least.to(wide), mean, norm])
+    return _F.stack([largest.to(wide), least.to(wide), mean, norm * math.sqrt(repeats)])

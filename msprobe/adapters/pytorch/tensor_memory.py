@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+EXPANDED = 1 << 20
+"""Elements from which on an expanded tensor is no longer written out to be measured."""
 LOWEST = 1 << 40
 """Addresses below are looked at twice: real ones lie above (with ASLR), offsets into nothing lie below."""
 AsItIs = torch._C.DisableTorchFunctionSubclass
@@ -73,3 +75,17 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
     order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
     moved = tensor.permute(order)
     return moved if moved.is_contiguous() else tensor.contiguous()
+
+
+def once_each(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """The elements of a large expanded tensor without their repetitions, and how often each occurs; others as they are.
+
+    ``expand`` makes a tensor of any size out of one element, without memory for it.
+    """
+    if tensor.numel() < EXPANDED or 0 not in tensor.stride():
+        return tensor, 1
+    once = tensor
+    for dim, stride in enumerate(tensor.stride()):
+        if stride == 0:
+            once = once.narrow(dim, 0, 1)
+    return once, tensor.numel() // once.numel()

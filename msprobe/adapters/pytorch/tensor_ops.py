@@ -7,6 +7,7 @@ functions used here are the unwrapped ones of ``torch._C``: measuring a call mus
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,20 @@ import torch
 from msprobe.adapters.pytorch.host_reductions import host_statistics
 from msprobe.adapters.pytorch.reductions import DeferredStatistics
 from msprobe.adapters.pytorch.sharding import is_sharded, sharding
-from msprobe.adapters.pytorch.tensor_memory import LOWEST, PLAIN, AsItIs, backed, dense, readable, with_memory
+from msprobe.adapters.pytorch.tensor_memory import (
+    LOWEST,
+    PLAIN,
+    AsItIs,
+    backed,
+    dense,
+    once_each,
+    readable,
+    with_memory,
+)
 from msprobe.adapters.pytorch.tensor_saver import TensorSaver
 from msprobe.core.tensors.checksum import crc32, format_crc32, format_xor, xor
 from msprobe.core.tensors.dtypes import DType, find_dtype
+from msprobe.core.tensors.model import round_statistic
 from msprobe.native import fused
 from msprobe.native.loader import Summary
 
@@ -71,7 +82,7 @@ class TorchTensorOps:
                 if self._summary is not None:
                     values = self._summary(pointer, tensor.numel(), neutral.code, self._high)
                 else:
-                    values = self._by_torch(tensor, neutral)
+                    values = self._by_torch(tensor, neutral, self._high)
                 node["Max"], node["Min"], node["Mean"], node["Norm"] = values
         except (RuntimeError, ValueError):  # sparse, nested; no memory (meta, functorch); no code for the dtype
             return self._describe_other(tensor, statistics)
@@ -100,24 +111,34 @@ class TorchTensorOps:
             return None
         if plain.numel() == 0:
             return "00000000" if kind == "crc32" else None
+        once, repeats = once_each(plain)
+        if repeats > 1:
+            data = _strided_bytes(once.cpu().expand(plain.shape))
+            return crc32(data) if kind == "crc32" else xor(data)
         whole = plain.cpu().contiguous()
         size = whole.numel() * whole.element_size()
         if kind == "crc32" and self._kernel is not None and self._summary_crc32 is not None:
             return format_crc32(self._kernel.crc32(whole.data_ptr(), size))
         if kind == "xor" and self._kernel is not None:
             return format_xor(self._kernel.xor64(whole.data_ptr(), size))
-        data = whole.reshape(-1).view(torch.uint8).numpy()
+        flat = whole.as_strided((whole.numel(),), (1,))  # a lone element may have kept any stride
+        data = flat.view(torch.uint8).numpy()
         return crc32(data) if kind == "crc32" else xor(data)
 
     def snapshot(self, tensor: torch.Tensor) -> tuple[Callable[[], torch.Tensor], int] | None:
         plain = with_memory(tensor)
         if plain is None:
             return None
-        size = plain.numel() * plain.element_size()
+        once, repeats = once_each(plain)
+        size = once.numel() * once.element_size()
         with torch.no_grad():
             if plain.is_cpu:
-                copy = torch.empty_like(plain, memory_format=torch.contiguous_format).copy_(plain)
+                copy = torch.empty_like(once, memory_format=torch.contiguous_format).copy_(once)
+                copy = copy.expand(plain.shape) if repeats > 1 else copy
                 return (lambda: copy), size
+            if repeats > 1:
+                host = _host_copy(once)
+                return (lambda: host().expand(plain.shape)), size
             return _host_copy(plain), size
 
     def save(self, tensor: torch.Tensor, path: Path) -> bool:
@@ -152,26 +173,37 @@ class TorchTensorOps:
         if plain is None or plain.numel() == 0:
             return
         known = _DTYPES.get(plain.dtype)
+        plain, repeats = once_each(plain)
         try:
             if plain.is_cpu and known is not None:
-                node["Max"], node["Min"], node["Mean"], node["Norm"] = self._values(dense(plain), known[1])
+                values = self._values(dense(plain), known[1], self._high or repeats > 1)
+                node["Max"], node["Min"], node["Mean"], node["Norm"] = self._repeated(values, known[1], repeats)
                 return
-            self._deferred.add(plain, node)
+            self._deferred.add(plain, node, repeats)
             if plain.is_cpu:
                 self._deferred.settle()
         except RuntimeError:  # torch has no arithmetic for this dtype (bits8, int4, float4): its facts are recorded
             return
 
-    def _values(self, plain: torch.Tensor, dtype: DType) -> Summary:
+    def _values(self, plain: torch.Tensor, dtype: DType, high: bool) -> Summary:
         if self._summary is not None and dtype.code >= 0:
-            return self._summary(plain.data_ptr(), plain.numel(), dtype.code, self._high)
-        return self._by_torch(plain, dtype)
+            return self._summary(plain.data_ptr(), plain.numel(), dtype.code, high)
+        return self._by_torch(plain, dtype, high)
 
-    def _by_torch(self, tensor: torch.Tensor, dtype: DType) -> Summary:
+    def _repeated(self, values: Summary, dtype: DType, repeats: int) -> Summary:
+        """The statistics of a tensor in which each element occurs ``repeats`` times, from those of the elements."""
+        largest, least, mean, norm = values
+        if repeats == 1 or mean is None or norm is None:
+            return values
+        precision: Any = "high" if self._high else "low"
+        norm = norm * math.sqrt(repeats)
+        return largest, least, round_statistic(mean, dtype, precision), round_statistic(norm, dtype, precision)
+
+    def _by_torch(self, tensor: torch.Tensor, dtype: DType, high: bool) -> Summary:
         """As the kernel's ``summary``."""
         if tensor.numel() == 0:
             return None, None, None, None
-        found = host_statistics(_detach(tensor), dtype, "high" if self._high else "low")
+        found = host_statistics(_detach(tensor), dtype, "high" if high else "low")
         return found.max, found.min, found.mean, found.norm
 
     def _in_one_pass(self, tensor: torch.Tensor, summary: Callable[..., Any]) -> dict[str, Any] | None:
@@ -205,6 +237,12 @@ def _length(tensor: torch.Tensor, dim: int) -> int | None:
         return tensor.size(dim)
     except RuntimeError:
         return None
+
+
+def _strided_bytes(tensor: torch.Tensor) -> Any:
+    """A CPU tensor of any strides as an array whose elements have its bytes; nothing is copied."""
+    word = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(tensor.element_size())
+    return (tensor if word is None else tensor.view(word)).numpy()
 
 
 def _host_copy(plain: torch.Tensor) -> Callable[[], torch.Tensor]:

@@ -1,4 +1,4 @@
-"""Files that are either whole or absent: write beside the target, then rename over it. Private to the user."""
+"""Files that are either whole or absent: write beside the target, then rename over it. ``modes`` says who may read."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-FILE_MODE = 0o600
-FOLDER_MODE = 0o700
+from msprobe.core.store.modes import FILE_MODE, FOLDER_MODE
 
 
 def make_folder(folder: Path) -> None:
-    """Create ``folder`` and its missing parents, readable by the user alone. An existing folder keeps its mode."""
+    """Create ``folder`` and its missing parents with the mode of folders. An existing folder keeps its own."""
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
 
 
 def open_private(path: Path, flags: int) -> int:
-    """Open ``path`` with os.open ``flags``; a new file gets mode 0600."""
+    """Open ``path`` with os.open ``flags``; a new file gets the mode of files."""
     return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
 
 

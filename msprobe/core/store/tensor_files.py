@@ -14,7 +14,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from msprobe.core.store.atomic import FILE_MODE
+from msprobe.core.store.modes import FILE_MODE
 from msprobe.core.store.pt_frame import frame
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
@@ -57,7 +57,7 @@ class TensorFiles:
 
 
 def create_new(path: Path) -> int:
-    """Open a new private file at ``path``; a file or link that is there loses this name first, its content stays."""
+    """Open a new file at ``path``; a file or link that is there loses this name first, its content stays."""
     try:
         return os.open(path, _NEW, FILE_MODE)
     except FileExistsError:

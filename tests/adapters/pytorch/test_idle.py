@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 from typing import Any
 
 import pytest
@@ -56,7 +57,8 @@ def test_nothing_is_wrapped_outside_start_and_stop(bench: Any, level: str) -> No
 def test_a_level_wraps_only_what_it_records(bench: Any) -> None:
     before = attributes()
     bench.open("L0").start(model=Mlp())
-    assert changed(before) == {"Module.__call__"}
+    awaited = set() if "torch._dynamo" in sys.modules else {"torch.compile"}  # nobody has compiled anything yet
+    assert changed(before) == {"Module.__call__"} | awaited
     bench.open("L1").start()
     names = changed(before)
     assert "Module.__call__" not in names
