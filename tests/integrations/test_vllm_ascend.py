@@ -87,8 +87,11 @@ def test_the_graph_dumper_has_no_stop_and_labels_what_it_did(bench: Any) -> None
     runner = Runner(bench.config(level="mix"), graph=True)
     runner.dummy_run()
     runner.execute_model({"a": 12})
+    assert bench.folders() == ["step1/proc"]  # between two requests there is no folder for what may come
+    runner.execute_model({"a": 12})
     forget()
-    assert bench.folders() == ["step1/proc"]  # the step that never got an iteration leaves nothing
+    assert bench.folders() == ["step1/proc", "step2/proc"]
+    assert bench.modules("step1/proc") == bench.modules("step2/proc")
     assert bench.modules("step1/proc")
     (document,) = bench.dump.glob("step1/*/dump.json")
     assert '"cpu-fallback"' in document.read_text()

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.core.backend.model import Backend
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import Observer, Relay
 from msprobe.core.capture.stack import StackTable
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import DumpConfig
+from msprobe.core.dump.attaching import adopt, attach_taps, reset_taps
+from msprobe.core.dump.awaited import Awaited
 from msprobe.core.dump.chosen import Chosen
 from msprobe.core.dump.gates import Gates
 from msprobe.core.dump.override import InputOverride
@@ -25,7 +27,6 @@ from msprobe.core.dump.plan import DumpPlan
 from msprobe.core.dump.step import Step
 from msprobe.core.dump.task import make_background, make_golden, make_judge
 from msprobe.core.dump.whereabouts import Whereabouts
-from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger, set_rank
 from msprobe.core.store.layout import DUMP
 
@@ -45,14 +46,15 @@ class DumpSession:
         self.relay = Relay()
         self.thread = ThreadState()
         self.backend = make_backend(config, self.relay, self.thread)
-        self._plan = DumpPlan.of(config)
+        self.plan = DumpPlan.of(config)
         self.label: dict[str, str] = {}  # more fields for the header of dump.json
         self._root = Path(config.dump_path).absolute()
         self._stacks = StackTable()
         self.init_step = 0
         self.loop = 0
-        self._rank: int | None = None
+        self.rank: int | None = None
         self._step: Step | None = None
+        self._awaited: Awaited | None = None  # stands for the step until it begins
         self._taps: contextlib.ExitStack | None = None
         self._wanted = False  # between start and stop, whether or not the present step is recorded
         self._places = Whereabouts()
@@ -72,16 +74,8 @@ class DumpSession:
         """Another configuration or framework, while no step is open: all that follows from it is made anew."""
         backend = make_backend(config, self.relay, self.thread)
         backend.take_over(self.backend)
-        self.config, self.backend, self._plan = config, backend, DumpPlan.of(config)
+        self.config, self.backend, self.plan = config, backend, DumpPlan.of(config)
         self._prepare()
-
-    @property
-    def plan(self) -> DumpPlan:
-        return self._plan
-
-    @property
-    def rank(self) -> int | None:
-        return self._rank
 
     @property
     def current_step(self) -> int:
@@ -104,10 +98,10 @@ class DumpSession:
             MsprobeException: the level needs a model and there is none, or an argument cannot be used.
         """
         self.gates.ask(model, token_range, scheduled_tokens)
-        if self._plan.modules or self._override is not None or (model is not None and self.backend.apis_in_models):
-            self._adopt(model)
+        if self.plan.modules or self._override is not None or (model is not None and self.backend.apis_in_models):
+            adopt(self.backend, self.config.level, model)
         if self._taps is not None:
-            if self._step is not None and model is not None and self._plan.modules:
+            if self._step is not None and model is not None and self.plan.modules:
                 self._step.watch_parameters()  # those of one more model
             return
         self._wanted = True
@@ -119,6 +113,7 @@ class DumpSession:
         if self._taps is None:
             return
         self._detach()
+        self._await_no_more()
         self.gates.shut()
         self._look_for_rank()
         if self._step is not None:
@@ -134,14 +129,13 @@ class DumpSession:
         self._close_step(discard=not dump)
         self.loop += 1
         if self._wanted:
-            self._resume(self._collects(None, again=True))
-            if self._step is not None:
-                self._step.unasked = True
+            self._resume(self._collects(None, again=True), asked=False)
 
     def focus(self, module: Any, name: str) -> None:
         """Record the calls of ``module`` alone, under ``name``, and nothing inside it, until ``focus_end``."""
         modules = self.backend.modules
         assert modules is not None
+        self._begin_awaited()
         modules.focus(module, name)
         if self._taps is not None and self._step is not None:
             self._detach()
@@ -159,10 +153,12 @@ class DumpSession:
 
     def save(self, value: Any, name: str, backward: bool = True) -> None:
         """Record one value of the user's choice (and its gradients) in debug.json, between start and stop or not."""
-        if not self._plan.bodies or not self._selected_step() or not self._selected_rank(None):
+        if not self.plan.bodies or not self._selected_step() or not self._selected_rank(None):
             return
+        self._begin_awaited()
         if self._step is None:
             self._step = self._open_step()
+            reset_taps(self.backend)
         busy, self.thread.busy = self.thread.busy, True
         try:
             self._step.points.save(name, value, backward)
@@ -183,12 +179,12 @@ class DumpSession:
 
     def forget_rank(self) -> None:
         """Ask for the rank again at the next start."""
-        self._rank = None
+        self.rank = None
 
     @property
     def opened(self) -> bool:
         """Whether a start has taken effect in the present step."""
-        return self._step is not None
+        return self._step is not None or self._awaited is not None
 
     def close(self) -> None:
         """At the end of the process: what was not stopped is published all the same."""
@@ -202,85 +198,87 @@ class DumpSession:
         if self.background is not None:
             self.background.abandon()
         self.relay.observer = None
-        self._step = None
+        self._step = self._awaited = None
         self._detach()
 
     # ---- inside ----
 
-    def _adopt(self, model: Any) -> None:
-        if model is None:
-            raise MsprobeException(
-                0, f"level {self.config.level} needs the model: call start(model=...), or use level L1, which does not"
-            )
-        assert self.backend.modules is not None
-        self.backend.modules.adopt(model)
-
     def _collects(self, rank_id: int | None, again: bool = False) -> bool:
         """Whether this start collects at all; ``again`` for a step that begins without one."""
         selected = self._selected_rank(rank_id) and self._selected_step() and not self.config.load_only
-        selected = selected and (self._plan.apis or self._plan.modules)  # level debug: save() opens the step
+        selected = selected and (self.plan.apis or self.plan.modules)  # level debug: save() opens the step
         return selected and (self.gates.stay() if again else self.gates.admit())
 
-    def _resume(self, collects: bool) -> None:
+    def _resume(self, collects: bool, asked: bool = True) -> None:
         if collects and self._step is None:
-            self._step = self._open_step()
+            if asked:
+                self._step = self._open_step()
+            else:
+                self._awaited = Awaited(self._begin_awaited)
+            reset_taps(self.backend)
         if collects or self._loads():
             self._attach(collects)
 
     def _loads(self) -> bool:
         """Whether inputs are replaced in this step."""
-        return self._override is not None and self._override.active(self.current_step, self._rank)
+        return self._override is not None and self._override.active(self.current_step, self.rank)
 
     def _selected_step(self) -> bool:
         return self._chosen.step(self.current_step)
 
     def _selected_rank(self, rank_id: int | None) -> bool:
-        if self._rank is None:
+        if self.rank is None:
             self._look_for_rank(rank_id)
-        return self._chosen.rank(self._rank)
+        return self._chosen.rank(self.rank)
 
     def _look_for_rank(self, rank_id: int | None = None) -> None:
         """Learn the rank once there is one; a step that is open moves to its folder."""
-        if self._rank is None:
-            self._rank = rank_id if rank_id is not None else self.backend.runtime.rank()
-            set_rank(self._rank)
-            if self._rank is not None and self._step is not None:
-                self._places.move(self._step, self._rank)
+        if self.rank is None:
+            self.rank = rank_id if rank_id is not None else self.backend.runtime.rank()
+            set_rank(self.rank)
+            if self.rank is not None and self._step is not None:
+                self._places.move(self._step, self.rank)
 
     def _open_step(self) -> Step:
         judge = make_judge(self)  # before there is a folder: it may refuse
-        folder = self._places.folder(self._root, self.current_step, self._rank)
+        folder = self._places.folder(self._root, self.current_step, self.rank)
         step = Step(self, folder, judge)
-        for tap in (self.backend.apis, self.backend.modules, self.backend.collectives, self.backend.operators):
-            if tap is not None:
-                tap.reset()
         logger.info("collecting step %d into %s", self.current_step, folder)
         return step
 
     def _attach(self, collects: bool = True) -> None:
         self.thread.scopes.clear()
         with contextlib.ExitStack() as taps:  # a tap that cannot be attached takes the others off again
-            if collects and self._step is not None:
-                self._attach_taps(self._step, taps)
+            if collects and self.opened:
+                attach_taps(self.backend, self.plan, taps)
+                self._show()
             if self._override is not None and self._loads() and self.backend.inputs is not None:
-                self._override.open(self.current_step, self._rank)
+                self._override.open(self.current_step, self.rank)
                 taps.enter_context(self.backend.inputs.attach(self._override))  # outermost: the new input is recorded
             self._taps = taps.pop_all()
 
-    def _attach_taps(self, step: Step, taps: contextlib.ExitStack) -> None:
-        backend, plan = self.backend, self._plan
-        if backend.collectives is not None:
-            taps.enter_context(backend.collectives.attach())
-        if plan.apis and backend.apis is not None:
-            taps.enter_context(backend.apis.attach())
-        if plan.modules and backend.modules is not None:
-            taps.enter_context(backend.modules.attach())
-            step.watch_parameters()
-            if plan.construct and plan.apis and backend.optimizers is not None:
-                taps.enter_context(backend.optimizers.attach())
-        if backend.operators is not None:
-            taps.enter_context(backend.operators.attach())
-        self.gates.open(step.collector)
+    def _show(self) -> None:
+        """Have the taps tell the step, or what stands for it."""
+        if self._step is not None:
+            if self.plan.modules:
+                self._step.watch_parameters()
+            self.gates.open(self._step.collector)
+        elif self._awaited is not None:
+            self.gates.open(self._awaited)
+
+    def _begin_awaited(self) -> Observer | None:
+        """Begin the step that was awaited, if it still is; the observer of the step that is open then."""
+        awaited, self._awaited = self._awaited, None
+        if awaited is not None:
+            self._look_for_rank()
+            self._step = self._open_step()
+            self._step.unasked = True
+            self._show()
+        return None if self._step is None else self._step.collector
+
+    def _await_no_more(self) -> None:
+        if self._awaited is not None:
+            self._awaited = self.relay.observer = None
 
     def _detach(self) -> None:
         if self._taps is not None:
@@ -289,6 +287,7 @@ class DumpSession:
             self.thread.scopes.clear()
 
     def _close_step(self, discard: bool = False) -> None:
+        self._await_no_more()
         if self._step is not None:
             self._look_for_rank()
             step, self._step = self._step, None

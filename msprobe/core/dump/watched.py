@@ -116,9 +116,11 @@ class WatchedSession(DumpSession):
         """Everything that follows from the configuration, anew."""
         self._stale = self._reloaded = True
         self._wanted = False  # the new backend knows no models yet: only a start goes on
-        if self._step is not None:
-            empty = not self._step.recording.recorded
-            self._detach()
+        empty = self._step is None or not self._step.recording.recorded
+        self._detach()
+        if self._step is None:
+            self._await_no_more()
+        else:
             self._close_step(discard=empty)
             self._spent = self._spent if empty else (self._root, self.current_step)
         moved = config.dump_path != self.config.dump_path
