@@ -31,8 +31,10 @@ def readable(tensor: torch.Tensor) -> bool:
 
 
 def with_memory(tensor: torch.Tensor) -> torch.Tensor | None:
-    """The values of ``tensor`` as a detached strided tensor, or None when it has none (meta, fake, inside vmap)."""
-    if tensor.is_meta or type(tensor).__name__ in ("FakeTensor", "AsyncCollectiveTensor"):
+    """The values of ``tensor`` as a detached strided tensor, or None when it has none (meta, fake, inside vmap) or not
+    yet: waiting for communication that the program does not wait for here could stop it for good.
+    """
+    if tensor.is_meta or type(tensor).__name__ == "FakeTensor":
         return None
     if tensor.is_quantized and tensor.dtype not in _QUANTIZED:
         return None  # its bytes under another dtype: torch crashes when asked for the scale that it lacks
@@ -40,7 +42,10 @@ def with_memory(tensor: torch.Tensor) -> torch.Tensor | None:
         if readable(tensor):
             return _detach(tensor)
         with torch.no_grad(), AsItIs():
-            plain = _strided(tensor).detach()
+            arrived = _arrived(_strided(tensor))
+            if arrived is None:
+                return None
+            plain = arrived.detach()
         if plain.is_neg() or plain.is_conj():
             plain = plain.resolve_neg().resolve_conj()
         return plain if plain.numel() == 0 or backed(plain) else None
@@ -54,6 +59,13 @@ def backed(tensor: torch.Tensor) -> bool:
     Sharded training empties the storage of resting parameters; the address of a view in it is then only its offset.
     """
     return bool(tensor.data_ptr()) and tensor.untyped_storage().nbytes() > 0
+
+
+def _arrived(tensor: torch.Tensor) -> torch.Tensor | None:
+    """What an ``AsyncCollectiveTensor`` holds once the program has waited for it; other tensors as they are."""
+    if type(tensor).__name__ != "AsyncCollectiveTensor":
+        return tensor
+    return tensor.elem if tensor.completed else None
 
 
 def _strided(tensor: torch.Tensor) -> torch.Tensor:
