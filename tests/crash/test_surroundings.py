@@ -186,3 +186,15 @@ def test_others_may_read_when_they_are_let(mode: str, modes: set[Any], tmp_path:
     paths = [tmp_path / "dump", *(tmp_path / "dump").rglob("*")]
     assert {(path.is_dir(), stat.S_IMODE(os.stat(path).st_mode)) for path in paths} == modes
     assert any("MSPROBE_FILE_MODE=777 is not used" in line for line in lines) is (mode == "777")
+
+
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+def test_folders_may_be_named_in_any_language(task: str, tmp_path: Path) -> None:
+    name = "läuft gut, 数据 (2) & мир; $HOME 'x' 🙂"
+    lines = run("debugger.start(model, rank_id=0); work(2)", tmp_path, task=task, dump_path=name)
+    assert errors(lines) == []
+    assert list(data_of(tmp_path / name))
+    command = [sys.executable, "-m", "msprobe", "compare", "-tp", name, "-gp", name, "-o", f"out {name}"]
+    done = subprocess.run(command, cwd=tmp_path, env=QUIET, capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr.decode()
+    assert list((tmp_path / f"out {name}").iterdir())

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +15,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.filterwarnings("i
 
 transformers = pytest.importorskip("transformers", exc_type=ImportError)
 pytest.importorskip("accelerate")
+ROOT = Path(__file__).parents[2]
 
 
 def llama() -> Any:
@@ -49,3 +54,26 @@ def test_each_optimizer_step_is_a_step_and_the_loss_is_the_same(bench: Any, tmp_
     names = bench.entries("step1/proc")
     assert {"Module.lm_head.Linear.forward.0", "Module.lm_head.Linear.forward.1"} <= set(names)
     assert "Module.lm_head.Linear.backward.1" in names
+
+
+def test_a_training_script_that_knows_nothing_of_it(bench: Any, tmp_path: Path) -> None:
+    """``msprobe run`` and a script with a Trainer: the losses are those of the script alone."""
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import sys; from tests.integrations.test_transformers import train; print(train(sys.argv[1], []))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+    command = [sys.executable, str(script), "out"]
+    observe = [sys.executable, "-m", "msprobe", "run", "--config", bench.config(level="mix"), "--"]
+    alone, observed = (
+        subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
+        for words in (command, observe + command)
+    )
+    losses = [[line for line in said.splitlines() if line.startswith("[")] for said in (alone, observed)]
+    assert losses[0] == losses[1] != []
+    assert bench.folders() == ["step0/proc", "step1/proc"]
+    for step in ("step0/proc", "step1/proc"):
+        entries = bench.entries(step)
+        for phase in ("forward.0", "backward.0", "parameters_grad.0"):
+            assert f"Module.lm_head.Linear.{phase}" in entries
+        assert any(name.startswith("Functional.") for name in entries)
