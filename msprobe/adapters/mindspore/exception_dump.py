@@ -11,7 +11,7 @@ import os
 
 import mindspore
 
-from msprobe.adapters.mindspore.exception_request import write_exception_request
+from msprobe.core.kernels.exception_request import write_exception_request
 from msprobe.adapters.mindspore.graph_tap import in_graph_mode
 from msprobe.core.config import DumpConfig
 from msprobe.core.config.watch import ConfigWatch

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.adapters.mindspore.asked_runtime import AskedRuntime
-from msprobe.adapters.mindspore.kernel_request import categories
+from msprobe.core.kernels.request import categories
 from msprobe.adapters.mindspore.runtime_facts import settle
 from msprobe.adapters.mindspore.runtime_switch import RuntimeSwitch
 from msprobe.core.capture.observer import Relay

@@ -7,7 +7,7 @@ from typing import Any
 
 import mindspore
 
-from msprobe.adapters.mindspore.kernel_request import RuntimeFacts
+from msprobe.core.kernels.request import RuntimeFacts
 
 try:
     from mindspore.graph import api  # 2.9 and later

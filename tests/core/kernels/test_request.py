@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from msprobe.adapters.mindspore.kernel_request import RuntimeFacts, categories, request_of
+from msprobe.core.kernels.request import RuntimeFacts, categories, request_of
 from msprobe.core.config import DumpConfig, load_config
 
 REQUESTS = Path(__file__).parent / "requests"

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from msprobe.adapters.mindspore.kernel_request import RuntimeFacts, sides
+from msprobe.core.kernels.request import RuntimeFacts, sides
 from msprobe.core.config import DumpConfig
 from msprobe.core.errors import Problem
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from msprobe.adapters.mindspore.kernel_request import RuntimeFacts
-from msprobe.adapters.mindspore.mode_rules import mode_problems
+from msprobe.core.kernels.request import RuntimeFacts
+from msprobe.core.backend.mindspore_modes import mode_problems
 from msprobe.core.config import load_config
 
 
