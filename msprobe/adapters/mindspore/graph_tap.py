@@ -153,7 +153,8 @@ class GraphCellTap:
         if self._modes.parameters_grad and in_graph_mode():  # a dynamic graph meets them outside of what is compiled
             for key, parameter in parameters:
                 if parameter.requires_grad:
-                    undo.append(parameter.register_hook(code.parameter_gradient(number, key, parameter.ndim == 0)).remove)
+                    hook = code.parameter_gradient(number, key, scalar=parameter.ndim == 0)
+                    undo.append(parameter.register_hook(hook).remove)
         return undo
 
     def _make_code(self) -> GraphCode:

@@ -1,6 +1,6 @@
-"""Level L0 of one network in compiled graphs: cells.py FOLDER MODE LEVEL, MODE is graph or jit. Says what it saw as JSON.
+"""Level L0 of one network in compiled graphs: cells.py FOLDER MODE LEVEL, MODE is graph or jit. Says results as JSON.
 
-Runs the same two steps without the tool, with it in several configurations, and without it again.
+Runs the same steps without the tool, with it in several configurations, and without it again.
 """
 
 import json
