@@ -98,9 +98,9 @@ def test_numbers_are_those_of_the_values(mode: str, jobs: Jobs) -> None:
     job = jobs(mode)
     data = job.read("statistics").data
     dense = data["Cell.fc.Dense.forward.0"]
-    weight = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
-    x = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
-    assert np.isclose(dense["output"][0]["Max"], (x @ weight.T + 1).max())
+    weight = (np.arange(12, dtype=np.float32).reshape(3, 4) - 5) / 4
+    x = (np.arange(8, dtype=np.float32).reshape(2, 4) - 3) / 2
+    assert dense["output"][0]["Max"] == (x @ weight.T + 1).max()
     assert dense["parameters"]["weight"]["Norm"] == pytest.approx(np.linalg.norm(weight), rel=1e-6)
     gradient = np.frombuffer(bytes.fromhex(job.said["results"]["before"][0][1]), np.float32)
     assert data["Cell.fc.Dense.backward.0"]["output"][0]["Max"] == gradient.max()
