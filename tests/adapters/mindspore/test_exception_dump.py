@@ -116,3 +116,15 @@ def test_overflow_check_records_the_guilty_call_and_says_how_it_was_found(said: 
     body = found.data["Functional.log.0.forward"]
     saved = np.load(found.folder / "dump_tensor_data" / body["output"][0]["data_name"])
     assert np.isneginf(saved).all()
+
+
+def test_in_a_static_graph_the_calls_outside_of_it_are_watched(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "GLOG_v": "3"}
+    command = [sys.executable, str(JOB.with_name("static_exception.py")), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout.split("SEEN ", 1)[1]) == {"loss": 2.0, "variable": None}
+    assert "are watched on Ascend only" in done.stdout and "PYNATIVE_MODE" in done.stdout
+    assert find_exception_request(tmp_path) is not None
+    found = read(tmp_path / "step0")
+    assert found.names() == ["Functional.log.0.forward"]  # nothing of what the graph computes
