@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from msprobe.adapters.mindspore.kernel_request import Document, request_of
-from msprobe.adapters.mindspore.mode_rules import mode_problems
 from msprobe.adapters.mindspore.runtime_facts import graph_compiled, runtime_facts
+from msprobe.core.backend.mindspore_modes import mode_problems
 from msprobe.core.config import DumpConfig
 from msprobe.core.errors import ConfigError, InterfaceError, MsprobeException
+from msprobe.core.kernels.request import Document, request_of
 from msprobe.core.log import logger
 from msprobe.core.store.atomic import make_folder, write_atomic
 from msprobe.core.store.journal import dumps

@@ -39,6 +39,12 @@ class PrecisionDebugger(Debugger):
         refuse_for_mode(config)
 
     @classmethod
+    def look_again(cls, session: Any) -> None:
+        """The mode may have been set after the construction. Once a step is over, training is let alone."""
+        if session.current_step == session.init_step:
+            refuse_for_mode(session.config)
+
+    @classmethod
     def start(cls, model: Any = None, *args: Any, **kwargs: Any) -> None:
         """See ``Debugger.start``. Does nothing in the scheduler of ``msrun``, which does not run the model."""
         if not is_scheduler():

@@ -11,13 +11,13 @@ import os
 
 import mindspore
 
-from msprobe.adapters.mindspore.exception_request import write_exception_request
 from msprobe.adapters.mindspore.graph_tap import in_graph_mode
 from msprobe.core.config import DumpConfig
 from msprobe.core.config.watch import ConfigWatch
 from msprobe.core.dump.session import DumpSession, MakeBackend
 from msprobe.core.dump.watched import open_session
 from msprobe.core.errors import MsprobeException, said
+from msprobe.core.kernels.exception_request import write_exception_request
 from msprobe.core.log import logger
 
 FALLBACK = {"producer": "cpu-fallback", "record_level": "api"}

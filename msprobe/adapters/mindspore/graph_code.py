@@ -84,6 +84,7 @@ class GraphCode:
         original = cell.construct
         given, made = self._given(number), self._made(number)
         keys, values = tuple(key for key, _ in parameters), tuple(value for _, value in parameters)
+        scalars = tuple(len(value.shape) == 0 for value in values)
         send, place, outputs = self._send, self._place, self._wanted.outputs
 
         def construct(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -104,19 +105,22 @@ class GraphCode:
                 result = made(result, (0,))
             if outputs:
                 for position in range(len(values)):
-                    at = place("forward", "parameters", number, False, keys[position])
-                    result = _after(result, send(ops.stop_gradient(values[position]), at))
+                    if _sendable(values[position]):
+                        at = place("forward", "parameters", number, scalars[position], keys[position])
+                        result = _after(result, send(_flat(ops.stop_gradient(values[position])), at))
             return result
 
         bound: _Code = construct.__get__(cell, type(cell))
         return bound
 
-    def parameter_gradient(self, number: int, key: str) -> _Code:
+    def parameter_gradient(self, number: int, key: str, scalar: bool) -> _Code:
         """A hook for a parameter's gradient."""
         send, place = self._send, self._place
 
         def hook(gradient: Any) -> Any:
-            return ops.depend(gradient, send(gradient, place("parameters_grad", "", number, False, key)))
+            if not _sendable(gradient):
+                return gradient
+            return ops.depend(gradient, send(_flat(gradient), place("parameters_grad", "", number, scalar, key)))
 
         return hook
 

@@ -20,6 +20,7 @@ from mindspore import context, nn, ops
 from msprobe.adapters.mindspore.graph_code import GraphCode, Wanted
 from msprobe.adapters.mindspore.graph_sender import GraphSender, make_sender
 from msprobe.adapters.mindspore.graph_value import GraphValue
+from msprobe.adapters.mindspore.runtime_facts import settle
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 from msprobe.core.dump.assembly import FORWARD, Branch, Spot
@@ -79,7 +80,7 @@ class GraphCellTap:
             self._patches.undo()
             observer = self._relay.observer
             if self._sender is not None and observer is not None:
-                wait_for_graphs()
+                settle()  # every graph that was started has run
                 self._sender.settle()
                 observer.graph_end(self._tree())
 
@@ -153,7 +154,8 @@ class GraphCellTap:
         if self._modes.parameters_grad and in_graph_mode():  # a dynamic graph meets them outside of what is compiled
             for key, parameter in parameters:
                 if parameter.requires_grad:
-                    undo.append(parameter.register_hook(code.parameter_gradient(number, key)).remove)
+                    hook = code.parameter_gradient(number, key, scalar=parameter.ndim == 0)
+                    undo.append(parameter.register_hook(hook).remove)
         return undo
 
     def _make_code(self) -> GraphCode:
@@ -197,10 +199,3 @@ def _executors() -> list[Any]:
 
     names = ("GraphExecutor_", "JitExecutor_")
     return [getattr(_c_expression, name) for name in names if hasattr(_c_expression, name)]
-
-
-def wait_for_graphs() -> None:
-    """Return when every graph that was started has run."""
-    from mindspore.common.api import _pynative_executor
-
-    _pynative_executor.sync()

@@ -38,3 +38,7 @@ class GraphValue:
 
     def asnumpy(self) -> Any:
         return self._array
+
+    def copy(self) -> GraphValue:
+        """The same values in memory of their own."""
+        return GraphValue(self._array.copy(), not self._array.ndim)

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from msprobe.adapters.mindspore.versions import jit_executor
+from msprobe.adapters.mindspore.versions import cell_executor, jit_executor
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 from msprobe.core.capture.site import CallSite
@@ -37,6 +37,8 @@ class JitTap:
         self._patches = Patches()
         if EXECUTOR is not None:
             self._patches.plan(EXECUTOR, "__call__", self._observed(EXECUTOR.__call__))
+        if CELLS is not None:
+            self._patches.plan(CELLS, "compile", self._aside(CELLS.compile))
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
@@ -57,11 +59,15 @@ class JitTap:
         return call
 
     def _bare(self, original: Callable[..., Any], executor: Any) -> Callable[..., Any]:
+        return functools.partial(self._aside(original), executor)
+
+    def _aside(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
         def run(*args: Any, **kwargs: Any) -> Any:
             applied = self._others.applied
             self._others.undo()
             try:
-                return original(executor, *args, **kwargs)
+                return original(*args, **kwargs)
             finally:
                 if applied:
                     self._others.apply()
@@ -70,6 +76,7 @@ class JitTap:
 
 
 EXECUTOR = jit_executor()
+CELLS = cell_executor()
 
 
 def _name(executor: Any) -> str:

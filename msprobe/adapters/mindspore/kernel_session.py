@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.adapters.mindspore.asked_runtime import AskedRuntime
-from msprobe.adapters.mindspore.kernel_request import categories
 from msprobe.adapters.mindspore.runtime_facts import settle
 from msprobe.adapters.mindspore.runtime_switch import RuntimeSwitch
 from msprobe.core.capture.observer import Relay
@@ -27,6 +26,7 @@ from msprobe.core.errors import MsprobeException
 from msprobe.core.kernels.importing import FOUR, ImportPlan, import_iterations
 from msprobe.core.kernels.native_files import Newcomers, remove_files
 from msprobe.core.kernels.native_folder import Iteration, NativeFolder
+from msprobe.core.kernels.request import categories
 from msprobe.core.log import logger, once, set_rank
 
 _NON_FINITE = ("nan count", "positive inf count", "negative inf count")

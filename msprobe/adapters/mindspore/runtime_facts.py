@@ -7,12 +7,8 @@ from typing import Any
 
 import mindspore
 
-from msprobe.adapters.mindspore.kernel_request import RuntimeFacts
-
-try:
-    from mindspore.graph import api  # 2.9 and later
-except ImportError:
-    from mindspore.common import api
+from msprobe.adapters.mindspore.versions import api, executor
+from msprobe.core.kernels.request import RuntimeFacts
 
 
 def runtime_facts() -> RuntimeFacts:
@@ -27,8 +23,8 @@ def runtime_facts() -> RuntimeFacts:
 
 def graph_compiled() -> bool:
     """Whether a graph or a jit function has been compiled in this process."""
-    cells: dict[int, Any] = getattr(api, "cells_compile_cache", {})
-    return bool(getattr(api, "ms_compile_cache", ())) or any(cells.values())
+    cells: dict[int, Any] = getattr(api(), "cells_compile_cache", {})
+    return bool(getattr(api(), "ms_compile_cache", ())) or any(cells.values())
 
 
 def settle() -> None:
@@ -36,7 +32,7 @@ def settle() -> None:
 
     A kernel of the user's program that failed is raised here, as it would be where its result is read.
     """
-    api._pynative_executor.sync()
+    executor().sync()
 
 
 def _jit_level() -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import mindspore
 
-from msprobe.adapters.mindspore.kernel_request import RuntimeFacts
+from msprobe.core.kernels.request import RuntimeFacts
 
 
 class RuntimeSwitch:

@@ -6,8 +6,8 @@ from typing import Any
 
 from msprobe.adapters.mindspore.exception_dump import open_exception_session
 from msprobe.adapters.mindspore.kernel_session import KernelSession
-from msprobe.adapters.mindspore.mode_rules import mode_problems
 from msprobe.adapters.mindspore.runtime_facts import runtime_facts
+from msprobe.core.backend.mindspore_modes import mode_problems
 from msprobe.core.config import DumpConfig
 from msprobe.core.config.watch import ConfigWatch
 from msprobe.core.dump.session import MakeBackend

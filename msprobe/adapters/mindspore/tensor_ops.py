@@ -14,6 +14,7 @@ from typing import Any
 import mindspore
 import numpy as np
 
+from msprobe.adapters.mindspore.graph_value import GraphValue
 from msprobe.core.store.atomic import open_private
 from msprobe.core.tensors.checksum import crc32, xor
 from msprobe.core.tensors.dtypes import DType, find_dtype
@@ -64,7 +65,7 @@ class MindSporeTensorOps:
         array = host(tensor)
         if array is None:
             return None
-        copy = mindspore.Tensor(array.copy(), tensor.dtype)
+        copy = tensor.copy() if isinstance(tensor, GraphValue) else mindspore.Tensor(array.copy(), tensor.dtype)
         return (lambda: copy), array.nbytes
 
     def save(self, tensor: Any, path: Path) -> bool:

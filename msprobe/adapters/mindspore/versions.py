@@ -70,12 +70,17 @@ def survive_first_conversion(numpy_version: str) -> bool:
 
 def executor() -> Any:
     """What runs a dynamic graph; at home in ``mindspore.graph.api`` from 2.9 on, where the older path warns."""
-    return _api()._pynative_executor
+    return api()._pynative_executor
 
 
 def jit_executor() -> Any:
     """The class whose instances run compiled functions; None when this version has neither of the known ones."""
-    return getattr(_api(), "_JitExecutor", None) or getattr(_api(), "_MindsporeFunctionExecutor", None)
+    return getattr(api(), "_JitExecutor", None) or getattr(api(), "_MindsporeFunctionExecutor", None)
+
+
+def cell_executor() -> Any:
+    """The class that compiles cells in GRAPH_MODE; None where it has another name."""
+    return getattr(api(), "_CellGraphExecutor", None)
 
 
 def has_gradient_nodes() -> bool:
@@ -90,9 +95,10 @@ def engine_of_backward() -> Any:
     return getattr(executor(), "get_current_autodiff_engine_id", lambda: -1)
 
 
-def _api() -> Any:
+def api() -> Any:
+    """The module that compiles and runs; ``mindspore.graph.api`` from 2.9 on."""
     if importlib.util.find_spec("mindspore.graph") is not None and importlib.util.find_spec("mindspore.graph.api"):
-        from mindspore.graph import api
+        from mindspore.graph import api as found
     else:
-        from mindspore.common import api
-    return api
+        from mindspore.common import api as found
+    return found

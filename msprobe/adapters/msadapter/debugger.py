@@ -46,6 +46,8 @@ class PrecisionDebugger(MindSporeDebugger):
     @classmethod
     def look_again(cls, session: DumpSession) -> None:
         if (session.backend.name == NAME) == (torch_of_msadapter() is not None):
+            if session.backend.name != NAME:
+                super().look_again(session)
             return
         cls.check(session.config)
         session.renew(session.config, cls.make)

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from msprobe.core.backend.support import ALL, Support, check_support
+from msprobe.core.backend.mindspore_modes import mode_problems
+from msprobe.core.backend.support import ALL, PYTORCH, Support, check_support
 from msprobe.core.config import check_config
 from msprobe.core.config.dump_config import LevelName, TaskName
 from msprobe.core.errors import ConfigError
@@ -24,10 +25,10 @@ _SECTION = "section."
 FEATURES: Mapping[str, Mapping[str, Any]] = {
     "md5 checksums": {"section.summary_mode": "md5"},
     "xor checksums": {"section.summary_mode": "xor"},
-    "chosen statistics": {"section.summary_mode": ["max", "nan count"]},
+    "chosen statistics": {"section.summary_mode": ["max", "mean"]},
     "list": {"section.list": ["Functional.linear.0.forward"]},
     "tensor_list": {"section.tensor_list": ["linear"]},
-    "data_mode": {"section.data_mode": ["forward", "output"]},
+    "data_mode": {"section.data_mode": ["output"]},
     "slice": {"section.slice": [{"end": 2}]},
     "request_id": {"section.request_id": "7"},
     "bench_path": {"section.bench_path": "golden"},
@@ -41,10 +42,9 @@ FEATURES: Mapping[str, Mapping[str, Any]] = {
     "custom_op_namespaces": {"custom_op_namespaces": ["mine"]},
 }
 """Each with the least configuration that asks for it; ``section`` is the one of the task."""
-_NEEDED: Mapping[str, Mapping[str, Any]] = {
-    "L2": {"section.list": ["Functional.linear.0.forward"]},
-    "diff_check": {"section.bench_path": "golden"},
-}
+_NEEDED: Mapping[str, Mapping[str, Any]] = {"diff_check": {"section.bench_path": "golden"}}
+_CALL, _KERNEL = ["Functional.linear.0.forward"], ["name-regex(Default/.+)"]
+_FOLDER = "/dump"  # MindSpore is particular about absolute paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,16 @@ def cells(supports: Sequence[Support] = ALL) -> Iterator[Cell]:
 
 
 def _accepted(support: Support, task: str, level: str, asked: Mapping[str, Any]) -> bool:
-    settings = {"section.list": [], **_NEEDED.get(task, {}), **_NEEDED.get(level, {}), **asked}
+    settings = {"section.list": [], **_NEEDED.get(task, {}), **asked}
+    if level == "L2" and (support is PYTORCH or settings["section.list"]):  # there it takes a list of one call
+        settings["section.list"] = _CALL if support.facts is None else _KERNEL
     section = {key.removeprefix(_SECTION): value for key, value in settings.items() if key.startswith(_SECTION)}
     common = {key: value for key, value in settings.items() if not key.startswith(_SECTION)}
-    report = check_config({"dump_path": "dump", "task": task, "level": level, **common, task: section})
+    report = check_config({"dump_path": _FOLDER, "task": task, "level": level, **common, task: section})
     if report.config is None or report.config.level != level or report.warnings:
         return False
     try:
         check_support(report.config, support)
     except ConfigError:
         return False
-    return True
+    return support.facts is None or not mode_problems(report.config, support.facts)

@@ -5,11 +5,12 @@ Asked before anything runs, so that nothing is silently ignored.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from msprobe.core.config import DumpConfig
 from msprobe.core.config.frameworks import framework_problems
 from msprobe.core.errors import ABSENT, ConfigError, Problem
+from msprobe.core.kernels.request import RuntimeFacts
 
 DEFAULT_NAMESPACES = ("_C_ascend",)
 
@@ -23,6 +24,8 @@ class Support:
     levels: tuple[str, ...]
     missing: tuple[str, ...] = ()
     mode: str = ""
+    facts: RuntimeFacts | None = None
+    """How MindSpore stands in this mode; what does not fit it is refused (``mindspore_modes``)."""
 
     @property
     def name(self) -> str:
@@ -42,6 +45,22 @@ MINDSPORE = Support(
     tasks=("statistics", "tensor", "structure", "overflow_check", "exception_dump"),
     levels=("L0", "L1", "L2", "mix", "debug"),
     missing=("custom_apis", "custom_op_namespaces", "risk_level"),
+    facts=RuntimeFacts(graph_mode=False, jit_level="", device="Ascend", version=(2, 10, 0)),
+)
+
+MINDSPORE_STATIC = replace(
+    MINDSPORE,
+    mode="static O0/O1",
+    tasks=("statistics", "tensor", "exception_dump"),
+    levels=("L0", "L2", "debug"),
+    facts=RuntimeFacts(graph_mode=True, jit_level="O0", device="Ascend", version=(2, 10, 0)),
+)
+
+MINDSPORE_WHOLE_GRAPH = replace(
+    MINDSPORE_STATIC,
+    mode="static O2",
+    tasks=("statistics", "tensor", "overflow_check"),
+    facts=RuntimeFacts(graph_mode=True, jit_level="O2", device="Ascend", version=(2, 10, 0)),
 )
 
 MSADAPTER = Support(
@@ -51,7 +70,7 @@ MSADAPTER = Support(
     missing=("custom_apis", "custom_op_namespaces"),
 )
 
-ALL = (PYTORCH, MINDSPORE, MSADAPTER)
+ALL = (PYTORCH, MINDSPORE, MINDSPORE_STATIC, MINDSPORE_WHOLE_GRAPH, MSADAPTER)
 
 
 def check_support(config: DumpConfig, support: Support) -> None:

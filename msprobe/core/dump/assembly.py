@@ -97,6 +97,8 @@ class Assembly:
     def __init__(self, recording: Recording, construct: bool) -> None:
         self._recording = recording
         self._construct = construct
+        self._unchosen = recording.plan.unchosen
+        self._saves = recording.plan.save_all or recording.selection.tensors is not None
         self._lock = threading.Lock()
         self._values: list[_Value] = []
         self._calls: dict[str, _Calls] = defaultdict(_Calls)
@@ -108,8 +110,12 @@ class Assembly:
         """Measure one value and keep what is to be said of it."""
         with self._lock:
             self._serial += 1
-            place = f"{spot.stem}.{spot.phase}.value{self._serial}" if self._recording.plan.save_all else ""
-            self._values.append(_Value(spot, run, self._recording.values.node(tensor, place)))
+            place = f"{spot.stem}.{spot.phase}.value{self._serial}" if self._saves else ""
+            node = self._recording.values.node(tensor, place)
+            for described in tensor_nodes(node) if self._unchosen else ():
+                for statistic in self._unchosen:
+                    described.pop(statistic, None)
+            self._values.append(_Value(spot, run, node))
 
     def flush(self, tree: Sequence[Branch] = ()) -> None:
         """Write the records of what has arrived: forward calls in the order of ``tree``, then what came back.
@@ -121,6 +127,8 @@ class Assembly:
             values, self._values = self._values, []
         if not values:
             return
+        if self._recording.tensors is not None:
+            self._recording.tensors.settle()  # files get their names below
         bodies = self._bodies(values)
         for phase, branches in (
             (FORWARD, _inner_first(self._tree)),
@@ -179,10 +187,7 @@ class Assembly:
                 for node in paths.values():
                     self._forget(node)
             return
-        for section, paths in sections.items():
-            for path, node in paths.items():
-                part = [_PLACES.get(section, section)] if section else []
-                self._settle(node, ".".join([name, *part, *(str(step) for step in path)]))
+        self._settle_files(name, sections)
         record = CallRecord(name, {})
         if phase == PARAMETERS_GRAD:
             record.body = {str(path[0]): [node] for path, node in sections[""].items()}
@@ -195,6 +200,17 @@ class Assembly:
             if self._construct:
                 record.parent = self._parent(branch, phase, number)
         recording.finish(record)
+
+    def _settle_files(self, name: str, sections: dict[str, Any]) -> None:
+        """Give the files of an entry their names, or remove them when its tensors are not kept."""
+        kept = self._recording.place(name)
+        for section, paths in sections.items():
+            part = [_PLACES.get(section, section)] if section else []
+            for path, node in paths.items():
+                if kept:
+                    self._settle(node, ".".join([name, *part, *(str(step) for step in path)]))
+                else:
+                    self._forget(node)
 
     def _parent(self, branch: Branch, phase: str, number: int) -> str | None:
         """The call around this one: calls of a module are spread evenly over those of the module around it."""

@@ -131,6 +131,10 @@ class BackgroundLeaves(LeafTask[Any]):
         self._background.put(lambda: self.complete(copy(), place, node), size)
         return node
 
+    def settle(self) -> None:
+        self._background.drain()
+        super().settle()
+
 
 class Settling:
     """Stands between sink and framework: records wait for device statistics and for the background."""

@@ -96,6 +96,7 @@ class JudgedRecording(Recording):
     def use(self, judge: Judge, findings: Findings, held: HeldLeaves) -> None:
         """The judge of this step, where findings are counted, and where tensors wait for the verdict."""
         self.judge, self.findings, self.held = judge, findings, held
+        self._stacks: dict[str, int] = {}  # of forward calls that were let go: their backward may be found guilty
 
     def place(self, name: str) -> str:
         return name
@@ -115,7 +116,11 @@ class JudgedRecording(Recording):
         listed = tensors is not None and tensors(record.name)
         self.held.release(tensor_nodes(body), verdict.finding is not None or (verdict.record and listed))
         if not verdict.record:
+            if record.stack is not None:
+                self._stacks[record.name] = record.stack
             record.body = record.stack = None
+        elif record.stack is None and verdict.finding is not None:
+            record.stack = self._stacks.get(".forward".join(record.name.rsplit(".backward", 1)))
         super().finish(record)
         if verdict.finding is not None:
             self.findings.add(record.name, verdict.finding)

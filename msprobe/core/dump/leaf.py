@@ -44,6 +44,10 @@ class LeafTask(Generic[T_contra]):
         self.complete(tensor, place, node)
         return node
 
+    def settle(self) -> None:
+        """Return when every node is complete."""
+        self.ops.settle()
+
     def complete(self, tensor: T_contra, place: str, node: dict[str, Any]) -> None:
         """Add to ``node`` what takes long: the file and the checksum."""
         if place:

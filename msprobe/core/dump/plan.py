@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from msprobe.core.config import DumpConfig
 
+_STATISTICS = {"max": "Max", "min": "Min", "mean": "Mean", "l2norm": "Norm"}
+
 
 @dataclass(frozen=True, slots=True)
 class DumpPlan:
@@ -20,6 +22,8 @@ class DumpPlan:
     save_all: bool
     stacks: bool
     construct: bool
+    unchosen: tuple[str, ...] = ()
+    """Statistics that a list in ``summary_mode`` leaves out, as dump.json calls them; for compiled graphs alone."""
 
     @classmethod
     def of(cls, config: DumpConfig) -> DumpPlan:
@@ -32,4 +36,11 @@ class DumpPlan:
             save_all=config.task in ("tensor", "diff_check"),
             stacks=config.extra_info,
             construct=config.extra_info and modules,
+            unchosen=_unchosen(config.section.summary_mode),
         )
+
+
+def _unchosen(summary_mode: str | tuple[str, ...]) -> tuple[str, ...]:
+    if isinstance(summary_mode, str):
+        return ()
+    return tuple(shown for name, shown in _STATISTICS.items() if name not in summary_mode)

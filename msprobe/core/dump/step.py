@@ -46,7 +46,8 @@ class Step:
         if session.background is not None:
             session.background.errors = self.recording.errors
         self.collector = make_collector(session, self.recording, self.sink)
-        self.sink.early = self.collector.early
+        if judge is None:  # of judged calls nothing is written before the verdict
+            self.sink.early = self.collector.early
         self.points = Points(self.recording, backend)
         self._selection = selection
         self._unwatch: Callable[[], None] | None = None

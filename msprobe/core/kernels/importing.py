@@ -13,6 +13,7 @@ from typing import Any
 from msprobe.core.dump.record import CallRecord, StackRecord
 from msprobe.core.errors import ReadError
 from msprobe.core.kernels.categories import COLUMNS, measure
+from msprobe.core.kernels.exception_request import find_exception_request
 from msprobe.core.kernels.file_names import KernelFile, flat
 from msprobe.core.kernels.native_files import files_of
 from msprobe.core.kernels.native_folder import STATISTIC, Iteration, NativeFolder, find_ranks
@@ -74,10 +75,14 @@ def import_iterations(native: NativeFolder, runs: Sequence[Iteration], folder: P
 def import_dump(source: Path, target: Path, checksums: bool = False) -> list[Path]:
     """Every iteration of every process of the kernel dump at ``source`` as ``target/step{iteration}/rank{rank}``.
 
+    Where the runtime was asked for kernels that fail, the header of dump.json names that ``request``.
+
     Raises:
         ReadError: there is no kernel dump, or nothing readable in it.
     """
     written: list[Path] = []
+    asked = find_exception_request(source)
+    header = {"request": asked.name} if asked is not None else {}
     for native in find_ranks(source):
         by_number: dict[int, list[Iteration]] = {}
         for run in native.iterations():
@@ -86,7 +91,7 @@ def import_dump(source: Path, target: Path, checksums: bool = False) -> list[Pat
             task = "statistics" if all((run.folder / STATISTIC).is_file() for run in runs) else "tensor"
             folder = process_folder(step_folder(target, number), native.rank, os.getpid())
             categories = (*FOUR, "hash:md5") if checksums else FOUR
-            if import_iterations(native, runs, folder, ImportPlan(task, categories)):
+            if import_iterations(native, runs, folder, ImportPlan(task, categories, header)):
                 written.append(folder)
     if not written:
         raise ReadError(f"{source}: nothing to import: neither .npy files nor {STATISTIC} below rank_N/NET/GRAPH")

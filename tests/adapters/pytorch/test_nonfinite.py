@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -40,6 +41,25 @@ def test_only_guilty_calls_are_kept_with_their_tensors(bench: Any) -> None:
     assert recorded.data["Torch.log.0.forward"]["output"][0]["data_name"] == "Torch.log.0.forward.output.0.pt"
     assert torch.isnan(recorded.tensor("Torch.log.0.forward.output.0.pt")).all()
     assert set(recorded.stack["0"][0]) | set(recorded.stack["1"][0]) == set(recorded.names())
+
+
+def test_an_innocent_call_that_takes_long_leaves_nothing_and_a_guilty_backward_has_a_stack(bench: Any) -> None:
+    class Slow:
+        @staticmethod
+        def relu(value: Any) -> Any:
+            time.sleep(0.3)  # long enough for inputs of running calls to be written early
+            return torch.relu(value)
+
+    debugger = bench.open("L1", "overflow_check")
+    debugger.register_custom_api(Slow, "relu", "Slow")
+    debugger.start()
+    x = torch.zeros(2, requires_grad=True)
+    torch.sqrt(Slow.relu(x)).sum().backward()  # the derivative of sqrt at 0
+    debugger.stop()
+    debugger.step()
+    recorded = bench.read()
+    assert recorded.names() == ["Torch.sqrt.0.backward"]
+    assert "test_nonfinite.py" in "".join(recorded.frames("Torch.sqrt.0.backward"))
 
 
 def test_inputs_of_an_in_place_call_are_those_before_it(bench: Any) -> None:

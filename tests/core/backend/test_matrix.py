@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from msprobe.core.backend.matrix import FEATURES, cells
-from msprobe.core.backend.support import ALL, MINDSPORE, MSADAPTER, PYTORCH, Support, check_support
+from msprobe.core.backend.support import (
+    ALL,
+    MINDSPORE,
+    MINDSPORE_STATIC,
+    MINDSPORE_WHOLE_GRAPH,
+    MSADAPTER,
+    PYTORCH,
+    Support,
+    check_support,
+)
 from msprobe.core.config import load_config
 from msprobe.core.errors import ConfigError
 
@@ -21,8 +30,7 @@ def test_every_declared_task_and_level_has_a_cell() -> None:
 
 def test_no_feature_is_nowhere() -> None:
     """A feature that nobody has would be a mistake in the configuration that asks for it."""
-    offered = {feature for cell in FOUND for feature in cell.features}
-    assert set(FEATURES) - offered <= {"chosen statistics"}  # for static graphs alone
+    assert {feature for cell in FOUND for feature in cell.features} == set(FEATURES)
 
 
 @pytest.mark.parametrize(
@@ -33,12 +41,30 @@ def test_no_feature_is_nowhere() -> None:
         pytest.param(PYTORCH, "tensor", "L2", "list", True, id="pytorch-L2"),
         pytest.param(MINDSPORE, "statistics", "mix", "md5 checksums", True, id="mindspore-md5"),
         pytest.param(MINDSPORE, "statistics", "mix", "xor checksums", False, id="mindspore-xor"),
+        pytest.param(MINDSPORE, "statistics", "L0", "chosen statistics", False, id="mindspore-dynamic-chosen"),
+        pytest.param(MINDSPORE_STATIC, "statistics", "L0", "chosen statistics", True, id="mindspore-static-chosen"),
+        pytest.param(MINDSPORE_WHOLE_GRAPH, "tensor", "L2", "list", True, id="mindspore-O2-list"),
         pytest.param(MSADAPTER, "tensor", "mix", "data_mode", True, id="msadapter-data_mode"),
         pytest.param(MSADAPTER, "statistics", "L1", "load", False, id="msadapter-load"),
     ],
 )
 def test_some_facts(framework: Support, task: str, level: str, feature: str, there: bool) -> None:
     assert (feature in BY_PLACE[(framework.name, task, level)]) is there
+
+
+@pytest.mark.parametrize(
+    ("framework", "task", "levels"),
+    [
+        pytest.param(MINDSPORE, "overflow_check", "L0 L1 mix", id="dynamic-overflow_check"),
+        pytest.param(MINDSPORE_STATIC, "statistics", "L0 L2 debug", id="static-statistics"),
+        pytest.param(MINDSPORE_STATIC, "overflow_check", "", id="static-overflow_check"),
+        pytest.param(MINDSPORE_WHOLE_GRAPH, "overflow_check", "L2", id="O2-overflow_check"),
+        pytest.param(MINDSPORE_WHOLE_GRAPH, "exception_dump", "", id="O2-exception_dump"),
+    ],
+)
+def test_the_mode_of_mindspore_counts(framework: Support, task: str, levels: str) -> None:
+    found = [cell.level for cell in FOUND if (cell.framework, cell.task) == (framework.name, task)]
+    assert sorted(found) == sorted(levels.split())
 
 
 def test_the_cells_follow_the_declaration() -> None:
@@ -81,7 +107,7 @@ def test_a_configuration_of_pytorch_runs_unchanged_elsewhere() -> None:
     settings = {
         "dump_path": "dump",
         "task": "tensor",
-        "level": "mix",
+        "level": "L0",
         "step": [0],
         "tensor": {"data_mode": ["forward"]},
     }

@@ -138,3 +138,12 @@ def test_a_folder_without_a_kernel_dump_is_refused(tmp_path: Path, folders: str)
     (tmp_path / "native" / folders).mkdir(parents=True)
     with pytest.raises(ReadError, match=r"no kernel dump|nothing to import"):
         import_dump(tmp_path / "native", tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["kernel_graph_exception_dump.json", "kernel_graph_exception_check.json"])
+def test_a_dump_of_failed_kernels_says_so_however_its_request_is_spelled(name: str, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(RECORDED / "graph", source)
+    (source / name).write_text("{}")
+    (folder,) = import_dump(source, tmp_path / "target")
+    assert json.loads((folder / "dump.json").read_text())["request"] == name

@@ -6,9 +6,9 @@ import os
 import re
 from collections.abc import Iterator
 
-from msprobe.adapters.mindspore.kernel_request import RuntimeFacts, sides
 from msprobe.core.config import DumpConfig
 from msprobe.core.errors import Problem
+from msprobe.core.kernels.request import RuntimeFacts, sides
 
 _ACCEPTED = re.compile(r"[A-Za-z0-9_/-]+")
 _O2_STATISTICS = frozenset({"max", "min", "mean", "l2norm", "md5"})
@@ -33,6 +33,8 @@ def _graph_rules(config: DumpConfig, facts: RuntimeFacts) -> Iterator[Problem]:
             "a static graph (GRAPH_MODE) is collected at L0 (cells) or L2 (kernels); L1 and mix need PYNATIVE_MODE"
         )
         yield Problem("level", config.level, expected)
+    if config.level == "L0" and (other := _unknown(config, _DEVICE_STATISTICS)):
+        yield Problem(f"{config.task}.summary_mode", other, "cells of a static graph have max, min, mean and l2norm")
     if config.task == "overflow_check" and not (config.level == "L2" and facts.jit_level == "O2"):
         found = f"{config.level}, jit_level {facts.jit_level or 'not set'}"
         yield Problem("level", found, 'overflow_check in a static graph needs level L2 and set_context(jit_level="O2")')

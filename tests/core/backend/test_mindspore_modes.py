@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from msprobe.adapters.mindspore.kernel_request import RuntimeFacts
-from msprobe.adapters.mindspore.mode_rules import mode_problems
+from msprobe.core.backend.mindspore_modes import mode_problems
 from msprobe.core.config import load_config
+from msprobe.core.kernels.request import RuntimeFacts
 
 
 def problems(graph: str | None, task: str = "statistics", level: str = "L2", **section: Any) -> list[str]:
@@ -28,6 +28,7 @@ def problems(graph: str | None, task: str = "statistics", level: str = "L2", **s
         (None, {"task": "overflow_check"}, "level"),
         ("O2", {"task": "exception_dump"}, "task"),
         (None, {"level": "L1", "summary_mode": ["max"]}, "statistics.summary_mode"),
+        ("O0", {"level": "L0", "summary_mode": ["max", "nan count"]}, "statistics.summary_mode"),
         ("O0", {"data_mode": ["forward"]}, "statistics.data_mode"),
         ("O0", {"data_mode": ["forward", "input"]}, "statistics.data_mode"),
         ("O0", {"task": "tensor", "file_format": "bin"}, "tensor.file_format"),

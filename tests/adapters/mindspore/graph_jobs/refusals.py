@@ -1,0 +1,72 @@
+"""Configurations that do not fit, each tried on the real debugger: refusals.py FOLDER. Says what was raised as JSON."""
+
+import json
+import sys
+from typing import Any
+
+LIST = {"summary_mode": ["max", "mean"]}
+REFUSED: dict[str, tuple[str, dict[str, Any], str, str]] = {
+    # what: mode, configuration, field named in the message, what to do
+    "L1 in a static graph": ("O0", {"level": "L1"}, "level", "L0 (cells) or L2 (kernels)"),
+    "mix in a static graph": ("O2", {"level": "mix"}, "level", "L0 (cells) or L2 (kernels)"),
+    "structure in a static graph": ("O0", {"level": "L0", "task": "structure"}, "task", "dynamic graphs"),
+    "overflow_check at O0": ("O0", {"level": "L2", "task": "overflow_check"}, "level", 'jit_level="O2"'),
+    "overflow_check of cells": ("O2", {"level": "L0", "task": "overflow_check"}, "level", "level L2"),
+    "exception_dump at O2": ("O2", {"level": "L2", "task": "exception_dump"}, "task", '"O0") or "O1"'),
+    "exception_dump at L1": ("", {"level": "L1", "task": "exception_dump"}, "level", "level L2 only"),
+    "binary files at O0": (
+        "O0",
+        {"level": "L2", "task": "tensor", "tensor": {"file_format": "bin"}},
+        "file_format",
+        "npy",
+    ),
+    "operator types at O2": ("O2", {"level": "L2", "statistics": {"list": ["MatMul"]}}, "list[0]", "name-regex"),
+    "counts at O2": ("O2", {"level": "L2", "statistics": {"summary_mode": ["count"]}}, "summary_mode", "O0 or O1"),
+    "counts of cells": ("O0", {"level": "L0", "statistics": {"summary_mode": ["count"]}}, "summary_mode", "l2norm"),
+    "one direction of kernels": ("O0", {"level": "L2", "statistics": {"data_mode": ["forward"]}}, "data_mode", "input"),
+    "a list of statistics at L1": ("", {"level": "L1", "statistics": LIST}, "summary_mode", "static"),
+    "a list of statistics of cells": ("", {"level": "L0", "statistics": LIST}, "summary_mode", "static"),
+    "overflow_check of kernels": ("", {"level": "L2", "task": "overflow_check"}, "level", "L0, L1 or mix"),
+    "a task of PyTorch": ("", {"level": "L1", "task": "nan_check"}, "task", "mindspore collects"),
+    "a key of PyTorch": ("", {"level": "L1", "dump_enable": True}, "dump_enable", "only PyTorch"),
+    "xor": ("", {"level": "L1", "statistics": {"summary_mode": "xor"}}, "summary_mode", "md5 or statistics"),
+}
+
+
+def attempt(folder: str, mode: str, config: dict[str, Any]) -> list[str]:
+    import mindspore as ms
+
+    from msprobe.core.errors import MsprobeException
+    from msprobe.mindspore import PrecisionDebugger
+
+    ms.set_context(mode=ms.GRAPH_MODE if mode else ms.PYNATIVE_MODE)
+    if mode:
+        ms.set_context(jit_level=mode)
+    try:
+        PrecisionDebugger({"dump_path": folder, **config})
+    except MsprobeException as error:
+        return [type(error).__name__, str(error)]
+    return ["accepted", ""]
+
+
+def too_late(folder: str) -> list[str]:
+    """The mode is set after the debugger was made: told at start, still before training."""
+    import mindspore as ms
+
+    from msprobe.core.errors import MsprobeException
+    from msprobe.mindspore import PrecisionDebugger
+
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    debugger = PrecisionDebugger({"dump_path": folder, "level": "L1"})
+    ms.set_context(mode=ms.GRAPH_MODE)
+    try:
+        debugger.start()
+    except MsprobeException as error:
+        return [type(error).__name__, str(error)]
+    return ["accepted", ""]
+
+
+if __name__ == "__main__":
+    folder = sys.argv[1]
+    said = {name: attempt(folder, mode, config) for name, (mode, config, _, _) in REFUSED.items()}
+    print("SEEN", json.dumps({**said, "late": too_late(folder)}))
