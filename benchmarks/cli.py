@@ -25,19 +25,26 @@ HEAD = ("command", "tool", "wall s", "CPU s", "peak MB", "status", "MB written",
 OUTPUT = "{output}"
 DEFAULT_CASES = "help,statistics:10000,statistics:50000,md5:10000,tensor:500"
 TENSOR_ENTRIES = 600
+DRIFTED = ("fuzzy", "drift")
 
 
 def arguments_of(case: str, folder: Path) -> list[str]:
-    """``help``, ``MODE:ENTRIES`` or ``tensor:MEGABYTES`` (both sides together), as arguments of msprobe."""
+    """``help``, ``MODE:ENTRIES`` or ``tensor:MEGABYTES`` (both sides together), as arguments of msprobe.
+
+    ``fuzzy`` and ``drift`` are statistics of which one side lacks every hundredth call, with -fm and without.
+    """
     mode, _, size = case.partition(":")
     if mode == "help":
         return ["--help"]
-    tensor = mode == "tensor"
+    tensor, lost = mode == "tensor", 100 if mode in DRIFTED else 0
+    recorded = "statistics" if lost else mode
     sides = []
     for seed in (0, 1):
-        wish = Wish(TENSOR_ENTRIES if tensor else int(size), mode, seed, float(size) / 2 if tensor else 0.0)
+        entries, megabytes = (TENSOR_ENTRIES, float(size) / 2) if tensor else (int(size), 0.0)
+        wish = Wish(entries, recorded, seed, megabytes, lost * seed)
         sides.append(str(generate_dump.write(folder / mode / size / str(seed), wish)))
-    return ["compare", "-tp", sides[0], "-gp", sides[1], "-o", OUTPUT]
+    flags = ["-fm"] if mode == "fuzzy" else []
+    return ["compare", "-tp", sides[0], "-gp", sides[1], "-o", OUTPUT, *flags]
 
 
 class Bench:
@@ -76,7 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", default=sys.executable, help="python that has msprobe (default: this one)")
     parser.add_argument("--reference", help="python that has the tool to compare with; left out: only ours")
-    parser.add_argument("--cases", default=DEFAULT_CASES, help="help, statistics:N, md5:N, tensor:MB; comma-separated")
+    parser.add_argument(
+        "--cases", default=DEFAULT_CASES, help="help, statistics|md5|fuzzy|drift:N, tensor:MB; comma-separated"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=float, default=200.0, help="seconds after which a command is stopped")
     options = parser.parse_args(arguments)

@@ -25,12 +25,16 @@ BYTES_PER_ELEMENT = 4
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """``mode`` is statistics, md5 or tensor; ``tensor_mb`` is what all .pt files weigh together in tensor mode."""
+    """``mode`` is statistics, md5 or tensor; ``tensor_mb`` is what all .pt files weigh together in tensor mode.
+
+    ``lost`` leaves out every so-manieth call; later calls of the same function close up. 0 leaves out none.
+    """
 
     entries: int
     mode: str = "statistics"
     seed: int = 0
     tensor_mb: float = 0.0
+    lost: int = 0
 
     @property
     def elements(self) -> int:
@@ -82,6 +86,10 @@ def write(folder: Path, wish: Wish) -> Path:
         "dump_data_dir": str(data_folder) if wish.mode == "tensor" else None,
         "data": _entries(names, Leaves(wish, data_folder)),
     }
+    if wish.lost:
+        renamed = dict(_closed_up(names, wish.lost))
+        document["data"] = {renamed[name]: body for name, body in document["data"].items() if name in renamed}
+        names = [name for name in renamed.values() if name.endswith("forward")]
     _save(rank / "dump.json", document)
     _save(rank / "stack.json", dict(_stacks(names)))
     _save(rank / "construct.json", {})
@@ -91,6 +99,17 @@ def write(folder: Path, wish: Wish) -> Path:
 def _forward_names(count: int) -> Iterator[str]:
     for number in range(count):
         yield f"{APIS[number % len(APIS)]}.{number // len(APIS)}.forward"
+
+
+def _closed_up(names: Sequence[str], lost: int) -> Iterator[tuple[str, str]]:
+    """The name of each call that is left, and the one it has then; forward and backward."""
+    counted: dict[str, int] = {}
+    for position, name in enumerate(names, 1):
+        if position % lost:
+            api = name.rsplit(".", 2)[0]
+            number = counted[api] = counted.get(api, -1) + 1
+            for phase in ("forward", "backward"):
+                yield f"{name.removesuffix('forward')}{phase}", f"{api}.{number}.{phase}"
 
 
 def _entries(names: Sequence[str], leaves: Leaves) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import click
 
 from msprobe.cli.main import EXIT_NOT_COMPARABLE
 from msprobe.cli.mapping_flags import mapping_flags, mapping_keywords
+from msprobe.cli.older_flags import older_flags
 
 if TYPE_CHECKING:
     from msprobe.compare.summary import CompareSummary
@@ -25,6 +26,8 @@ EXIT_DIVERGED = 1
     "-o",
     "--output_path",
     "--output-path",
+    is_flag=False,
+    flag_value="./output",
     default="./output",
     show_default=True,
     type=click.Path(file_okay=False),
@@ -46,6 +49,7 @@ EXIT_DIVERGED = 1
     help="When to end with exit status 1.",
 )
 @mapping_flags
+@older_flags
 def command(target_path: str, golden_path: str, output_path: str, **options: Any) -> int:
     """Compare two dumps and name the first divergence.
 

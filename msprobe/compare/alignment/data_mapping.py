@@ -47,7 +47,9 @@ class DataMapping:
             shown = ", ".join(lost[:_SHOWN]) + (" ..." if len(lost) > _SHOWN else "")
             logger.warning("data mapping: %d of its names are in no dump: %s", len(lost), shown)
         found = self.matcher.align(target, golden)
-        return replace(found, pairs=_positions(found, items, target, golden), same=False, items=items, stated=True)
+        whole = {name for name, said in items.items() if len(said) == len(left[name])}
+        pairs = _positions(found, items, whole, (target, golden))
+        return replace(found, pairs=pairs, same=False, items=items, stated=True)
 
 
 def _names(side: Side) -> _Names:
@@ -70,14 +72,18 @@ def _paired(ours: list[Item], theirs: list[Item]) -> list[tuple[Item, Item | Non
 
 
 def _positions(
-    found: Alignment, items: Mapping[str, Mapping[str, Item | None]], target: Side, golden: Side
+    found: Alignment, items: Mapping[str, Mapping[str, Item | None]], whole: set[str], sides: tuple[Side, Side]
 ) -> Positions:
-    """The entry that most listed items of an entry belong to is its partner; without one it keeps its own."""
+    """The partner of an entry is the one that most of its items were given, if it is listed as a ``whole`` or has no
+    partner of its own."""
+    target, golden = sides
     there = {key.name: j for j, key in enumerate(golden.keys)}
     own = {i: i for i in range(len(target.keys))} if found.same else dict(found.pairs)
     wanted: dict[int, int] = {}
     for i, key in enumerate(target.keys):
-        votes = Counter(item[0] for item in items.get(key.name, {}).values() if item is not None)
+        if key.name not in items or (i in own and key.name not in whole):
+            continue
+        votes = Counter(item[0] for item in items[key.name].values() if item is not None)
         if votes:
             wanted[i] = there[votes.most_common(1)[0][0]]
     taken = set(wanted.values())

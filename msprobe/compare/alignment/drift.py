@@ -10,14 +10,18 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
+from itertools import starmap
 
 import numpy as np
 
-from msprobe.compare.alignment.evidence import Closeness, Floats, Traits, traits
+from msprobe.compare.alignment.evidence import Floats, Looks, closeness, looks, traits
 from msprobe.compare.alignment.protocol import Positions, Side
 from msprobe.compare.alignment.weighted import weighted_subsequence
 
 _SAME_NAME = 0.25
+_KEPT = 0.98
+_ROUNDINGS = (53, 14, 7)
+"""Binary digits: all, about four decimal ones, about two."""
 _Gap = tuple[slice, slice]
 
 
@@ -31,38 +35,52 @@ def aligned(
         if left[ours] == right[theirs]:
             found += zip(range(ours.start, ours.stop), range(theirs.start, theirs.stop), strict=True)
         elif ours.stop > ours.start and theirs.stop > theirs.start:
-            evidence = traits(target, places[0][ours]), traits(golden, places[1][theirs])
-            chosen = _by_evidence(left[ours], right[theirs], evidence)
-            found += [(ours.start + i, theirs.start + j) for i, j in chosen]
+            seen = traits(target, places[0][ours]), traits(golden, places[1][theirs])
+            found += _moved(_by_looks(*looks((left[ours], right[theirs]), seen), _ROUNDINGS), ours, theirs)
     return sorted((places[0][i], places[1][j]) for i, j in found)
 
 
-def _by_evidence(
-    left: Sequence[Hashable], right: Sequence[Hashable], evidence: tuple[list[Traits], list[Traits]]
-) -> list[tuple[int, int]]:
-    fine = [list(zip(keys, side, strict=True)) for keys, side in zip((left, right), evidence, strict=True)]
+def _by_looks(left: Looks, right: Looks, roundings: Sequence[int]) -> list[tuple[int, int]]:
+    """Fix what looks like nothing else, first by all digits, then by fewer; weigh what is left."""
+    if not len(left) or not len(right):
+        return []
+    if not roundings:
+        return _weighted(left, right)
     found: list[tuple[int, int]] = []
-    for ours, theirs in _gaps(fine[0], fine[1], found):
-        mine, others = left[ours], right[theirs]
-        if not set(mine) & set(others):
-            continue
-        closeness = Closeness.of(evidence[0][ours], evidence[1][theirs])
-        for i, j in _weighted(mine, others, closeness):
-            found.append((ours.start + i, theirs.start + j))
+    gaps = list(_gaps(left.rounded(roundings[0]), right.rounded(roundings[0]), found))
+    parts = [(left.part(ours), right.part(theirs)) for ours, theirs in gaps]
+    if len(found) + sum(starmap(_most_pairs, parts)) < _KEPT * _most_pairs(left, right):
+        return _by_looks(left, right, roundings[1:])  # looks too much alike to be fixed by: chance tears calls apart
+    for (ours, theirs), part in zip(gaps, parts, strict=True):
+        found += _moved(_by_looks(*part, roundings[1:]), ours, theirs)
     return found
 
 
-def _weighted(left: Sequence[Hashable], right: Sequence[Hashable], closeness: Closeness) -> list[tuple[int, int]]:
-    known: dict[Hashable, int] = {}
-    mine, others = (np.array([known.setdefault(key, len(known)) for key in side], np.int64) for side in (left, right))
+def _most_pairs(left: Looks, right: Looks) -> int:
+    """How many pairs the names allow, whatever the order."""
+    if not len(left) or not len(right):
+        return 0
+    kinds = int(max(left.names.max(), right.names.max())) + 1
+    if kinds > len(left) + len(right):
+        return sum((Counter(left.names.tolist()) & Counter(right.names.tolist())).values())
+    counts = np.bincount(left.names, minlength=kinds), np.bincount(right.names, minlength=kinds)
+    return int(np.minimum(*counts).sum())
 
+
+def _moved(pairs: list[tuple[int, int]], ours: slice, theirs: slice) -> list[tuple[int, int]]:
+    return [(ours.start + i, theirs.start + j) for i, j in pairs]
+
+
+def _weighted(left: Looks, right: Looks) -> list[tuple[int, int]]:
     def weights(i: int, start: int, stop: int) -> Floats:
         found = np.zeros(stop - start)
-        equal = np.flatnonzero(others[start:stop] == mine[i])
+        equal = np.flatnonzero(right.names[start:stop] == left.names[i])
         if len(equal):
-            found[equal] = _SAME_NAME + closeness.of_pairs(i, equal + start)
+            found[equal] = _SAME_NAME + closeness(left, right, i, equal + start)
         return found
 
+    if not np.isin(left.names, right.names).any():
+        return []
     return weighted_subsequence(len(left), len(right), weights)
 
 

@@ -13,6 +13,7 @@ from msprobe.compare.alignment.protocol import Side
 from msprobe.compare.items import INPUT, OUTPUT, Leaf, is_tensor, leaves
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 _NUMBERS = ("Max", "Min", "Mean", "Norm")
 _WIDTH = 2 * len(_NUMBERS)
 _DECADES = 7.0
@@ -48,45 +49,66 @@ def _values(tensors: list[Leaf], slot: str) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Closeness:
-    """How alike each call of one list is to each of another, as a weight from 0 to 2.5.
+class Looks:
+    """The traits of some calls of one side as arrays, with what has the same name as one number."""
 
-    Equal shapes count 0.5. Statistics count up to 2, by the decimal digits in which they agree; checksums when equal.
-    """
-
-    shapes: tuple[NDArray[np.int64], NDArray[np.int64]]
-    values: tuple[Floats, Floats]
+    names: Ints
+    shapes: Ints
+    values: Floats
     digests: bool
 
-    @classmethod
-    def of(cls, left: Sequence[Traits], right: Sequence[Traits]) -> Closeness:
-        shapes: dict[Hashable, int] = {}
-        digests: dict[str, int] = {}
-        ids = [np.array([shapes.setdefault(t.shapes, len(shapes)) for t in side], np.int64) for side in (left, right)]
-        values = [_table(side, digests) for side in (left, right)]
-        return cls((ids[0], ids[1]), (values[0], values[1]), bool(digests))
+    def __len__(self) -> int:
+        return len(self.names)
 
-    def of_pairs(self, i: int, others: NDArray[np.int64]) -> Floats:
-        """Call ``i`` of the left list against these calls of the right one."""
-        same = self.shapes[1][others] == self.shapes[0][i]
-        left, right = self.values[0][i], self.values[1][others]
-        if self.digests:
-            alike = (left == right).mean(axis=1)
-        else:
-            with np.errstate(all="ignore"):
-                apart = np.abs(right - left) / np.maximum(np.abs(right), np.abs(left))
-                digits = np.where(right == left, _DECADES, -np.log10(apart))
-            alike = np.clip(np.nan_to_num(digits, nan=0.0), 0.0, _DECADES).mean(axis=1) / _DECADES
-        return np.asarray(_SHAPES * same + _VALUES * alike)
+    def part(self, where: slice) -> Looks:
+        """Those of some of the calls."""
+        return Looks(self.names[where], self.shapes[where], self.values[where], self.digests)
+
+    def rounded(self, bits: int) -> list[bytes]:
+        """One text per call, equal for calls whose names and shapes are equal and whose values agree in ``bits``
+        binary digits (nearly: a value may lie at the edge)."""
+        mantissa, exponent = np.frexp(self.values + 0.0)
+        values = np.ldexp(np.rint(np.ldexp(mantissa, bits)), exponent - bits) + 0.0
+        values[np.isnan(values)] = np.nan
+        table = np.column_stack((self.names, self.shapes, values.view(np.int64).reshape(-1, _WIDTH)))
+        return [row.tobytes() for row in np.ascontiguousarray(table)]
 
 
-def _table(side: Sequence[Traits], digests: dict[str, int]) -> Floats:
-    """The values of each call as numbers; a checksum as its number in the order of appearance."""
-    rows = [[_number(value, digests) for value in one.values] for one in side]
-    return np.array(rows, np.float64).reshape(-1, _WIDTH)
+def looks(names: tuple[Sequence[Hashable], ...], found: tuple[Sequence[Traits], ...]) -> tuple[Looks, Looks]:
+    """The looks of both sides; numbers that stand for names, shapes and checksums are the same in both."""
+    known: dict[Hashable, int] = {}
+    shapes: dict[Hashable, int] = {}
+    digests: dict[str, int] = {}
+    made = [
+        (
+            np.array([known.setdefault(name, len(known)) for name in own], np.int64),
+            np.array([shapes.setdefault(one.shapes, len(shapes)) for one in side], np.int64),
+            np.array([[_number(value, digests) for value in one.values] for one in side]).reshape(-1, _WIDTH),
+        )
+        for own, side in zip(names, found, strict=True)
+    ]
+    return Looks(*made[0], bool(digests)), Looks(*made[1], bool(digests))
 
 
 def _number(value: Any, digests: dict[str, int]) -> float:
+    """A statistic, or the number of a checksum in the order of appearance."""
     if isinstance(value, str):
         return float(digests.setdefault(value, len(digests)))
     return float(value) if isinstance(value, (int, float)) else float("nan")
+
+
+def closeness(left: Looks, right: Looks, i: int, others: Ints) -> Floats:
+    """How alike call ``i`` of the left side is to these of the right one, from 0 to 2.5.
+
+    Equal shapes count 0.5. Statistics count up to 2, by the decimal digits in which they agree; checksums when equal.
+    """
+    same = right.shapes[others] == left.shapes[i]
+    ours, theirs = left.values[i], right.values[others]
+    if left.digests:
+        alike = (ours == theirs).mean(axis=1)
+    else:
+        with np.errstate(all="ignore"):
+            apart = np.abs(theirs - ours) / np.maximum(np.abs(theirs), np.abs(ours))
+            digits = np.where(theirs == ours, _DECADES, -np.log10(apart))
+        alike = np.clip(np.nan_to_num(digits, nan=0.0), 0.0, _DECADES).mean(axis=1) / _DECADES
+    return np.asarray(_SHAPES * same + _VALUES * alike)

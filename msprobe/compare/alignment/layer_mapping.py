@@ -14,7 +14,7 @@ shapes and values decide which belong together.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,7 +47,8 @@ class LayerMapping:
             groups.setdefault((path, golden.keys[j].phase), ([], []))[1].append(j)
         pairs: Positions = []
         for left, right in groups.values():
-            pairs += aligned(target, golden, (left, right), _kinds(target, golden, left, right))
+            for mine, others in _by_kind(target, golden, left, right):
+                pairs += aligned(target, golden, (mine, others), ([""] * len(mine), [""] * len(others)))
         return Alignment(sorted(pairs), rule=self.rule, stated=True)
 
     def _there(self, path: Path, ours: Scopes) -> Path:
@@ -67,10 +68,18 @@ class LayerMapping:
         return own if path else {**own, **self.sections.get(TOP, {})}
 
 
-def _kinds(target: Side, golden: Side, left: list[int], right: list[int]) -> tuple[list[bool], list[bool]]:
-    """A module pairs with a module and a function with a function, unless there is only one against the other."""
-    ours, theirs = [is_module(target.keys[i]) for i in left], [is_module(golden.keys[j]) for j in right]
-    return (ours, theirs) if set(ours) & set(theirs) else ([True] * len(left), [True] * len(right))
+def _by_kind(target: Side, golden: Side, left: list[int], right: list[int]) -> Iterator[tuple[list[int], list[int]]]:
+    """Modules with modules and functions with functions; what is one kind here and the other there, all together."""
+    alone: tuple[list[int], list[int]] = [], []
+    for kind in (True, False):
+        mine = [i for i in left if is_module(target.keys[i]) is kind]
+        others = [j for j in right if is_module(golden.keys[j]) is kind]
+        if mine and others:
+            yield mine, others
+        else:
+            alone[0].extend(mine)
+            alone[1].extend(others)
+    yield alone
 
 
 def layer_mapping(given: Any, rule: ItemRule | None = None) -> LayerMapping:

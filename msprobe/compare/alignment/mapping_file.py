@@ -17,7 +17,7 @@ from msprobe.compare.alignment.options import is_path, shown
 from msprobe.core.errors import ReadError
 
 Content = str | None | list["Marked"] | dict[str, "Marked"]
-_DEEPEST, _MOST_NODES, _LARGEST = 20, 2_000_000, 64 << 20
+_DEEPEST, _LARGEST = 20, 64 << 20
 _NULL = "tag:yaml.org,2002:null"
 _SHOWN = 60
 
@@ -95,17 +95,22 @@ def read_mapping(given: Any, what: str) -> Marked:
 
 
 class _Reader:
-    """Turns YAML nodes into marked values; anchors that repeat a part without end are refused."""
+    """Turns YAML nodes into marked values, a part that anchors repeat once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._nodes = 0
+        self._known: dict[int, Marked] = {}
 
     def marked(self, node: yaml.Node, depth: int) -> Marked:
+        found = self._known.get(id(node))
+        if found is None:
+            found = self._known[id(node)] = self._made(node, depth)
+        return found
+
+    def _made(self, node: yaml.Node, depth: int) -> Marked:
         where = f"{self._path}, line {node.start_mark.line + 1}"
-        self._nodes += 1
-        if depth > _DEEPEST or self._nodes > _MOST_NODES:
-            raise ReadError(f"{where}: nested too deep, or too large, for a mapping")
+        if depth > _DEEPEST:
+            raise ReadError(f"{where}: nested too deep for a mapping")
         if isinstance(node, yaml.MappingNode):
             return Marked(dict(self._entries(node, depth)), where)
         if isinstance(node, yaml.SequenceNode):

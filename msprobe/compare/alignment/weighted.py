@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 WeightRow = Callable[[int, int, int], Floats]
 """Element of the left list, start and stop in the right one, to weights; 0 forbids the pair."""
-_MOST_CELLS = 40_000_000
+_MOST_CELLS = 8_000_000
 _PAIR, _UP, _LEFT = 0, 1, 2
 
 
@@ -23,7 +23,7 @@ def weighted_subsequence(left: int, right: int, weights: WeightRow) -> list[tupl
     """Pairs of positions, ascending, of two lists of these lengths."""
     if not left or not right:
         return []
-    width = min(right, max(_MOST_CELLS // left, 64))
+    width = min(right, max(_MOST_CELLS // left, 256))
     centres = (np.arange(left) * (right / left)).astype(np.int64)
     starts = np.clip(centres - width // 2, 0, right - width)
     steps = np.zeros((left, width), np.uint8)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,27 +16,8 @@ from msprobe.compare.alignment.fuzzy import FuzzyMatch
 from msprobe.compare.alignment.protocol import Side, Strategy
 from msprobe.compare.alignment.sequence import SequenceMatch
 from msprobe.compare.alignment.weighted import weighted_subsequence
-from msprobe.compare.pairs import entry_keys
-from msprobe.core.store.reader import Dump, Place
-from tests.compare.dumps import Entry, call, gradient, module, tensor
-
-Data = dict[str, Entry]
-
-
-def side(data: Data, construct: dict[str, Any] | None = None, framework: str = "pytorch") -> Side:
-    dump = Dump(Place(Path("dump.json")), "statistics", "mix", framework, data, construct=construct or {})
-    return Side(dump, entry_keys(data, dump.construct))
-
-
-def pairs(strategy: Strategy, target: Side, golden: Side) -> list[tuple[str, str]]:
-    found = strategy.align(target, golden)
-    if found.same:
-        return [(key.name, key.name) for key in target.keys]
-    return sorted((target.keys[i].name, golden.keys[j].name) for i, j in found.pairs)
-
-
-def named(*names: str) -> Side:
-    return side({name: {} for name in names})
+from tests.compare.alignment.sides import Data, named, pairs, side
+from tests.compare.dumps import call, gradient, module, tensor
 
 
 def test_an_extra_call_does_not_shift_the_others() -> None:

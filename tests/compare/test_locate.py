@@ -1,0 +1,60 @@
+"""Ranks and steps pair by number, or by order when asked; those not wanted are left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msprobe.compare.alignment.options import mapping_options
+from msprobe.compare.locate import Located, locate
+from msprobe.core.errors import MsprobeException, NotComparableError
+from tests.compare.dumps import call, tensor, write
+
+DATA = {"Torch.abs.0.forward": call([tensor()], [tensor()])}
+
+
+def _located(folder: Path, target: list[str], golden: list[str], **keywords: Any) -> Located:
+    for side, names in (("t", target), ("g", golden)):
+        for name in names:
+            write(folder / side / name, DATA)
+    return locate(folder / "t", folder / "g", mapping_options(keywords))
+
+
+def _names(located: Located) -> list[tuple[int | None, ...]]:
+    return [(ours.step, ours.number, theirs.step, theirs.number) for ours, theirs in located.pairs]
+
+
+def test_by_number(tmp_path: Path) -> None:
+    found = _located(tmp_path, ["step0/rank0", "step0/rank2"], ["step0/rank0", "step0/rank1"])
+    assert _names(found) == [(0, 0, 0, 0)]
+    assert found.unpaired == ["rank2 of step 0 only in the target", "rank1 of step 0 only in the golden run"]
+
+
+def test_by_order(tmp_path: Path) -> None:
+    target = ["step0/rank0", "step0/rank2", "step1/rank0", "step1/rank2"]
+    golden = ["step5/rank0", "step5/rank1", "step5/rank3", "step6/rank0", "step6/rank1"]
+    found = _located(tmp_path, target, golden, pair="order")
+    assert _names(found) == [(0, 0, 5, 0), (0, 2, 5, 1), (1, 0, 6, 0), (1, 2, 6, 1)]
+    assert found.unpaired == ["rank3 of step 5 only in the golden run"]
+
+
+def test_by_order_the_steps_that_are_over(tmp_path: Path) -> None:
+    found = _located(tmp_path, ["step0/rank0"], ["step3/rank1", "step4/rank1"], pair="order")
+    assert _names(found) == [(0, 0, 3, 1)]
+    assert found.unpaired == ["rank1 of step 4 only in the golden run"]
+
+
+def test_only_some_ranks_and_steps(tmp_path: Path) -> None:
+    names = [f"step{step}/rank{rank}" for step in (0, 1) for rank in range(4)]
+    found = _located(tmp_path, names, names, rank="0-1,3", step="1")
+    assert _names(found) == [(1, rank, 1, rank) for rank in (0, 1, 3)]
+    with pytest.raises(NotComparableError, match="no pair of dumps is of rank 7"):
+        _located(tmp_path, names, names, rank="7")
+
+
+@pytest.mark.parametrize("keywords", [{"rank": "a"}, {"step": "3-1"}, {"pair": "name"}, {"ranks": "1"}], ids=str)
+def test_a_wrong_choice_is_told(keywords: dict[str, Any]) -> None:
+    with pytest.raises(MsprobeException, match=next(iter(keywords))):
+        mapping_options(keywords)
