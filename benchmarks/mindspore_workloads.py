@@ -1,6 +1,7 @@
 """Training steps of MindSpore's dynamic graph, as in ``workloads``: a model and a function that runs one step.
 
-A name that begins with ``ms`` belongs here: ``msmlp:layers=40,width=16``.
+A name that begins with ``ms`` belongs here: ``msmlp:layers=40,width=16``. With ``blocking=1`` operators are launched one
+after the other, with the tool and without: a value can then be looked at without a hand-over between MindSpore's threads.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ def build(spec: str) -> Workload:
     arguments = {key: int(value) for key, _, value in (pair.partition("=") for pair in filter(None, rest.split(",")))}
     if name not in BUILDERS:
         raise ValueError(f"unknown workload {name!r}; known for MindSpore: {', '.join(BUILDERS)}")
-    mindspore.set_seed(0)
     return BUILDERS[name](**arguments)
 
 
-def msmlp(layers: int = 40, width: int = 16, batch: int = 4) -> Workload:
+def msmlp(layers: int = 40, width: int = 16, batch: int = 4, blocking: int = 0) -> Workload:
     """Dense layers and functions on a few elements each: shows costs per call."""
+    if blocking:
+        mindspore.runtime.launch_blocking()  # before the first operator, or it has no effect
+    mindspore.set_seed(0)
     model = _Stack(layers, width)
     inputs = Tensor(np.linspace(-1, 1, batch * width, dtype=np.float32).reshape(batch, width))
     gradients = mindspore.value_and_grad(model, None, model.trainable_params())
