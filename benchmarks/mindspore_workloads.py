@@ -1,7 +1,7 @@
 """Training steps of MindSpore's dynamic graph, as in ``workloads``: a model and a function that runs one step.
 
-A name that begins with ``ms`` belongs here: ``msmlp:layers=40,width=16``. With ``blocking=1`` operators are launched one
-after the other, with the tool and without: a value can then be looked at without a hand-over between MindSpore's threads.
+A name that begins with ``ms`` belongs here: ``msmlp:layers=40,width=16``. With ``blocking=1`` operators are launched
+one after the other, with the tool and without: a look at a value then needs no hand-over between threads.
 """
 
 from __future__ import annotations
