@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 
 from msprobe.core.config.ranges import IntRanges
 from msprobe.core.errors import MsprobeException
+from msprobe.core.log import logger
 
 PathLike = str | os.PathLike[str]
 _MAPPINGS = ("cell_mapping", "api_mapping", "data_mapping", "layer_mapping")
@@ -81,7 +82,16 @@ def mapping_options(keywords: Mapping[str, Any]) -> MappingOptions:
         raise _invalid(f"pair {values['pair']!r}; known: {NUMBER}, {ORDER}")
     for name in ("rank", "step"):
         numbers(name, values.get(name))
-    return MappingOptions(**values)
+    return _told(MappingOptions(**values))
+
+
+def _told(options: MappingOptions) -> MappingOptions:
+    """A layer mapping says everything; what stands beside it is not used, and that is told."""
+    if options.layer_mapping is not None:
+        beside = [name for name in ("fuzzy_match", *_MAPPINGS[:3]) if getattr(options, name)]
+        if beside:
+            logger.warning("compare: beside a layer mapping %s is not used", ", ".join(beside))
+    return options
 
 
 def numbers(name: str, text: Any) -> IntRanges:
