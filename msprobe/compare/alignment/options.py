@@ -36,7 +36,7 @@ class MappingKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class MappingOptions:
-    """See ``MappingKeywords``. A path or a content stays as it was given; ``choice`` reads it.
+    """See ``MappingKeywords``. A mapping is True, or its content as dicts, lists and texts.
 
     ``pair`` says how ranks and steps pair: by number, or by order where both sides number them differently.
     ``rank`` and ``step`` are the only ones to compare (``0-2,5``), by their number in the target.
@@ -63,6 +63,7 @@ def mapping_options(keywords: Mapping[str, Any]) -> MappingOptions:
 
     Raises:
         MsprobeException: an unknown keyword, or a value no mapping can be.
+        ReadError: a mapping file cannot be read; names line and key.
     """
     known = {one.name for one in fields(MappingOptions)}
     unknown = sorted(set(keywords) - known)
@@ -75,6 +76,10 @@ def mapping_options(keywords: Mapping[str, Any]) -> MappingOptions:
             values[name] = None
         elif not (value is None or value is True or isinstance(value, (str, os.PathLike, Mapping, list, tuple))):
             raise _invalid(f"{name}: give the path of a YAML file, or its content; got {value!r}")
+        elif value is not None and value is not True:
+            from msprobe.compare.alignment.content import content_of  # YAML, only where there is a file
+
+            values[name] = content_of(name, value)
     if values.get("data_mapping") is True:
         raise _invalid("data_mapping: give the path of a YAML file or a dict; nothing is built in for it")
     values["fuzzy_match"] = bool(values.get("fuzzy_match", False))
