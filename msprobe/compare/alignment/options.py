@@ -4,12 +4,11 @@ line."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypedDict
 
-from msprobe.core.config.ranges import IntRanges
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
 
@@ -99,14 +98,18 @@ def _told(options: MappingOptions) -> MappingOptions:
     return options
 
 
-def numbers(name: str, text: Any) -> IntRanges:
-    """``0-2,5`` as numbers; none given means all.
+def numbers(name: str, text: Any) -> Collection[int]:
+    """``0-2,5`` as numbers; none given means none, which asks for all.
 
     Raises:
         MsprobeException: the text is not of this form.
     """
+    if text is None:
+        return ()
+    from msprobe.core.config.ranges import IntRanges  # the configuration is not free
+
     try:
-        return IntRanges.of(*(part for part in str(text).split(","))) if text is not None else IntRanges()
+        return IntRanges.of(*str(text).split(","))
     except ValueError as error:
         raise _invalid(f"{name} {text!r}: {error}; give numbers and ranges such as 0-2,5") from None
 
