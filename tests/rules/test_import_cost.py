@@ -70,6 +70,12 @@ def test_core_loads_no_framework() -> None:
     assert not loaded_by("\n".join(f"import {name}" for name in modules)) & FRAMEWORKS
 
 
+def test_a_comparison_needs_no_models_and_no_yaml() -> None:
+    folder = ROOT / "tests" / "golden_compare" / "08_stat_noise"
+    code = f"import msprobe; msprobe.compare({str(folder / 'target')!r}, {str(folder / 'golden')!r})"
+    assert not loaded_by(code) & {"pydantic", "yaml", "click"}
+
+
 def test_the_probe_sees_third_party_modules() -> None:
     assert "numpy" in loaded_by("import numpy")
 

@@ -15,7 +15,7 @@ from typing import Any
 from msprobe.compare.alignment.mapping_file import read_mapping
 from msprobe.core.naming.model import MODULE_PREFIXES
 
-MODULE = "Module"
+_MODULE, _ = MODULE_PREFIXES
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class CellMapping:
         prefix, dot, rest = stem.partition(".")
         if not dot or prefix not in MODULE_PREFIXES:
             return stem
-        return f"{MODULE}.{self.rules.get(rest) or self._replaced(rest)}"
+        return f"{_MODULE}.{self.rules.get(rest) or self._replaced(rest)}"
 
     def _replaced(self, text: str) -> str:
         pieces = [(text, False)]

@@ -91,7 +91,12 @@ def _positions(
 
 
 def data_mapping(given: Any, matcher: Strategy) -> DataMapping:
-    """From a file or a dict.
+    """From a file or a dict, see ``data_names``."""
+    return DataMapping(data_names(given), matcher)
+
+
+def data_names(given: Any) -> dict[str, str | None]:
+    """Names of the target with their golden names, None for no partner, from a file or a dict.
 
     Raises:
         ReadError: the mapping cannot be read; names the line.
@@ -100,4 +105,4 @@ def data_mapping(given: Any, matcher: Strategy) -> DataMapping:
     for name, value in read_mapping(given, "data").table("a data mapping").items():
         absent = value.value is None or (isinstance(value.value, str) and value.value.strip() in NOTHING)
         names[name] = None if absent else value.text(f"the item for {name!r}")
-    return DataMapping(names, matcher)
+    return names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -94,7 +95,10 @@ def _number(value: Any, digests: dict[str, int]) -> float:
     """A statistic, or the number of a checksum in the order of appearance."""
     if isinstance(value, str):
         return float(digests.setdefault(value, len(digests)))
-    return float(value) if isinstance(value, (int, float)) else float("nan")
+    try:
+        return float(value) if isinstance(value, (int, float)) else math.nan
+    except OverflowError:
+        return math.nan
 
 
 def closeness(left: Looks, right: Looks, i: int, others: Ints) -> Floats:

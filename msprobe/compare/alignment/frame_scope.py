@@ -35,6 +35,7 @@ def frame_scope(stack: Sequence[str]) -> str:
 
     ``stack`` holds the frames of the call as recorded, innermost first.
     """
+    stack = [str(frame) for frame in stack]
     start = next((at + 1 for at, frame in enumerate(stack) if _WRAPPER in frame and _TOOL.search(frame)), 0)
     scope = ""
     for frame in stack[start:]:

@@ -5,12 +5,12 @@ Applied whenever the two sides were made by different frameworks; dtypes are fol
 
 from __future__ import annotations
 
-from msprobe.compare.alignment.cell_mapping import MODULE
 from msprobe.compare.alignment.protocol import Renaming
 from msprobe.compare.pairs import EntryKey
 from msprobe.core.naming.model import MODULE_PREFIXES
 from msprobe.core.store.reader import Dump
 
+_MODULE, _ = MODULE_PREFIXES
 MINDSPORE = frozenset({"mindspore", "mindtorch"})
 _PARAMETERS = {
     "gamma": "weight",
@@ -38,7 +38,7 @@ def module_path(stem: str) -> str:
     if not dot or prefix not in MODULE_PREFIXES:
         return stem
     path = rest.rpartition(".")[0]
-    return f"{MODULE}.{path}" if path else MODULE
+    return f"{_MODULE}.{path}" if path else _MODULE
 
 
 def parameter_names(target: EntryKey, golden: EntryKey) -> tuple[Renaming, Renaming] | None:

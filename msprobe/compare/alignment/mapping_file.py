@@ -67,11 +67,14 @@ class Marked:
 
 
 def read_mapping(given: Any, what: str) -> Marked:
-    """A mapping from its file, or from the value given in Python. ``what`` names it in messages: ``cell``.
+    """A mapping from its file, or from the value given in Python; one that was read stays as it is. ``what`` names it
+    in messages: ``cell``.
 
     Raises:
         ReadError: the file cannot be read or is no YAML; says the line.
     """
+    if isinstance(given, Marked):
+        return given
     if not is_path(given):
         return _from_python(given, shown(given, what), 0)
     path = Path(given)

@@ -4,13 +4,13 @@ line."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypedDict
 
-from msprobe.core.config.ranges import IntRanges
 from msprobe.core.errors import MsprobeException
+from msprobe.core.log import logger
 
 PathLike = str | os.PathLike[str]
 _MAPPINGS = ("cell_mapping", "api_mapping", "data_mapping", "layer_mapping")
@@ -35,7 +35,7 @@ class MappingKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class MappingOptions:
-    """See ``MappingKeywords``. A path or a content stays as it was given; ``choice`` reads it.
+    """See ``MappingKeywords``. A mapping is True, or its content as dicts, lists and texts.
 
     ``pair`` says how ranks and steps pair: by number, or by order where both sides number them differently.
     ``rank`` and ``step`` are the only ones to compare (``0-2,5``), by their number in the target.
@@ -62,6 +62,7 @@ def mapping_options(keywords: Mapping[str, Any]) -> MappingOptions:
 
     Raises:
         MsprobeException: an unknown keyword, or a value no mapping can be.
+        ReadError: a mapping file cannot be read; names line and key.
     """
     known = {one.name for one in fields(MappingOptions)}
     unknown = sorted(set(keywords) - known)
@@ -74,6 +75,10 @@ def mapping_options(keywords: Mapping[str, Any]) -> MappingOptions:
             values[name] = None
         elif not (value is None or value is True or isinstance(value, (str, os.PathLike, Mapping, list, tuple))):
             raise _invalid(f"{name}: give the path of a YAML file, or its content; got {value!r}")
+        elif value is not None and value is not True:
+            from msprobe.compare.alignment.content import content_of  # YAML, only where there is a file
+
+            values[name] = content_of(name, value)
     if values.get("data_mapping") is True:
         raise _invalid("data_mapping: give the path of a YAML file or a dict; nothing is built in for it")
     values["fuzzy_match"] = bool(values.get("fuzzy_match", False))
@@ -81,17 +86,30 @@ def mapping_options(keywords: Mapping[str, Any]) -> MappingOptions:
         raise _invalid(f"pair {values['pair']!r}; known: {NUMBER}, {ORDER}")
     for name in ("rank", "step"):
         numbers(name, values.get(name))
-    return MappingOptions(**values)
+    return _told(MappingOptions(**values))
 
 
-def numbers(name: str, text: Any) -> IntRanges:
-    """``0-2,5`` as numbers; none given means all.
+def _told(options: MappingOptions) -> MappingOptions:
+    """A layer mapping says everything; what stands beside it is not used, and that is told."""
+    if options.layer_mapping is not None:
+        beside = [name for name in ("fuzzy_match", *_MAPPINGS[:3]) if getattr(options, name)]
+        if beside:
+            logger.warning("compare: beside a layer mapping %s is not used", ", ".join(beside))
+    return options
+
+
+def numbers(name: str, text: Any) -> Collection[int]:
+    """``0-2,5`` as numbers; none given means none, which asks for all.
 
     Raises:
         MsprobeException: the text is not of this form.
     """
+    if text is None:
+        return ()
+    from msprobe.core.config.ranges import IntRanges  # the configuration is not free
+
     try:
-        return IntRanges.of(*(part for part in str(text).split(","))) if text is not None else IntRanges()
+        return IntRanges.of(*str(text).split(","))
     except ValueError as error:
         raise _invalid(f"{name} {text!r}: {error}; give numbers and ranges such as 0-2,5") from None
 

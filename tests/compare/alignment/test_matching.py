@@ -168,6 +168,22 @@ def test_equal_weights_give_a_longest_common_subsequence(left: list[int], right:
     assert all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(found))
 
 
+ODD = st.one_of(st.none(), st.text(max_size=3), st.booleans(), st.floats(), st.integers(), st.just(10**400))
+
+
+@given(st.lists(st.tuples(ODD, ODD, st.lists(st.integers(0, 3), max_size=2)), max_size=6), st.integers(0, 5))
+def test_odd_values_are_no_evidence_and_no_error(values: list[Any], gone: int) -> None:
+    """Null, NaN, infinities, texts and numbers beyond floats in the statistics."""
+
+    def dump(kept: list[Any]) -> Side:
+        leaves = [tensor(shape=tuple(shape)) | {"Max": high, "Norm": norm} for high, norm, shape in kept]
+        return side({f"Torch.x.{at}.forward": call([leaf], [leaf]) for at, leaf in enumerate(leaves)})
+
+    left, right = dump(values[:gone] + values[gone + 1 :]), dump(values)
+    for strategy in (SequenceMatch(), FuzzyMatch()):
+        assert len(pairs(strategy, left, right)) == len(left.keys)
+
+
 def test_the_greater_sum_wins_over_more_pairs() -> None:
     weights = np.array([[1.0, 5.0], [0.0, 1.0]])
     assert weighted_subsequence(2, 2, lambda i, a, b: weights[i, a:b]) == [(0, 1)]
