@@ -9,6 +9,7 @@ from enum import Enum
 
 from msprobe.compare.alignment.choice import strategy_of
 from msprobe.compare.alignment.options import MappingOptions
+from msprobe.compare.alignment.protocol import Strategy
 from msprobe.compare.columns import columns
 from msprobe.compare.measure import measure
 from msprobe.compare.mode import Mode, mode_of
@@ -69,8 +70,9 @@ def compare_dumps(
     mapping: MappingOptions = _NOTHING_SAID,
     noise: float = 0.0,
     vanished: Vanished | None = None,
+    strategy: Strategy | None = None,
 ) -> Comparison:
-    """Compare two dumps. ``mapping`` says which entries belong together. ``noise`` is ``judged.noise`` of the step
+    """Compare two dumps. ``mapping`` says which entries belong together, or ``strategy`` where one is given. ``noise`` is ``judged.noise`` of the step
     before, 0 for the first; ``vanished`` is one dict for all steps (see ``natural_scale``).
 
     Raises:
@@ -80,8 +82,8 @@ def compare_dumps(
     mode = mode_of(target, golden)
     reference = policy is Policy.REFERENCE
     with paused_gc():
-        strategy = strategy_of(target, golden, mapping, published=reference)
-        table = build_table(target, golden, strategy, dtype_gate=reference)
+        chosen = strategy or strategy_of(target, golden, mapping, published=reference)
+        table = build_table(target, golden, chosen, dtype_gate=reference and strategy is None)
         tensors = None
         if mode is Mode.TENSOR:
             from msprobe.compare.tensors import tensor_differences  # zip files and threads: only where they are read

@@ -1,0 +1,122 @@
+"""Two graphs compared: nodes paired, values judged by the one verdict engine, texts of both put into the nodes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msprobe.compare.items import Leaf
+from msprobe.compare.mode import Mode
+from msprobe.compare.natural_scale import Vanished
+from msprobe.compare.run import Comparison, Policy, compare_dumps
+from msprobe.visualize.difference_text import DifferenceTexts
+from msprobe.visualize.findings import RowVerdicts, find, row_verdicts
+from msprobe.visualize.micro_steps import follow_target
+from msprobe.visualize.names import Names
+from msprobe.visualize.node import Graph, Node
+from msprobe.visualize.pairing import NodePairs, pair_by_entries, pair_exactly, pair_fuzzily
+from msprobe.visualize.value_text import NULL, ValueTexts, fill_values, is_output, key_of, quoted, side_texts
+
+TASKS = {Mode.STATISTICS: "summary", Mode.CHECKSUM: "md5", Mode.TENSOR: "all"}
+_LEVELS = ("pass", "warning", "error")
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """How nodes pair: ``policy`` whose rules, ``fuzzy`` as ``-fm`` asks."""
+
+    policy: Policy = Policy.DEFAULT
+    fuzzy: bool = False
+
+
+def compare_graphs(
+    graphs: tuple[Graph, Graph], names: Names, matching: Matching, noise: float, vanished: Vanished
+) -> Comparison:
+    """Pair and judge a target and a golden graph, and fill all nodes.
+
+    Raises:
+        NotComparableError: the dumps hold different kinds of values.
+    """
+    target, golden = graphs
+    match = None
+    if matching.fuzzy:
+        pair_fuzzily(target, golden, names)
+        match = NodePairs(target)
+    elif matching.policy is Policy.REFERENCE:
+        pair_exactly(target, golden)
+        match = NodePairs(target)
+    dump = dataclasses.replace(target.dump, has_stacks=False)  # rows need no column of stacks
+    comparison = compare_dumps(dump, golden.dump, matching.policy, noise=noise, vanished=vanished, match=match)
+    if match is None:
+        pair_by_entries(target, golden, comparison.table.entries)
+    if not target.megatron:
+        follow_target(golden, names)
+    rows = row_verdicts(comparison)
+    find(target, golden, comparison, rows)
+    _Filler(target, golden, comparison, rows).fill()
+    return comparison
+
+
+class _Filler:
+    """Writes the texts of all recorded nodes."""
+
+    def __init__(self, target: Graph, golden: Graph, comparison: Comparison, rows: RowVerdicts) -> None:
+        self._target, self._golden, self._table = target, golden, comparison.table
+        self._checksums = comparison.mode is Mode.CHECKSUM
+        self._rows = rows
+        self._differences = DifferenceTexts(comparison.mode, comparison.table, comparison.tensors)
+        self._texts = ValueTexts(checksums=self._checksums)
+        self._tails: dict[tuple[bool, int], str] = {}
+
+    def fill(self) -> None:
+        table = self._table
+        starts = table.starts.tolist()
+        for number, pair in enumerate(table.entries):
+            rows = range(starts[number], starts[number + 1])
+            ours = self._target.nodes[pair.target] if pair.target is not None else None
+            theirs = self._golden.nodes[pair.golden] if pair.golden is not None else None
+            paired = ours is not None and theirs is not None and ours.match is theirs
+            if ours is not None:
+                self._node(ours, table.target[rows.start : rows.stop], rows if paired else None)
+            if theirs is not None:
+                self._node(theirs, table.golden[rows.start : rows.stop], None)
+
+    def _node(self, node: Node, leaves: Sequence[Leaf | None], rows: range | None) -> None:
+        if rows is None:
+            node.inputs, node.outputs = fill_values(node.name, (leaf for leaf in leaves if leaf), self._texts)
+            return
+        made = []
+        for leaf, row in zip(leaves, rows, strict=True):
+            if leaf is None:
+                continue
+            opened = self._texts.opened(leaf)
+            text = NULL if opened is None else f"{opened},{self._fields(row)}}}"
+            made.append((key_of(node.name, leaf), text, is_output(leaf)))
+        node.inputs, node.outputs = side_texts(made)
+
+    def _fields(self, row: int) -> str:
+        ours, theirs = self._table.target[row], self._table.golden[row]
+        same = _gradient(ours) == _gradient(theirs)
+        messages = self._rows.messages.get(row)
+        level = self._rows.levels[row]
+        if messages is None:
+            tail = self._tails.get((same, level))
+            if tail is None:
+                tail = self._tails[same, level] = self._tail(same, level, [])
+        else:
+            tail = self._tail(same, level, messages)
+        difference = self._differences.of(row)
+        return f"{difference},{tail}" if difference else tail
+
+    def _tail(self, same: bool, level: int, messages: list[str]) -> str:
+        consistent, result = f'"Requires_grad Consistent":"{same}"', f'"Result":"{_LEVELS[level]}"'
+        first = (result, consistent) if self._checksums else (consistent, result)
+        return f'{",".join(first)},"Err_message":{quoted(_encode(messages))}'
+
+
+def _gradient(leaf: Leaf | None) -> object:
+    raw = leaf[2] if leaf is not None else None
+    return raw.get("requires_grad") if type(raw) is dict else None

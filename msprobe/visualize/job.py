@@ -1,0 +1,212 @@
+"""The whole job of ``msprobe graph_visualize``: find dumps, build, compare, write one database."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from msprobe import __version__
+from msprobe.analyze.first_divergence import Divergence, first_divergence
+from msprobe.compare.items import leaves
+from msprobe.compare.natural_scale import Vanished
+from msprobe.compare.run import Comparison, Policy, counts
+from msprobe.compare.summary import CompareSummary
+from msprobe.core.errors import NotComparableError
+from msprobe.core.log import logger
+from msprobe.core.store.reader import Place, load_dump, paused_gc
+from msprobe.visualize.build import build_graph
+from msprobe.visualize.compared import TASKS, Matching, compare_graphs
+from msprobe.visualize.database import GOLDEN, TARGET, Database
+from msprobe.visualize.dumps import Work, find_work
+from msprobe.visualize.findings import row_verdicts
+from msprobe.visualize.links import Links
+from msprobe.visualize.names import Names
+from msprobe.visualize.node import Graph
+from msprobe.visualize.overflow import mark_overflow
+from msprobe.visualize.progress import progress
+from msprobe.visualize.settings_row import settings_row
+from msprobe.visualize.value_text import ValueTexts, fill_values
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to draw. ``golden`` None builds only; ``policy`` is default or reference."""
+
+    target: str | os.PathLike[str]
+    output: str | os.PathLike[str]
+    golden: str | os.PathLike[str] | None = None
+    policy: str = "default"
+    fuzzy: bool = False
+    overflow: bool = False
+    log_progress: bool = False
+
+
+@dataclass(slots=True)
+class _State:
+    """What is carried from one pair of dumps to the next."""
+
+    request: Request
+    matching: Matching
+    names: Names = field(default_factory=Names)
+    task: str | None = None
+    micro_steps: int = 1
+    noise: dict[str, float] = field(default_factory=dict)
+    vanished: dict[str, Vanished] = field(default_factory=dict)
+    agreed: set[str] = field(default_factory=set)
+    summaries: list[dict[str, Any]] = field(default_factory=list)
+    found: list[tuple[tuple[int, int], dict[str, Any]]] = field(default_factory=list)
+    folders: list[dict[str, Any]] = field(default_factory=list)
+    links: Links = field(default_factory=Links)
+    written: list[Work] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+
+def visualize(request: Request) -> Path:
+    """Make the database and return its path.
+
+    Raises:
+        ReadError: a path holds no dump, or a document is damaged.
+        NotComparableError: no pair of dumps can be compared.
+        MsprobeException: the output folder cannot be written.
+    """
+    policy = Policy(request.policy)
+    golden = None if request.golden is None else Path(request.golden)
+    works, unpaired = find_work(Path(request.target), golden)
+    for line in unpaired:
+        logger.warning("%s: not drawn.", line)
+    state = _State(request, Matching(policy, request.fuzzy))
+    stem = f"{'build' if golden is None else 'compare'}_{datetime.now():%Y%m%d%H%M%S}"
+    database = Database(Path(request.output), stem)
+    with database, progress(len(works), lines=request.log_progress) as advance:
+        for work in works:
+            advance(work.label)
+            with paused_gc():
+                _one(state, work, database)
+        _finish(state, database)
+    return database.path
+
+
+def _one(state: _State, work: Work, database: Database) -> None:
+    target = _graph(state, work, work.target)
+    if work.golden is None:
+        _fill(target)
+        _write(state, work, database, target, TARGET)
+        return
+    golden = _graph(state, work, work.golden)
+    label = work.target.label
+    try:
+        comparison = compare_graphs(
+            (target, golden),
+            state.names,
+            state.matching,
+            state.noise.get(label, 0.0),
+            state.vanished.setdefault(label, {}),
+        )
+    except NotComparableError as error:
+        state.refused.append(error.error_info)
+        logger.warning("%s: %s; not drawn.", work.label, error.error_info)
+        return
+    _conclude(state, work, comparison)
+    _write(state, work, database, target, TARGET)
+    _write(state, work, database, golden, GOLDEN)
+
+
+def _graph(state: _State, work: Work, place: Place) -> Graph:
+    dump = load_dump(place)
+    graph = build_graph(dump, state.names, published=state.matching.policy is Policy.REFERENCE)
+    graph.step, graph.rank = work.step, work.rank
+    folder = place.document.parent
+    for line in graph.warnings:
+        logger.warning("%s: %s.", folder, line)
+    if not dump.has_stacks:
+        logger.warning("%s: no stack.json; nodes have no call stacks.", folder)
+    if not dump.construct:
+        logger.warning("%s: construct.json is empty or missing (level L1); the graph follows the names.", folder)
+    if dump.recovered:
+        logger.warning("%s: read from its journal, the run is not finished or died.", folder)
+    if state.request.overflow:
+        mark_overflow(graph, parameters=state.matching.policy is not Policy.REFERENCE)
+    return graph
+
+
+def _fill(graph: Graph) -> None:
+    """The texts of a graph that is not compared."""
+    texts = ValueTexts()
+    for name, body in graph.dump.data.items():
+        node = graph.nodes[name]
+        node.inputs, node.outputs = fill_values(name, leaves(name, body), texts)
+
+
+def _write(state: _State, work: Work, database: Database, graph: Graph, source: str) -> None:
+    folder = graph.dump.tensor_folder
+    data_dir = str(folder) if graph.dump.task == "tensor" and folder.is_dir() else None
+    database.write_graph(graph, source, data_dir)
+    state.links.note(graph, source)
+    if source == TARGET:
+        state.micro_steps = max(state.micro_steps, graph.micro_steps)
+        state.written.append(work)
+    if data_dir is not None:
+        text = os.path.relpath(folder, Path(state.request.output).resolve())
+        state.folders.append({"source": source, "step": graph.step, "rank": graph.rank, "path": text})
+
+
+def _conclude(state: _State, work: Work, comparison: Comparison) -> None:
+    """Summary and first divergence of one pair, as ``msprobe compare`` gives them."""
+    label = work.target.label
+    state.task = TASKS[comparison.mode]
+    found = first_divergence(comparison, later_step=label in state.agreed)
+    if found is None:
+        state.noise[label] = comparison.judged.noise
+        state.agreed.add(label)
+    else:
+        state.agreed.discard(label)
+        state.found.append(((work.step, found.entry), _divergence(work, found)))
+    names = ("pass", "warning", "error")
+    levels = [names[level] for level in row_verdicts(comparison).levels]
+    summary = CompareSummary(
+        verdict="same" if found is None else "diverged",
+        target=str(work.target.document),
+        golden=str(work.golden.document if work.golden is not None else ""),
+        policy=state.matching.policy.value,
+        counts=counts(comparison, levels),
+        first_divergence=None if found is None else found.found,
+    )
+    state.summaries.append({"step": work.step, "rank": work.rank, **summary.document()})
+
+
+def _divergence(work: Work, found: Divergence) -> dict[str, Any]:
+    told = found.found
+    return {
+        "step": work.step,
+        "rank": work.rank,
+        "node": told.target,
+        "golden_node": told.golden,
+        "slot": told.slot,
+        "reason": told.reason,
+        "stack": told.stack,
+    }
+
+
+def _finish(state: _State, database: Database) -> None:
+    request, written = state.request, state.written
+    if not written:
+        raise NotComparableError(state.refused[0] if state.refused else "there is nothing to draw")
+    database.write_links(state.links.found())
+    ranks, steps = [work.rank for work in written], [work.step for work in written]
+    database.write_config(settings_row(state.task, state.micro_steps, request.overflow, ranks, steps))
+    meta: dict[str, Any] = {
+        "format": FORMAT,
+        "version": __version__,
+        "policy": state.matching.policy.value,
+        "target": str(request.target),
+        "golden": None if request.golden is None else str(request.golden),
+        "summary": state.summaries,
+        "first_divergence": [found for _, found in sorted(state.found, key=lambda item: item[0])],
+        "data_dirs": state.folders,
+    }
+    database.write_meta(meta)
