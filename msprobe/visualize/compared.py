@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,7 +20,6 @@ from msprobe.visualize.value_text import NULL, ValueTexts, fill_values, is_outpu
 
 TASKS = {Mode.STATISTICS: "summary", Mode.CHECKSUM: "md5", Mode.TENSOR: "all"}
 _LEVELS = ("pass", "warning", "error")
-_encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,8 @@ class _Filler:
     def _tail(self, same: bool, level: int, messages: list[str]) -> str:
         consistent, result = f'"Requires_grad Consistent":"{same}"', f'"Result":"{_LEVELS[level]}"'
         first = (result, consistent) if self._checksums else (consistent, result)
-        return f'{",".join(first)},"Err_message":{quoted(_encode(messages))}'
+        listed = quoted(f"[{', '.join(map(quoted, messages))}]")
+        return f'{first[0]},{first[1]},"Err_message":{listed}'
 
 
 def _gradient(leaf: Leaf | None) -> object:

@@ -15,12 +15,13 @@ from msprobe.core.errors import MsprobeException
 from msprobe.core.store.atomic import make_folder, open_private
 from msprobe.visualize.node import Graph, Node
 from msprobe.visualize.schema import COLUMNS_OF_CONFIG, COLUMNS_OF_OURS, INDEXES, NODE_COLUMNS, TABLES
+from msprobe.visualize.value_text import quoted
 
 TARGET, GOLDEN = "NPU", "Bench"
 _INSERT_NODE = f"INSERT INTO tb_nodes VALUES ({','.join('?' * len(NODE_COLUMNS))})"
 _INSERT_OURS = f"INSERT INTO tb_msprobe_nodes VALUES ({','.join('?' * COLUMNS_OF_OURS)})"
 _INSERT_CONFIG = f"INSERT INTO tb_config VALUES ({','.join('?' * COLUMNS_OF_CONFIG)})"
-_COUNTED = ("pass", "warning", "error", "unmatched")
+_COUNTS = '{"pass":%d,"warning":%d,"error":%d,"unmatched":%d}'
 _ATTEMPTS = 1000
 _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -125,11 +126,12 @@ class _Rows:
         self._stacks: dict[str, str] = {}
         self._by_object: dict[int, str] = {}
         self._links: dict[Node, str] = {}
+        self._order = list(graph.post_order())
 
     def nodes(self) -> Iterator[tuple[Any, ...]]:
         graph, head, source = self._graph, self._id, self._source
         on_target = source == TARGET
-        for number, node in enumerate(graph.post_order()):
+        for number, node in enumerate(self._order):
             children = node.children
             finding = node.finding
             yield (
@@ -139,7 +141,7 @@ class _Rows:
                 node.name,
                 str(int(node.kind)),
                 "" if node.parent is None else node.parent.name,
-                _compact([child.name for child in children]) if children else "",
+                f"[{','.join([quoted(child.name) for child in children])}]" if children else "",
                 finding.precision if finding is not None and on_target else None,
                 node.overflow,
                 node.micro,
@@ -166,7 +168,7 @@ class _Rows:
             node = node.parent
         text = "[" if node is None else self._links[node]
         for node in reversed(missing):
-            text = f"[{_compact(node.name)}]" if text == "[" else f"{text[:-1]},{_compact(node.name)}]"
+            text = f"{text[:-1]},{quoted(node.name)}]" if len(text) > 1 else f"[{quoted(node.name)}]"
             self._links[node] = text
         return self._links[match]
 
@@ -184,11 +186,11 @@ class _Rows:
 
     def ours(self) -> Iterator[tuple[Any, ...]]:
         head = self._id
-        for node in self._graph.post_order():
+        for node in self._order:
             found = node.finding
             if found is None:
                 yield f"{head}_{node.name}", None, None, None, None, node.order, None
                 continue
-            counts = _compact(dict(zip(_COUNTED, found.counts, strict=True)))
+            counts = _COUNTS % tuple(found.counts)
             row = (f"{head}_{node.name}", found.own, found.rollup, counts, found.error)
             yield *row, node.order, found.reason or None

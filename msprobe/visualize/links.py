@@ -53,10 +53,10 @@ class Links:
                 continue
             node = graph.nodes[name]
             for key, direction in _communications(name, body, graph.rank):
-                number = counted[(*key, direction)]
-                counted[(*key, direction)] += 1
-                end = _End(graph.rank, name, direction, _status(node))
-                self._ends[(place, (*key, number))].append(end)
+                own = (*key, direction)
+                nth = (place, (*key, counted[own]))
+                counted[own] += 1
+                self._ends[nth].append(_End(graph.rank, name, direction, _status(node)))
 
     def found(self) -> Iterator[tuple[str, str]]:
         """(id of a node, its link as JSON) for every call with a partner."""

@@ -9,7 +9,7 @@ import json.encoder
 from collections.abc import Iterable
 from typing import Any
 
-from msprobe.compare.items import Leaf, describe, is_tensor, row_name
+from msprobe.compare.items import RANK_KEYS, Leaf, describe, is_tensor, row_name
 from msprobe.core.naming.model import Slot
 from msprobe.numerics.metrics.checksum import text_checksum
 
@@ -19,6 +19,7 @@ _TENSOR = ("type", "dtype", "shape", "Max", "Min", "Mean", "Norm", "requires_gra
 _PROCESS_GROUP = ("type", "group_ranks", "group_id")
 _P2P = "torch.distributed.P2POp"
 _ADDED = ("Max", "Min", "Mean", "Norm")
+_REPEATED = (int, float, bool, str)
 _INTERNAL = frozenset({"state", "full_op_name", "p2p"})
 
 
@@ -28,13 +29,27 @@ class ValueTexts:
     def __init__(self, *, checksums: bool = False) -> None:
         self._checksums = checksums
         self._heads: dict[tuple[str, str], str] = {}
+        self._arguments: dict[tuple[object, ...], str] = {}
 
     def opened(self, leaf: Leaf) -> str | None:
         """The object of a value without its closing brace, so that fields can follow; None for null."""
         raw = leaf[2]
         if type(raw) is dict and tuple(raw)[:8] == _TENSOR:
             return self._tensor(raw)
-        return None if raw is None else self._other(leaf, raw)
+        if raw is None:
+            return None
+        if type(raw) is dict and len(raw) == 2 and type(raw.get("value")) in _REPEATED:
+            return self._argument(leaf, raw)
+        return self._other(leaf, raw)
+
+    def _argument(self, leaf: Leaf, raw: dict[str, Any]) -> str:
+        """Plain arguments repeat over and over: each is put into words once."""
+        value = raw["value"]
+        key = raw.get("type"), type(value), str(value), leaf[0].endswith(RANK_KEYS)
+        text = self._arguments.get(key)
+        if text is None:
+            text = self._arguments[key] = self._other(leaf, raw)
+        return text
 
     def _tensor(self, raw: dict[str, Any]) -> str:
         kind, dtype, shape, largest, smallest, mean, norm, grad = tuple(raw.values())[:8]
