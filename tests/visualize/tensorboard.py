@@ -45,6 +45,7 @@ class TensorBoard:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
+        self._shown = ""
         self._log = (logdir.parent / "tensorboard.log").open("w")
         binary = environment() / "bin" / "tensorboard"
         arguments = ["--logdir", str(logdir), "--port", str(port), "--host", "127.0.0.1"]
@@ -80,6 +81,9 @@ class TensorBoard:
         Raises:
             AssertionError: the server does not say success.
         """
+        if run != self._shown:  # the server keeps one database in mind; its page opens another one like this
+            self._shown = run
+            self.ask("loadGraphConfigInfo", run, step=step, rank=rank)
         tag = self.runs()[run]["tags"][0]
         meta = {"run": run, "tag": tag, "type": "db", "lang": "en", "microStep": -1, "rank": rank, "step": step}
         content = json.dumps({"metaData": meta, **body}).encode()
