@@ -83,7 +83,7 @@ class TensorBoard:
         """
         if run != self._shown:  # the server keeps one database in mind; its page opens another one like this
             self._shown = run
-            self.ask("loadGraphConfigInfo", run, step=step, rank=rank)
+            self.ask("loadGraphConfigInfo", run)
         tag = self.runs()[run]["tags"][0]
         meta = {"run": run, "tag": tag, "type": "db", "lang": "en", "microStep": -1, "rank": rank, "step": step}
         content = json.dumps({"metaData": meta, **body}).encode()
