@@ -6,6 +6,7 @@ from msprobe.core.naming import Phase
 from msprobe.core.store.reader import Dump
 from msprobe.visualize.between_modules import collect
 from msprobe.visualize.hierarchy import Hierarchy
+from msprobe.visualize.merge.tree import INFO
 from msprobe.visualize.micro_steps import number_micro_steps
 from msprobe.visualize.names import Names
 from msprobe.visualize.node import ROOT, Graph, Kind, Node
@@ -28,9 +29,12 @@ def build_graph(dump: Dump, names: Names, *, published: bool = False) -> Graph:
 
 
 def number_recorded(graph: Graph) -> None:
-    """Set ``order`` of every recorded node: its position in dump.json."""
-    for number, name in enumerate(graph.dump.data):
-        graph.nodes[name].order = number
+    """Set ``order`` of every recorded node: its position in dump.json; and how it was merged, where it says so."""
+    for number, (name, body) in enumerate(graph.dump.data.items()):
+        node = graph.nodes[name]
+        node.order = number
+        if INFO in body:
+            node.merged = body[INFO]
 
 
 def _attach_stacks(graph: Graph, names: Names) -> None:

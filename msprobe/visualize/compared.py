@@ -32,8 +32,8 @@ class Matching:
 
 def compare_graphs(
     graphs: tuple[Graph, Graph], names: Names, matching: Matching, noise: float, vanished: Vanished
-) -> Comparison:
-    """Pair and judge a target and a golden graph, and fill all nodes.
+) -> tuple[Comparison, RowVerdicts]:
+    """Pair and judge a target and a golden graph, and fill all nodes; returns the comparison and its rows' verdicts.
 
     Raises:
         NotComparableError: the dumps hold different kinds of values.
@@ -55,7 +55,7 @@ def compare_graphs(
     rows = row_verdicts(comparison)
     find(target, golden, comparison, rows)
     _Filler(target, golden, comparison, rows).fill()
-    return comparison
+    return comparison, rows
 
 
 class _Filler:

@@ -1,4 +1,4 @@
-"""Which dumps become graphs, and the step and rank numbers they are shown with.
+"""Which dumps become graphs or pairs of graphs, and the step and rank numbers they are shown with.
 
 The numbers are those of the folders. A folder without a number counts as 0; where two folders of a step would share
 one, each further one gets the next free number and the log says which.
@@ -12,15 +12,12 @@ from pathlib import Path
 
 from msprobe.compare.locate import locate
 from msprobe.core.log import logger
-from msprobe.core.store.layout import DUMP
 from msprobe.core.store.reader import Place, find_dumps
-
-_DOCUMENTS = (DUMP, "dump.journal")
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One graph or pair of graphs to make."""
+    """One graph or pair of graphs to make. ``follows`` is what the same process carries from step to step."""
 
     target: Place
     golden: Place | None
@@ -30,6 +27,10 @@ class Work:
     @property
     def label(self) -> str:
         return f"step {self.step} rank {self.rank}"
+
+    @property
+    def follows(self) -> str:
+        return self.target.label
 
 
 def find_work(target: Path, golden: Path | None) -> tuple[list[Work], list[str]]:

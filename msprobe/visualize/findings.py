@@ -6,6 +6,7 @@ a pair carry the same, and a call that only the golden run has counts in the mod
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,6 +76,16 @@ def _published(comparison: Comparison) -> RowVerdicts:
                 messages[len(levels)] = list(texts)
             levels.append(_LEVELS.index(level))
     return RowVerdicts(levels, messages)
+
+
+def lines_of(comparison: Comparison, rows: RowVerdicts) -> Iterator[str]:
+    """One line per value that does not pass: its name and why."""
+    table = comparison.table
+    for number, pair in enumerate(table.entries):
+        for row in range(int(table.starts[number]), int(table.starts[number + 1])):
+            leaf = table.target[row] or table.golden[row]
+            for message in rows.messages.get(row, ()):
+                yield f"{pair.target or pair.golden}{leaf.suffix if leaf is not None else ''}: {message}"
 
 
 def find(target: Graph, golden: Graph, comparison: Comparison, rows: RowVerdicts) -> None:

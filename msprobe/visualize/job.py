@@ -16,18 +16,21 @@ from msprobe.compare.run import Comparison, Policy, counts
 from msprobe.compare.summary import CompareSummary
 from msprobe.core.errors import NotComparableError
 from msprobe.core.log import logger
-from msprobe.core.store.reader import Place, load_dump, paused_gc
+from msprobe.core.store.reader import Dump, paused_gc
 from msprobe.visualize.build import build_graph
 from msprobe.visualize.compared import TASKS, Matching, compare_graphs
 from msprobe.visualize.database import GOLDEN, TARGET, Database
-from msprobe.visualize.dumps import Work, find_work
-from msprobe.visualize.findings import row_verdicts
+from msprobe.visualize.dumps import Work
+from msprobe.visualize.export import export_dump
+from msprobe.visualize.findings import RowVerdicts, lines_of
 from msprobe.visualize.links import Links
+from msprobe.visualize.merge.layout import Layout
 from msprobe.visualize.names import Names
 from msprobe.visualize.node import Graph
 from msprobe.visualize.overflow import mark_overflow
 from msprobe.visualize.progress import progress
 from msprobe.visualize.settings_row import settings_row
+from msprobe.visualize.sources import Sources, find_sources
 from msprobe.visualize.value_text import ValueTexts, fill_values
 
 FORMAT = 1
@@ -35,7 +38,8 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to draw. ``golden`` None builds only; ``policy`` is default or reference."""
+    """What to draw. ``golden`` None builds only; ``policy`` is default or reference; ``layouts`` (one per side) merges
+    the ranks of each step; ``as_json`` writes merged dumps instead of a database."""
 
     target: str | os.PathLike[str]
     output: str | os.PathLike[str]
@@ -44,6 +48,9 @@ class Request:
     fuzzy: bool = False
     overflow: bool = False
     log_progress: bool = False
+    log_values: bool = False
+    layouts: tuple[Layout, ...] | None = None
+    as_json: bool = False
 
 
 @dataclass(slots=True)
@@ -67,60 +74,68 @@ class _State:
 
 
 def visualize(request: Request) -> Path:
-    """Make the database and return its path.
+    """Make the database, or the merged dumps where they are asked for as files, and return its path.
 
     Raises:
         ReadError: a path holds no dump, or a document is damaged.
         NotComparableError: no pair of dumps can be compared.
-        MsprobeException: the output folder cannot be written.
+        MsprobeException: a layout does not fit the dumps, or the output folder cannot be written.
     """
     policy = Policy(request.policy)
     golden = None if request.golden is None else Path(request.golden)
-    works, unpaired = find_work(Path(request.target), golden)
-    for line in unpaired:
-        logger.warning("%s: not drawn.", line)
-    state = _State(request, Matching(policy, request.fuzzy))
+    sources = find_sources(Path(request.target), golden, request.layouts)
+    state = _State(request, Matching(policy, request.fuzzy or bool(request.layouts)))
+    if request.as_json and golden is None and request.layouts:
+        return _export(state, sources)
+    if request.as_json:
+        logger.warning("JSON is for merged graphs of one run; a database is written instead.")
     stem = f"{'build' if golden is None else 'compare'}_{datetime.now():%Y%m%d%H%M%S}"
     database = Database(Path(request.output), stem)
-    with database, progress(len(works), lines=request.log_progress) as advance:
-        for work in works:
+    with database, progress(sources.total, lines=request.log_progress) as advance, paused_gc():
+        for work, target, other in sources.loaded(state.names):
             advance(work.label)
-            with paused_gc():
-                _one(state, work, database)
+            _draw(state, work, (target, other), database)
         _finish(state, database)
     return database.path
 
 
-def _one(state: _State, work: Work, database: Database) -> None:
-    target = _graph(state, work, work.target)
-    if work.golden is None:
+def _export(state: _State, sources: Sources) -> Path:
+    output = Path(state.request.output)
+    with progress(sources.total, lines=state.request.log_progress) as advance, paused_gc():
+        for work, dump, _ in sources.loaded(state.names):
+            advance(work.label)
+            export_dump(output, dump, work.step, work.rank)
+    return output
+
+
+def _draw(state: _State, work: Work, dumps: tuple[Dump, Dump | None], database: Database) -> None:
+    target = _graph(state, work, dumps[0])
+    if dumps[1] is None:
         _fill(target)
         _write(state, work, database, target, TARGET)
         return
-    golden = _graph(state, work, work.golden)
-    label = work.target.label
+    golden = _graph(state, work, dumps[1])
     try:
-        comparison = compare_graphs(
+        comparison, rows = compare_graphs(
             (target, golden),
             state.names,
             state.matching,
-            state.noise.get(label, 0.0),
-            state.vanished.setdefault(label, {}),
+            state.noise.get(work.follows, 0.0),
+            state.vanished.setdefault(work.follows, {}),
         )
     except NotComparableError as error:
         state.refused.append(error.error_info)
         logger.warning("%s: %s; not drawn.", work.label, error.error_info)
         return
-    _conclude(state, work, comparison)
+    _conclude(state, work, comparison, rows)
     _write(state, work, database, target, TARGET)
     _write(state, work, database, golden, GOLDEN)
 
 
-def _graph(state: _State, work: Work, place: Place) -> Graph:
-    dump = load_dump(place)
+def _graph(state: _State, work: Work, dump: Dump) -> Graph:
     graph = build_graph(dump, state.names, published=state.matching.policy is Policy.REFERENCE)
     graph.step, graph.rank = work.step, work.rank
-    folder = place.document.parent
+    folder = dump.place.document.parent
     for line in graph.warnings:
         logger.warning("%s: %s.", folder, line)
     if not dump.has_stacks:
@@ -155,9 +170,9 @@ def _write(state: _State, work: Work, database: Database, graph: Graph, source: 
         state.folders.append({"source": source, "step": graph.step, "rank": graph.rank, "path": text})
 
 
-def _conclude(state: _State, work: Work, comparison: Comparison) -> None:
+def _conclude(state: _State, work: Work, comparison: Comparison, rows: RowVerdicts) -> None:
     """Summary and first divergence of one pair, as ``msprobe compare`` gives them."""
-    label = work.target.label
+    label = work.follows
     state.task = TASKS[comparison.mode]
     found = first_divergence(comparison, later_step=label in state.agreed)
     if found is None:
@@ -166,8 +181,11 @@ def _conclude(state: _State, work: Work, comparison: Comparison) -> None:
     else:
         state.agreed.discard(label)
         state.found.append(((work.step, found.entry), _divergence(work, found)))
+    if state.request.log_values:
+        for line in lines_of(comparison, rows):
+            logger.info("%s: %s", work.label, line)
     names = ("pass", "warning", "error")
-    levels = [names[level] for level in row_verdicts(comparison).levels]
+    levels = [names[level] for level in rows.levels]
     summary = CompareSummary(
         verdict="same" if found is None else "diverged",
         target=str(work.target.document),

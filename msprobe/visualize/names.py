@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from msprobe.core.naming import ModuleName, NameSyntaxError, Phase, parse_entry
 from msprobe.core.naming.model import MODULE_PREFIXES
-from msprobe.visualize.node import ROOT, Kind
+from msprobe.visualize.node import BETWEEN, ROOT, Kind
 
 API_PREFIXES = frozenset({
     "Tensor",
@@ -72,7 +72,9 @@ def _parts(name: str) -> Parts:
 
 
 def kind_of(name: str) -> Kind:
-    """Module or call, by the first word; what is neither (optimizer, a name of the user) counts as a module."""
+    """Module, call or collection, by the first word; what is none (optimizer, a name of the user) counts as module."""
+    if name.startswith(BETWEEN):
+        return Kind.COLLECTION
     return Kind.API if name.partition(".")[0] in API_PREFIXES else Kind.MODULE
 
 
