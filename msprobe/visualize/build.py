@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msprobe.core.naming import Phase
 from msprobe.core.store.reader import Dump
 from msprobe.visualize.between_modules import collect
@@ -33,8 +35,13 @@ def number_recorded(graph: Graph) -> None:
     for number, (name, body) in enumerate(graph.dump.data.items()):
         node = graph.nodes[name]
         node.order = number
-        if INFO in body:
-            node.merged = body[INFO]
+        node.merged = _merge_lines(body)
+
+
+def _merge_lines(body: Any) -> list[str]:
+    """Taken out of the record: they are no values of the call."""
+    lines = body.pop(INFO, []) if isinstance(body, dict) else []
+    return lines if isinstance(lines, list) else []
 
 
 def _attach_stacks(graph: Graph, names: Names) -> None:

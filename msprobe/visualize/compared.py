@@ -12,10 +12,11 @@ from msprobe.compare.natural_scale import Vanished
 from msprobe.compare.run import Comparison, Policy, compare_dumps
 from msprobe.visualize.difference_text import DifferenceTexts
 from msprobe.visualize.findings import RowVerdicts, find, row_verdicts
+from msprobe.visualize.merge.shapes import fit_shapes
 from msprobe.visualize.micro_steps import follow_target
 from msprobe.visualize.names import Names
 from msprobe.visualize.node import Graph, Node
-from msprobe.visualize.pairing import NodePairs, pair_by_entries, pair_exactly, pair_fuzzily
+from msprobe.visualize.pairing import NodePairs, pair_by_entries, pair_exactly, pair_fuzzily, pair_merged
 from msprobe.visualize.value_text import NULL, ValueTexts, fill_values, is_output, key_of, quoted, side_texts
 
 TASKS = {Mode.STATISTICS: "summary", Mode.CHECKSUM: "md5", Mode.TENSOR: "all"}
@@ -24,10 +25,11 @@ _LEVELS = ("pass", "warning", "error")
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """How nodes pair: ``policy`` whose rules, ``fuzzy`` as ``-fm`` asks."""
+    """How nodes pair: ``policy`` whose rules, ``fuzzy`` as ``-fm`` asks; ``merged`` when ranks were merged."""
 
     policy: Policy = Policy.DEFAULT
     fuzzy: bool = False
+    merged: bool = False
 
 
 def compare_graphs(
@@ -40,7 +42,11 @@ def compare_graphs(
     """
     target, golden = graphs
     match = None
-    if matching.fuzzy:
+    if matching.merged:
+        pair_merged(target, golden, names)
+        fit_shapes(target, golden)
+        match = NodePairs(target)
+    elif matching.fuzzy:
         pair_fuzzily(target, golden, names)
         match = NodePairs(target)
     elif matching.policy is Policy.REFERENCE:
@@ -53,7 +59,7 @@ def compare_graphs(
     if not target.megatron:
         follow_target(golden, names)
     rows = row_verdicts(comparison)
-    find(target, golden, comparison, rows)
+    find(target, golden, comparison, rows, merged=matching.merged)
     _Filler(target, golden, comparison, rows).fill()
     return comparison, rows
 

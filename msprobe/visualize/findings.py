@@ -18,11 +18,12 @@ from msprobe.numerics.tolerance import LOOSE, tolerances
 from msprobe.numerics.verdict import Floats, Kind, Level, Measured
 from msprobe.visualize.node import Finding, Graph, Node
 from msprobe.visualize.node import Kind as NodeKind
+from msprobe.visualize.pairing import only_here
 
 LARGEST = 1e300
 RANKS = {"no_data": 0, "same": 1, "pass": 2, "not_compared": 3, "unmatched": 4, "warning": 5, "error": 6}
-_COUNTED = {"same": 0, "pass": 0, "warning": 1, "error": 2, "unmatched": 3}
-_PRECISION = {"same": 0, "pass": 0, "warning": 0.5, "error": 1, "unmatched": 0.5}
+_COUNTED = {"same": 0, "pass": 0, "not_compared": 1, "warning": 1, "error": 2, "unmatched": 3}
+_PRECISION = {"same": 0, "pass": 0, "not_compared": 0.5, "warning": 0.5, "error": 1, "unmatched": 0.5}
 _LEVELS = ("pass", "warning", "error")
 _FORCED = frozenset({
     "empty",
@@ -32,6 +33,7 @@ _FORCED = frozenset({
     "new_empty_strided",
     "empty_strided",
 })
+_CUT_OFF = "the other run ended before this call"
 _RECOMPUTED = "recomputed forward call, on one side only; nothing is missing"
 
 
@@ -88,14 +90,11 @@ def lines_of(comparison: Comparison, rows: RowVerdicts) -> Iterator[str]:
                 yield f"{pair.target or pair.golden}{leaf.suffix if leaf is not None else ''}: {message}"
 
 
-def find(target: Graph, golden: Graph, comparison: Comparison, rows: RowVerdicts) -> None:
-    """Set the finding of every node of both graphs."""
-    for graph in (target, golden):
+def find(target: Graph, golden: Graph, comparison: Comparison, rows: RowVerdicts, *, merged: bool = False) -> None:
+    """Set the finding of every node of both graphs. ``merged`` expects calls that only one layout of ranks has."""
+    for graph, other in ((target, "golden run"), (golden, "target")):
         for node in graph.nodes.values():
-            alone = node.match is None and node.parent is not None
-            node.finding = (
-                Finding("unmatched", reason=f"no partner in the {_other(graph is target)}") if alone else None
-            )
+            node.finding = _without_partner(node, other, merged) if node.match is None and node.parent else None
     _from_rows(target, golden, comparison, rows)
     for node in target.nodes.values():
         if node.finding is None:
@@ -111,8 +110,10 @@ def find(target: Graph, golden: Graph, comparison: Comparison, rows: RowVerdicts
                 node.finding.precision = _PRECISION.get(node.finding.rollup)
 
 
-def _other(on_target: bool) -> str:
-    return "golden run" if on_target else "target"
+def _without_partner(node: Node, other: str, merged: bool) -> Finding:
+    if merged and (node.kind is NodeKind.COLLECTION or only_here(node)):
+        return Finding("not_compared", reason="only this layout of ranks has it", excused=True)
+    return Finding("unmatched", reason=f"no partner in the {other}")
 
 
 def _from_rows(target: Graph, golden: Graph, comparison: Comparison, rows: RowVerdicts) -> None:
@@ -131,7 +132,8 @@ def _from_rows(target: Graph, golden: Graph, comparison: Comparison, rows: RowVe
         if pair.target is None or pair.golden is None:
             if pair.benign:
                 node = target.nodes[pair.target] if pair.target is not None else golden.nodes[pair.golden or ""]
-                node.finding = Finding("not_compared", reason=_RECOMPUTED if table.key(number).recompute else "")
+                why = _RECOMPUTED if table.key(number).recompute else _CUT_OFF
+                node.finding = Finding("not_compared", reason=why, excused=True)
             continue
         node = target.nodes[pair.target]
         start, stop = starts[number], starts[number + 1]
@@ -145,7 +147,7 @@ def _from_rows(target: Graph, golden: Graph, comparison: Comparison, rows: RowVe
 
 def _finding(level: int, error: float, differs: bool, checked: bool) -> Finding:
     if not checked:
-        return Finding("not_compared")
+        return Finding("not_compared", reason="values are missing on a side", precision=(0, 0.5, 1)[level])
     own = _LEVELS[level] if level or differs else "same"
     return Finding(own, error=error, precision=(0, 0.5, 1)[level])
 
@@ -207,7 +209,7 @@ def _sum(node: Node, children: list[Node]) -> None:
         return
     finding.rollup = finding.own
     finding.counts = [0, 0, 0, 0]
-    position = _COUNTED.get(finding.own)
+    position = None if finding.excused else _COUNTED.get(finding.own)
     if position is not None:
         finding.counts[position] += 1
     for child in children:
@@ -217,6 +219,8 @@ def _sum(node: Node, children: list[Node]) -> None:
 def _add(node: Node, other: Node, *, own_only: bool = False) -> None:
     finding, found = node.finding, other.finding
     if finding is None or found is None:
+        return
+    if found.excused and not any(found.counts):
         return
     verdict = found.own if own_only else found.rollup
     if RANKS[verdict] > RANKS[finding.rollup]:

@@ -84,7 +84,7 @@ def visualize(request: Request) -> Path:
     policy = Policy(request.policy)
     golden = None if request.golden is None else Path(request.golden)
     sources = find_sources(Path(request.target), golden, request.layouts)
-    state = _State(request, Matching(policy, request.fuzzy or bool(request.layouts)))
+    state = _State(request, Matching(policy, request.fuzzy or bool(request.layouts), bool(request.layouts)))
     if request.as_json and golden is None and request.layouts:
         return _export(state, sources)
     if request.as_json:

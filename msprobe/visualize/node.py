@@ -26,7 +26,8 @@ class Finding:
 
     ``own`` and ``rollup`` are same, pass, warning, error, unmatched, not_compared or no_data; ``counts`` are the nodes
     of the subtree that pass, warn, are errors or have no partner; ``error`` is the worst difference in multiples of
-    what is allowed (None: unknown); ``precision`` is 0, 0.5, 1 or None for the viewers.
+    what is allowed (None: unknown, 1e300: not a matter of size); ``precision`` is 0, 0.5, 1 or None for the viewers.
+    ``excused`` marks what is on one side only and means nothing.
     """
 
     own: str = "no_data"
@@ -35,6 +36,7 @@ class Finding:
     error: float | None = None
     reason: str = ""
     precision: float | None = None
+    excused: bool = False
 
 
 @dataclass(slots=True, eq=False)

@@ -6,13 +6,16 @@ was filtered) follow their children, else their name.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msprobe.compare.match.protocol import Positions
 from msprobe.compare.pairs import EntryKey, EntryPair
 from msprobe.visualize.names import Names
 from msprobe.visualize.node import Graph, Kind, Node
+
+_OF_RANK = re.compile(r"_rank\d+(?=\.|$)")
 
 
 class NodePairs:
@@ -62,12 +65,39 @@ def pair_fuzzily(target: Graph, golden: Graph, names: Names) -> None:
                 _join(call, other)
 
 
+def pair_merged(target: Graph, golden: Graph, names: Names) -> None:
+    """For merged ranks: as ``pair_fuzzily``, whatever rank a call is of; calls outside of modules count as one list."""
+    pair_fuzzily(target, golden, names)
+    waiting = dict(_numbered(_outside(golden), names))
+    for key, call in _numbered(_outside(target), names):
+        other = waiting.get(key)
+        if other is not None:
+            _join(call, other)
+    _complete(target, golden)
+
+
+def only_here(node: Node) -> bool:
+    """Whether a call is there because of the layout: communication, or a call that every rank makes for itself."""
+    return node.name.startswith("Distributed.") or _OF_RANK.search(node.name) is not None
+
+
+def _outside(graph: Graph) -> Iterator[Node]:
+    """Calls that are in no module."""
+    pending = list(reversed(graph.root.children))
+    while pending:
+        node = pending.pop()
+        if node.kind is Kind.API:
+            yield node
+        elif node.kind is Kind.COLLECTION:
+            pending.extend(reversed(node.children))
+
+
 def _numbered(children: Iterable[Node], names: Names) -> Iterable[tuple[tuple[str, str, int], Node]]:
     counted: Counter[tuple[str, str]] = Counter()
     for node in children:
         if node.kind is Kind.API:
             parts = names[node.name]
-            key = (parts.stem, parts.phase)
+            key = (_OF_RANK.sub("", parts.stem), parts.phase)
             yield (*key, counted[key]), node
             counted[key] += 1
 
@@ -78,6 +108,11 @@ def pair_by_entries(target: Graph, golden: Graph, entries: Iterable[EntryPair]) 
     for pair in entries:
         if pair.target is not None and pair.golden is not None:
             _join(target.nodes[pair.target], golden.nodes[pair.golden])
+    _complete(target, golden)
+
+
+def _complete(target: Graph, golden: Graph) -> None:
+    """Pair what has no record by its children, else by its name."""
     recorded, other_recorded = target.dump.data, golden.dump.data
     for node in target.post_order():
         if node.match is not None or node.name in recorded:

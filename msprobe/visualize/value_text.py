@@ -20,7 +20,7 @@ _PROCESS_GROUP = ("type", "group_ranks", "group_id")
 _P2P = "torch.distributed.P2POp"
 _ADDED = ("Max", "Min", "Mean", "Norm")
 _REPEATED = (int, float, bool, str)
-_INTERNAL = frozenset({"state", "full_op_name", "p2p"})
+_INTERNAL = frozenset({"state", "full_op_name", "p2p", "shards"})
 
 
 class ValueTexts:

@@ -17,6 +17,7 @@ from msprobe.visualize.merge.tree import Branch, noted
 from msprobe.visualize.names import Names
 from msprobe.visualize.node import ROOT, Kind
 
+SHARDS = "shards"
 _STATISTICS = ("Max", "Min", "Mean", "Norm")
 _SAME = 1e-6
 _COLUMN, _ROW = "ColumnParallel", "RowParallel"
@@ -69,6 +70,8 @@ def _merge_branch(branches: Sequence[Branch], ranks: Sequence[int], names: Names
     while pending:
         group = pending.pop()
         base = group[0]
+        for branch in group:
+            _take_reduced(branch, names)
         if not base.name.startswith("Distributed."):
             _merge_body(base, [branch.body for branch in group], ranks)
         others = [{child.name: child for child in branch.children} for branch in group[1:]]
@@ -79,7 +82,6 @@ def _merge_branch(branches: Sequence[Branch], ranks: Sequence[int], names: Names
         for rank, left in zip(ranks[1:], others, strict=True):
             for child in left.values():
                 base.children.append(child.rename(lambda branch, rank=rank: _of_rank(branch, rank)))  # type: ignore[misc]
-        _take_reduced(base, names)
 
 
 def _merge_body(base: Branch, bodies: Sequence[Any], ranks: Sequence[int]) -> None:
@@ -159,8 +161,7 @@ def _combine(leaf: dict[str, Any], shards: Sequence[dict[str, Any]], place: str)
     }
     for key, (value, _) in whole.items():
         leaf[key] = value
-    leaf.pop("md5", None)
-    leaf.pop("data_name", None)
+    leaf[SHARDS] = len(shards)
     return [f"{place}.{key} = {how} of {numbers[key]} = {value}" for key, (value, how) in whole.items()]
 
 
@@ -173,9 +174,18 @@ def _take_reduced(module: Branch, names: Names) -> None:
     product = next((child for child in module.children if _api(child.name) in _MATMUL), None)
     if reduced is None or product is None or not isinstance(reduced.body, dict) or "output" not in reduced.body:
         return
-    if isinstance(product.body, dict):
-        product.body = {**product.body, "output": reduced.body["output"]}
+    results = product.body.get("output") if isinstance(product.body, dict) else None
+    whole = reduced.body["output"]
+    if not isinstance(results, list) or not isinstance(whole, list) or not whole:
+        return
+    position = next((number for number, result in enumerate(results) if _shape(result) == _shape(whole[0])), None)
+    if position is not None:
+        product.body = {**product.body, "output": [*results[:position], whole[0], *results[position + 1 :]]}
         noted(product, [f"result of {reduced.name}"])
+
+
+def _shape(raw: Any) -> Any:
+    return raw.get("shape") if isinstance(raw, dict) else None
 
 
 def _api(name: str) -> str:
