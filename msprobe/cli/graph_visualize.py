@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from msprobe.cli.mapping_flags import mapping_flags, mapping_keywords
+
 _LISTS = ("--rank_size", "--tp", "--pp", "--vpp", "--order")
 _SIZES = ("rank_size", "tp", "pp", "vpp")
 
@@ -42,7 +44,6 @@ class _ListOptions(click.Command):
     help="Folder for the database; made when missing.",
 )
 @click.option("-oc", "--overflow_check", "--overflow-check", is_flag=True, help="Mark NaN and infinities.")
-@click.option("-fm", "--fuzzy_match", "--fuzzy-match", is_flag=True, help="Pair calls whatever their number.")
 @click.option(
     "-tensor_log", "--is_print_compare_log", is_flag=True, help="A line per value that differs, while comparing."
 )
@@ -66,6 +67,7 @@ class _ListOptions(click.Command):
     show_default=True,
     help="Whose rules colour the nodes: ours or the published thresholds.",
 )
+@mapping_flags
 def command(target_path: str, golden_path: str | None, output_path: str, **options: Any) -> int:
     """Draw a dump as a graph, or two dumps side by side with their differences.
 
@@ -77,6 +79,9 @@ def command(target_path: str, golden_path: str | None, output_path: str, **optio
 
     Exit status: 0 done, 2 wrong usage or unreadable input, 3 not comparable.
     """
+    from dataclasses import fields
+
+    from msprobe.compare.alignment.options import MappingOptions, mapping_options
     from msprobe.visualize.job import Request, visualize
     from msprobe.visualize.merge.layout import layouts
 
@@ -86,7 +91,7 @@ def command(target_path: str, golden_path: str | None, output_path: str, **optio
         golden=golden_path,
         output=output_path,
         policy=options["policy"],
-        fuzzy=options["fuzzy_match"],
+        mapping=mapping_options(mapping_keywords({one.name: options[one.name] for one in fields(MappingOptions)})),
         overflow=options["overflow_check"],
         log_progress=options["is_print_progress_log"],
         log_values=options["is_print_compare_log"],

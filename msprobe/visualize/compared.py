@@ -6,7 +6,9 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from msprobe.compare.items import Leaf
+from msprobe.compare.alignment import frameworks
+from msprobe.compare.alignment.options import MappingOptions
+from msprobe.compare.items import Leaf, leaves
 from msprobe.compare.mode import Mode
 from msprobe.compare.natural_scale import Vanished
 from msprobe.compare.run import Comparison, Policy, compare_dumps
@@ -19,16 +21,17 @@ from msprobe.visualize.node import Graph, Node
 from msprobe.visualize.pairing import NodePairs, pair_by_entries, pair_exactly, pair_fuzzily, pair_merged
 from msprobe.visualize.value_text import NULL, ValueTexts, fill_values, is_output, key_of, quoted, side_texts
 
+NOTHING_SAID = MappingOptions()
 TASKS = {Mode.STATISTICS: "summary", Mode.CHECKSUM: "md5", Mode.TENSOR: "all"}
 _LEVELS = ("pass", "warning", "error")
 
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """How nodes pair: ``policy`` whose rules, ``fuzzy`` as ``-fm`` asks; ``merged`` when ranks were merged."""
+    """How nodes pair: ``policy`` whose rules, ``mapping`` what the user said; ``merged`` when ranks were merged."""
 
     policy: Policy = Policy.DEFAULT
-    fuzzy: bool = False
+    mapping: MappingOptions = NOTHING_SAID
     merged: bool = False
 
 
@@ -41,20 +44,17 @@ def compare_graphs(
         NotComparableError: the dumps hold different kinds of values.
     """
     target, golden = graphs
-    match = None
-    if matching.merged:
-        pair_merged(target, golden, names)
-        fit_shapes(target, golden)
-        match = NodePairs(target)
-    elif matching.fuzzy:
-        pair_fuzzily(target, golden, names)
-        match = NodePairs(target)
-    elif matching.policy is Policy.REFERENCE:
-        pair_exactly(target, golden)
-        match = NodePairs(target)
+    pairs = _pair_first(target, golden, names, matching)
     dump = dataclasses.replace(target.dump, has_stacks=False)  # rows need no column of stacks
-    comparison = compare_dumps(dump, golden.dump, matching.policy, noise=noise, vanished=vanished, match=match)
-    if match is None:
+    comparison = compare_dumps(
+        dump,
+        golden.dump,
+        matching.policy,
+        mapping=pairs or matching.mapping,
+        noise=noise,
+        vanished=vanished,
+    )
+    if pairs is None:
         pair_by_entries(target, golden, comparison.table.entries)
     if not target.megatron:
         follow_target(golden, names)
@@ -62,6 +62,22 @@ def compare_graphs(
     find(target, golden, comparison, rows, merged=matching.merged)
     _Filler(target, golden, comparison, rows).fill()
     return comparison, rows
+
+
+def _pair_first(target: Graph, golden: Graph, names: Names, matching: Matching) -> NodePairs | None:
+    """The pairs where the graphs decide about them; None where the comparison of the entries does."""
+    mapping = matching.mapping
+    published = matching.policy is Policy.REFERENCE and not frameworks.differ(target.dump, golden.dump)
+    if matching.merged:
+        pair_merged(target, golden, names)
+        fit_shapes(target, golden)
+    elif published and mapping == MappingOptions(True, pair=mapping.pair, rank=mapping.rank, step=mapping.step):
+        pair_fuzzily(target, golden, names)
+    elif published and not mapping.given:
+        pair_exactly(target, golden)
+    else:
+        return None
+    return NodePairs(target)
 
 
 class _Filler:
@@ -76,6 +92,7 @@ class _Filler:
         self._tails: dict[tuple[bool, int], str] = {}
 
     def fill(self) -> None:
+        """Rows know the values of both sides; golden values that rows took elsewhere are read from the dump."""
         table = self._table
         starts = table.starts.tolist()
         for number, pair in enumerate(table.entries):
@@ -85,8 +102,11 @@ class _Filler:
             paired = ours is not None and theirs is not None and ours.match is theirs
             if ours is not None:
                 self._node(ours, table.target[rows.start : rows.stop], rows if paired else None)
-            if theirs is not None:
+            if theirs is not None and not table.foreign:
                 self._node(theirs, table.golden[rows.start : rows.stop], None)
+        if table.foreign:
+            for name, body in self._golden.dump.data.items():
+                self._node(self._golden.nodes[name], leaves(name, body), None)
 
     def _node(self, node: Node, leaves: Sequence[Leaf | None], rows: range | None) -> None:
         if rows is None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from msprobe import __version__
 from msprobe.analyze.first_divergence import Divergence, first_divergence
+from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.items import leaves
 from msprobe.compare.natural_scale import Vanished
 from msprobe.compare.run import Comparison, Policy, counts
@@ -18,7 +19,7 @@ from msprobe.core.errors import NotComparableError
 from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, paused_gc
 from msprobe.visualize.build import build_graph
-from msprobe.visualize.compared import TASKS, Matching, compare_graphs
+from msprobe.visualize.compared import NOTHING_SAID, TASKS, Matching, compare_graphs
 from msprobe.visualize.database import GOLDEN, TARGET, Database
 from msprobe.visualize.dumps import Work
 from msprobe.visualize.export import export_dump
@@ -38,14 +39,16 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to draw. ``golden`` None builds only; ``policy`` is default or reference; ``layouts`` (one per side) merges
-    the ranks of each step; ``as_json`` writes merged dumps instead of a database."""
+    """What to draw. ``golden`` None builds only; ``policy`` is default or reference; ``mapping`` says what belongs
+    together; ``layouts`` (one per side) merges the ranks of each step; ``as_json`` writes merged dumps instead of a
+    database.
+    """
 
     target: str | os.PathLike[str]
     output: str | os.PathLike[str]
     golden: str | os.PathLike[str] | None = None
     policy: str = "default"
-    fuzzy: bool = False
+    mapping: MappingOptions = NOTHING_SAID
     overflow: bool = False
     log_progress: bool = False
     log_values: bool = False
@@ -83,8 +86,8 @@ def visualize(request: Request) -> Path:
     """
     policy = Policy(request.policy)
     golden = None if request.golden is None else Path(request.golden)
-    sources = find_sources(Path(request.target), golden, request.layouts)
-    state = _State(request, Matching(policy, request.fuzzy or bool(request.layouts), bool(request.layouts)))
+    sources = find_sources(Path(request.target), golden, request.layouts, request.mapping)
+    state = _State(request, Matching(policy, request.mapping, bool(request.layouts)))
     if request.as_json and golden is None and request.layouts:
         return _export(state, sources)
     if request.as_json:

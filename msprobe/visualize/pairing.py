@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
-from msprobe.compare.match.protocol import Positions
-from msprobe.compare.pairs import EntryKey, EntryPair
+from msprobe.compare.alignment.protocol import Alignment, Positions, Side
+from msprobe.compare.pairs import EntryPair
 from msprobe.visualize.names import Names
 from msprobe.visualize.node import Graph, Kind, Node
 
@@ -19,20 +19,20 @@ _OF_RANK = re.compile(r"_rank\d+(?=\.|$)")
 
 
 class NodePairs:
-    """The pairs of two graphs as a matching strategy of the comparison."""
+    """The pairs of two graphs as an alignment strategy of the comparison."""
 
     def __init__(self, target: Graph) -> None:
         self._nodes = target.nodes
 
-    def pairs(self, target: Sequence[EntryKey], golden: Sequence[EntryKey]) -> Positions:
-        at = {key.name: j for j, key in enumerate(golden)}
+    def align(self, target: Side, golden: Side) -> Alignment:
+        at = {key.name: j for j, key in enumerate(golden.keys)}
         found: Positions = []
-        for i, key in enumerate(target):
+        for i, key in enumerate(target.keys):
             match = self._nodes[key.name].match
             j = None if match is None else at.get(match.name)
             if j is not None:
                 found.append((i, j))
-        return found
+        return Alignment(found)
 
 
 def pair_exactly(target: Graph, golden: Graph) -> None:

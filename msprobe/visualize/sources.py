@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from msprobe.compare.alignment.options import MappingOptions
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, load_dump
@@ -56,22 +57,24 @@ class Sources:
                 yield _work(ours, theirs, number), target, golden
 
 
-def find_sources(target: Path, golden: Path | None, layouts: tuple[Layout, ...] | None) -> Sources:
-    """Find the dumps below the paths.
+def find_sources(
+    target: Path, golden: Path | None, layouts: tuple[Layout, ...] | None, mapping: MappingOptions
+) -> Sources:
+    """Find the dumps below the paths; ``mapping`` says which ranks and steps, and how they pair.
 
     Raises:
         ReadError: a path holds no dump.
         NotComparableError: no dump or step of one side belongs to one of the other.
     """
     if layouts is None:
-        works, unpaired = find_work(target, golden)
+        works, unpaired = find_work(target, golden, mapping)
         for line in unpaired:
             logger.warning("%s: not drawn.", line)
         return Sources(target, golden, None, works, [])
-    ours = _by_step(find_work(target, None)[0])
+    ours = _by_step(find_work(target, None, mapping)[0])
     if golden is None:
         return Sources(target, None, layouts, [], [(works, None) for works in ours.values()])
-    theirs = _by_step(find_work(golden, None)[0])
+    theirs = _by_step(find_work(golden, None, mapping)[0])
     if len(ours) == len(theirs) == 1:
         return Sources(target, golden, layouts, [], list(zip(ours.values(), theirs.values(), strict=True)))
     common = [step for step in ours if step in theirs]

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from msprobe.compare.alignment.options import MappingOptions
 from msprobe.visualize.job import Request, visualize
 
 HERE = Path(__file__).parent
@@ -47,7 +48,7 @@ def draw(case: str, output: Path) -> sqlite3.Connection:
             golden=golden,
             output=output,
             policy="reference",
-            fuzzy="-fm" in words,
+            mapping=MappingOptions("-fm" in words),
             overflow="-oc" in words,
         )
     )
