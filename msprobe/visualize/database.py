@@ -6,13 +6,14 @@ import contextlib
 import json
 import os
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from msprobe.core.errors import MsprobeException
-from msprobe.core.store.atomic import make_folder, open_private
+from msprobe.core.store.atomic import make_folder
 from msprobe.visualize.node import Graph, Node
 from msprobe.visualize.schema import COLUMNS_OF_CONFIG, COLUMNS_OF_OURS, INDEXES, NODE_COLUMNS, TABLES
 from msprobe.visualize.value_text import quoted
@@ -23,6 +24,7 @@ _INSERT_OURS = f"INSERT INTO tb_msprobe_nodes VALUES ({','.join('?' * COLUMNS_OF
 _INSERT_CONFIG = f"INSERT INTO tb_config VALUES ({','.join('?' * COLUMNS_OF_CONFIG)})"
 _COUNTS = '{"pass":%d,"warning":%d,"error":%d,"unmatched":%d}'
 _ATTEMPTS = 1000
+_UNFINISHED = ".vis.db.tmp"
 _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -36,13 +38,15 @@ class Database:
             MsprobeException: the folder cannot be made or written.
         """
         self._folder, self._stem = folder, stem
-        self._temporary = folder / f".{stem}.{os.getpid()}.vis.db.tmp"
         self.path = folder / f"{stem}.vis.db"
         try:
             make_folder(folder)
-            os.close(open_private(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
+            _remove_abandoned(folder)
+            handle, name = tempfile.mkstemp(f".{os.getpid()}{_UNFINISHED}", f".{stem}.", folder)
+            os.close(handle)
         except OSError as error:
             raise _unwritable(folder, error.strerror) from error
+        self._temporary = Path(name)
         self._connection = sqlite3.connect(self._temporary, isolation_level=None)
         self._connection.executescript("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-65536;")
         self._connection.executescript(TABLES)
@@ -94,6 +98,14 @@ class Database:
         """Facts about the whole database, each as JSON."""
         rows = [(key, json.dumps(value, ensure_ascii=False)) for key, value in values.items()]
         self._connection.executemany("INSERT INTO tb_msprobe_meta VALUES (?,?)", rows)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Unfinished files of processes that were killed."""
+    for path in folder.glob(f".*{_UNFINISHED}"):
+        process = path.name.removesuffix(_UNFINISHED).rpartition(".")[2]
+        if process.isdigit() and not Path(f"/proc/{process}").exists() and Path("/proc/self").exists():
+            path.unlink(missing_ok=True)
 
 
 def _claim(temporary: Path, folder: Path, stem: str) -> Path:

@@ -15,7 +15,7 @@ from msprobe.compare.items import leaves
 from msprobe.compare.natural_scale import Vanished
 from msprobe.compare.run import Comparison, Policy, counts
 from msprobe.compare.summary import CompareSummary
-from msprobe.core.errors import NotComparableError
+from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, paused_gc
 from msprobe.visualize.build import build_graph
@@ -136,6 +136,8 @@ def _draw(state: _State, work: Work, dumps: tuple[Dump, Dump | None], database: 
 
 
 def _graph(state: _State, work: Work, dump: Dump) -> Graph:
+    if not dump.data and not dump.construct:
+        raise ReadError(f"{dump.place.document}: holds no records and no hierarchy; there is nothing to draw")
     graph = build_graph(dump, state.names, published=state.matching.policy is Policy.REFERENCE)
     graph.step, graph.rank = work.step, work.rank
     folder = dump.place.document.parent
