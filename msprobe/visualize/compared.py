@@ -19,7 +19,7 @@ from msprobe.visualize.micro_steps import follow_target
 from msprobe.visualize.names import Names
 from msprobe.visualize.node import Graph, Node
 from msprobe.visualize.pairing import NodePairs, pair_by_entries, pair_exactly, pair_fuzzily, pair_merged
-from msprobe.visualize.value_text import NULL, ValueTexts, fill_values, is_output, key_of, quoted, side_texts
+from msprobe.visualize.value_text import ValueTexts, fill_values, quoted, side_texts
 
 NOTHING_SAID = MappingOptions()
 TASKS = {Mode.STATISTICS: "summary", Mode.CHECKSUM: "md5", Mode.TENSOR: "all"}
@@ -108,18 +108,15 @@ class _Filler:
             for name, body in self._golden.dump.data.items():
                 self._node(self._golden.nodes[name], leaves(name, body), None)
 
-    def _node(self, node: Node, leaves: Sequence[Leaf | None], rows: range | None) -> None:
+    def _node(self, node: Node, values: Sequence[Leaf | None], rows: range | None) -> None:
         if rows is None:
-            node.inputs, node.outputs = fill_values(node.name, (leaf for leaf in leaves if leaf), self._texts)
+            node.inputs, node.outputs = fill_values(node.name, (leaf for leaf in values if leaf), self._texts)
             return
-        made = []
-        for leaf, row in zip(leaves, rows, strict=True):
-            if leaf is None:
-                continue
-            opened = self._texts.opened(leaf)
-            text = NULL if opened is None else f"{opened},{self._fields(row)}}}"
-            made.append((key_of(node.name, leaf), text, is_output(leaf)))
-        node.inputs, node.outputs = side_texts(made)
+        opened, fields = self._texts.opened, self._fields
+        made = [
+            (leaf, opened(leaf), "," + fields(row)) for leaf, row in zip(values, rows, strict=True) if leaf is not None
+        ]
+        node.inputs, node.outputs = side_texts(node.name, made)
 
     def _fields(self, row: int) -> str:
         ours, theirs = self._table.target[row], self._table.golden[row]

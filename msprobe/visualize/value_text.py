@@ -9,8 +9,7 @@ import json.encoder
 from collections.abc import Iterable
 from typing import Any
 
-from msprobe.compare.items import RANK_KEYS, Leaf, describe, is_tensor, row_name
-from msprobe.core.naming.model import Slot
+from msprobe.compare.items import OUTPUT, RANK_KEYS, Leaf, describe, is_tensor, row_name
 from msprobe.numerics.metrics.checksum import text_checksum
 
 quoted = json.encoder.encode_basestring
@@ -111,28 +110,22 @@ def _plain(value: Any) -> str:
     return "null" if text in ("None", " ") else text
 
 
-def key_of(entry: str, leaf: Leaf) -> str:
-    """The name a value goes by: its tensor file without extension, else its place in the entry."""
-    return row_name(entry, leaf)
+def side_texts(name: str, made: Iterable[tuple[Leaf, str | None, str]]) -> tuple[str, str]:
+    """Texts of the inputs and the outputs of an entry, from its values: each opened object and the fields to add.
 
-
-def is_output(leaf: Leaf) -> bool:
-    """Whether viewers show a value among the results of its node."""
-    return leaf[1] == Slot.OUTPUT.value
-
-
-def side_texts(entries: Iterable[tuple[str, str, bool]]) -> tuple[str, str]:
-    """Texts of inputs and outputs from (key, closed object, is output)."""
-    sides: tuple[list[str], list[str]] = ([], [])
-    for key, text, output in entries:
-        sides[output].append(f"{quoted(key)}:{text}")
-    return "{" + ",".join(sides[0]) + "}", "{" + ",".join(sides[1]) + "}"
+    A value goes by its tensor file without extension, else by its place in the entry.
+    """
+    inputs: list[str] = []
+    outputs: list[str] = []
+    for leaf, opened, more in made:
+        raw = leaf[2]
+        key = row_name(name, leaf) if type(raw) is dict and "data_name" in raw else name + leaf[0]
+        side = outputs if leaf[1] == OUTPUT else inputs
+        side.append(f"{quoted(key)}:{NULL if opened is None else opened + more + '}'}")
+    return "{" + ",".join(inputs) + "}", "{" + ",".join(outputs) + "}"
 
 
 def fill_values(name: str, found: Iterable[Leaf], texts: ValueTexts) -> tuple[str, str]:
     """Inputs and outputs of an entry that is not compared."""
-    made = []
-    for leaf in found:
-        key, opened = key_of(name, leaf), texts.opened(leaf)
-        made.append((key, NULL if opened is None else opened + "}", is_output(leaf)))
-    return side_texts(made)
+    opened = texts.opened
+    return side_texts(name, [(leaf, opened(leaf), "") for leaf in found])
