@@ -1,5 +1,1 @@
-"""The model as a graph: dumps in, one SQLite database out that graph viewers read.
-
-from msprobe.visualize.job import Request, visualize
-path = visualize(Request(target="run/step0", golden="good/step0", output="graph"))
-"""
+"""Graphs of a dump or of a comparison: their database, and the viewer."""

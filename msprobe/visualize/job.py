@@ -93,7 +93,7 @@ def visualize(request: Request) -> Path:
     if request.as_json:
         logger.warning("JSON is for merged graphs of one run; a database is written instead.")
     stem = f"{'build' if golden is None else 'compare'}_{datetime.now():%Y%m%d%H%M%S}"
-    database = Database(Path(request.output), stem)
+    database = Database(Path(request.output), stem, sources.size)
     with database, progress(sources.total, lines=request.log_progress) as advance, paused_gc():
         for work, target, other in sources.loaded(state.names):
             advance(work.label)

@@ -36,6 +36,13 @@ class Sources:
         first = self.layouts[0]
         return len(self.pairs) * (first.rank_size // (first.tp * first.pp))
 
+    @property
+    def size(self) -> int:
+        """Bytes of the target's documents."""
+        works = self.works + [work for ours, _ in self.pairs for work in ours]
+        documents = [work.target.document for work in works]
+        return sum(path.stat().st_size for path in documents if path.is_file())
+
     def loaded(self, names: Names) -> Iterator[Loaded]:
         """Each graph's dumps, loaded when asked for."""
         if self.layouts is None:
