@@ -120,15 +120,18 @@ class _Filler:
 
     def _fields(self, row: int) -> str:
         ours, theirs = self._table.target[row], self._table.golden[row]
-        same = _gradient(ours) == _gradient(theirs)
+        left, right = ours[2] if ours is not None else None, theirs[2] if theirs is not None else None
+        same = (left.get("requires_grad") if type(left) is dict else None) == (
+            right.get("requires_grad") if type(right) is dict else None
+        )
         messages = self._rows.messages.get(row)
-        level = self._rows.levels[row]
         if messages is None:
-            tail = self._tails.get((same, level))
+            key = same, self._rows.levels[row]
+            tail = self._tails.get(key)
             if tail is None:
-                tail = self._tails[same, level] = self._tail(same, level, [])
+                tail = self._tails[key] = self._tail(*key, [])
         else:
-            tail = self._tail(same, level, messages)
+            tail = self._tail(same, self._rows.levels[row], messages)
         difference = self._differences.of(row)
         return f"{difference},{tail}" if difference else tail
 
@@ -137,8 +140,3 @@ class _Filler:
         first = (result, consistent) if self._checksums else (consistent, result)
         listed = quoted(f"[{', '.join(map(quoted, messages))}]")
         return f'{first[0]},{first[1]},"Err_message":{listed}'
-
-
-def _gradient(leaf: Leaf | None) -> object:
-    raw = leaf[2] if leaf is not None else None
-    return raw.get("requires_grad") if type(raw) is dict else None

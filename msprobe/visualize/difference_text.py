@@ -42,15 +42,15 @@ class DifferenceTexts:
 
     def of(self, row: int) -> str:
         """The fields of a row with a target value, without braces; "" for checksums."""
+        text = self._plain.get(row)
+        if text is not None:
+            return text
         if self._mode is Mode.CHECKSUM:
             return ""
         if self._mode is Mode.TENSOR:
             found = self._tensors[row] if self._tensors is not None else None
             cells = found.cells if found is not None else UNSUPPORTED
             return _TENSOR_FORMAT % tuple(map(_escaped, cells))
-        text = self._plain.get(row)
-        if text is not None:
-            return text
         ours, theirs = self._table.target[row], self._table.golden[row]
         return _MISSING if ours is None or theirs is None else self._odd(ours, theirs)
 
