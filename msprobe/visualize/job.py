@@ -94,7 +94,7 @@ def visualize(request: Request) -> Path:
         logger.warning("JSON is for merged graphs of one run; a database is written instead.")
     stem = f"{'build' if golden is None else 'compare'}_{datetime.now():%Y%m%d%H%M%S}"
     database = Database(Path(request.output), stem, sources.size)
-    with database, progress(sources.total, lines=request.log_progress) as advance, paused_gc():
+    with database, progress(sources.total, sources.size, lines=request.log_progress) as advance, paused_gc():
         for work, target, other in sources.loaded(state.names):
             advance(work.label)
             _draw(state, work, (target, other), database)
@@ -104,7 +104,7 @@ def visualize(request: Request) -> Path:
 
 def _export(state: _State, sources: Sources) -> Path:
     output = Path(state.request.output)
-    with progress(sources.total, lines=state.request.log_progress) as advance, paused_gc():
+    with progress(sources.total, sources.size, lines=state.request.log_progress) as advance, paused_gc():
         for work, dump, _ in sources.loaded(state.names):
             advance(work.label)
             export_dump(output, dump, work.step, work.rank)

@@ -9,13 +9,17 @@ from contextlib import contextmanager
 from msprobe.core.log import logger
 
 Advance = Callable[[str], None]
+_LONG = 4_000_000
 
 
 @contextmanager
-def progress(total: int, *, lines: bool = False) -> Iterator[Advance]:
-    """Gives a function to call with a text when the next of ``total`` parts begins. ``lines`` logs each text."""
+def progress(total: int, size: int = 0, *, lines: bool = False) -> Iterator[Advance]:
+    """Gives a function to call with a text when the next of ``total`` parts begins. ``lines`` logs each text.
+
+    ``size`` in bytes says whether a single part is worth a bar.
+    """
     bar = None
-    if not lines and total > 1 and sys.stderr.isatty():
+    if not lines and (total > 1 or size > _LONG) and sys.stderr.isatty():
         bar = _bar(total)
     done = 0
 
