@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from msprobe.core.errors import MsprobeException, NotComparableError
@@ -16,6 +17,7 @@ from msprobe.visualize.merge.layout import layout, layouts
 from tests.visualize.databases import check, read
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
+SCHEMAS = Path(__file__).parents[3] / "schemas"
 JOB = Path(__file__).parents[1] / "parallel_job.py"
 RANKS = {"single": 1, "tp": 2, "pp": 2}
 SIZES = {"single": (1, 1), "tp": (2, 1), "pp": (1, 2)}
@@ -96,6 +98,9 @@ def test_merged_dump_as_files_draws_the_same_graph(dumps: dict[str, Path], tmp_p
     folder = visualize(Request(target=dumps["pp"], output=tmp_path / "files", layouts=sizes, as_json=True))
     document = json.loads((folder / "step0/rank0/dump.json").read_text())
     assert document["is_merged"] is True
+    for name in ("dump", "stack", "construct"):
+        schema = json.loads((SCHEMAS / f"{name}.schema.json").read_text())
+        jsonschema.validate(json.loads((folder / f"step0/rank0/{name}.json").read_text()), schema)
     again = read(visualize(Request(target=folder, output=tmp_path / "again"))).side()
     direct = read(visualize(Request(target=dumps["pp"], output=tmp_path / "direct", layouts=sizes))).side()
     columns = ("up_node", "sub_nodes", "node_order", "node_type", "input_data", "output_data", "parallel_merge_info")
