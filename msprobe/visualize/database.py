@@ -7,7 +7,7 @@ import json
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,6 +18,8 @@ from msprobe.visualize.node import Graph, Node
 from msprobe.visualize.schema import COLUMNS_OF_CONFIG, COLUMNS_OF_OURS, INDEXES, NODE_COLUMNS, TABLES
 from msprobe.visualize.value_text import quoted
 
+TextsOf = Callable[[Node], tuple[str, str]]
+"""Inputs and outputs of a node, as JSON."""
 TARGET, GOLDEN = "NPU", "Bench"
 _INSERT_NODE = f"INSERT INTO tb_nodes VALUES ({','.join('?' * len(NODE_COLUMNS))})"
 _INSERT_OURS = f"INSERT INTO tb_msprobe_nodes VALUES ({','.join('?' * COLUMNS_OF_OURS)})"
@@ -77,9 +79,9 @@ class Database:
         self._connection.close()
         self.path = _claim(self._temporary, self._folder, self._stem)
 
-    def write_graph(self, graph: Graph, source: str, data_dir: str | None) -> None:
-        """Write all nodes and stacks of a graph; ``source`` is ``TARGET`` or ``GOLDEN``."""
-        rows = _Rows(graph, source, data_dir)
+    def write_graph(self, graph: Graph, source: str, data_dir: str | None, texts: TextsOf) -> None:
+        """Write all nodes and stacks of a graph; ``source`` is ``TARGET`` or ``GOLDEN``, ``texts`` makes the values."""
+        rows = _Rows(graph, source, data_dir, texts)
         connection = self._connection
         connection.execute("BEGIN")
         connection.executemany(_INSERT_NODE, rows.nodes())
@@ -136,8 +138,8 @@ def _unwritable(folder: Path, reason: str | None) -> MsprobeException:
 class _Rows:
     """The rows of one graph."""
 
-    def __init__(self, graph: Graph, source: str, data_dir: str | None) -> None:
-        self._graph, self._source, self._data_dir = graph, source, data_dir
+    def __init__(self, graph: Graph, source: str, data_dir: str | None, texts: TextsOf) -> None:
+        self._graph, self._source, self._data_dir, self._texts = graph, source, data_dir, texts
         self._id = f"{source}_{graph.step}_{graph.rank}"
         self._stacks: dict[str, str] = {}
         self._by_object: dict[int, str] = {}
@@ -166,8 +168,7 @@ class _Rows:
                 _compact(node.merged) if node.merged else "",
                 node.link,
                 0,
-                node.inputs,
-                node.outputs,
+                *self._texts(node),
                 source,
                 self._data_dir,
                 graph.step,

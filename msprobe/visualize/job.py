@@ -20,19 +20,19 @@ from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, paused_gc
 from msprobe.visualize.build import build_graph
 from msprobe.visualize.compared import NOTHING_SAID, TASKS, Matching, compare_graphs
-from msprobe.visualize.database import GOLDEN, TARGET, Database
+from msprobe.visualize.database import GOLDEN, TARGET, Database, TextsOf
 from msprobe.visualize.dumps import Work
 from msprobe.visualize.export import export_dump
 from msprobe.visualize.findings import RowVerdicts, lines_of
 from msprobe.visualize.links import Links
 from msprobe.visualize.merge.layout import Layout
 from msprobe.visualize.names import Names
-from msprobe.visualize.node import Graph
+from msprobe.visualize.node import Graph, Node
 from msprobe.visualize.overflow import mark_overflow
 from msprobe.visualize.progress import progress
 from msprobe.visualize.settings_row import settings_row
 from msprobe.visualize.sources import Sources, find_sources
-from msprobe.visualize.value_text import ValueTexts, fill_values
+from msprobe.visualize.value_text import NOTHING, ValueTexts, fill_values
 
 FORMAT = 1
 
@@ -114,12 +114,11 @@ def _export(state: _State, sources: Sources) -> Path:
 def _draw(state: _State, work: Work, dumps: tuple[Dump, Dump | None], database: Database) -> None:
     target = _graph(state, work, dumps[0])
     if dumps[1] is None:
-        _fill(target)
-        _write(state, work, database, target, TARGET)
+        _write(state, work, database, target, _texts(target))
         return
     golden = _graph(state, work, dumps[1])
     try:
-        comparison, rows = compare_graphs(
+        compared = compare_graphs(
             (target, golden),
             state.names,
             state.matching,
@@ -130,9 +129,9 @@ def _draw(state: _State, work: Work, dumps: tuple[Dump, Dump | None], database: 
         state.refused.append(error.error_info)
         logger.warning("%s: %s; not drawn.", work.label, error.error_info)
         return
-    _conclude(state, work, comparison, rows)
-    _write(state, work, database, target, TARGET)
-    _write(state, work, database, golden, GOLDEN)
+    _conclude(state, work, compared.comparison, compared.rows)
+    _write(state, work, database, target, compared.texts.of_target)
+    _write(state, work, database, golden, compared.texts.of_golden, source=GOLDEN)
 
 
 def _graph(state: _State, work: Work, dump: Dump) -> Graph:
@@ -154,18 +153,23 @@ def _graph(state: _State, work: Work, dump: Dump) -> Graph:
     return graph
 
 
-def _fill(graph: Graph) -> None:
+def _texts(graph: Graph) -> TextsOf:
     """The texts of a graph that is not compared."""
-    texts = ValueTexts()
-    for name, body in graph.dump.data.items():
-        node = graph.nodes[name]
-        node.inputs, node.outputs = fill_values(name, leaves(name, body), texts)
+    texts, data = ValueTexts(), graph.dump.data
+
+    def of(node: Node) -> tuple[str, str]:
+        name = node.name
+        return fill_values(name, leaves(name, data[name]), texts) if name in data else NOTHING
+
+    return of
 
 
-def _write(state: _State, work: Work, database: Database, graph: Graph, source: str) -> None:
+def _write(
+    state: _State, work: Work, database: Database, graph: Graph, texts: TextsOf, *, source: str = TARGET
+) -> None:
     folder = graph.dump.tensor_folder
     data_dir = str(folder) if graph.dump.task == "tensor" and folder.is_dir() else None
-    database.write_graph(graph, source, data_dir)
+    database.write_graph(graph, source, data_dir, texts)
     state.links.note(graph, source)
     if source == TARGET:
         state.micro_steps = max(state.micro_steps, graph.micro_steps)

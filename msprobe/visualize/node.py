@@ -41,7 +41,7 @@ class Finding:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One node. ``inputs`` and ``outputs`` are JSON texts of its values; ``order`` is its place in dump.json."""
+    """One node. ``order`` is its place in dump.json, ``link`` its partners in other ranks as JSON."""
 
     name: str
     kind: Kind
@@ -53,8 +53,6 @@ class Node:
     match: Node | None = None
     finding: Finding | None = None
     overflow: str | None = None
-    inputs: str = "{}"
-    outputs: str = "{}"
     link: str = "{}"
     merged: list[str] = field(default_factory=list)
 

@@ -13,6 +13,7 @@ from msprobe.compare.items import OUTPUT, RANK_KEYS, Leaf, describe, is_tensor, 
 from msprobe.numerics.metrics.checksum import text_checksum
 
 quoted = json.encoder.encode_basestring
+NOTHING = "{}", "{}"
 NULL = '{"value":"null"}'
 _TENSOR = ("type", "dtype", "shape", "Max", "Min", "Mean", "Norm", "requires_grad")
 _PROCESS_GROUP = ("type", "group_ranks", "group_id")
