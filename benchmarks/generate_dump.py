@@ -192,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tensor-mb", type=float, default=0.0, help="tensor mode: what all .pt files weigh together")
     parser.add_argument("--modules", action="store_true", help="put the calls into modules")
     options = parser.parse_args(arguments)
-    wish = Wish(options.entries, options.mode, options.seed, options.tensor_mb, options.modules)
+    wish = Wish(options.entries, options.mode, options.seed, options.tensor_mb, modules=options.modules)
     print(write(options.folder, wish))
     return 0
 
