@@ -31,11 +31,16 @@ DRIFTED = ("fuzzy", "drift")
 def arguments_of(case: str, folder: Path) -> list[str]:
     """``help``, ``MODE:ENTRIES`` or ``tensor:MEGABYTES`` (both sides together), as arguments of msprobe.
 
-    ``fuzzy`` and ``drift`` are statistics of which one side lacks every hundredth call, with -fm and without.
+    ``fuzzy`` and ``drift`` are statistics of which one side lacks every hundredth call, with -fm and without; ``build``
+    and ``graph`` are graph_visualize of one and of two dumps.
     """
     mode, _, size = case.partition(":")
     if mode == "help":
         return ["--help"]
+    if mode in ("build", "graph"):
+        wishes = [Wish(int(size), seed=seed, modules=True) for seed in (0, 1)]
+        target, golden = (str(generate_dump.write(folder / mode / size / str(wish.seed), wish)) for wish in wishes)
+        return ["graph_visualize", "-tp", target, *(["-gp", golden] if mode == "graph" else []), "-o", OUTPUT]
     tensor, lost = mode == "tensor", 100 if mode in DRIFTED else 0
     recorded = "statistics" if lost else mode
     sides = []
@@ -84,7 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--python", default=sys.executable, help="python that has msprobe (default: this one)")
     parser.add_argument("--reference", help="python that has the tool to compare with; left out: only ours")
     parser.add_argument(
-        "--cases", default=DEFAULT_CASES, help="help, statistics|md5|fuzzy|drift:N, tensor:MB; comma-separated"
+        "--cases",
+        default=DEFAULT_CASES,
+        help="help, statistics|md5|fuzzy|drift|build|graph:N, tensor:MB; comma-separated",
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=float, default=200.0, help="seconds after which a command is stopped")

@@ -19,6 +19,7 @@ APIS = ("Torch.matmul", "Tensor.add", "Functional.linear", "Torch.mul", "Functio
 TENSORS_FORWARD, TENSORS_BACKWARD = 4, 2
 NOISE = 1e-3
 CALLS_PER_STACK = 4
+CALLS_PER_MODULE = 9
 STATISTICS_ELEMENTS = 4096
 BYTES_PER_ELEMENT = 4
 
@@ -28,6 +29,7 @@ class Wish:
     """``mode`` is statistics, md5 or tensor; ``tensor_mb`` is what all .pt files weigh together in tensor mode.
 
     ``lost`` leaves out every so-manieth call; later calls of the same function close up. 0 leaves out none.
+    ``modules`` puts every ``CALLS_PER_MODULE`` calls into a recorded module, whose records count among the entries.
     """
 
     entries: int
@@ -35,6 +37,7 @@ class Wish:
     seed: int = 0
     tensor_mb: float = 0.0
     lost: int = 0
+    modules: bool = False
 
     @property
     def elements(self) -> int:
@@ -78,13 +81,16 @@ def write(folder: Path, wish: Wish) -> Path:
     rank = folder / "step0" / "rank0"
     data_folder = rank / "dump_tensor_data"
     (data_folder if wish.mode == "tensor" else rank).mkdir(parents=True)
-    names = list(_forward_names(wish.entries // 2))
+    per_module = CALLS_PER_MODULE if wish.modules else 0
+    calls = wish.entries // 2 * per_module // (per_module + 1) if per_module else wish.entries // 2
+    names = list(_forward_names(calls))
+    construct = _construct(names) if wish.modules else {}
     document = {
         "task": "tensor" if wish.mode == "tensor" else "statistics",
         "level": "L1",
         "framework": "pytorch",
         "dump_data_dir": str(data_folder) if wish.mode == "tensor" else None,
-        "data": _entries(names, Leaves(wish, data_folder)),
+        "data": _entries(_with_modules(names, construct), Leaves(wish, data_folder)),
     }
     if wish.lost:
         renamed = dict(_closed_up(names, wish.lost))
@@ -92,7 +98,9 @@ def write(folder: Path, wish: Wish) -> Path:
         names = [name for name in renamed.values() if name.endswith("forward")]
     _save(rank / "dump.json", document)
     _save(rank / "stack.json", dict(_stacks(names)))
-    _save(rank / "construct.json", {})
+    _save(
+        rank / "construct.json", construct | {_twin(name): above and _twin(above) for name, above in construct.items()}
+    )
     return rank.parent
 
 
@@ -112,6 +120,24 @@ def _closed_up(names: Sequence[str], lost: int) -> Iterator[tuple[str, str]]:
                 yield f"{name.removesuffix('forward')}{phase}", f"{api}.{number}.{phase}"
 
 
+def _construct(calls: Sequence[str]) -> dict[str, Any]:
+    """Parents of the forward calls, each module after its calls."""
+    parents: dict[str, Any] = {}
+    for first in range(0, len(calls), CALLS_PER_MODULE):
+        module = f"Module.layers.{first // CALLS_PER_MODULE}.Block.forward.0"
+        parents |= dict.fromkeys(calls[first : first + CALLS_PER_MODULE], module)
+        parents[module] = None
+    return parents
+
+
+def _with_modules(calls: Sequence[str], construct: dict[str, Any]) -> list[str]:
+    return list(construct) or list(calls)
+
+
+def _twin(name: str) -> str:
+    return name.replace("forward", "backward")
+
+
 def _entries(names: Sequence[str], leaves: Leaves) -> dict[str, Any]:
     data: dict[str, Any] = {}
     for name in names:
@@ -121,7 +147,7 @@ def _entries(names: Sequence[str], leaves: Leaves) -> dict[str, Any]:
             "output": [leaves.tensor(name, "output.0")],
         }
     for name in reversed(names):
-        backward = name.removesuffix("forward") + "backward"
+        backward = _twin(name)
         data[backward] = {
             "input": [leaves.tensor(backward, "input.0")],
             "output": [leaves.tensor(backward, "output.0")],
@@ -164,8 +190,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--mode", choices=("statistics", "md5", "tensor"), default="statistics")
     parser.add_argument("--seed", type=int, default=0, help="0 and 1 make a pair")
     parser.add_argument("--tensor-mb", type=float, default=0.0, help="tensor mode: what all .pt files weigh together")
+    parser.add_argument("--modules", action="store_true", help="put the calls into modules")
     options = parser.parse_args(arguments)
-    print(write(options.folder, Wish(options.entries, options.mode, options.seed, options.tensor_mb)))
+    wish = Wish(options.entries, options.mode, options.seed, options.tensor_mb, modules=options.modules)
+    print(write(options.folder, wish))
     return 0
 
 

@@ -41,6 +41,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "import": CommandEntry(
         "msprobe.cli.import_kernels:command", "Read a kernel dump of MindSpore into the store of this tool."
     ),
+    "graph_visualize": CommandEntry(
+        "msprobe.cli.graph_visualize:command", "Draw a dump, or two with their differences, as a graph."
+    ),
     "run": CommandEntry("msprobe.cli.run:command", "Run an unmodified training script and collect from it."),
     "support": CommandEntry("msprobe.cli.support:command", "Print what each framework can be asked for."),
     "validate": CommandEntry("msprobe.cli.validate:command", "Check a config.json and say everything wrong in it."),

@@ -9,6 +9,7 @@ from enum import Enum
 
 from msprobe.compare.alignment.choice import strategy_of
 from msprobe.compare.alignment.options import MappingOptions
+from msprobe.compare.alignment.protocol import Strategy
 from msprobe.compare.columns import columns
 from msprobe.compare.measure import measure
 from msprobe.compare.mode import Mode, mode_of
@@ -66,12 +67,13 @@ def compare_dumps(
     golden: Dump,
     policy: Policy = Policy.DEFAULT,
     *,
-    mapping: MappingOptions = _NOTHING_SAID,
+    mapping: MappingOptions | Strategy = _NOTHING_SAID,
     noise: float = 0.0,
     vanished: Vanished | None = None,
 ) -> Comparison:
-    """Compare two dumps. ``mapping`` says which entries belong together. ``noise`` is ``judged.noise`` of the step
-    before, 0 for the first; ``vanished`` is one dict for all steps (see ``natural_scale``).
+    """Compare two dumps. ``mapping`` says which entries belong together, or is a strategy that pairs them. ``noise`` is
+    ``judged.noise`` of the step before, 0 for the first; ``vanished`` is one dict for all steps (see
+    ``natural_scale``).
 
     Raises:
         NotComparableError: see ``mode_of`` and ``strategy_of``.
@@ -80,8 +82,11 @@ def compare_dumps(
     mode = mode_of(target, golden)
     reference = policy is Policy.REFERENCE
     with paused_gc():
-        strategy = strategy_of(target, golden, mapping, published=reference)
-        table = build_table(target, golden, strategy, dtype_gate=reference)
+        if isinstance(mapping, MappingOptions):
+            strategy = strategy_of(target, golden, mapping, published=reference)
+        else:
+            strategy = mapping
+        table = build_table(target, golden, strategy, dtype_gate=reference and strategy is not mapping)
         tensors = None
         if mode is Mode.TENSOR:
             from msprobe.compare.tensors import tensor_differences  # zip files and threads: only where they are read

@@ -1,0 +1,102 @@
+"""``msprobe graph_visualize``: the model as a graph, in a database for graph viewers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from msprobe.cli.mapping_flags import mapping_flags, mapping_keywords
+
+_LISTS = ("--rank_size", "--tp", "--pp", "--vpp", "--order")
+_SIZES = ("rank_size", "tp", "pp", "vpp")
+
+
+class _ListOptions(click.Command):
+    """Lets some options take several words: ``--tp 2 4`` is read as ``--tp 2 --tp 4``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        spread: list[str] = []
+        current, fresh = "", False
+        for word in args:
+            if word.startswith("-"):
+                current, fresh = (word if word in _LISTS else ""), True
+                spread.append(word)
+                continue
+            if current and not fresh:
+                spread.append(current)
+            spread.append(word)
+            fresh = False
+        return super().parse_args(ctx, spread)
+
+
+@click.command("graph_visualize", cls=_ListOptions)
+@click.option(
+    "-tp", "--target_path", "--target-path", required=True, type=click.Path(), help="Dump of the run under test."
+)
+@click.option("-gp", "--golden_path", "--golden-path", type=click.Path(), help="Dump of the good run, to compare with.")
+@click.option(
+    "-o",
+    "--output_path",
+    "--output-path",
+    required=True,
+    type=click.Path(),
+    help="Folder for the database; made when missing.",
+)
+@click.option("-oc", "--overflow_check", "--overflow-check", is_flag=True, help="Mark NaN and infinities.")
+@click.option(
+    "-tensor_log", "--is_print_compare_log", is_flag=True, help="A line per value that differs, while comparing."
+)
+@click.option("-progress_log", "--is_print_progress_log", is_flag=True, help="A line per dump instead of a bar.")
+@click.option("--rank_size", type=int, multiple=True, metavar="N [N]", help="Merge ranks: how many there are.")
+@click.option("--tp", type=int, multiple=True, metavar="N [N]", help="Merge ranks: size of tensor parallelism.")
+@click.option("--pp", type=int, multiple=True, metavar="N [N]", help="Merge ranks: number of pipeline stages.")
+@click.option("--vpp", type=int, multiple=True, metavar="N [N]", help="Merge ranks: model chunks per stage (1).")
+@click.option("--order", multiple=True, metavar="S [S]", help="Merge ranks: order of the dimensions (tp-cp-ep-dp-pp).")
+@click.option(
+    "--file_type",
+    type=click.Choice(["db", "json"]),
+    default="db",
+    show_default=True,
+    help="json: write the merged dump of one run as files.",
+)
+@click.option(
+    "--policy",
+    type=click.Choice(["default", "reference"]),
+    default="default",
+    show_default=True,
+    help="Whose rules colour the nodes: ours or the published thresholds.",
+)
+@mapping_flags
+def command(target_path: str, golden_path: str | None, output_path: str, **options: Any) -> int:
+    """Draw a dump as a graph, or two dumps side by side with their differences.
+
+    Each PATH is a dump root, a step folder, a rank or proc folder, or a dump.json. All steps and ranks go into one
+    file, build_{timestamp}.vis.db or compare_{timestamp}.vis.db, which TensorBoard (plugin tb_graph_ascend) shows.
+
+    The ranks of a step are merged to one graph per model replica with --rank_size, --tp and --pp; give two values
+    where target and golden run differ.
+
+    Exit status: 0 done, 2 wrong usage or unreadable input, 3 not comparable.
+    """
+    from dataclasses import fields
+
+    from msprobe.compare.alignment.options import MappingOptions, mapping_options
+    from msprobe.visualize.job import Request, visualize
+    from msprobe.visualize.merge.layout import layouts
+
+    sides = 1 if golden_path is None else 2
+    request = Request(
+        target=target_path,
+        golden=golden_path,
+        output=output_path,
+        policy=options["policy"],
+        mapping=mapping_options(mapping_keywords({one.name: options[one.name] for one in fields(MappingOptions)})),
+        overflow=options["overflow_check"],
+        log_progress=options["is_print_progress_log"],
+        log_values=options["is_print_compare_log"],
+        layouts=layouts({name: options[name] for name in _SIZES}, options["order"], sides),
+        as_json=options["file_type"] == "json",
+    )
+    click.echo(f"Graph: {visualize(request)}")
+    return 0

@@ -1,0 +1,216 @@
+"""Writes a graph database: graphs one after the other into a hidden file, which gets its name when it is whole."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from msprobe.core.errors import MsprobeException
+from msprobe.core.store.atomic import make_folder
+from msprobe.visualize.node import Graph, Node
+from msprobe.visualize.schema import COLUMNS_OF_CONFIG, COLUMNS_OF_OURS, INDEXES, NODE_COLUMNS, TABLES
+from msprobe.visualize.value_text import quoted
+
+TextsOf = Callable[[Node], tuple[str, str]]
+"""Inputs and outputs of a node, as JSON."""
+TARGET, GOLDEN = "NPU", "Bench"
+_INSERT_NODE = f"INSERT INTO tb_nodes VALUES ({','.join('?' * len(NODE_COLUMNS))})"
+_INSERT_OURS = f"INSERT INTO tb_msprobe_nodes VALUES ({','.join('?' * COLUMNS_OF_OURS)})"
+_INSERT_CONFIG = f"INSERT INTO tb_config VALUES ({','.join('?' * COLUMNS_OF_CONFIG)})"
+_COUNTS = '{"pass":%d,"warning":%d,"error":%d,"unmatched":%d}'
+_ATTEMPTS = 1000
+_UNFINISHED = ".vis.db.tmp"
+_LARGE = 4_000_000
+# Nothing can be lost: the file has no name yet.
+_PRAGMAS = "PRAGMA page_size=%d; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-65536;"
+_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+class Database:
+    """One database being written. Leaving the ``with`` block by an exception leaves no file behind."""
+
+    def __init__(self, folder: Path, stem: str, size: int = 0) -> None:
+        """``stem`` is the file name without ``.vis.db``; a number is added when that file exists. ``size`` is how many
+        bytes of records will come in: rows of 2 kB waste less of large pages, empty tables less of small ones.
+
+        Raises:
+            MsprobeException: the folder cannot be made or written.
+        """
+        self._folder, self._stem = folder, stem
+        self.path = folder / f"{stem}.vis.db"
+        try:
+            make_folder(folder)
+            _remove_abandoned(folder)
+            handle, name = tempfile.mkstemp(f".{os.getpid()}{_UNFINISHED}", f".{stem}.", folder)
+            os.close(handle)
+        except OSError as error:
+            raise _unwritable(folder, error.strerror) from error
+        self._temporary = Path(name)
+        self._connection = sqlite3.connect(self._temporary, isolation_level=None)
+        self._connection.executescript(_PRAGMAS % (32768 if size > _LARGE else 4096))
+        self._connection.executescript(TABLES)
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            self._connection.close()
+            with contextlib.suppress(OSError):
+                self._temporary.unlink()
+        if isinstance(error, sqlite3.Error):
+            raise _unwritable(self._folder, str(error)) from error
+
+    def _finish(self) -> None:
+        self._connection.executescript(INDEXES)
+        self._connection.execute("PRAGMA journal_mode=DELETE")
+        self._connection.close()
+        self.path = _claim(self._temporary, self._folder, self._stem)
+
+    def write_graph(self, graph: Graph, source: str, data_dir: str | None, texts: TextsOf) -> None:
+        """Write all nodes and stacks of a graph; ``source`` is ``TARGET`` or ``GOLDEN``, ``texts`` makes the values."""
+        rows = _Rows(graph, source, data_dir, texts)
+        connection = self._connection
+        connection.execute("BEGIN")
+        connection.executemany(_INSERT_NODE, rows.nodes())
+        connection.executemany("INSERT INTO tb_stack VALUES (?,?)", rows.stacks())
+        connection.executemany(_INSERT_OURS, rows.ours())
+        connection.execute("COMMIT")
+
+    def write_links(self, links: Iterator[tuple[str, str]]) -> None:
+        """Set the communication link of nodes that are written: (id, JSON text) each."""
+        self._connection.execute("BEGIN")
+        rows = ((text, key) for key, text in links)
+        self._connection.executemany("UPDATE tb_nodes SET matched_distributed = ? WHERE id = ?", rows)
+        self._connection.execute("COMMIT")
+
+    def write_config(self, values: tuple[Any, ...]) -> None:
+        """The one row of tb_config."""
+        self._connection.execute(_INSERT_CONFIG, values)
+
+    def write_meta(self, values: dict[str, Any]) -> None:
+        """Facts about the whole database, each as JSON."""
+        rows = [(key, json.dumps(value, ensure_ascii=False)) for key, value in values.items()]
+        self._connection.executemany("INSERT INTO tb_msprobe_meta VALUES (?,?)", rows)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Unfinished files of processes that were killed."""
+    for path in folder.glob(f".*{_UNFINISHED}"):
+        process = path.name.removesuffix(_UNFINISHED).rpartition(".")[2]
+        if process.isdigit() and not Path(f"/proc/{process}").exists() and Path("/proc/self").exists():
+            path.unlink(missing_ok=True)
+
+
+def _claim(temporary: Path, folder: Path, stem: str) -> Path:
+    """Give the whole file its final name, without ever replacing another one."""
+    for number in range(_ATTEMPTS):
+        path = folder / (f"{stem}.vis.db" if not number else f"{stem}_{number}.vis.db")
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            continue
+        except OSError:  # a file system without hard links
+            if path.exists():
+                continue
+            os.replace(temporary, path)
+        return path
+    raise _unwritable(folder, f"{_ATTEMPTS} files are named {stem} already")
+
+
+def _unwritable(folder: Path, reason: str | None) -> MsprobeException:
+    text = f"the database cannot be written to {folder} ({reason}); choose another folder with -o"
+    return MsprobeException(MsprobeException.INVALID_PARAM_ERROR, text)
+
+
+class _Rows:
+    """The rows of one graph."""
+
+    def __init__(self, graph: Graph, source: str, data_dir: str | None, texts: TextsOf) -> None:
+        self._graph, self._source, self._data_dir, self._texts = graph, source, data_dir, texts
+        self._id = f"{source}_{graph.step}_{graph.rank}"
+        self._stacks: dict[str, str] = {}
+        self._by_object: dict[int, str] = {}
+        self._links: dict[Node, str] = {}
+        self._order = list(graph.post_order())
+
+    def nodes(self) -> Iterator[tuple[Any, ...]]:
+        graph, head, source = self._graph, self._id, self._source
+        on_target = source == TARGET
+        for number, node in enumerate(self._order):
+            children = node.children
+            finding = node.finding
+            yield (
+                f"{head}_{node.name}",
+                head,
+                number,
+                node.name,
+                str(int(node.kind)),
+                "" if node.parent is None else node.parent.name,
+                f"[{','.join([quoted(child.name) for child in children])}]" if children else "",
+                finding.precision if finding is not None and on_target else None,
+                node.overflow,
+                node.micro,
+                "[]" if node.match is None else self._link(node.match),
+                self._stack(node),
+                _compact(node.merged) if node.merged else "",
+                node.link,
+                0,
+                *self._texts(node),
+                source,
+                self._data_dir,
+                graph.step,
+                graph.rank,
+                int(node.name.startswith("Distributed")),
+            )
+
+    def _link(self, match: Node) -> str:
+        """Names from the root of the other side to the matched node, as a JSON list."""
+        missing: list[Node] = []
+        node: Node | None = match
+        while node is not None and node not in self._links:
+            missing.append(node)
+            node = node.parent
+        text = "[" if node is None else self._links[node]
+        for node in reversed(missing):
+            text = f"{text[:-1]},{quoted(node.name)}]" if len(text) > 1 else f"[{quoted(node.name)}]"
+            self._links[node] = text
+        return self._links[match]
+
+    def _stack(self, node: Node) -> str:
+        known = self._by_object.get(id(node.stack))
+        if known is None:
+            text = _compact(list(node.stack))
+            known = self._stacks.setdefault(text, f"{self._id}_{len(self._stacks)}")
+            self._by_object[id(node.stack)] = known
+        return known
+
+    def stacks(self) -> Iterator[tuple[str, str]]:
+        """Call after ``nodes``, which numbers them."""
+        return ((key, text) for text, key in self._stacks.items())
+
+    def ours(self) -> Iterator[tuple[Any, ...]]:
+        head, on_golden = self._id, self._source == GOLDEN
+        for node in self._order:
+            found = node.finding
+            if found is None:
+                yield f"{head}_{node.name}", None, None, None, None, node.order, None
+                continue
+            if on_golden and node.match is not None:  # its partner has the details
+                yield f"{head}_{node.name}", found.own, found.rollup, None, found.error, node.order, None
+                continue
+            counts = _COUNTS % tuple(found.counts)
+            row = (f"{head}_{node.name}", found.own, found.rollup, counts, found.error)
+            yield *row, node.order, found.reason or None

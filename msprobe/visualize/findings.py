@@ -1,0 +1,234 @@
+"""Verdicts of nodes: from the rows of a comparison to each node, and from nodes to their parents.
+
+A node's own verdict is that of its worst value. What rolls up is the worst below it, the node included; both sides of
+a pair carry the same, and a call that only the golden run has counts in the module that lacks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from msprobe.compare.mode import Mode
+from msprobe.compare.reasons import Reasons
+from msprobe.compare.run import Comparison, Policy
+from msprobe.numerics.tolerance import LOOSE, tolerances
+from msprobe.numerics.verdict import Floats, Kind, Level, Measured
+from msprobe.visualize.node import Finding, Graph, Node
+from msprobe.visualize.node import Kind as NodeKind
+from msprobe.visualize.pairing import only_here
+
+LARGEST = 1e300
+RANKS = {"no_data": 0, "same": 1, "pass": 2, "not_compared": 3, "unmatched": 4, "warning": 5, "error": 6}
+_COUNTED = {"same": 0, "pass": 0, "not_compared": 1, "warning": 1, "error": 2, "unmatched": 3}
+_PRECISION = {"same": 0, "pass": 0, "not_compared": 0.5, "warning": 0.5, "error": 1, "unmatched": 0.5}
+_LEVELS = ("pass", "warning", "error")
+_FORCED = frozenset({
+    "empty",
+    "empty_like",
+    "empty_with_format",
+    "new_empty",
+    "new_empty_strided",
+    "empty_strided",
+})
+_CUT_OFF = "the other run ended before this call"
+_RECOMPUTED = "recomputed forward call, on one side only; nothing is missing"
+
+
+@dataclass(slots=True)
+class RowVerdicts:
+    """``levels`` per row as numbers of ``Level``; ``messages`` of the rows that have any."""
+
+    levels: list[int]
+    messages: dict[int, list[str]]
+
+
+def row_verdicts(comparison: Comparison) -> RowVerdicts:
+    """The verdict of each row under the policy of the comparison."""
+    if comparison.policy is Policy.REFERENCE:
+        return _published(comparison)
+    table, judged = comparison.table, comparison.judged
+    levels: list[int] = judged.level.tolist()
+    messages: dict[int, list[str]] = {}
+    reasons = Reasons(comparison.measured)
+    for row in judged.level.nonzero()[0].tolist():
+        ours, theirs = table.target[row], table.golden[row]
+        if ours is None or theirs is None:
+            levels[row] = int(Level.WARNING)
+        tensor = comparison.tensors[row] if comparison.tensors is not None else None
+        text = tensor.problem if tensor is not None else ""
+        text = text or reasons.text(int(judged.kind[row]), row, ours, theirs)
+        messages[row] = [f"{_LEVELS[levels[row]]}: {text}"]
+    for number, pair in enumerate(table.entries):
+        if pair.benign:
+            for row in range(int(table.starts[number]), int(table.starts[number + 1])):
+                levels[row] = int(Level.PASS)
+                messages.pop(row, None)
+    return RowVerdicts(levels, messages)
+
+
+def _published(comparison: Comparison) -> RowVerdicts:
+    levels: list[int] = []
+    messages: dict[int, list[str]] = {}
+    for block in comparison.blocks():
+        for level, texts in zip(block.levels, block.messages, strict=True):
+            if texts:
+                messages[len(levels)] = list(texts)
+            levels.append(_LEVELS.index(level))
+    return RowVerdicts(levels, messages)
+
+
+def lines_of(comparison: Comparison, rows: RowVerdicts) -> Iterator[str]:
+    """One line per value that does not pass: its name and why."""
+    table = comparison.table
+    for number, pair in enumerate(table.entries):
+        for row in range(int(table.starts[number]), int(table.starts[number + 1])):
+            leaf = table.target[row] or table.golden[row]
+            for message in rows.messages.get(row, ()):
+                yield f"{pair.target or pair.golden}{leaf.suffix if leaf is not None else ''}: {message}"
+
+
+def find(target: Graph, golden: Graph, comparison: Comparison, rows: RowVerdicts, *, merged: bool = False) -> None:
+    """Set the finding of every node of both graphs. ``merged`` expects calls that only one layout of ranks has."""
+    for graph, other in ((target, "golden run"), (golden, "target")):
+        for node in graph.nodes.values():
+            node.finding = _without_partner(node, other, merged) if node.match is None and node.parent else None
+    _from_rows(target, golden, comparison, rows)
+    for node in target.nodes.values():
+        if node.finding is None:
+            node.finding = Finding()
+        if node.match is not None:
+            node.match.finding = node.finding
+    if comparison.policy is Policy.REFERENCE:
+        _published_precision(target, checksums=comparison.mode is Mode.CHECKSUM)
+    roll_up(target, golden)
+    if comparison.policy is not Policy.REFERENCE:
+        for node in target.nodes.values():
+            if node.match is not None and node.finding is not None:
+                node.finding.precision = _PRECISION.get(node.finding.rollup)
+
+
+def _without_partner(node: Node, other: str, merged: bool) -> Finding:
+    if merged and (node.kind is NodeKind.COLLECTION or only_here(node)):
+        return Finding("not_compared", reason="only this layout of ranks has it", excused=True)
+    return Finding("unmatched", reason=f"no partner in the {other}")
+
+
+def _from_rows(target: Graph, golden: Graph, comparison: Comparison, rows: RowVerdicts) -> None:
+    table, measured = comparison.table, comparison.measured
+    starts = table.starts.tolist()
+    levels = np.array([*rows.levels, 0])
+    hard = measured.kind >= Kind.ARGUMENT
+    times = np.append(np.where(hard, LARGEST, multiples(measured)), 0.0)
+    unchecked = (measured.kind == Kind.UNCHECKED) | (measured.kind == Kind.UNINITIALISED)
+    differs = np.append(hard | (measured.worst > 0.0), False)
+    checked = np.append(~unchecked, False)
+    at = table.starts[:-1]
+    per_entry = [np.maximum.reduceat(values, at).tolist() if len(at) else [] for values in (levels, times)]
+    per_entry += [np.logical_or.reduceat(values, at).tolist() if len(at) else [] for values in (differs, checked)]
+    for number, pair in enumerate(table.entries):
+        if pair.target is None or pair.golden is None:
+            if pair.benign:
+                node = target.nodes[pair.target] if pair.target is not None else golden.nodes[pair.golden or ""]
+                why = _RECOMPUTED if table.key(number).recompute else _CUT_OFF
+                node.finding = Finding("not_compared", reason=why, excused=True)
+            continue
+        node = target.nodes[pair.target]
+        start, stop = starts[number], starts[number + 1]
+        if node.match is None or start == stop:
+            continue
+        level, error, other, seen = (values[number] for values in per_entry)
+        node.finding = _finding(level, error, other, seen)
+        if level:
+            node.finding.reason = _reason(comparison, rows, range(start, stop), level)
+
+
+def _finding(level: int, error: float, differs: bool, checked: bool) -> Finding:
+    if not checked:
+        return Finding("not_compared", reason="values are missing on a side", precision=(0, 0.5, 1)[level])
+    own = _LEVELS[level] if level or differs else "same"
+    return Finding(own, error=error, precision=(0, 0.5, 1)[level])
+
+
+def _reason(comparison: Comparison, rows: RowVerdicts, of: range, level: int) -> str:
+    """Place and message of the first of the worst values."""
+    for row in of:
+        if rows.levels[row] == level and row in rows.messages:
+            leaf = comparison.table.target[row] or comparison.table.golden[row]
+            text = rows.messages[row][0].partition(": ")[2]
+            return f"{leaf.suffix.lstrip('.') if leaf is not None else 'value'}: {text}"
+    return ""
+
+
+def multiples(measured: Measured) -> Floats:
+    """The worst difference of each row in multiples of the tolerance of its dtype, capped at ``LARGEST``."""
+    limits = tolerances(measured.roundoff, measured.numel, measured.reduction, LOOSE)
+    average = np.where(measured.whole, limits.element, limits.average)
+    with np.errstate(all="ignore"):
+        worst = np.maximum(measured.element / limits.element, np.maximum(measured.mean, measured.norm) / average)
+    return np.nan_to_num(worst, nan=0.0, posinf=LARGEST).clip(0.0, LARGEST)
+
+
+def _published_precision(target: Graph, *, checksums: bool) -> None:
+    """The exceptions of the published rules: the empty family has a fixed level, collections take their worst child."""
+    for node in target.post_order():
+        finding = node.finding
+        if finding is None or node.match is None:
+            continue
+        if node.kind is NodeKind.API and finding.precision is not None and node.name.split(".", 2)[1] in _FORCED:
+            finding.precision = 1 if checksums else 0
+        elif node.kind is NodeKind.COLLECTION:
+            below = [child.finding.precision for child in node.children if child.finding is not None]
+            finding.precision = max((value for value in below if value is not None), default=0)
+
+
+def roll_up(target: Graph, golden: Graph) -> None:
+    """Counts and worst verdicts of subtrees, on both sides."""
+    lost: dict[int, list[Node]] = {}
+    for node in golden.pre_order():
+        if node.match is None and node.parent is not None:
+            above: Node | None = node.parent
+            while above is not None and above.match is None:
+                above = above.parent
+            if above is not None and above.match is not None:
+                lost.setdefault(id(above.match), []).append(node)
+    for node in target.post_order():
+        _sum(node, node.children)
+        for other in lost.get(id(node), ()):
+            _add(node, other, own_only=True)
+    for node in golden.post_order():
+        if node.match is None:
+            _sum(node, node.children)
+
+
+def _sum(node: Node, children: list[Node]) -> None:
+    finding = node.finding
+    if finding is None:
+        return
+    finding.rollup = finding.own
+    finding.counts = [0, 0, 0, 0]
+    position = None if finding.excused else _COUNTED.get(finding.own)
+    if position is not None:
+        finding.counts[position] += 1
+    for child in children:
+        _add(node, child)
+
+
+def _add(node: Node, other: Node, *, own_only: bool = False) -> None:
+    finding, found = node.finding, other.finding
+    if finding is None or found is None:
+        return
+    if found.excused and not any(found.counts):
+        return
+    verdict = found.own if own_only else found.rollup
+    if RANKS[verdict] > RANKS[finding.rollup]:
+        finding.rollup = verdict
+    if own_only:
+        position = _COUNTED.get(found.own)
+        if position is not None:
+            finding.counts[position] += 1
+        return
+    for position, number in enumerate(found.counts):
+        finding.counts[position] += number

@@ -1,0 +1,163 @@
+"""Who is whose parent: construct.json, repaired where it is incomplete, contradicts itself or is missing.
+
+Order of children is the order of construct.json. Repairs that change the picture are told in one warning each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msprobe.core.naming import Phase
+from msprobe.visualize.names import Names, is_call_of_module, kind_of
+from msprobe.visualize.node import ROOT, Graph, Kind, Node
+
+MICRO_KEY = "megatron_micro_step_number"
+_FORWARD, _BACKWARD, _GRADS = Phase.FORWARD.value, Phase.BACKWARD.value, Phase.PARAMETERS_GRAD.value
+_SHOWN = 5
+
+
+class Hierarchy:
+    """Hangs every name of construct.json and dump.json below its parent."""
+
+    def __init__(self, graph: Graph, names: Names) -> None:
+        self._graph, self._names = graph, names
+        self._parents: dict[str, str | None] = {}
+        self._micro: dict[str, int] = {}
+
+    def build(self) -> None:
+        """Fill the graph from the documents of its dump."""
+        graph, data = self._graph, self._graph.dump.data
+        self._read(graph.dump.construct)
+        lacking = [name for name in data if name not in self._parents and self._names[name].phase != _GRADS]
+        if self._parents and lacking:
+            self._warn("has no parent in construct.json and is shown where its name says", lacking)
+        self._derive(lacking)
+        self._repair_backward()
+        self._cut_cycles()
+        self._hang()
+        self._hang_gradients(name for name in data if name not in graph.nodes)
+
+    def _read(self, construct: Mapping[str, Any]) -> None:
+        for name, value in construct.items():
+            if name == MICRO_KEY:
+                self._graph.megatron = True
+                self._graph.micro_steps = value + 1 if isinstance(value, int) else 1
+                continue
+            parent = value
+            if isinstance(value, list):
+                parent = value[0] if value else None
+                if len(value) > 1 and isinstance(value[1], int):
+                    self._micro[name] = value[1]
+            self._parents[name] = parent if isinstance(parent, str) and parent != ROOT else None
+
+    # Repairs
+
+    def _derive(self, lacking: list[str]) -> None:
+        """The parent of a module without one in the file: the module call of the longest shorter path before it."""
+        paths: dict[tuple[str, str, int | None], str] = {}
+        for name in (*self._parents, *lacking):
+            parts = self._names[name]
+            if parts.module:
+                paths.setdefault((parts.path, parts.phase, parts.call), name)
+        for name in lacking:
+            parts = self._names[name]
+            parent, path = None, parts.path
+            while parts.module and path and parent is None:
+                path = path.rpartition(".")[0]
+                parent = paths.get((path, parts.phase, parts.call))
+            self._parents[name] = parent if parent != name else None
+
+    def _repair_backward(self) -> None:
+        """Backward calls whose hook came too late or never: their forward twin knows where they belong."""
+        parents, twin = self._parents, self._names.twin
+        for name, parent in list(parents.items()):
+            if self._names[name].phase != _BACKWARD:
+                continue
+            if parent is not None and not self._is_elsewhere(name, parent):
+                continue
+            forward = twin(name, _FORWARD)
+            above = parents.get(forward)
+            if above is None:
+                if parent is not None and forward in parents:
+                    parents[name] = None
+                continue
+            candidate = twin(above, _BACKWARD)
+            if candidate in parents and candidate != name:
+                parents[name] = candidate
+
+    def _is_elsewhere(self, name: str, parent: str) -> bool:
+        """Whether the paths of a backward module and its parent contradict each other."""
+        own, above = self._names[name], self._names[parent]
+        return own.module and above.module and own.path.rpartition(".")[0] != above.path
+
+    def _cut_cycles(self) -> None:
+        """A node that is its own ancestor goes below the root."""
+        state: dict[str, int] = {}
+        cut: list[str] = []
+        for number, start in enumerate(self._parents, 1):
+            name: str | None = start
+            while name is not None and name in self._parents and name not in state:
+                state[name] = number
+                name = self._parents[name]
+            if name is not None and state.get(name) == number:  # back at a name of the same walk
+                cut.append(name)
+                self._parents[name] = None
+        if cut:
+            self._warn("is its own ancestor in construct.json and is shown below the model", cut)
+
+    # The tree
+
+    def _hang(self) -> None:
+        graph, parents = self._graph, self._parents
+        unknown: list[str] = []
+        for name, parent in parents.items():
+            above = graph.root
+            if parent is not None:
+                if parent not in parents and parent not in graph.nodes and is_call_of_module(parent):
+                    unknown.append(parent)
+                above = self._node(parent)
+            node = graph.nodes.get(name)
+            if node is None:
+                graph.add(name, kind_of(name), above)
+            elif node.parent is None:
+                node.parent = above
+                above.children.append(node)
+        for node in graph.nodes.values():  # parents that construct.json names but does not list
+            if node.parent is None and node is not graph.root:
+                node.parent = graph.root
+                graph.root.children.append(node)
+        for name, micro in self._micro.items():
+            graph.nodes[name].micro = micro
+        if unknown:
+            self._warn("is a parent that construct.json does not list, shown below the model", unknown)
+
+    def _node(self, name: str) -> Node:
+        """The node of a parent; created before its own line is read, it is hung up there."""
+        graph = self._graph
+        node = graph.nodes.get(name)
+        if node is None:
+            node = graph.nodes[name] = Node(name, kind_of(name))
+            if name not in self._parents:
+                node.parent = graph.root
+                graph.root.children.append(node)
+        return node
+
+    def _hang_gradients(self, missing: Iterable[str]) -> None:
+        """Parameter gradients are the last child of the last backward call of their module."""
+        last: dict[tuple[str, str], tuple[int, Node]] = {}
+        for name, node in self._graph.nodes.items():
+            parts = self._names[name]
+            if parts.module:
+                last[parts.stem, parts.phase] = max(
+                    last.get((parts.stem, parts.phase), (-1, node)), (parts.call or 0, node), key=lambda item: item[0]
+                )
+        for name in list(missing):
+            stem = self._names[name].stem
+            _, above = last.get((stem, _BACKWARD)) or last.get((stem, _FORWARD)) or (0, self._graph.root)
+            self._graph.add(name, Kind.MODULE, above)
+
+    def _warn(self, text: str, names: list[str]) -> None:
+        shown = ", ".join(names[:_SHOWN])
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        self._graph.warnings.append(f"{shown}{more}: {text}")

@@ -1,0 +1,73 @@
+"""Groups of ranks as the communication in the dumps shows them: who sends to whom, and who reduces together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msprobe.compare.items import leaves
+from msprobe.compare.pairs import parent_of
+from msprobe.core.store.reader import Dump
+
+_SENDS = {"send": "dst", "isend": "dst"}
+_REDUCES = ("all_reduce", "reduce_scatter", "_reduce_scatter_base", "reduce_scatter_tensor", "all_gather_into_tensor")
+
+
+def pipelines(dumps: Mapping[int, Dump]) -> list[list[int]]:
+    """Chains of ranks along forward sends, each in the order of its stages; ranks without sends are left out."""
+    following: dict[int, int] = {}
+    for rank, dump in dumps.items():
+        for name, body in dump.data.items():
+            peer = _sent_to(name, body) if name.endswith(".forward") else None
+            if peer is not None:
+                following.setdefault(rank, peer)
+                break
+    starts = [rank for rank in following if rank not in following.values()]
+    chains = []
+    for start in starts:
+        chain = [start]
+        while chain[-1] in following and following[chain[-1]] not in chain:
+            chain.append(following[chain[-1]])
+        chains.append(chain)
+    return chains
+
+
+def _sent_to(name: str, body: Any) -> int | None:
+    parts = name.split(".", 2)
+    if parts[0] != "Distributed":
+        return None
+    found = {leaf.suffix: leaf.raw for leaf in leaves(name, body)}
+    if parts[1] == "batch_isend_irecv":
+        for raw in found.values():
+            told = raw.get("p2p") if isinstance(raw, dict) else None
+            if told and told.get("op") in _SENDS and isinstance(told.get("peer"), int):
+                return int(told["peer"])
+        return None
+    raw = found.get(f".input.{_SENDS.get(parts[1], '')}") or (found.get(".input.1") if parts[1] in _SENDS else None)
+    value = raw.get("value") if isinstance(raw, dict) else None
+    return value if isinstance(value, int) else None
+
+
+def reducing(dumps: Mapping[int, Dump]) -> list[list[int]]:
+    """The group of the first reduction inside a module of each rank, without repetition.
+
+    Reductions outside of modules are those of gradients between replicas.
+    """
+    found: list[list[int]] = []
+    for dump in dumps.values():
+        inside = ((name, body) for name, body in dump.data.items() if parent_of(dump.construct, name) is not None)
+        group = next(filter(None, (_group(name, body) for name, body in inside)), None)
+        if group and group not in found:
+            found.append(group)
+    return found
+
+
+def _group(name: str, body: Any) -> list[int] | None:
+    parts = name.split(".", 2)
+    if parts[0] != "Distributed" or parts[1] not in _REDUCES:
+        return None
+    for leaf in leaves(name, body):
+        if isinstance(leaf.raw, dict) and leaf.raw.get("type") == "torch.ProcessGroup":
+            ranks = leaf.raw.get("group_ranks")
+            return sorted(ranks) if isinstance(ranks, list) else None
+    return None

@@ -1,0 +1,92 @@
+"""A dump as a tree of its records that can be cut and joined, and back: trees are what merging works on."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from msprobe.core.store.reader import Dump
+from msprobe.visualize.hierarchy import Hierarchy
+from msprobe.visualize.names import Names
+from msprobe.visualize.node import ROOT, Graph, Kind, Node
+
+INFO = "parallel_merge_info"
+_OF_A_RANK = frozenset({"md5", "data_name"})
+
+
+@dataclass(slots=True, eq=False)
+class Branch:
+    """One record with everything below it. ``body`` is None where nothing was recorded."""
+
+    name: str
+    kind: Kind
+    body: Any = None
+    stack: Sequence[str] = ()
+    children: list[Branch] = field(default_factory=list)
+
+    def walk(self) -> Iterator[Branch]:
+        """This branch and everything below it, children first."""
+        pending: list[tuple[Branch, int]] = [(self, 0)]
+        while pending:
+            branch, position = pending.pop()
+            if position < len(branch.children):
+                pending += [(branch, position + 1), (branch.children[position], 0)]
+            else:
+                yield branch
+
+    def rename(self, change: Callable[[Branch], str]) -> Branch:
+        """Rename everything in this branch; returns the branch."""
+        for branch in list(self.walk()):
+            branch.name = change(branch)
+        return self
+
+
+def to_tree(dump: Dump, names: Names) -> Branch:
+    """The tree of a dump; bodies are copied when they are changed, not here."""
+    root = Node(ROOT, Kind.MODULE)
+    graph = Graph(root, {ROOT: root}, dump)
+    Hierarchy(graph, names).build()
+    made = {node: Branch(node.name, node.kind) for node in graph.nodes.values()}
+    for node, branch in made.items():
+        branch.body = dump.data.get(node.name)
+        branch.stack = dump.stacks.get(node.name, ())
+        branch.children = [made[child] for child in node.children]
+    return made[root]
+
+
+def to_dump(tree: Branch, like: Dump) -> Dump:
+    """A dump with the records of a tree, in the order of the tree; header and place of ``like``.
+
+    It holds statistics: checksums and tensor files are those of single ranks and are left out.
+    """
+    data: dict[str, Any] = {}
+    construct: dict[str, Any] = {}
+    stacks: dict[str, list[str]] = {}
+    parents = {child.name: branch for branch in tree.walk() for child in branch.children}
+    for branch in tree.walk():
+        if branch is tree:
+            continue
+        above = parents[branch.name]
+        construct[branch.name] = None if above is tree else above.name
+        if branch.body is not None:
+            data[branch.name] = _statistics_only(branch.body)
+        if branch.stack:
+            stacks[branch.name] = list(branch.stack)
+    task = "statistics" if like.task == "tensor" else like.task
+    return dataclasses.replace(like, task=task, data=data, construct=construct, stacks=stacks)
+
+
+def _statistics_only(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {key: _statistics_only(value) for key, value in node.items() if key not in _OF_A_RANK}
+    return [_statistics_only(value) for value in node] if isinstance(node, list) else node
+
+
+def noted(branch: Branch, lines: Sequence[str]) -> None:
+    """Say in a record how it was merged."""
+    body = copy.copy(branch.body) if isinstance(branch.body, dict) else {}
+    body[INFO] = [*body.get(INFO, ()), *lines]
+    branch.body = body

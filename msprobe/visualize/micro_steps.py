@@ -1,0 +1,53 @@
+"""Which micro step a node belongs to.
+
+Megatron dumps say it. Elsewhere a forward call of a module below the root, after any other module call, begins the
+next micro step; what follows belongs to it, and children to the micro step of their parent.
+"""
+
+from __future__ import annotations
+
+from msprobe.core.naming import Phase
+from msprobe.visualize.names import Names, is_call_of_module
+from msprobe.visualize.node import Graph, Kind, Node
+
+
+def number_micro_steps(graph: Graph, names: Names) -> None:
+    """Set ``micro`` of all nodes and ``micro_steps`` of the graph."""
+    if graph.megatron:
+        return
+    current, left = 0, False
+    for node in graph.root.children:
+        if node.kind is Kind.MODULE and not _recomputed(graph, node):
+            forward = is_call_of_module(node.name) and names[node.name].phase == Phase.FORWARD.value
+            current += forward and left
+            left = not forward
+        _mark(node, current)
+    graph.micro_steps = current + 1
+
+
+def _recomputed(graph: Graph, node: Node) -> bool:
+    body = graph.dump.data.get(node.name)
+    return isinstance(body, dict) and body.get("is_recompute") is True
+
+
+def _mark(top: Node, micro: int) -> None:
+    pending = [top]
+    while pending:
+        node = pending.pop()
+        node.micro = micro
+        pending.extend(node.children)
+
+
+def follow_target(graph: Graph, names: Names) -> None:
+    """Give the nodes of the golden side the micro steps of their partners.
+
+    What has no partner goes with its parent; directly below the root with the number at the end of its name.
+    """
+    for node in graph.pre_order():
+        if node.match is not None:
+            node.micro = node.match.micro
+        elif node.parent is not None and node.parent is not graph.root:
+            node.micro = node.parent.micro
+        elif node is not graph.root:
+            tail = node.name.rpartition(".")[2]
+            node.micro = int(tail) if tail.isdigit() and tail.isascii() else 0

@@ -1,0 +1,83 @@
+"""What a name in construct.json says about its node: kind, phase, and the names of its twins in other phases."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msprobe.core.naming import ModuleName, NameSyntaxError, Phase, parse_entry
+from msprobe.core.naming.model import MODULE_PREFIXES
+from msprobe.visualize.node import BETWEEN, ROOT, Kind
+
+API_PREFIXES = frozenset({
+    "Tensor",
+    "Torch",
+    "Functional",
+    "NPU",
+    "VF",
+    "Distributed",
+    "Aten",
+    "Mint",
+    "Primitive",
+    "Jit",
+    "MintFunctional",
+    "MindSpeed",
+    "Triton",
+})
+
+
+class Parts(NamedTuple):
+    """A parsed name: ``path`` is the attribute path of a module, "" for calls; ``phase`` "" where there is none."""
+
+    module: bool
+    stem: str
+    phase: str
+    call: int | None
+    path: str
+
+    def text(self, phase: str, call: int | None = None) -> str:
+        """The name of the same thing in another phase, and in another call where one is given."""
+        number = self.call if call is None else call
+        if self.module:
+            return f"{self.stem}.{phase}" if number is None else f"{self.stem}.{phase}.{number}"
+        return f"{self.stem}.{number}.{phase}"
+
+
+class Names:
+    """Parses each name once; one object serves all graphs of a job, which share most names."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Parts] = {}
+
+    def __getitem__(self, name: str) -> Parts:
+        found = self._known.get(name)
+        if found is None:
+            found = self._known[name] = _parts(name)
+        return found
+
+    def twin(self, name: str, phase: str) -> str:
+        """The same call in another phase; a text that is no entry name stays as it is."""
+        parts = self[name]
+        return parts.text(phase) if parts.phase else name
+
+
+def _parts(name: str) -> Parts:
+    try:
+        parsed = parse_entry(name)
+    except NameSyntaxError:
+        return Parts(False, name, "", None, "")
+    phase = getattr(parsed, "phase", None)
+    text = phase.value if isinstance(phase, Phase) else ""
+    is_module = isinstance(parsed, ModuleName)
+    return Parts(is_module, parsed.stem, text, parsed.call, parsed.path if isinstance(parsed, ModuleName) else "")
+
+
+def kind_of(name: str) -> Kind:
+    """Module, call or collection, by the first word; what is none (optimizer, a name of the user) counts as module."""
+    if name.startswith(BETWEEN):
+        return Kind.COLLECTION
+    return Kind.API if name.partition(".")[0] in API_PREFIXES else Kind.MODULE
+
+
+def is_call_of_module(name: str) -> bool:
+    """True for names of module calls, False for APIs, the optimizer and the root."""
+    return name != ROOT and name.partition(".")[0] in MODULE_PREFIXES

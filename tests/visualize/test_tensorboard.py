@@ -1,0 +1,117 @@
+"""Our databases in the real viewer: TensorBoard with tb_graph_ascend shows, filters and changes them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from msprobe.visualize.job import Request, visualize
+from tests.visualize.tensorboard import CannotInstallError, TensorBoard
+
+pytestmark = pytest.mark.slow
+RECORDED = Path(__file__).parents[1] / "golden_vis"
+BLOCK = "Module.layers.0.Block.forward.0"
+NORM = "Functional.layer_norm.0.forward"
+RELU = "Functional.relu.0.forward"
+
+
+def pair(case: str) -> dict[str, Path]:
+    return {"target": RECORDED / case / "target/rank0", "golden": RECORDED / case / "golden/rank0"}
+
+
+@pytest.fixture(scope="module")
+def databases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("viewer") / "logs"
+    root.mkdir(mode=0o700)
+    ranks = RECORDED / "build_multirank_distributed/target"
+    return {
+        "build": visualize(Request(target=ranks, output=root / "build")),
+        "compare": visualize(Request(output=root / "compare", **pair("compare_stat"))),
+        "overflow": visualize(Request(output=root / "overflow", overflow=True, **pair("compare_overflow"))),
+        "tensor": visualize(Request(output=root / "tensor", **pair("compare_tensor"))),
+    }
+
+
+@pytest.fixture(scope="module")
+def board(databases: dict[str, Path]) -> Iterator[TensorBoard]:
+    try:
+        with TensorBoard(databases["build"].parents[1]) as running:
+            yield running
+    except CannotInstallError as error:
+        pytest.skip(f"no package index: {error}")
+
+
+def test_all_databases_are_found(board: TensorBoard, databases: dict[str, Path]) -> None:
+    found = {run: told["tags"] for run, told in board.runs().items()}
+    assert found == {name: [path.name.removesuffix(".vis.db")] for name, path in databases.items()}
+
+
+def test_settings(board: TensorBoard) -> None:
+    settings = board.ask("loadGraphConfigInfo", "compare")
+    assert settings["isSingleGraph"] is False
+    assert (settings["task"], settings["ranks"], settings["steps"]) == ("summary", [0], [0])
+    assert settings["overflowCheck"] is False
+    assert board.ask("loadGraphConfigInfo", "overflow")["overflowCheck"] is True
+    single = board.ask("loadGraphConfigInfo", "build")
+    assert (single["isSingleGraph"], single["ranks"]) == (True, [0, 1])
+
+
+def test_every_node_is_listed_with_its_partner(board: TensorBoard) -> None:
+    listed = board.ask("loadGraphAllNodeList", "compare")
+    assert listed["npuMatchNodes"][NORM] == NORM
+    assert len(listed["npuMatchNodes"]) == len(listed["benchMatchNodes"]) == 56  # calls before and after the loss apart
+
+
+def test_children_appear_when_a_node_is_expanded(board: TensorBoard) -> None:
+    root = board.ask("changeNodeExpandState", "compare", nodeInfo={"nodeName": "root", "nodeType": "NPU"})
+    assert BLOCK in root and NORM not in root
+    assert root[BLOCK]["precisionIndex"] == 1
+    block = board.ask("changeNodeExpandState", "compare", nodeInfo={"nodeName": BLOCK, "nodeType": "NPU"})
+    assert "Module.layers.0.norm.LayerNorm.forward.0" in block
+    assert BLOCK in board.ask("changeNodeExpandState", "compare", nodeInfo={"nodeName": "root", "nodeType": "Bench"})
+    other = board.ask("changeNodeExpandState", "compare", nodeInfo={"nodeName": BLOCK, "nodeType": "Bench"})
+    assert "Module.layers.0.fc1.Linear.forward.0" in other
+    single = board.ask("changeNodeExpandState", "build", rank=1, nodeInfo={"nodeName": "root", "nodeType": "Single"})
+    assert BLOCK in single
+
+
+def test_values_and_stacks_of_a_node(board: TensorBoard) -> None:
+    told = board.ask("getNodeInfo", "compare", nodeInfo={"nodeName": NORM, "nodeType": "NPU"})
+    weight = told["npu"]["input_data"][f"{NORM}.input.2"]
+    assert weight["NormRelativeErr"] == "50.0%"
+    assert weight["Result"] == "warning"
+    assert any("train.py" in frame for frame in told["npu"]["stack_info"])
+    assert told["bench"]["node_name"] == NORM
+
+
+def test_filters(board: TensorBoard) -> None:
+    assert "Functional.linear.1.forward" in board.ask("screen", "overflow", type="precision", values=[[0.6, 1]])
+    odd = board.ask("screen", "compare", type="precision", values=[[0.3, 0.6]])
+    assert NORM in odd
+    assert RELU not in odd
+    assert RELU in board.ask("screen", "compare", type="precision", values=[[0, 0.3]])
+    critical = board.ask("screen", "overflow", type="overflow", values=["critical", "high"])
+    assert "Functional.linear.1.forward" in critical
+
+
+def test_manual_matching_is_written_back(board: TensorBoard, databases: dict[str, Path]) -> None:
+    def link() -> str:
+        with sqlite3.connect(databases["compare"]) as connection:
+            query = "SELECT matched_node_link FROM tb_nodes WHERE data_source = 'NPU' AND node_name = ?"
+            (found,) = connection.execute(query, (RELU,)).fetchone()
+        return str(found)
+
+    names = {"npuNodeName": RELU, "benchNodeName": RELU}
+    assert RELU in link()
+    board.ask("loadGraphAllNodeList", "compare")
+    parted = board.ask("deleteMatchNodes", "compare", **names, isUnMatchChildren=False)
+    assert RELU not in parted["npuMatchNodes"]
+    assert link() == "[]"
+    joined = board.ask("addMatchNodes", "compare", **names, isMatchChildren=False)
+    assert joined["npuMatchNodes"][RELU] == RELU
+    assert RELU in link()
+    saved = board.ask("saveMatchedRelations", "compare")
+    assert (databases["compare"].parent / saved).exists()
