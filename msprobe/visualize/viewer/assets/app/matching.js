@@ -1,0 +1,46 @@
+// The pairs changed by hand, kept per graph in the browser, with undo.
+
+const PREFIX = "msprobe-matching:";
+
+export class Matching {
+  #key = "";
+  edits = [];
+
+  open(name) {
+    this.#key = PREFIX + name;
+    try {
+      this.edits = JSON.parse(localStorage.getItem(this.#key) ?? "[]");
+    } catch {
+      this.edits = []; // storage is closed to some pages opened from a file
+    }
+  }
+  add(edit) { this.#keep([...this.edits, edit]); }
+  undo() { this.#keep(this.edits.slice(0, -1)); }
+
+  #keep(edits) {
+    this.edits = edits;
+    try {
+      localStorage.setItem(this.#key, JSON.stringify(edits));
+    } catch {
+      // the pairs then last as long as the page
+    }
+  }
+}
+
+// Nodes without partner on the other side, the most alike first: same kind, then as many common name parts.
+export function candidates(model, node, limit = 50) {
+  const wanted = node < model.targets ? (other) => other >= model.targets : (other) =>
+    other < model.targets && model.goldenOf(other) < 0;
+  const parts = model.name(node).split(".");
+  const own = new Set(parts);
+  const type = model.label(node);
+  const likeness = (other) => {
+    const label = model.label(other);
+    const common = model.name(other).split(".").filter((part) => own.has(part)).length / parts.length;
+    return common + (label.type === type.type ? 1 : 0) + (label.direction === type.direction ? 1 : 0)
+      + (model.kind(other) === model.kind(node) ? 2 : 0) + (model.parent[other] === model.parent[node] ? 1 : 0);
+  };
+  const found = [...model.sequence].filter(wanted).map((other) => [likeness(other), other]);
+  found.sort((one, other) => other[0] - one[0] || model.time[one[1]] - model.time[other[1]]);
+  return found.slice(0, limit).map(([, other]) => other);
+}
