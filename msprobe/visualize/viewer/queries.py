@@ -70,7 +70,7 @@ class GraphDatabase:
         target, golden = sides["target"], sides["golden"]
         _link(target, golden)
         for side in (target, golden):
-            del side["links"]
+            del side["links"], side["judged"]
         return {"step": step, "rank": rank, "target": target, "golden": golden if golden["names"] else None}
 
     def facts(self, step: int, rank: int) -> Json:
@@ -135,6 +135,7 @@ def _side(rows: list[Any], judged: dict[str, Any]) -> Json:
         "order": [one[2] if one else None for one in known],
         "reasons": [one[3] if one else None for one in known],
         "links": partners,
+        "judged": [one is not None for one in known],
     }
 
 
@@ -152,20 +153,19 @@ def _published(level: float | None, matched: bool, bare: bool) -> int:
 
 
 def _link(target: Json, golden: Json) -> None:
-    """Partners as indexes. A node whose partner is not there is unmatched; in a single graph nothing is compared."""
+    """Partners as indexes, and the published verdicts of nodes whose partner is not there, or on the golden side."""
     places = {name: index for index, name in enumerate(golden["names"])}
     target["matches"] = matches = [places.get(link, -1) for link in target["links"]]
     golden["matches"] = back = [-1] * len(places)
     for index, partner in enumerate(matches):
         if partner >= 0:
             back[partner] = index
-    if not places:
-        target["verdicts"] = [_NOT_COMPARED if one == _UNMATCHED else one for one in target["verdicts"]]
-        return
-    lonely = [index for index, partner in enumerate(matches) if partner < 0]
-    for index in lonely:
-        target["verdicts"][index] = _UNMATCHED
-    golden["verdicts"] = [_UNMATCHED if one < 0 else target["verdicts"][one] for one in back]
+    for index, partner in enumerate(matches):
+        if partner < 0 and not target["judged"][index]:
+            target["verdicts"][index] = _UNMATCHED if places else _NOT_COMPARED
+    for index, partner in enumerate(back):
+        if not golden["judged"][index]:
+            golden["verdicts"][index] = _UNMATCHED if partner < 0 else target["verdicts"][partner]
 
 
 def _partner(text: str | None) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from msprobe.core.errors import MsprobeException, ReadError, said
-from msprobe.core.log import get_logger
+from msprobe.core.log import logger
 from msprobe.visualize.viewer.assembly import asset, served_page
 from msprobe.visualize.viewer.queries import GraphDatabase
 
@@ -66,7 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._file(address.path.lstrip("/"))
 
     def log_message(self, format: str, *args: Any) -> None:
-        get_logger().debug("view: " + format, *args)
+        logger.debug("view: " + format, *args)
 
     def _by_own_name(self) -> bool:
         if self.server.names is None:

@@ -5,7 +5,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { html } from "msprobe/html.js";
 import { childData, useAnswer } from "msprobe/data.js";
 import { flow } from "msprobe/flow.js";
-import { SIGNS, VERDICTS } from "msprobe/verdicts.js";
+import { differs, SIGNS, VERDICTS } from "msprobe/verdicts.js";
 
 const MOST = 120; // boxes; of larger modules those around the selected node are drawn
 const [WIDTH, HEIGHT] = [190, 40];
@@ -59,7 +59,8 @@ function Box({ store, side, node, at }) {
   const { model, selected } = store.state;
   const label = side === "target" ? model.label(node) : model.goldenLabel(node);
   const verdict = model.compared ? model.worst[node] : 5;
-  const count = model.counts.error[node] + model.counts.warning[node] + model.counts.unmatched[node];
+  const { error, warning, unmatched } = model.counts;
+  const inside = error[node] + warning[node] + unmatched[node] - (differs(model.verdict[node]) ? 1 : 0);
   const level = model.overflow(node);
   return html`<g class=${`box ${VERDICTS[verdict]} ${model.verdict[node] === verdict ? "itself" : ""} ${
       node === selected ? "selected" : ""}`} data-name=${model.name(node)} transform=${`translate(${at.x - WIDTH / 2} ${at.y - HEIGHT / 2})`}
@@ -69,7 +70,7 @@ function Box({ store, side, node, at }) {
     <text x="10" y="17">${cut(label.text, 22)}</text>
     <text x="10" y="32" class="small">${cut(label.type, 18)}${label.direction === "backward" ? " ◂" : ""}${level ? ` · ${level}` : ""}</text>
     ${model.compared && html`<text x=${WIDTH - 10} y="17" text-anchor="end" class="mark">${SIGNS[verdict]}</text>`}
-    ${model.children[node] && count > 0 && html`<text x=${WIDTH - 10} y="32" text-anchor="end" class="small">${count} differ</text>`}
+    ${model.children[node] && inside > 0 && html`<text x=${WIDTH - 10} y="32" text-anchor="end" class="small">${inside} differ</text>`}
   </g>`;
 }
 

@@ -30,7 +30,11 @@ export class Model {
   name(node) { return this.targetName(node) || this.goldenName(node); }
   kind(node) { return node < this.targets ? this.target.types[node] : this.golden.types[this.goldenOf(node)]; }
   error(node) { return node < this.targets ? this.target.errors[node] : null; }
-  reason(node) { return node < this.targets ? this.target.reasons[node] ?? "" : "only in the golden run"; }
+  reason(node) {
+    if (node < this.targets && this.byHand(node)) return "paired by hand, not judged yet";
+    const own = node < this.targets ? this.target.reasons[node] : this.golden.reasons[this.goldenOf(node)];
+    return own ?? (node < this.targets ? "" : "only in the golden run");
+  }
   overflow(node) { return node < this.targets ? this.target.overflow[node] : this.golden.overflow[this.goldenOf(node)]; }
   byHand(node) { return this.pairs.byHand.has(node); }
 
@@ -75,11 +79,13 @@ export class Model {
   // Own verdicts, and for folded nodes the worst below with counts.
   #judge() {
     const size = this.size;
-    this.verdict = new Uint8Array(size).fill(UNMATCHED);
-    for (let node = 0; node < this.targets; node++) {
-      const own = this.target.verdicts[node];
-      const changed = this.pairs.byHand.has(node) || (this.pairs.target[node] >= 0 && own === UNMATCHED);
-      this.verdict[node] = this.compared && this.pairs.target[node] < 0 ? UNMATCHED : changed ? NOT_COMPARED : own;
+    this.verdict = new Uint8Array(size);
+    const { byHand, parted } = this.pairs;
+    for (let node = 0; node < size; node++) {
+      const golden = this.goldenOf(node);
+      if (node >= this.targets) this.verdict[node] = parted.has(`g${golden}`) ? UNMATCHED : this.golden.verdicts[golden];
+      else if (golden < 0 && parted.has(`t${node}`)) this.verdict[node] = UNMATCHED;
+      else this.verdict[node] = byHand.has(node) ? NOT_COMPARED : this.target.verdicts[node];
     }
     this.worst = Uint8Array.from(this.verdict);
     this.worstError = Float64Array.from({ length: size }, (_, node) => this.error(node) ?? -1);

@@ -2,11 +2,12 @@
 
 import { place } from "msprobe/names.js";
 
-// {target, golden}: the partner's index or -1; byHand: target nodes whose partner was chosen by hand.
+// {target, golden}: the partner's index or -1; byHand: target nodes whose partner was chosen by hand; parted: golden
+// and target nodes that lost their partner, as `t3` and `g7`.
 export function paired(graph, edits) {
   const target = Int32Array.from(graph.target.matches);
   const golden = Int32Array.from(graph.golden?.matches ?? []);
-  const pairs = { target, golden, byHand: new Set() };
+  const pairs = { target, golden, byHand: new Set(), parted: new Set() };
   const roots = [graph.target, graph.golden].map((side) => side?.parents.indexOf(-1) ?? -1);
   if (roots[0] >= 0 && roots[1] >= 0 && target[roots[0]] < 0 && golden[roots[1]] < 0) join(pairs, ...roots);
   for (const edit of edits) {
@@ -23,7 +24,10 @@ function join(pairs, target, golden) {
 }
 
 function part(pairs, target) {
-  if (pairs.target[target] >= 0) pairs.golden[pairs.target[target]] = -1;
+  if (pairs.target[target] >= 0) {
+    pairs.golden[pairs.target[target]] = -1;
+    pairs.parted.add(`t${target}`).add(`g${pairs.target[target]}`);
+  }
   pairs.target[target] = -1;
   pairs.byHand.delete(target);
 }

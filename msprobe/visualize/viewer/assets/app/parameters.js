@@ -39,8 +39,17 @@ function Slot({ one, columns, judged, compared, byHand }) {
 
 function Result({ values }) {
   const result = values.Result ?? "";
-  return html`<td class=${`result ${result}`} title=${values.Err_message ?? ""}>${result}
-    ${values.Err_message && values.Err_message !== "[]" && html` <span class="why">${values.Err_message}</span>`}</td>`;
+  const why = messages(values.Err_message);
+  return html`<td class=${`result ${result}`}>${result} <span class="why">${why}</span></td>`;
+}
+
+// Stored as a JSON list in a text; each message repeats the result it belongs to.
+function messages(text) {
+  try {
+    return [].concat(JSON.parse(text || "[]")).map((one) => String(one).replace(/^(error|warning|pass): */i, "")).join(" ");
+  } catch {
+    return text;
+  }
 }
 
 function Cell({ text, other }) {

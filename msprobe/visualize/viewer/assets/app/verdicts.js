@@ -5,8 +5,8 @@ export const [SAME, PASS, WARNING, ERROR, UNMATCHED, NOT_COMPARED, NO_DATA] = VE
 export const WORDS = ["same", "pass", "warning", "error", "unmatched", "not compared", "no data"];
 export const SIGNS = ["=", "✓", "!", "✕", "?", "·", "∅"]; // colour is never the only sign
 
-// Heavier wins when a node is folded. What was not looked at weighs more than nothing and less than any judgement.
-const WEIGHTS = [3, 4, 6, 7, 5, 2, 1];
+// Heavier wins when a node is folded. What was not looked at weighs more than a pass: it is none.
+const WEIGHTS = [1, 2, 5, 6, 4, 3, 0];
 
 export const heavier = (one, other) => (WEIGHTS[one] >= WEIGHTS[other] ? one : other);
 export const differs = (verdict) => verdict === ERROR || verdict === WARNING || verdict === UNMATCHED;
