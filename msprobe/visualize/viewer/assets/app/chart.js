@@ -32,7 +32,7 @@ export function Chart({ store }) {
   useEffect(() => {
     if (!found.nodes.length || !box.current) return undefined;
     const plot = drawn(box.current, found, store);
-    const watch = new ResizeObserver(() => plot.setSize(sizeOf(box.current)));
+    const watch = new ResizeObserver(() => box.current && plot.setSize(sizeOf(box.current)));
     watch.observe(box.current);
     return () => { watch.disconnect(); plot.destroy(); };
   }, [model, facts, selected, document.documentElement.dataset.theme]);

@@ -14,7 +14,7 @@ export function Graph({ store }) {
   const { model, focus, graph } = store.state;
   const golden = model.goldenOf(focus);
   const target = focus < model.targets ? focus : -1;
-  const [data] = useAnswer(async () => ({
+  const [data, error] = useAnswer(async () => ({
     target: target < 0 ? null : await childData(store, "target", target),
     golden: golden < 0 ? null : await childData(store, "golden", golden),
   }), [graph, focus, golden]);
@@ -24,8 +24,9 @@ export function Graph({ store }) {
       <button class="link" onClick=${() => { store.set({ focus: node }); store.select(node); }}>
         ${model.label(node).text || model.name(node)}</button>`)}</nav>
     <div class="sides">
-      ${target >= 0 && html`<${Side} store=${store} side="target" data=${data?.target} />`}
-      ${golden >= 0 && html`<${Side} store=${store} side="golden" data=${data?.golden} />`}
+      ${!data && !error && html`<p class="note">Loading…</p>`}
+      ${(data || error) && target >= 0 && html`<${Side} store=${store} side="target" data=${data?.target} />`}
+      ${(data || error) && golden >= 0 && html`<${Side} store=${store} side="golden" data=${data?.golden} />`}
     </div></div>`;
 }
 

@@ -29,6 +29,7 @@ export const KEYS = [
 const ACTIONS = new Map(KEYS.map(([key, , action]) => [key, action]));
 
 export function listenToKeys(store) {
+  addEventListener("change", (event) => event.target.tagName === "SELECT" && event.target.blur()); // keys are ours again
   addEventListener("keydown", (event) => {
     const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
     if (event.ctrlKey || event.metaKey || event.altKey || !store.state.model) return;
