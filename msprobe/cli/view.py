@@ -54,7 +54,9 @@ def _serve(found: list[Path], host: str, port: int, show: bool) -> None:
     try:
         server = ViewServer(found, host, port)
     except OSError as error:
-        raise click.UsageError(f"cannot serve on {host}:{port}: {error.strerror}; choose another --port, or 0") from error
+        raise click.UsageError(
+            f"cannot serve on {host}:{port}: {error.strerror}; choose another --port, or 0"
+        ) from error
     for file in found:
         click.echo(f"Graph: {file}")
     click.echo(f"View: {server.address} (Ctrl-C ends)")

@@ -30,7 +30,9 @@ def find_databases(path: Path) -> list[Path]:
     else:
         raise ReadError(f"{path} does not exist; give a .vis.db or the output folder of msprobe graph_visualize")
     if not found:
-        raise ReadError(f"no .vis.db in {path} or two levels below; msprobe graph_visualize -tp DUMP -o {path} makes one")
+        raise ReadError(
+            f"no .vis.db in {path} or two levels below; msprobe graph_visualize -tp DUMP -o {path} makes one"
+        )
     for file in found:
         _check(file)
     return found

@@ -9,11 +9,13 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
+from msprobe.core.errors import ReadError
 from msprobe.core.store.atomic import write_atomic
 from msprobe.visualize.viewer.assembly import offline_page
 from msprobe.visualize.viewer.queries import SIDES, GraphDatabase
@@ -28,14 +30,18 @@ def write_page(paths: list[Path], target: Path, progress: Progress = lambda line
     """Write the page and return its size in bytes. ``progress`` is told about each step and rank.
 
     Raises:
-        OSError: the page cannot be written; nothing is left behind.
+        OSError: the page cannot be written.
+        ReadError: a database is damaged. In both cases nothing is left behind.
     """
     before, after = offline_page(", ".join(path.name for path in paths))
 
     def pieces() -> Iterator[bytes]:
         yield before
         for number, path in enumerate(paths):
-            yield from _parts(number, GraphDatabase(path), progress)
+            try:
+                yield from _parts(number, GraphDatabase(path), progress)
+            except sqlite3.Error as error:
+                raise ReadError(f"{path}: {error}; make it again with msprobe graph_visualize") from error
         yield _part("index", [GraphDatabase(path).overview() for path in paths])
         yield after
 
@@ -44,15 +50,14 @@ def write_page(paths: list[Path], target: Path, progress: Progress = lambda line
 
 def _parts(number: int, database: GraphDatabase, progress: Progress) -> Iterator[bytes]:
     overview = database.overview()
-    for step in overview["steps"]:
-        for rank in overview["ranks"]:
-            progress(f"{database.path.name}: step {step}, rank {rank}")
-            place = f"{number}-{step}-{rank}"
-            yield _part(f"graph-{place}", database.graph(step, rank))
-            yield _part(f"facts-{place}", database.facts(step, rank))
-            for side in SIDES:
-                for index, nodes in enumerate(_groups(database.all_nodes(step, rank, side))):
-                    yield _part(f"nodes-{place}-{side}-{index}", nodes)
+    for step, rank in product(overview["steps"], overview["ranks"]):
+        progress(f"{database.path.name}: step {step}, rank {rank}")
+        place = f"{number}-{step}-{rank}"
+        yield _part(f"graph-{place}", database.graph(step, rank))
+        yield _part(f"facts-{place}", database.facts(step, rank))
+        for side in SIDES:
+            for index, nodes in enumerate(_groups(database.all_nodes(step, rank, side))):
+                yield _part(f"nodes-{place}-{side}-{index}", nodes)
 
 
 def _groups(nodes: Iterable[Any]) -> Iterator[list[Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
+from functools import lru_cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,6 +24,7 @@ from msprobe.visualize.viewer.queries import GraphDatabase
 LOCAL_HOST = "127.0.0.1"
 _OWN_NAMES = {LOCAL_HOST, "localhost", "::1"}
 _EVERYWHERE = {"", "0.0.0.0", "::"}
+_KEPT = 8
 _TYPES = {"js": "text/javascript", "mjs": "text/javascript", "css": "text/css", "html": "text/html"}
 
 Query = dict[str, str]
@@ -77,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, question: str, query: str) -> None:
         values = {key: texts[0] for key, texts in parse_qs(query, errors="surrogateescape").items()}
         try:
-            status, content = HTTPStatus.OK, _encoded(_QUESTIONS[question](self.server.databases, values))
+            status, content = HTTPStatus.OK, _QUESTIONS[question](self.server.databases, values)
         except (KeyError, ValueError, IndexError):
             status, content = HTTPStatus.BAD_REQUEST, _error(f"cannot answer {self.path}")
         except ReadError as error:
@@ -120,28 +122,38 @@ def _place(databases: list[GraphDatabase], query: Query) -> tuple[GraphDatabase,
     return databases[int(query["db"])], int(query["step"]), int(query["rank"])
 
 
-def _graph(databases: list[GraphDatabase], query: Query) -> Any:
+def _index(databases: list[GraphDatabase], query: Query) -> bytes:
+    return _encoded([database.overview() for database in databases])
+
+
+def _graph(databases: list[GraphDatabase], query: Query) -> bytes:
     database, step, rank = _place(databases, query)
-    return database.graph(step, rank)
+    return _whole(database, "graph", step, rank, database.path.stat().st_mtime_ns)
 
 
-def _facts(databases: list[GraphDatabase], query: Query) -> Any:
+def _facts(databases: list[GraphDatabase], query: Query) -> bytes:
     database, step, rank = _place(databases, query)
-    return database.facts(step, rank)
+    return _whole(database, "facts", step, rank, database.path.stat().st_mtime_ns)
 
 
-def _node(databases: list[GraphDatabase], query: Query) -> Any:
+def _node(databases: list[GraphDatabase], query: Query) -> bytes:
     database, step, rank = _place(databases, query)
-    return database.node(step, rank, query["side"], query["name"])
+    return _encoded(database.node(step, rank, query["side"], query["name"]))
 
 
-def _children(databases: list[GraphDatabase], query: Query) -> Any:
+def _children(databases: list[GraphDatabase], query: Query) -> bytes:
     database, step, rank = _place(databases, query)
-    return database.children(step, rank, query["side"], query["name"])
+    return _encoded(database.children(step, rank, query["side"], query["name"]))
 
 
-_QUESTIONS: dict[str, Callable[[list[GraphDatabase], Query], Any]] = {
-    "index": lambda databases, query: [database.overview() for database in databases],
+@lru_cache(maxsize=_KEPT)
+def _whole(database: GraphDatabase, question: str, step: int, rank: int, written: int) -> bytes:
+    """An answer about a whole graph: kept, because a reload or a return to a rank asks for it again."""
+    return _encoded(getattr(database, question)(step, rank))
+
+
+_QUESTIONS: dict[str, Callable[[list[GraphDatabase], Query], bytes]] = {
+    "index": _index,
     "graph": _graph,
     "facts": _facts,
     "node": _node,

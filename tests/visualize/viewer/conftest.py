@@ -13,7 +13,6 @@ import pytest
 
 from msprobe.visualize.viewer.page import write_page
 from msprobe.visualize.viewer.server import ViewServer
-from tests.visualize.viewer.viewing import Viewing
 
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 
@@ -55,7 +54,8 @@ def served() -> Iterator[Callable[..., str]]:
 
 @pytest.fixture(params=["served", "offline"])
 def view(request: pytest.FixtureRequest, driver: Any, served: Callable[..., str], tmp_path: Path) -> Iterator[Any]:
-    """A function that opens databases, from the local server and from one file; what the browser complains about fails."""
+    """A function that opens databases, from the server and from one file; a complaint of the browser fails the test."""
+    from tests.visualize.viewer.viewing import Viewing  # needs selenium
 
     def opened(*paths: Path, link: str = "") -> Viewing:
         if request.param == "served":

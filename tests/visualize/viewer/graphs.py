@@ -114,7 +114,8 @@ class _Writer:
             (
                 f"{self.place}_{node.name}", self.place, self.count, node.name, kind, node.parent, names, level,
                 node.overflow, 0, json.dumps(chain), f"{self.place}_0", "", "{}", 0,
-                "{}" if bare else self._data(node, "input", 1.0), "{}" if bare else self._data(node, "output", node.norm),
+                "{}" if bare else self._data(node, "input", 1.0),
+                "{}" if bare else self._data(node, "output", node.norm),
                 self.source, None, self.step, self.rank, 0,
             ),
         )  # fmt: skip
@@ -132,7 +133,7 @@ class _Writer:
 
 
 def diverging(hostile: str = "") -> Graph:
-    """Two blocks on two ranks. Rank 1 goes wrong in block 0's down projection; the golden run calls block 1's MLP mlp."""
+    """Two blocks on two ranks. Rank 1 goes wrong in a projection of block 0; the MLP of block 1 has two names."""
 
     def run(wrong: bool, mlp: str) -> list[Node]:
         down = Node("Module.layers.0.fc.down.Linear.forward.0").with_inside(Node("Functional.linear.1.forward"))

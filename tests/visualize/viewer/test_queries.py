@@ -18,9 +18,7 @@ from tests.visualize.viewer.graphs import Graph, Node, diverging, overflowing
 
 
 def verdicts(graph: dict, side: str = "target") -> dict[str, str]:
-    return {
-        name: VERDICTS[code] for name, code in zip(graph[side]["names"], graph[side]["verdicts"], strict=True)
-    }
+    return {name: VERDICTS[code] for name, code in zip(graph[side]["names"], graph[side]["verdicts"], strict=True)}
 
 
 @pytest.mark.parametrize("ours", [True, False], ids=["our-tables", "published-only"])
@@ -48,7 +46,10 @@ def test_partners_are_indexes_of_the_other_side(tmp_path: Path) -> None:
 
 def test_every_parent_but_the_root_s_is_known(tmp_path: Path) -> None:
     side = GraphDatabase(diverging().write(tmp_path / "a.vis.db")).graph(0, 0)["target"]
-    up = {name: side["names"][parent] if parent >= 0 else None for name, parent in zip(side["names"], side["parents"], strict=True)}
+    up = {
+        name: side["names"][parent] if parent >= 0 else None
+        for name, parent in zip(side["names"], side["parents"], strict=True)
+    }
     assert [name for name, parent in up.items() if parent is None] == ["DefaultModel"]
     assert up["Functional.linear.1.forward"] == "Module.layers.0.fc.down.Linear.forward.0"
 
@@ -163,7 +164,7 @@ def test_reading_leaves_nothing_beside_a_database_in_log_mode(tmp_path: Path) ->
 def test_what_is_no_graph_database_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "broken.vis.db"
     path.write_bytes(content)
-    with pytest.raises(ReadError, match="broken.vis.db"):
+    with pytest.raises(ReadError, match=r"broken\.vis\.db"):
         find_databases(tmp_path)
 
 

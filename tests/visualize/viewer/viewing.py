@@ -58,7 +58,8 @@ class Viewing:
     @property
     def lines(self) -> list[str]:
         """Full names of the lines in sight, from top to bottom."""
-        script = "return [...document.querySelectorAll('.line')].map((line) => [line.getBoundingClientRect().top, line.dataset.name])"
+        script = """return [...document.querySelectorAll('.line')].map((line) =>
+            [line.getBoundingClientRect().top, line.dataset.name])"""
         return [name for _, name in sorted(self.run(script))]
 
     def until(self, look: Callable[[], Value], fits: Callable[[Value], object]) -> Value:
