@@ -29,13 +29,13 @@ def asset(name: str) -> bytes:
     """A file of the front end by its path below ``assets``. KeyError: there is none, or it is none of ours."""
     if name not in asset_names():
         raise KeyError(name)
-    return files(__package__).joinpath("assets", *name.split("/")).read_bytes()
+    return files(__package__).joinpath(f"assets/{name}").read_bytes()
 
 
 @cache
 def asset_names() -> frozenset[str]:
     """Every script and style sheet: the pinned libraries and the modules of ``app``."""
-    app = (entry.name for entry in files(__package__).joinpath("assets", "app").iterdir())
+    app = (entry.name for entry in files(__package__).joinpath("assets/app").iterdir())
     return frozenset({*_LIBRARIES.values(), *_STYLES, *(f"app/{name}" for name in app if name.endswith(".js"))})
 
 
