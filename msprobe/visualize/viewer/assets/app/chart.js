@@ -5,7 +5,10 @@ import { useEffect, useRef } from "preact/hooks";
 import { html } from "msprobe/html.js";
 import { ERROR, WARNING } from "msprobe/verdicts.js";
 
-const FLOOR = 1e-8; // errors of nothing stand on the lower edge of a logarithmic axis
+// Errors of nothing stand on the lower edge of a logarithmic axis, endless ones ten times above the largest other.
+const FLOORS = { tolerance: 1e-3, relative: 1e-8 };
+
+const ENDLESS = 1e300;
 
 // {nodes, time, series: [other, warning, error, selected]}, ascending in time
 export function points({ model, facts, selected }) {
@@ -14,7 +17,9 @@ export function points({ model, facts, selected }) {
   const nodes = [];
   for (let node = 0; node < model.targets; node++) if (value(node) !== null) nodes.push(node);
   nodes.sort((one, other) => model.time[one] - model.time[other]);
-  const heights = nodes.map((node) => Math.min(Math.max(value(node), FLOOR), 1e12));
+  const floor = own ? FLOORS.tolerance : FLOORS.relative;
+  const largest = nodes.reduce((most, node) => (value(node) < ENDLESS ? Math.max(most, value(node)) : most), floor);
+  const heights = nodes.map((node) => Math.min(Math.max(value(node), floor), largest * 10));
   const only = (wanted) => heights.map((height, place) => (wanted(nodes[place]) ? height : null));
   const verdict = (node) => model.verdict[node];
   const time = nodes.map((node) => model.time[node]);
@@ -50,12 +55,13 @@ function drawn(box, { own, nodes, time, series }, store) {
   const dots = (label, name, size = 5) => ({
     label, stroke: colour(name), fill: colour(name), paths: () => null, points: { show: true, size, fill: colour(name) }, value: () => "",
   });
-  const axis = { stroke: colour("--text"), grid: { stroke: colour("--line") }, ticks: { stroke: colour("--line") } };
+  const axis = { stroke: colour("--text"), grid: { show: false }, ticks: { stroke: colour("--line"), width: 1 } };
+  const powers = (_, values) => values.map((value) => (Number.isInteger(Math.log10(value)) ? value.toExponential(0).replace("e+", "e") : ""));
   const plot = new uPlot({
     ...sizeOf(box),
     scales: { x: { time: false }, y: { distr: 3 } },
     axes: [{ ...axis, label: "place in the execution" },
-      { ...axis, label: own ? "error / tolerance" : "worst relative difference", size: 70 }],
+      { ...axis, label: own ? "error / tolerance" : "worst relative difference", size: 56, values: powers }],
     series: [{ label: "place", value: (_, place) => (place === null ? "" : String(place)) }, dots("agrees", "--pass", 4),
       dots("warning", "--warning", 6), dots("error", "--error", 6), dots("selected", "--accent", 11)],
     cursor: { drag: { x: true, y: false } },

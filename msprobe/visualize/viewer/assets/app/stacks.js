@@ -23,7 +23,7 @@ export function Stacks({ data }) {
   return html`${hidden && html`<label class="switch"><input id="all-frames" type="checkbox" checked=${everything}
       onChange=${(event) => setEverything(event.target.checked)} /> frames of libraries too</label>`}
     <div class="sides">${found.map(([side, list]) => html`<div><h3>${side}</h3><ol class="stack">
-      ${list.filter((frame) => everything || frame.own).map((frame) => html`<li class=${frame.own ? "own" : "foreign"}>
+      ${list.filter((frame) => everything || frame.own).map((frame) => html`<li class=${frame.own ? "mine" : "foreign"}>
         ${frame.text ?? html`<span class="where">${frame.file}:${frame.line}</span> <span class="dim">in ${frame.scope}</span>
         <code>${frame.code}</code>`}</li>`)}</ol></div>`)}</div>`;
 }
