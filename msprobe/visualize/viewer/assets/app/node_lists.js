@@ -11,7 +11,8 @@ export function Differences({ store }) {
   if (!model.compared) return html`<p class="note">This graph shows one run; give two to msprobe graph_visualize to compare.</p>`;
   if (!model.divergent.length) return html`<p class="note">No node differs in this step and rank.</p>`;
   return html`<${Nodes} store=${store} nodes=${model.divergent} what="differences, earliest first"
-    cells=${(node) => [sign(model, node), errorText(store.state, node), model.reason(node)]} heads=${["", "error", "reason"]} />`;
+    sign=${(node) => html`<span class=${`sign ${VERDICTS[model.verdict[node]]}`}>${SIGNS[model.verdict[node]]}</span>`}
+    cells=${(node) => [errorText(store.state, node), model.reason(node)]} heads=${["error", "reason"]} />`;
 }
 
 export function Overflows({ store }) {
@@ -22,17 +23,15 @@ export function Overflows({ store }) {
   const nodes = model.overflowing();
   if (!nodes.length) return html`<p class="note">No inf or nan appears in this step and rank.</p>`;
   return html`<${Nodes} store=${store} nodes=${nodes} what="nodes with inf, nan or a jump in size, worst first"
-    cells=${(node) => [html`<span class=${`badge ${model.overflow(node)}`}>${model.overflow(node)}</span>`]} heads=${["level"]} />`;
+    sign=${(node) => html`<span class=${`badge ${model.overflow(node)}`}>${model.overflow(node)}</span>`}
+    cells=${() => []} heads=${[]} />`;
 }
 
-const sign = (model, node) =>
-  html`<span class=${`sign ${VERDICTS[model.verdict[node]]}`}>${SIGNS[model.verdict[node]]}</span>`;
-
-function Nodes({ store, nodes, what, cells, heads }) {
+function Nodes({ store, nodes, what, sign, cells, heads }) {
   const { model, selected } = store.state;
   return html`<div class="sheet"><p class="dim">${nodes.length} ${what}${nodes.length > MOST ? `; the first ${MOST}` : ""}</p>
-    <table class="nodes"><thead><tr>${heads.map((head) => html`<th>${head}</th>`)}<th>node</th></tr></thead>
+    <table class="nodes"><thead><tr><th></th><th>node</th>${heads.map((head) => html`<th>${head}</th>`)}</tr></thead>
     <tbody>${nodes.slice(0, MOST).map((node) => html`<tr class=${node === selected ? "selected" : ""}
       data-name=${model.name(node)} onClick=${() => store.select(node)}>
-      ${cells(node).map((cell) => html`<td>${cell}</td>`)}<td>${model.name(node)}</td></tr>`)}</tbody></table></div>`;
+      <td>${sign(node)}</td><td class="name">${model.name(node)}</td>${cells(node).map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody></table></div>`;
 }
