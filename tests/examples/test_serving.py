@@ -10,10 +10,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from examples.serving.model import FAULTS, build  # noqa: E402
-from msprobe.cli.main import COMMANDS  # noqa: E402
-from msprobe.visualize.viewer.databases import find_databases  # noqa: E402
-from msprobe.visualize.viewer.queries import GraphDatabase  # noqa: E402
+from examples.serving.model import FAULTS, build
+from msprobe.cli.main import COMMANDS
+from msprobe.visualize.viewer.databases import find_databases
+from msprobe.visualize.viewer.queries import GraphDatabase
 
 JOURNEY = Path(__file__).resolve().parents[2] / "examples" / "serving" / "journey.py"
 pytestmark = pytest.mark.torch
