@@ -50,6 +50,7 @@ def write_page(paths: list[Path], target: Path, progress: Progress = lambda line
 
 def _parts(number: int, database: GraphDatabase, progress: Progress) -> Iterator[bytes]:
     overview = database.overview()
+    yield _part(f"grid-{number}", database.grid())
     for step, rank in product(overview["steps"], overview["ranks"]):
         progress(f"{database.path.name}: step {step}, rank {rank}")
         place = f"{number}-{step}-{rank}"

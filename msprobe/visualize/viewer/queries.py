@@ -20,12 +20,19 @@ from msprobe.visualize.viewer.parents import parent_indexes
 Json = dict[str, Any]
 SIDES = {"target": "NPU", "golden": "Bench"}
 VERDICTS = ("same", "pass", "warning", "error", "unmatched", "not_compared", "no_data")
-_NO_DATA, _NOT_COMPARED, _UNMATCHED = (VERDICTS.index(name) for name in ("no_data", "not_compared", "unmatched"))
+_CODES = {name: code for code, name in enumerate(VERDICTS)}
+_NO_DATA, _NOT_COMPARED, _UNMATCHED = (_CODES[name] for name in ("no_data", "not_compared", "unmatched"))
 _DECODER = json.JSONDecoder(parse_constant=str)  # browsers know no NaN in JSON
 _LARGEST = 1e300  # stands for infinity, which JSON cannot say
 _COMPARED = "CASE WHEN precision_index IS NULL THEN input_data = '{}' AND output_data = '{}' END"
 _GRAPH = f"""SELECT node_name, up_node, node_type, micro_step_id, overflow_level, matched_node_link, precision_index,
     {_COMPARED}, id FROM tb_nodes WHERE step = ? AND rank = ? AND data_source = ? ORDER BY node_order"""
+_GRID_OURS = """SELECT step, rank, own_verdict, count(*) FROM tb_nodes JOIN tb_msprobe_nodes USING (id)
+    WHERE data_source = ? GROUP BY step, rank, own_verdict"""
+_GRID_PUBLISHED = """SELECT step, rank, CASE WHEN matched_node_link IN ('[]', '') THEN 'unmatched'
+    WHEN precision_index IS NULL THEN 'not_compared' WHEN precision_index < 0.3 THEN 'pass'
+    WHEN precision_index < 0.6 THEN 'warning' ELSE 'error' END AS verdict, count(*)
+    FROM tb_nodes WHERE data_source = ? GROUP BY step, rank, verdict"""
 _DATA = """SELECT input_data, output_data, stack_info, parallel_merge_info, matched_distributed, dump_data_dir
     FROM tb_nodes LEFT JOIN tb_stack ON tb_stack.id = tb_nodes.stack_id
     WHERE step = ? AND rank = ? AND data_source = ?"""
@@ -73,6 +80,16 @@ class GraphDatabase:
         for side in (target, golden):
             del side["links"], side["judged"]
         return {"step": step, "rank": rank, "target": target, "golden": golden if golden["names"] else None}
+
+    def grid(self) -> list[Json]:
+        """For each step and rank how many target nodes have each verdict, in the order of ``verdicts``."""
+        with opened(self.path) as connection:
+            ours = _has(connection, "tb_msprobe_nodes")
+            rows = _rows(connection, _GRID_OURS if ours else _GRID_PUBLISHED, SIDES["target"])
+        cells: dict[tuple[int, int], list[int]] = {}
+        for step, rank, verdict, count in rows:
+            cells.setdefault((step, rank), [0] * len(VERDICTS))[_CODES.get(verdict, _NOT_COMPARED)] += count
+        return [{"step": step, "rank": rank, "counts": counts} for (step, rank), counts in sorted(cells.items())]
 
     def facts(self, step: int, rank: int) -> Json:
         """Per target node, in the order of :meth:`graph`: the dtypes in its data and its worst relative difference.
@@ -183,11 +200,10 @@ def _judgements(connection: sqlite3.Connection, step: int, rank: int) -> dict[st
     """Node id -> (verdict, error, execution order, reason) from our table."""
     if not _has(connection, "tb_msprobe_nodes"):
         return {}
-    codes = {name: code for code, name in enumerate(VERDICTS)}
     query = """SELECT own.id, own_verdict, error, execution_order, reason FROM tb_msprobe_nodes AS own
         JOIN tb_nodes ON tb_nodes.id = own.id WHERE step = ? AND rank = ?"""
     return {
-        name: (codes.get(verdict, _NOT_COMPARED), error, order, reason)
+        name: (_CODES.get(verdict, _NOT_COMPARED), error, order, reason)
         for name, verdict, error, order, reason in connection.execute(query, (step, rank))
     }
 

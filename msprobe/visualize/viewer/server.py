@@ -136,6 +136,10 @@ def _facts(databases: list[GraphDatabase], query: Query) -> bytes:
     return _whole(database, "facts", step, rank, database.path.stat().st_mtime_ns)
 
 
+def _grid(databases: list[GraphDatabase], query: Query) -> bytes:
+    return _encoded(databases[int(query["db"])].grid())
+
+
 def _node(databases: list[GraphDatabase], query: Query) -> bytes:
     database, step, rank = _place(databases, query)
     return _encoded(database.node(step, rank, query["side"], query["name"]))
@@ -154,6 +158,7 @@ def _whole(database: GraphDatabase, question: str, step: int, rank: int, written
 
 _QUESTIONS: dict[str, Callable[[list[GraphDatabase], Query], bytes]] = {
     "index": _index,
+    "grid": _grid,
     "graph": _graph,
     "facts": _facts,
     "node": _node,

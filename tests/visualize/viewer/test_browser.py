@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from msprobe.compare.alignment.layer_mapping import layer_mapping
 from tests.visualize.viewer.graphs import STACK, Graph, Node, diverging, overflowing
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -146,6 +147,15 @@ def test_ranks_switch_and_the_address_follows(view: Any, database: Path) -> None
     page.until(lambda: page.selected, lambda name: name == CULPRIT)
 
 
+def test_the_grid_shows_where_to_look_first(view: Any, database: Path) -> None:
+    page = view(database)
+    page.press("s")
+    cells = page.until(lambda: page.all(".grid button"), lambda found: len(found) == 2)
+    assert [cell.text.split() for cell in cells] == [["?", "2"], ["✕", "2"]]
+    page.click("#cell-0-0")
+    page.until(lambda: page.driver.current_url, lambda url: "rank=0" in url and "view=grid" in url)
+
+
 def test_a_link_opens_what_it_says(view: Any, database: Path) -> None:
     page = view(database, link=f"#step=0&rank=1&node={HEAD}&view=differences&tab=stack")
     assert page.selected == HEAD
@@ -206,7 +216,9 @@ def test_pairs_by_hand_are_undone_and_exported(view: Any, database: Path) -> Non
     page.until(lambda: page.text("#verdict-unmatched"), lambda text: not text)
     page.until(lambda: page.text("#reason"), lambda text: "not judged" in text)
     assert page.selected == target
-    assert yaml.safe_load(downloaded(page)) == {"Block": {"fc": "mlp"}}
+    mapping = yaml.safe_load(downloaded(page))
+    assert mapping == {"Block": {"fc": "mlp"}}
+    assert layer_mapping(mapping).sections == {"Block": {("fc",): ("mlp",)}}
     page.press("u")
     page.until(lambda: page.text("#verdict-unmatched"), lambda text: "4" in text)
     assert page.all("#undo") == []

@@ -62,6 +62,14 @@ def test_a_level_that_was_not_computed_is_no_pass(tmp_path: Path) -> None:
     assert found == {"not_compared", "no_data", "unmatched"}
 
 
+@pytest.mark.parametrize("ours", [True, False], ids=["our-tables", "published-only"])
+def test_the_grid_counts_verdicts_of_each_step_and_rank(tmp_path: Path, ours: bool) -> None:
+    grid = GraphDatabase(diverging().write(tmp_path / "a.vis.db", ours)).grid()
+    counts = {cell["rank"]: dict(zip(VERDICTS, cell["counts"], strict=True)) for cell in grid}
+    assert [(counts[rank]["error"], counts[rank]["warning"]) for rank in (0, 1)] == [(0, 0), (2, 1)]
+    assert counts[0]["unmatched"] == counts[1]["unmatched"] == 2
+
+
 def test_a_single_run_is_not_compared(tmp_path: Path) -> None:
     database = GraphDatabase(overflowing().write(tmp_path / "a.vis.db", ours=False))
     graph = database.graph(0, 0)

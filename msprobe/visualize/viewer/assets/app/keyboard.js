@@ -19,6 +19,7 @@ export const KEYS = [
   ["c", "error over depth", (store) => store.set({ view: "chart" })],
   ["l", "list of differences", (store) => store.set({ view: "differences" })],
   ["o", "overflow", (store) => store.set({ view: "overflow" })],
+  ["s", "steps and ranks", (store) => store.set({ view: "grid" })],
   ["m", "match by hand", (store) => startPicking(store)],
   ["u", "undo the last match", (store) => store.undo()],
   ["x", "export the mapping file", (store) => exportMapping(store)],

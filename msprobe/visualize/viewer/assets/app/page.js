@@ -6,11 +6,12 @@ import { Tree } from "msprobe/tree.js";
 import { Graph } from "msprobe/graph.js";
 import { Chart } from "msprobe/chart.js";
 import { Differences, Overflows } from "msprobe/node_lists.js";
+import { Grid } from "msprobe/grid.js";
 import { Details } from "msprobe/details.js";
 import { Help } from "msprobe/help.js";
 
 const VIEWS = { graph: ["Graph", Graph], differences: ["Differences", Differences], chart: ["Error over depth", Chart],
-  overflow: ["Overflow", Overflows] };
+  overflow: ["Overflow", Overflows], grid: ["Steps and ranks", Grid] };
 
 export function Page({ store }) {
   const { state } = store;

@@ -10,6 +10,7 @@ class Served {
     return content;
   }
   index() { return this.#ask("index"); }
+  grid(db) { return this.#ask("grid", { db }); }
   graph(at) { return this.#ask("graph", at); }
   facts(at) { return this.#ask("facts", at); }
   node(at, side, node) { return this.#ask("node", { ...at, side, name: node.name }); }
@@ -26,6 +27,7 @@ class Inside {
     return this.#parts.get(name);
   }
   index() { return this.#part("index"); }
+  grid(db) { return this.#part(`grid-${db}`); }
   graph(at) { return this.#part(`graph-${at.db}-${at.step}-${at.rank}`); }
   facts(at) { return this.#part(`facts-${at.db}-${at.step}-${at.rank}`); }
   async node(at, side, { index }) {
