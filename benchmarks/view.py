@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from generate_graph import write_graph
+from generate_graph import NODES_PER_LAYER, write_graph
 from table import markdown
 
 UNFOLD = """
@@ -106,7 +106,7 @@ def main() -> None:
             address = next(line.split()[1] for line in server.stdout if line.startswith("View: "))
             driver = browser()
             try:
-                layers = options.nodes // 41
+                layers = options.nodes // NODES_PER_LAYER
                 found = {
                     "server": measure(driver, address, layers, options.rounds),
                     "offline page": measure(driver, page.as_uri(), layers, options.rounds),

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from msprobe.visualize.viewer.server import ViewServer
 
 _PORT = 6016
 
@@ -48,6 +53,14 @@ def _write(found: list[Path], page: Path, show: bool) -> None:
         click.launch(page.absolute().as_uri())
 
 
+def _prepare(server: ViewServer) -> None:
+    import contextlib
+    import sqlite3
+
+    with contextlib.suppress(sqlite3.Error, OSError):  # whoever asks for the graph is told
+        server.prepare()
+
+
 def _serve(found: list[Path], host: str, port: int, show: bool) -> None:
     from msprobe.visualize.viewer.server import ViewServer
 
@@ -62,6 +75,7 @@ def _serve(found: list[Path], host: str, port: int, show: bool) -> None:
     click.echo(f"View: {server.address} (Ctrl-C ends)")
     if show:
         click.launch(server.address)
+    threading.Thread(target=_prepare, args=(server,), daemon=True).start()
     with server:
         try:
             server.serve_forever()

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -25,9 +26,10 @@ LOCAL_HOST = "127.0.0.1"
 _OWN_NAMES = {LOCAL_HOST, "localhost", "::1"}
 _EVERYWHERE = {"", "0.0.0.0", "::"}
 _KEPT = 8
+_WHOLE = threading.Lock()
 _TYPES = {"js": "text/javascript", "mjs": "text/javascript", "css": "text/css", "html": "text/html"}
 
-Query = dict[str, str]
+Query = Mapping[str, Any]
 
 
 class ViewServer(ThreadingHTTPServer):
@@ -39,6 +41,14 @@ class ViewServer(ThreadingHTTPServer):
         self.databases = [GraphDatabase(path) for path in paths]
         self.names = None if host in _EVERYWHERE else _OWN_NAMES | {host}
         super().__init__((host, port), _Handler)
+
+    def prepare(self) -> None:
+        """Read what the browser will ask for first, while its reader is still on the way to it."""
+        first = self.databases[0].overview()
+        shown: Query = next(iter(first["meta"].get("first_divergence") or ()), {})
+        place = {"step": shown.get("step"), "rank": shown.get("rank")}
+        usual = {"db": 0, "step": first["steps"][0], "rank": first["ranks"][0]}
+        _graph(self.databases, usual | {key: value for key, value in place.items() if value is not None})
 
     @property
     def address(self) -> str:
@@ -128,12 +138,12 @@ def _index(databases: list[GraphDatabase], query: Query) -> bytes:
 
 def _graph(databases: list[GraphDatabase], query: Query) -> bytes:
     database, step, rank = _place(databases, query)
-    return _whole(database, "graph", step, rank, database.path.stat().st_mtime_ns)
+    return _once(database, "graph", step, rank)
 
 
 def _facts(databases: list[GraphDatabase], query: Query) -> bytes:
     database, step, rank = _place(databases, query)
-    return _whole(database, "facts", step, rank, database.path.stat().st_mtime_ns)
+    return _once(database, "facts", step, rank)
 
 
 def _grid(databases: list[GraphDatabase], query: Query) -> bytes:
@@ -154,6 +164,12 @@ def _children(databases: list[GraphDatabase], query: Query) -> bytes:
 def _whole(database: GraphDatabase, question: str, step: int, rank: int, written: int) -> bytes:
     """An answer about a whole graph: kept, because a reload or a return to a rank asks for it again."""
     return _encoded(getattr(database, question)(step, rank))
+
+
+def _once(database: GraphDatabase, question: str, step: int, rank: int) -> bytes:
+    """One request works at a time, so that a second one for the same finds the answer of the first."""
+    with _WHOLE:
+        return _whole(database, question, step, rank, database.path.stat().st_mtime_ns)
 
 
 _QUESTIONS: dict[str, Callable[[list[GraphDatabase], Query], bytes]] = {
