@@ -45,6 +45,7 @@ class Node:
     overflow: str | None = None
     norm: float = 1.0
     dtype: str = "torch.float32"
+    links: dict[str, Any] = field(default_factory=dict)
     inside: list[Node] = field(default_factory=list)
 
     def with_inside(self, *nodes: Node) -> Node:
@@ -113,7 +114,8 @@ class _Writer:
             f"INSERT INTO tb_nodes VALUES ({','.join('?' * 22)})",
             (
                 f"{self.place}_{node.name}", self.place, self.count, node.name, kind, node.parent, names, level,
-                node.overflow, 0, json.dumps(chain), f"{self.place}_0", "", "{}", 0,
+                node.overflow, 0, json.dumps(chain), f"{self.place}_0", "",
+                json.dumps(node.links), 0,
                 "{}" if bare else self._data(node, "input", 1.0),
                 "{}" if bare else self._data(node, "output", node.norm),
                 self.source, None, self.step, self.rank, 0,
@@ -127,7 +129,7 @@ class _Writer:
     def _data(self, node: Node, kind: str, norm: float) -> str:
         values = {"type": "torch.Tensor", "dtype": node.dtype, "shape": "[4, 8]", "Max": "1.9310508966445923"}
         values |= {"Min": "-2.0", "Mean": "0.0625", "Norm": repr(norm)}
-        if self.source == "NPU":
+        if self.source == "NPU" and node.partner is not None:
             values |= {"NormRelativeErr": f"{abs(norm - 1) * 100}%", "Result": node.verdict, "Err_message": "[]"}
         return json.dumps({f"{node.name}.{kind}.0": values})
 

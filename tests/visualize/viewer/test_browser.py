@@ -156,6 +156,23 @@ def test_the_grid_shows_where_to_look_first(view: Any, database: Path) -> None:
     page.until(lambda: page.driver.current_url, lambda url: "rank=0" in url and "view=grid" in url)
 
 
+def test_a_communication_leads_to_the_other_rank(view: Any, tmp_path: Path) -> None:
+    send, receive = "Distributed.send.0.forward", "Distributed.recv.0.forward"
+    links = {"communications_type": "send", "nodes_info": {"1": ["0.5", receive]}}
+    sides = {(0, 0, "NPU"): [Node(send, links=links)], (0, 1, "NPU"): [Node(receive)]}
+    page = view(Graph(sides).write(tmp_path / "build_1.vis.db"), link=f"#rank=0&node={send}&tab=about")
+    page.until(lambda: page.text(".about"), lambda text: "send rank 1" in text)
+    page.click(".about .link")
+    page.until(lambda: page.selected, lambda name: name == receive)
+    assert "rank=1" in page.driver.current_url
+
+
+def test_one_run_has_nothing_to_compare(view: Any, tmp_path: Path) -> None:
+    page = view(overflowing().write(tmp_path / "build_1.vis.db"))
+    assert [tab.text for tab in page.all(".picture [role=tab]")] == ["Graph", "Overflow"]
+    assert page.all(".counts") == page.all("#differences-only") == []
+
+
 def test_a_link_opens_what_it_says(view: Any, database: Path) -> None:
     page = view(database, link=f"#step=0&rank=1&node={HEAD}&view=differences&tab=stack")
     assert page.selected == HEAD
@@ -289,6 +306,8 @@ def test_a_database_of_another_writer(view: Any, tmp_path: Path) -> None:
     assert page.run("return document.querySelector('#rank').value") == "0"
     page.choose("#rank", "1")
     page.until(lambda: page.selected, lambda name: name == CULPRIT)
+    page.press("e")
+    assert page.until(lambda: page.lines, lambda lines: lines[0] in {CULPRIT, DOWN})[2] == HEAD
     page.press("c")
     assert int(page.until(lambda: page.all("#chart"), bool)[0].get_attribute("data-points")) > 5
 

@@ -12,8 +12,8 @@ const ENDLESS = 1e300;
 
 // {nodes, time, series: [other, warning, error, selected]}, ascending in time
 export function points({ model, facts, selected }) {
-  const own = model.target.errors.some((error) => error !== null);
-  const value = (node) => (own ? model.error(node) : facts?.errors[node] ?? null);
+  const own = model.hasErrors;
+  const value = (node) => model.measured(node, facts);
   const nodes = [];
   for (let node = 0; node < model.targets; node++) if (value(node) !== null) nodes.push(node);
   nodes.sort((one, other) => model.time[one] - model.time[other]);

@@ -54,11 +54,11 @@ function lowerNames(model) {
 }
 
 // The nodes to draw, one per line. Sorted by error or time it is a flat list of what fits.
-export function lines(model, { expanded, shown, sort, open }) {
+export function lines(model, { expanded, shown, sort, open, facts }) {
   const fits = (node) => !shown || shown.fits[node];
   if (sort !== "tree") {
     const flat = [...model.sequence].filter((node) => fits(node) && !(shown === null && model.children[node]));
-    const key = sort === "error" ? (node) => -(model.error(node) ?? -1) : (node) => model.time[node];
+    const key = sort === "error" ? (node) => -(model.measured(node, facts) ?? -1) : (node) => model.time[node];
     return flat.sort((one, other) => key(one) - key(other) || model.time[one] - model.time[other]);
   }
   const found = [];

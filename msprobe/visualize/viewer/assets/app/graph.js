@@ -45,7 +45,7 @@ function Side({ store, side, data }) {
     const { clientWidth, clientHeight } = box.current;
     box.current.scrollTo(x - clientWidth / 2, y - clientHeight / 2);
   }, [selected, drawn]);
-  return html`<div class="side"><h3>${side}${nodes.length < all.length ? ` · ${nodes.length} of ${all.length}` : ""}</h3>
+  return html`<div class="side"><h3>${model.compared ? side : "run"}${nodes.length < all.length ? ` · ${nodes.length} of ${all.length}` : ""}</h3>
     <div class="canvas" ref=${box}>${nodes.length ? html`
       <svg width=${drawn.width} height=${drawn.height} role="img" aria-label=${`graph of the ${side} side`}>
         <defs><marker id=${`head-${side}`} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7"

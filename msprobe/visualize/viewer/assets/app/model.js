@@ -14,6 +14,7 @@ export class Model {
     this.golden = graph.golden;
     this.compared = Boolean(graph.golden);
     this.targets = this.target.names.length;
+    this.hasErrors = this.target.errors.some((error) => error !== null);
     this.pairs = paired(graph, edits);
     const tree = mergedChildren(graph, this.pairs);
     Object.assign(this, { lonely: tree.lonely, parent: tree.parent, children: tree.children, roots: tree.roots });
@@ -30,6 +31,11 @@ export class Model {
   name(node) { return this.targetName(node) || this.goldenName(node); }
   kind(node) { return node < this.targets ? this.target.types[node] : this.golden.types[this.goldenOf(node)]; }
   error(node) { return node < this.targets ? this.target.errors[node] : null; }
+  // The error in multiples of the tolerance; in databases without such errors the worst relative difference.
+  measured(node, facts) {
+    if (node >= this.targets || this.verdict[node] === UNMATCHED) return null;
+    return this.hasErrors ? this.target.errors[node] : facts?.errors[node] ?? null;
+  }
   reason(node) {
     if (node < this.targets && this.byHand(node)) return "paired by hand, not judged yet";
     const own = node < this.targets ? this.target.reasons[node] : this.golden.reasons[this.goldenOf(node)];

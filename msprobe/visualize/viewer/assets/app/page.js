@@ -12,6 +12,7 @@ import { Help } from "msprobe/help.js";
 
 const VIEWS = { graph: ["Graph", Graph], differences: ["Differences", Differences], chart: ["Error over depth", Chart],
   overflow: ["Overflow", Overflows], grid: ["Steps and ranks", Grid] };
+const OF_ONE_RUN = new Set(["graph", "overflow"]);
 
 export function Page({ store }) {
   const { state } = store;
@@ -24,7 +25,7 @@ export function Page({ store }) {
     <${Header} store=${store} />
     <${Tree} store=${store} />
     <section class="picture">
-      <nav class="tabs" role="tablist">${Object.entries(VIEWS).map(([name, [title]]) => html`
+      <nav class="tabs" role="tablist">${Object.entries(VIEWS).filter(([name]) => state.model.compared || OF_ONE_RUN.has(name)).map(([name, [title]]) => html`
         <button role="tab" id=${`view-${name}`} aria-selected=${state.view === name}
           onClick=${() => store.set({ view: name })}>${title}</button>`)}
       </nav>

@@ -104,7 +104,7 @@ export class Store {
       this.mask = mask(model, filter, facts);
     }
     const open = isActive(filter);
-    return { mask: this.mask, lines: lines(model, { expanded, shown: this.mask, sort, open }) };
+    return { mask: this.mask, lines: lines(model, { expanded, shown: this.mask, sort, open, facts }) };
   }
 
   // Walk over what differs, in the order of execution.

@@ -35,10 +35,9 @@ export function Tree({ store }) {
   return html`<section class="tree">
     <${Conditions} store=${store} shown=${shown} />
     <div class="columns"><span>${state.model.compared ? "target" : "node"}</span>
-      <button title="sort by error (e)" id="sort" aria-pressed=${state.sort === "error"}
+      ${state.model.compared && html`<button title="sort by error (e)" id="sort" aria-pressed=${state.sort === "error"}
         onClick=${() => store.set({ sort: state.sort === "error" ? "tree" : "error", reveal: state.selected })}>
-        error ${state.sort === "error" ? "▼" : ""}</button>
-      ${state.model.compared && html`<span>golden</span>`}</div>
+        error ${state.sort === "error" ? "▼" : ""}</button><span>golden</span>`}</div>
     <div class="lines" ref=${box} role="tree" tabindex="0" onScroll=${(event) => setTop(event.target.scrollTop)}>
       <div class="tall" style=${{ height: `${shown.lines.length * LINE}px` }}>
         ${shown.lines.slice(first, last).map((node, place) => html`
@@ -61,8 +60,9 @@ function Conditions({ store, shown }) {
       onChange=${(event) => store.narrow({ dtype: event.target.value })}>
       <option value="">all dtypes</option>
       ${dtypes.map((dtype) => html`<option value=${dtype}>${dtype}</option>`)}</select>
-    <label><input id="differences-only" type="checkbox" checked=${filter.onlyDifferences}
-      onChange=${(event) => store.narrow({ onlyDifferences: event.target.checked })} /> only differences</label>
+    ${store.state.model.compared && html`<label><input id="differences-only" type="checkbox"
+      checked=${filter.onlyDifferences}
+      onChange=${(event) => store.narrow({ onlyDifferences: event.target.checked })} /> only differences</label>`}
     <span class="dim" id="found">${shown.mask ? `${shown.mask.found} of ${store.state.model.size}` : `${store.state.model.size} nodes`}</span>
   </div>`;
 }
@@ -95,10 +95,9 @@ function Line({ store, node, top }) {
 }
 
 export const errorText = ({ model, facts }, node) => {
-  const own = model.error(node);
-  if (own !== null) return own === 0 ? "0" : `${rounded(own)} ×`;
-  const relative = node < model.targets ? facts?.errors[node] ?? null : null;
-  return relative === null ? "" : `${rounded(relative * 100)} %`;
+  const error = model.measured(node, facts);
+  if (error === null) return "";
+  return error === 0 ? "0" : model.hasErrors ? `${rounded(error)} ×` : `${rounded(error * 100)} %`;
 };
 
 export const Label = ({ label, full }) => html`<span class="label" title=${full}>${label.text}
