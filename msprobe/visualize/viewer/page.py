@@ -37,12 +37,14 @@ def write_page(paths: list[Path], target: Path, progress: Progress = lambda line
 
     def pieces() -> Iterator[bytes]:
         yield before
+        index = []
         for number, path in enumerate(paths):
             try:
+                index.append(GraphDatabase(path).overview())
                 yield from _parts(number, GraphDatabase(path), progress)
             except sqlite3.Error as error:
                 raise ReadError(f"{path}: {error}; make it again with msprobe graph_visualize") from error
-        yield _part("index", [GraphDatabase(path).overview() for path in paths])
+        yield _part("index", index)
         yield after
 
     return write_atomic(target, pieces())

@@ -241,6 +241,20 @@ def test_pairs_by_hand_are_undone_and_exported(view: Any, database: Path) -> Non
     assert page.all("#undo") == []
 
 
+def test_the_backward_call_and_the_gradients_are_paired_along(view: Any, tmp_path: Path) -> None:
+    def run(name: str) -> list[Node]:
+        calls = ("forward.0", "backward.0", "parameters_grad")
+        return [Node(f"Module.{name}.Linear.{call}", verdict="unmatched", error=None, partner=None) for call in calls]
+
+    path = Graph({(0, 0, "NPU"): run("up"), (0, 0, "Bench"): run("raise")}).write(tmp_path / "a.vis.db")
+    page = view(path, link="#node=Module.up.Linear.forward.0&tab=match")
+    page.click(".candidate[data-name='Module.raise.Linear.forward.0']")
+    page.until(lambda: page.text("#verdict-not_compared"), lambda text: "3" in text)
+    assert page.all("#verdict-unmatched") == []
+    page.press("u")
+    page.until(lambda: page.text("#verdict-unmatched"), lambda text: "6" in text)
+
+
 def test_a_pair_parted_by_hand_is_unmatched(view: Any, database: Path) -> None:
     page = view(database, link=f"#rank=1&node={HEAD}&tab=match")
     page.click("#unmatch")

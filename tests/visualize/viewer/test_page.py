@@ -7,6 +7,8 @@ import gzip
 import hashlib
 import json
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,16 @@ def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ReadError, match=r"a\.vis\.db.*graph_visualize"):
         write_page([path], tmp_path / "page.html")
     assert [file.name for file in tmp_path.iterdir()] == ["a.vis.db"]
+
+
+def test_a_table_without_its_columns_is_an_error_of_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.vis.db"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for table in ("tb_nodes", "tb_config", "tb_stack"):
+            connection.execute(f"CREATE TABLE {table} (id TEXT)")
+        connection.execute("INSERT INTO tb_config VALUES ('1')")
+    with pytest.raises(ReadError, match=r"a\.vis\.db: no such column"):
+        write_page([path], tmp_path / "page.html")
 
 
 def test_libraries_are_those_of_the_list() -> None:

@@ -27,6 +27,22 @@ export class Matching {
   }
 }
 
+// The same calls in the other direction, and the gradients of the parameters, where both sides have them unpaired.
+export function twins(model, target, golden) {
+  const names = [model.target.names[target], model.golden.names[golden]];
+  const other = (name) => [
+    name.replace(/\.(forward|backward)(\.\d+)?$/, (_, way, call) => `.${way === "forward" ? "backward" : "forward"}${call ?? ""}`),
+    name.replace(/\.(forward|backward)(\.\d+)?$/, ".parameters_grad"),
+  ];
+  const [ours, theirs] = names.map(other);
+  return ours.flatMap((name, place) => {
+    const pair = [model.target.names.indexOf(name), model.golden.names.indexOf(theirs[place])];
+    const free = name !== names[0] && pair[0] >= 0 && pair[1] >= 0
+      && model.pairs.target[pair[0]] < 0 && model.pairs.golden[pair[1]] < 0;
+    return free ? [pair] : [];
+  });
+}
+
 // Nodes without partner on the other side, the most alike first: same kind, then as many common name parts.
 export function candidates(model, node, limit = 50) {
   const wanted = node < model.targets ? (other) => other >= model.targets : (other) =>

@@ -12,8 +12,7 @@ export function paired(graph, edits) {
   if (roots[0] >= 0 && roots[1] >= 0 && target[roots[0]] < 0 && golden[roots[1]] < 0) join(pairs, ...roots);
   for (const edit of edits) {
     if (edit.kind === "unmatch") part(pairs, edit.target);
-    else if (edit.children) joinBelow(graph, pairs, edit.target, edit.golden);
-    else joinByHand(pairs, edit.target, edit.golden);
+    else for (const [one, other] of edit.pairs) (edit.children ? joinBelow : joinOnly)(graph, pairs, one, other);
   }
   return pairs;
 }
@@ -38,6 +37,8 @@ function joinByHand(pairs, target, golden) {
   join(pairs, target, golden);
   pairs.byHand.add(target);
 }
+
+const joinOnly = (graph, pairs, target, golden) => joinByHand(pairs, target, golden);
 
 // The two nodes, and below them those without a partner that stand at the same place in both.
 function joinBelow(graph, pairs, target, golden) {

@@ -3,7 +3,7 @@
 import { Model } from "msprobe/model.js";
 import { isActive, lines, mask } from "msprobe/filter.js";
 import { readFragment, writeFragment } from "msprobe/fragment.js";
-import { Matching } from "msprobe/matching.js";
+import { Matching, twins } from "msprobe/matching.js";
 
 export class Store {
   #listener = () => {};
@@ -119,7 +119,10 @@ export class Store {
   }
 
   // Edits of the pairing.
-  match(target, golden, children) { this.#edit(() => this.matching.add({ kind: "match", target, golden, children })); }
+  match(target, golden, children) {
+    const pairs = [[target, golden], ...twins(this.state.model, target, golden)];
+    this.#edit(() => this.matching.add({ kind: "match", pairs, children }));
+  }
   unmatch(target) { this.#edit(() => this.matching.add({ kind: "unmatch", target })); }
   undo() { if (this.matching.edits.length) this.#edit(() => this.matching.undo()); }
 
