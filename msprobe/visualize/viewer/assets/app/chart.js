@@ -1,7 +1,7 @@
 // The error of every node over its place in the execution: where it is born, and how it grows.
 
 import uPlot from "uplot";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { html } from "msprobe/html.js";
 import { ERROR, WARNING } from "msprobe/verdicts.js";
 
@@ -33,7 +33,7 @@ export function points({ model, facts, selected }) {
 export function Chart({ store }) {
   const { model, facts, selected } = store.state;
   const box = useRef(null);
-  const found = points(store.state);
+  const found = useMemo(() => points(store.state), [model, facts, selected]);
   useEffect(() => {
     if (!found.nodes.length || !box.current) return undefined;
     const plot = drawn(box.current, found, store);

@@ -42,17 +42,15 @@ function Switch({ name, values, value, change }) {
 
 function Counts({ store }) {
   const { model, filter } = store.state;
-  const totals = new Array(VERDICTS.length).fill(0);
-  for (const node of model.sequence) totals[model.verdict[node]]++;
   const chosen = filter.verdicts;
   const toggle = (code) => {
     const next = new Set(chosen);
     next[next.has(code) ? "delete" : "add"](code);
     store.narrow({ verdicts: next, onlyDifferences: false });
   };
-  const order = [ERROR, WARNING, UNMATCHED, 1, 0, 5, 6].filter((code) => totals[code]);
+  const order = [ERROR, WARNING, UNMATCHED, 1, 0, 5, 6].filter((code) => model.totals[code]);
   return html`<span class="counts" role="group" aria-label="filter by verdict">${order.map((code) => html`
     <button class=${`chip ${VERDICTS[code]}`} id=${`verdict-${VERDICTS[code]}`} aria-pressed=${chosen.has(code)}
       title=${`show only: ${WORDS[code]}`} onClick=${() => toggle(code)}>
-      <span class=${`sign ${VERDICTS[code]}`}>${SIGNS[code]}</span> ${totals[code]} ${WORDS[code]}</button>`)}</span>`;
+      <span class=${`sign ${VERDICTS[code]}`}>${SIGNS[code]}</span> ${model.totals[code]} ${WORDS[code]}</button>`)}</span>`;
 }

@@ -2,7 +2,7 @@
 //
 // A node is a number: below `targets` an index into the target side, from there on a golden node without a partner.
 
-import { differs, heavier, NOT_COMPARED, UNMATCHED, ERROR, WARNING, OVERFLOWS } from "msprobe/verdicts.js";
+import { differs, heavier, NOT_COMPARED, UNMATCHED, ERROR, WARNING, OVERFLOWS, VERDICTS } from "msprobe/verdicts.js";
 import { mergedChildren } from "msprobe/merging.js";
 import { paired } from "msprobe/pairing.js";
 import { shortened } from "msprobe/names.js";
@@ -93,6 +93,8 @@ export class Model {
       else if (golden < 0 && parted.has(`t${node}`)) this.verdict[node] = UNMATCHED;
       else this.verdict[node] = byHand.has(node) ? NOT_COMPARED : this.target.verdicts[node];
     }
+    this.totals = new Array(VERDICTS.length).fill(0);
+    for (const node of this.sequence) this.totals[this.verdict[node]]++;
     this.worst = Uint8Array.from(this.verdict);
     this.worstError = Float64Array.from({ length: size }, (_, node) => this.error(node) ?? -1);
     this.counts = { error: new Int32Array(size), warning: new Int32Array(size), unmatched: new Int32Array(size) };

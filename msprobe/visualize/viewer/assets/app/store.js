@@ -102,9 +102,13 @@ export class Store {
     if (!this.maskKey || key.some((one, place) => one !== this.maskKey[place])) {
       this.maskKey = key;
       this.mask = mask(model, filter, facts);
+      this.flat = null;
     }
     const open = isActive(filter);
-    return { mask: this.mask, lines: lines(model, { expanded, shown: this.mask, sort, open, facts }) };
+    const wanted = { expanded, shown: this.mask, sort, open, facts };
+    if (sort === "tree") return { mask: this.mask, lines: lines(model, wanted) };
+    this.flat ??= lines(model, wanted); // sorting is not free, and folding does not change it
+    return { mask: this.mask, lines: this.flat };
   }
 
   // Walk over what differs, in the order of execution.
