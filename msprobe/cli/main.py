@@ -47,6 +47,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "run": CommandEntry("msprobe.cli.run:command", "Run an unmodified training script and collect from it."),
     "support": CommandEntry("msprobe.cli.support:command", "Print what each framework can be asked for."),
     "validate": CommandEntry("msprobe.cli.validate:command", "Check a config.json and say everything wrong in it."),
+    "view": CommandEntry("msprobe.cli.view:command", "Show graphs in the browser, or write one offline page."),
 }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -55,3 +57,15 @@ def test_cli_runs_every_kind_of_case() -> None:
     assert [row[0] for row in rows] == ["help", "statistics:20", "md5:20", "tensor:0.01"]
     assert {row[5] for row in rows} == {"0"}
     assert {row[7] for row in rows} == {"no"}
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.skipif(
+    importlib.util.find_spec("selenium") is None or not (shutil.which("chromium") and shutil.which("chromedriver")),
+    reason="needs selenium, chromium and chromium-driver",
+)
+def test_view_measures_both_ways_to_look() -> None:
+    rows = run("view", "--nodes", "200", "--rounds", "1")
+    assert [row[0] for row in rows] == ["server", "offline page"]
+    assert all(len(row) == 5 and all(cell[0].isdigit() for cell in row[1:]) for row in rows)

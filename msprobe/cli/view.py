@@ -1,0 +1,83 @@
+"""``msprobe view``: graph databases in the browser, from a local server or as one offline page."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from msprobe.visualize.viewer.server import ViewServer
+
+_PORT = 6016
+
+
+@click.command("view")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "--html",
+    "page",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write one page with everything in it instead; it needs no server and no network.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to serve on.")
+@click.option(
+    "--port", default=_PORT, show_default=True, type=click.IntRange(0, 65535), help="Port; 0 takes any free one."
+)
+@click.option("--open", "show", is_flag=True, help="Open the viewer in the default browser.")
+def command(path: Path, page: Path | None, host: str, port: int, show: bool) -> None:
+    """Show graphs in the browser, opened at the first divergence.
+
+    PATH is a .vis.db of msprobe graph_visualize, or a folder with some.
+    """
+    from msprobe.visualize.viewer.databases import find_databases
+
+    found = find_databases(path)
+    if page is None:
+        _serve(found, host, port, show)
+    else:
+        _write(found, page, show)
+
+
+def _write(found: list[Path], page: Path, show: bool) -> None:
+    from msprobe.core.store.atomic import make_folder
+    from msprobe.visualize.viewer.page import write_page
+
+    make_folder(page.absolute().parent)
+    size = write_page(found, page, lambda line: click.echo(line, err=True))
+    click.echo(f"Page: {page} ({size / 1e6:.1f} MB)")
+    if show:
+        click.launch(page.absolute().as_uri())
+
+
+def _prepare(server: ViewServer) -> None:
+    import contextlib
+    import sqlite3
+
+    with contextlib.suppress(sqlite3.Error, OSError):  # whoever asks for the graph is told
+        server.prepare()
+
+
+def _serve(found: list[Path], host: str, port: int, show: bool) -> None:
+    from msprobe.visualize.viewer.server import ViewServer
+
+    try:
+        server = ViewServer(found, host, port)
+    except OSError as error:
+        raise click.UsageError(
+            f"cannot serve on {host}:{port}: {error.strerror}; choose another --port, or 0"
+        ) from error
+    for file in found:
+        click.echo(f"Graph: {file}")
+    click.echo(f"View: {server.address} (Ctrl-C ends)")
+    if show:
+        click.launch(server.address)
+    threading.Thread(target=_prepare, args=(server,), daemon=True).start()
+    with server:
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            click.echo("")

@@ -1,0 +1,1 @@
+"""The viewer of graph databases: one front end, served by a local server or written into one offline page."""

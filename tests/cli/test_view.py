@@ -1,0 +1,73 @@
+"""``msprobe view``: what it says, what it leaves, how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from msprobe.cli.main import run
+from tests.visualize.viewer.graphs import diverging
+
+
+def test_a_page_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    diverging().write(tmp_path / "graphs" / "compare_1.vis.db")
+    page = tmp_path / "new" / "page.html"
+    assert run(["view", str(tmp_path / "graphs"), "--html", str(page)]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith(f"Page: {page} (")
+    assert "compare_1.vis.db: step 0, rank 1" in said.err
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_a_server_answers_until_it_is_interrupted(tmp_path: Path) -> None:
+    path = diverging().write(tmp_path / "compare_1.vis.db")
+    command = [sys.executable, "-u", "-m", "msprobe", "view", str(path), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"Graph: {path}\n"
+        address = process.stdout.readline().split()[1]
+        assert address.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(f"{address}api/index", timeout=10) as answer:
+            assert json.load(answer)[0]["name"] == "compare_1.vis.db"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert errors == ""
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(None, "does not exist"), ("folder", "no .vis.db in"), (b"text, no database", "no SQLite database")],
+    ids=["missing", "empty-folder", "no-database"],
+)
+def test_bad_input_is_one_line(
+    content: bytes | str | None, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "in.vis.db"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content:
+        path.mkdir()
+    assert run(["view", str(path)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("msprobe: error: ")
+    assert says in line
+    assert "graph_visualize" in line
+
+
+def test_a_port_in_use_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import socket
+
+    path = diverging().write(tmp_path / "compare_1.vis.db")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert run(["view", str(path), "--port", str(port)]) == 2
+    assert f"cannot serve on 127.0.0.1:{port}" in capsys.readouterr().err
