@@ -154,8 +154,9 @@ def _refuse(path: Path, error: Exception) -> NoReturn:
 
 
 def _read_npy(path: Path) -> Array:
+    local = isinstance(path, Path)  # or a path of another store
     try:
-        array = np.load(path, allow_pickle=False)
+        array = np.load(path if local else io.BytesIO(path.read_bytes()), allow_pickle=False)
     except ValueError:
         known = read_bfloat16(path)
         if known is None:
