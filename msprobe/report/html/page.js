@@ -27,6 +27,8 @@
       values: new ARRAYS[column.type](buffer, base + column.at, head.rows),
       codes: column.codes_type ? new ARRAYS[column.codes_type](buffer, base + column.codes_at, head.rows) : null,
     }));
+    const messages = columns.find((one) => one.title === "Err_message");
+    messages.words = messages.words.map((word) => JSON.parse(word).join("; "));
     const number = {title: "#", kind: "number", words: [], codes: null, values: Float64Array.from({length: head.rows}, (_, i) => i + 1)};
     const place = (column) => (FIRST.includes(column.title) ? FIRST.indexOf(column.title) : FIRST.length);
     return {rows: head.rows, columns: [number, ...columns.sort((a, b) => place(a) - place(b))]};
@@ -93,6 +95,7 @@
     }
     $("found").textContent = `${order.length.toLocaleString("en")} of ${data.rows.toLocaleString("en")} rows`;
     $("found").dataset.milliseconds = String(Math.round(performance.now() - began));
+    $("found").dataset.number = String(Number($("found").dataset.number || 0) + 1);
     for (const button of $("head").children) {
       button.setAttribute("aria-sort", button.dataset.title === sorted.title ? (sorted.down ? "descending" : "ascending") : "none");
     }
