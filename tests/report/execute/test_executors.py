@@ -76,7 +76,7 @@ def test_an_error_of_the_work_is_raised_here() -> None:
 
 
 def test_a_lost_worker_is_told() -> None:
-    with pytest.raises(MsprobeException, match="ended with status 3.*processes:N"):
+    with pytest.raises(MsprobeException, match=r"ended with status 3.*processes:N"):
         list(ProcessExecutor(1).run(WORK, ["die"]))
 
 
@@ -111,5 +111,5 @@ def test_a_running_scheduler_is_joined_and_a_missing_one_told(
         address = cluster.scheduler_address.removeprefix("tcp://")
         assert compare(*dumps, executor=f"dask://{address}").verdict == "diverged"
     monkeypatch.setattr(dask, "_CONNECT_SECONDS", 1)
-    with pytest.raises(MsprobeException, match="no scheduler answers at 127.0.0.1:1"):
+    with pytest.raises(MsprobeException, match=r"no scheduler answers at 127\.0\.0\.1:1"):
         compare(*dumps, executor="dask://127.0.0.1:1")

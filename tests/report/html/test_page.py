@@ -66,7 +66,7 @@ def test_titles_sort_and_the_second_click_turns_the_order(report: Report) -> Non
     down = [float(cell) for cell in report.column("Deviation")]
     assert down == sorted(down, reverse=True) and down[0] > 0.1
     report.sort("Deviation")
-    assert [float(cell) for cell in report.column("Deviation")][0] == 0.0
+    assert report.column("Deviation")[0] == "0"
     report.sort("NPU Name")
     names = report.column("NPU Name")
     assert names[0].startswith("Functional.gelu")
