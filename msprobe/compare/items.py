@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -26,6 +27,7 @@ _SECTIONS = (
     ("output", OUTPUT, ".output"),
 )
 _DEPTH = 400
+_INTEGERS = {int}
 RANK_KEYS = (".src", ".dst", ".group_src", ".group_dst")
 NONE4: tuple[Cell, Cell, Cell, Cell] = ("None", "None", "None", "None")
 
@@ -86,7 +88,8 @@ def _walk(found: list[Leaf], suffix: str, slot: str, node: Any, depth: int) -> N
             found.append(_leaf((suffix, slot, node)))
             return
         if node.get("class_type") == "torch.distributed.P2POp":
-            found.append(_leaf((suffix, slot, {**(node.get("tensor") or {}), "p2p": _p2p(node)})))
+            tensor = node.get("tensor")
+            found.append(_leaf((suffix, slot, {**(tensor if type(tensor) is dict else {}), "p2p": _p2p(node)})))
             return
         children = node.items()
     else:
@@ -166,24 +169,26 @@ def _describe_argument(leaf: Leaf, raw: Mapping[str, Any], grad: str) -> Describ
 
 def element_count(raw: Any) -> float:
     """Number of elements of a tensor leaf; 1 for anything else. A length that is not known counts as 1."""
-    shape = raw.get("shape") if type(raw) is dict else None
-    if type(shape) is not list or not shape:
-        return 1.0
+    lengths = _lengths(raw.get("shape")) if type(raw) is dict else ()
     try:
-        return float(math.prod(shape))
-    except TypeError:
-        return float(math.prod(_known(shape)))
+        return float(math.prod(lengths))
+    except OverflowError:
+        return sys.float_info.max
 
 
-def longest_axis(raw: dict[str, Any]) -> int:
+def longest_axis(raw: dict[str, Any]) -> float:
     """The greatest length in the shape of a tensor leaf; 1 when it has no axis."""
-    shape = raw["shape"] or [1]
     try:
-        return int(max(shape))
-    except TypeError:
-        return max(_known(shape), default=1)
+        return float(max(_lengths(raw["shape"]), default=1))
+    except OverflowError:
+        return sys.float_info.max
 
 
-def _known(shape: list[Any]) -> list[int]:
-    """The lengths that are known: null stands for one that differs between the parts of a nested tensor."""
-    return [length for length in shape if type(length) is int]
+def _lengths(shape: Any) -> Sequence[int]:
+    """The lengths that are known: null stands for one that differs between the parts of a nested tensor, and a damaged
+    dump may hold anything."""
+    if type(shape) is not list:
+        return ()
+    if set(map(type, shape)) <= _INTEGERS and (not shape or min(shape) >= 0):
+        return shape
+    return [length for length in shape if type(length) is int and length >= 0]

@@ -55,3 +55,9 @@ def test_cli_runs_every_kind_of_case() -> None:
     assert [row[0] for row in rows] == ["help", "statistics:20", "md5:20", "tensor:0.01"]
     assert {row[5] for row in rows} == {"0"}
     assert {row[7] for row in rows} == {"no"}
+
+
+def test_ranks_reports_each_number_of_ranks() -> None:
+    rows = run("ranks", "--ranks", "1,3", "--entries", "20", "--executors", "serial,processes")
+    assert [row[:2] for row in rows] == [["serial", "1"], ["processes", "1"], ["serial", "3"], ["processes", "3"]]
+    assert {row[-1] for row in rows} == {"0"}
