@@ -22,18 +22,18 @@ from generate_dump import Wish
 HEAD = ("executor", "ranks", "wall s", "CPU s", "CPU ms per rank", "wall ms per rank", "peak MB", "status")
 
 
-def simulate(folder: Path, entries: int, ranks: int) -> tuple[str, str]:
-    """Two dumps of ``ranks`` ranks; returns the step folders of target and golden."""
-    sides = []
-    for seed in (1, 0):
+def simulate(folder: Path, entries: int, ranks: int) -> list[str]:
+    """Two dumps of ``ranks`` ranks, as the arguments of compare."""
+    found = []
+    for flag, seed in (("-tp", 1), ("-gp", 0)):
         step = generate_dump.write(folder / str(seed), Wish(entries, "statistics", seed))
         for rank in range(1, ranks):
             copy = step / f"rank{rank}"
             copy.mkdir()
             for document in (step / "rank0").iterdir():
                 os.link(document, copy / document.name)
-        sides.append(str(step))
-    return sides[0], sides[1]
+        found += [flag, str(step)]
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,13 +48,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = []
     for ranks in map(int, options.ranks.split(",")):
         with tempfile.TemporaryDirectory(prefix="msprobe-benchmark-") as folder:
-            target, golden = simulate(Path(folder), options.entries, ranks)
+            words = [options.python, "-m", "msprobe", "compare", *simulate(Path(folder), options.entries, ranks)]
             output = Path(folder) / "output"
-            words = [options.python, "-m", "msprobe", "compare", "-tp", target, "-gp", golden, "-o", str(output)]
             for executor in options.executors.split(","):
                 taken = []
-                for _ in range(options.rounds):
-                    taken.append(command.take([*words, "--executor", executor], options.limit))
+                while len(taken) < options.rounds:
+                    arguments = ["-o", str(output), "--executor", executor]
+                    taken.append(command.take([*words, *arguments], options.limit))
                     shutil.rmtree(output, ignore_errors=True)
                 rows.append(_row(executor, ranks, taken))
     print(f"{options.entries} entries per rank, median of {options.rounds}, load {os.getloadavg()[0]:.1f}")
