@@ -45,21 +45,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--limit", type=float, default=600.0, help="seconds after which a command is stopped")
     options = parser.parse_args(arguments)
-    rows = []
-    for ranks in map(int, options.ranks.split(",")):
-        with tempfile.TemporaryDirectory(prefix="msprobe-benchmark-") as folder:
-            words = [options.python, "-m", "msprobe", "compare", *simulate(Path(folder), options.entries, ranks)]
-            output = Path(folder) / "output"
-            for executor in options.executors.split(","):
-                taken = []
-                while len(taken) < options.rounds:
-                    arguments = ["-o", str(output), "--executor", executor]
-                    taken.append(command.take([*words, *arguments], options.limit))
-                    shutil.rmtree(output, ignore_errors=True)
-                rows.append(_row(executor, ranks, taken))
+    rows = [row for ranks in map(int, options.ranks.split(",")) for row in rows_of(ranks, options)]
     print(f"{options.entries} entries per rank, median of {options.rounds}, load {os.getloadavg()[0]:.1f}")
     print(table.markdown(HEAD, rows))
     return 0
+
+
+def rows_of(ranks: int, options: argparse.Namespace) -> list[list[str]]:
+    """One line per executor; the synthetic dumps are made for them and removed afterwards."""
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="msprobe-benchmark-") as folder:
+        words = [options.python, "-m", "msprobe", "compare", *simulate(Path(folder), options.entries, ranks)]
+        output = Path(folder) / "output"
+        for executor in options.executors.split(","):
+            taken = []
+            while len(taken) < options.rounds:
+                arguments = ["-o", str(output), "--executor", executor]
+                taken.append(command.take([*words, *arguments], options.limit))
+                shutil.rmtree(output, ignore_errors=True)
+            rows.append(_row(executor, ranks, taken))
+    return rows
 
 
 def _row(executor: str, ranks: int, taken: Sequence[command.Taken]) -> list[str]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, cast
 
 from msprobe.core.errors import ReadError
@@ -19,7 +19,7 @@ from msprobe.numerics.metrics.statistics import Cell, shown
 
 INPUT, PARAMETER, OUTPUT, PARAMETER_GRAD, VALUE = "input", "parameters", "output", "parameters_grad", "debug"
 
-_SECTIONS = (
+SECTIONS = (
     ("input_args", INPUT, ".input"),
     ("input_kwargs", INPUT, ".input"),
     ("input", INPUT, ".input"),
@@ -27,7 +27,6 @@ _SECTIONS = (
     ("output", OUTPUT, ".output"),
 )
 _DEPTH = 400
-_INTEGERS = {int}
 RANK_KEYS = (".src", ".dst", ".group_src", ".group_dst")
 NONE4: tuple[Cell, Cell, Cell, Cell] = ("None", "None", "None", "None")
 
@@ -67,7 +66,7 @@ def leaves(name: str, body: Any) -> list[Leaf]:
             for value in values if isinstance(values, list) else [values]:
                 found.append(Leaf(f".{parameter}", PARAMETER_GRAD, value))
     elif isinstance(body, dict):
-        for section, slot, prefix in _SECTIONS:
+        for section, slot, prefix in SECTIONS:
             node = body.get(section)
             if node:
                 _walk(found, prefix, slot, node, 0)
@@ -169,26 +168,32 @@ def _describe_argument(leaf: Leaf, raw: Mapping[str, Any], grad: str) -> Describ
 
 def element_count(raw: Any) -> float:
     """Number of elements of a tensor leaf; 1 for anything else. A length that is not known counts as 1."""
-    lengths = _lengths(raw.get("shape")) if type(raw) is dict else ()
+    shape = raw.get("shape") if type(raw) is dict else None
     try:
-        return float(math.prod(lengths))
-    except OverflowError:
-        return sys.float_info.max
+        return _measures(tuple(shape))[0] if type(shape) is list else 1.0
+    except TypeError:  # a damaged dump may hold anything
+        return _measures(_lengths(shape or ()))[0]
 
 
 def longest_axis(raw: dict[str, Any]) -> float:
     """The greatest length in the shape of a tensor leaf; 1 when it has no axis."""
+    shape = raw["shape"]
     try:
-        return float(max(_lengths(raw["shape"]), default=1))
+        return _measures(tuple(shape))[1] if type(shape) is list else 1.0
+    except TypeError:
+        return _measures(_lengths(shape))[1]
+
+
+@lru_cache(4096)
+def _measures(shape: tuple[Any, ...]) -> tuple[float, float]:
+    """Number of elements and greatest length; few shapes serve many tensors."""
+    lengths = _lengths(shape)
+    try:
+        return float(math.prod(lengths)), float(max(lengths, default=1))
     except OverflowError:
-        return sys.float_info.max
+        return sys.float_info.max, sys.float_info.max
 
 
-def _lengths(shape: Any) -> Sequence[int]:
-    """The lengths that are known: null stands for one that differs between the parts of a nested tensor, and a damaged
-    dump may hold anything."""
-    if type(shape) is not list:
-        return ()
-    if set(map(type, shape)) <= _INTEGERS and (not shape or min(shape) >= 0):
-        return shape
-    return [length for length in shape if type(length) is int and length >= 0]
+def _lengths(shape: Iterable[Any]) -> tuple[int, ...]:
+    """The lengths that are known: null stands for one that differs between the parts of a nested tensor."""
+    return tuple(length for length in shape if type(length) is int and length >= 0)

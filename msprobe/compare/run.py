@@ -18,6 +18,7 @@ from msprobe.compare.natural_scale import Vanished
 from msprobe.compare.rows import CompareRow, RowBlock, RowMaker
 from msprobe.compare.summary import Counts
 from msprobe.compare.table import LeafTable, build_table
+from msprobe.compare.text_helper import current_helper
 from msprobe.core.store.reader import Dump, paused_gc
 from msprobe.numerics.metrics.tensor import TensorDifference
 from msprobe.numerics.verdict import Judged, Kind, Level, Measured, judge
@@ -84,6 +85,9 @@ def compare_dumps(
     with paused_gc(), np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
         strategy = strategy_of(target, golden, mapping, published=reference)
         table = build_table(target, golden, strategy, dtype_gate=reference)
+        if mode is Mode.STATISTICS and (helper := current_helper()) is not None:
+            helper.begin(table.float_pairs.values)
+            table.texts = helper
         tensors = None
         if mode is Mode.TENSOR:
             from msprobe.compare.tensors import tensor_differences  # zip files and threads: only where they are read

@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from msprobe.compare.summary import CompareSummary
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.store.reader import Place, load_dump
 from msprobe.report.execute.choose import executor_named
+from msprobe.report.execute.processes import cores
 from msprobe.report.options import CompareOptions, checked
 from msprobe.report.outcome import PairOptions, PairOutcome, RankTask, outcomes_of, task_text
 from msprobe.report.rank import compare_rank
@@ -149,6 +150,8 @@ def _compared(
 ) -> tuple[list[PairOutcome], Comparison | None]:
     """The outcomes in the order of the pairs, and the comparison itself where there is one that was made here."""
     tasks = _tasks(located, wanted)
+    if len(tasks) == 1 and (wanted.output or wanted.pages) and cores() > 1:
+        tasks[0] = replace(tasks[0], options=replace(wanted, helper=True))
     size = sum(_size(place) for pair in located.pairs for place in pair) if len(tasks) > 1 else 0
     executor = executor_named(options["executor"], len(tasks), size)
     kept: list[Comparison] = []

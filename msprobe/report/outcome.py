@@ -22,7 +22,7 @@ from msprobe.core.store.reader import Place
 @dataclass(frozen=True, slots=True)
 class PairOptions:
     """What is made of each pair. ``output`` and ``pages`` are folders, None where nothing of the kind is wanted;
-    ``stamp`` is the end of the names of result tables."""
+    ``stamp`` is the end of the names of result tables. ``helper`` says that a second process may help with a rank."""
 
     policy: Policy
     mapping: MappingOptions
@@ -33,6 +33,7 @@ class PairOptions:
     by_file: bool = False
     failures: bool = False
     pages: str | None = None
+    helper: bool = False
 
 
 @dataclass(frozen=True, slots=True)

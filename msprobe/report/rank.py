@@ -13,6 +13,7 @@ from msprobe.analyze.first_divergence import first_divergence
 from msprobe.compare.natural_scale import Vanished
 from msprobe.compare.rows import RowBlock
 from msprobe.compare.run import Comparison, compare_dumps, counts, levels
+from msprobe.compare.text_helper import text_helper
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.store.atomic import make_folder
 from msprobe.core.store.layout import DEBUG
@@ -23,6 +24,7 @@ from msprobe.report.data_mapping import write_data_mapping
 from msprobe.report.outcome import Failure, PairOptions, PairOutcome, RankTask, outcomes_text, task_of
 
 MOST_FAILURES = 1000
+_WORTH_BYTES = 4_000_000
 Kept = Callable[[Comparison], None]
 
 
@@ -52,7 +54,7 @@ def compare_rank(task: RankTask, keep: Kept | None = None) -> list[PairOutcome]:
     found = []
     for order, (target, golden) in zip(task.order, task.pairs, strict=True):
         outcome = PairOutcome(order, target.step, target.label, str(target.document), str(golden.document))
-        with paused_gc():
+        with paused_gc(), text_helper(wanted=task.options.helper and _size(target) > _WORTH_BYTES):
             try:
                 _compare(outcome, (target, golden), past, task.options, keep)
             except (NotComparableError, ReadError) as error:
@@ -162,6 +164,13 @@ class _Seen:
         if self._page is None or self._options.pages is None:
             return None
         return str(self._page.write(Path(self._options.pages), stem))
+
+
+def _size(place: Place) -> int:
+    try:
+        return place.document.stat().st_size
+    except OSError:
+        return 0
 
 
 def _stem(place: Place, options: PairOptions, what: str = "compare_result") -> str:
