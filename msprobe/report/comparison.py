@@ -105,7 +105,7 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
             policy=policy,
             mapping=mapping,
             stamp=f"{chosen['suffix']}_{datetime.now().strftime('%Y%m%d%H%M%S')}",
-            output=None if output is None else _output(output),
+            output=None if output is None else _output(output, chosen["executor"]),
             xlsx=chosen["xlsx"],
             several_steps=located.several_steps,
             by_file=left.is_file(),
@@ -129,11 +129,11 @@ def _policy(name: str) -> Policy:
         ) from None
 
 
-def _output(output: PathLike) -> str:
+def _output(output: PathLike, executor: str) -> str:
     if is_url(output):
         reason = f"output {output}: results are written to a folder of this machine (or one that it shares)"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason)
-    return os.path.abspath(output)
+    return os.path.abspath(output) if executor.startswith("dask:") else os.fspath(output)
 
 
 def _pages(html: Path) -> tempfile.TemporaryDirectory[str]:

@@ -202,7 +202,7 @@
     const paints = {pass: colour.dot, warning: colour.warning, error: colour.error};
     for (const level of ["pass", "warning", "error"]) {
       pen.fillStyle = paints[level];
-      const word = verdict.words.indexOf(level), size = level === "pass" ? 2 : 3;
+      const word = verdict.words.indexOf(level), size = {pass: 2, warning: 3, error: 6}[level];
       for (let row = 0; row < data.rows; row++) {
         if (verdict.values[row] !== word) continue;
         const value = values[row], y = level !== "pass" && !(value > 0) ? 6 : at(value); // a difference without a number
