@@ -51,8 +51,8 @@ def test_memory_compares_with_the_plain_process() -> None:
 
 
 def test_cli_runs_every_kind_of_case() -> None:
-    rows = run("cli", "--cases", "help,statistics:20,md5:20,tensor:0.01", "--rounds", "1")
-    assert [row[0] for row in rows] == ["help", "statistics:20", "md5:20", "tensor:0.01"]
+    rows = run("cli", "--cases", "help,statistics:20,md5:20,tensor:0.01,xlsx:20", "--rounds", "1")
+    assert [row[0] for row in rows] == ["help", "statistics:20", "md5:20", "tensor:0.01", "xlsx:20"]
     assert {row[5] for row in rows} == {"0"}
     assert {row[7] for row in rows} == {"no"}
 
