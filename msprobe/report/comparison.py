@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from typing_extensions import Unpack
 
+_MOST_PAGES = 32
 _WORK = "msprobe.report.rank:compare_rank_text"
 
 
@@ -110,6 +111,7 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
             several_steps=located.several_steps,
             by_file=left.is_file(),
             failures=chosen["junit"] is not None,
+            every_page=len(located.pairs) <= _MOST_PAGES,
             pages=None if html is None else stack.enter_context(_pages(Path(html))),
         )
         outcomes, last = _compared(located, wanted, chosen)

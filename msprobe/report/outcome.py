@@ -22,7 +22,8 @@ from msprobe.core.store.reader import Place
 @dataclass(frozen=True, slots=True)
 class PairOptions:
     """What is made of each pair. ``output`` and ``pages`` are folders, None where nothing of the kind is wanted;
-    ``stamp`` is the end of the names of result tables. ``helper`` says that a second process may help with a rank."""
+    ``stamp`` is the end of the names of result tables. ``helper`` says that a second process may help with a rank;
+    without ``every_page`` only pairs that diverged leave a page."""
 
     policy: Policy
     mapping: MappingOptions
@@ -34,6 +35,7 @@ class PairOptions:
     failures: bool = False
     pages: str | None = None
     helper: bool = False
+    every_page: bool = True
 
 
 @dataclass(frozen=True, slots=True)

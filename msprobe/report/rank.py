@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +89,8 @@ def _compare(
 
 def _written(outcome: PairOutcome, comparison: Comparison, place: Place, options: PairOptions) -> list[str]:
     """Write what the options ask for; returns the level of every row."""
+    if options.pages is not None and not options.every_page and outcome.first_divergence is None:
+        options = replace(options, pages=None)
     if options.output is None and options.pages is None and not options.failures:
         return levels(comparison)
     seen = _Seen(comparison, options)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import io
 import pickle
 import struct
+import tokenize
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
@@ -146,6 +147,8 @@ def read_tensor(path: Path) -> Array:
     except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, struct.error) as error:
         _refuse(path, error)
     except (zipfile.BadZipFile, pickle.UnpicklingError, EOFError, OverflowError, NotImplementedError) as error:
+        _refuse(path, error)
+    except (tokenize.TokenError, MemoryError, RecursionError) as error:  # what a damaged header asks for
         _refuse(path, error)
 
 
