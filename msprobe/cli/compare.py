@@ -59,6 +59,13 @@ EXIT_DIVERGED = 1
     metavar="WHERE",
     help="Where ranks are compared: auto, serial, processes[:N], dask://HOST:PORT, dask://local.",
 )
+@click.option(
+    "-da",
+    "--diff_analyze",
+    "--diff-analyze",
+    is_flag=True,
+    help="Write per rank which calls agree, and the calls of the first difference of all ranks, as JSON; no table.",
+)
 @mapping_flags
 @older_flags
 def command(target_path: str, golden_path: str, output_path: str, **options: Any) -> int:
@@ -69,6 +76,8 @@ def command(target_path: str, golden_path: str, output_path: str, **options: Any
 
     Exit status: 0 done, 1 diverged (with --fail-on diverged), 2 wrong usage or unreadable input, 3 not comparable.
     """
+    if options.pop("diff_analyze"):
+        return _analyzed(target_path, golden_path, output_path, options["policy"], options["fail_on"])
     from msprobe.cli.terminal import progress
     from msprobe.core.store.reader import paused_gc
     from msprobe.report.comparison import compare
@@ -84,6 +93,15 @@ def command(target_path: str, golden_path: str, output_path: str, **options: Any
         click.echo(f"msprobe: error: Not comparable: {summary.reason}", err=True)
         return EXIT_NOT_COMPARABLE
     return EXIT_DIVERGED if fail_on == "diverged" and summary.verdict == "diverged" else 0
+
+
+def _analyzed(target: str, golden: str, output: str, policy: str, fail_on: str) -> int:
+    from msprobe.analyze.diff_analyze import diff_analyze
+
+    result = diff_analyze(Path(target), Path(golden), Path(output), policy)
+    for line in result.lines:
+        click.echo(line)
+    return EXIT_DIVERGED if fail_on == "diverged" and result.document else 0
 
 
 def _show(summary: CompareSummary, outcomes: list[PairOutcome], json_path: str | None) -> None:

@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msprobe.analyze.earliest_rank import earliest
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.locate import Located, locate
 from msprobe.compare.locations import PathLike, is_url, opened
@@ -203,7 +204,7 @@ def _conclude(summary: CompareSummary, outcomes: list[PairOutcome]) -> CompareSu
     diverged = [outcome for outcome in compared if outcome.first_divergence is not None]
     if diverged:
         summary.verdict = "diverged"
-        summary.first_divergence = min(diverged, key=_position).first_divergence
+        summary.first_divergence = _earliest(compared, diverged).first_divergence
     elif problems:
         return _not_comparable(summary, f"{len(problems)} of {len(outcomes)} pairs: {summary.reason}")
     elif not any(outcome.checked for outcome in compared):
@@ -211,9 +212,14 @@ def _conclude(summary: CompareSummary, outcomes: list[PairOutcome]) -> CompareSu
     return summary
 
 
-def _position(outcome: PairOutcome) -> tuple[int, int]:
-    """By step, then by position among the ranks of the step."""
-    return -1 if outcome.step is None else outcome.step, outcome.entry or 0
+def _earliest(compared: list[PairOutcome], diverged: list[PairOutcome]) -> PairOutcome:
+    """The outcome of the rank that diverged first in the first step where any did."""
+    step = min((outcome.step for outcome in diverged), key=lambda step: -1 if step is None else step)
+    findings = [outcome.finding for outcome in compared if outcome.step == step and outcome.finding is not None]
+    first = earliest(findings)[0].rank
+    return next(
+        outcome for outcome in diverged if outcome.step == step and outcome.finding and outcome.finding.rank == first
+    )
 
 
 def _not_comparable(summary: CompareSummary, reason: str) -> CompareSummary:

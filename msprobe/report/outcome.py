@@ -12,6 +12,8 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from msprobe.analyze.communication import Exchange
+from msprobe.analyze.earliest_rank import RankFinding
 from msprobe.compare.alignment.options import MappingOptions, is_path
 from msprobe.compare.locations import opened
 from msprobe.compare.run import Policy
@@ -60,7 +62,7 @@ class PairOutcome:
     """The answer for one pair.
 
     ``problem`` says why it was not compared (then counts are zero), ``unreadable`` that a document is damaged.
-    ``entry`` is the position of ``first_divergence`` in the pair. ``checked`` is set when a value could be checked on
+    ``entry`` is the position of ``first_divergence`` in the pair, ``finding`` what orders the ranks. ``checked`` is set when a value could be checked on
     both sides. ``failures`` are the first ones only, ``failed`` is the number of all. ``page`` is a file with the table
     for the HTML report.
     """
@@ -75,6 +77,7 @@ class PairOutcome:
     counts: Counts = field(default_factory=Counts)
     entry: int | None = None
     first_divergence: FirstDivergence | None = None
+    finding: RankFinding | None = None
     checked: bool = False
     notes: list[str] = field(default_factory=list)
     results: list[str] = field(default_factory=list)
@@ -137,6 +140,15 @@ def _outcome(content: dict[str, Any]) -> PairOutcome:
         "first_divergence": None if found is None else FirstDivergence(**found),
         "failures": [Failure(**failure) for failure in content["failures"]],
     })
+
+
+def _finding(content: dict[str, Any] | None) -> RankFinding | None:
+    if content is None:
+        return None
+    program = [
+        Exchange(one["entry"], tuple(one["gives"]), tuple(one["takes"]), one["waits"]) for one in content["program"]
+    ]
+    return RankFinding(content["rank"], program, content["entry"], content["after"])
 
 
 def _place_values(place: Place) -> list[Any]:

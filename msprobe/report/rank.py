@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.analyze.earliest_rank import rank_finding
 from msprobe.analyze.first_divergence import first_divergence
 from msprobe.compare.natural_scale import Vanished
 from msprobe.compare.rows import RowBlock
@@ -72,6 +73,8 @@ def _compare(
     )
     found = first_divergence(comparison, later_step=past.agreed)
     past.agreed = found is None
+    own = places[0].number if places[0].kind == "rank" else None
+    outcome.finding = rank_finding(comparison, -1 - outcome.order if own is None else own, found)
     if found is None:
         past.noise = comparison.judged.noise
     else:
