@@ -41,6 +41,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "import": CommandEntry(
         "msprobe.cli.import_kernels:command", "Read a kernel dump of MindSpore into the store of this tool."
     ),
+    "merge_result": CommandEntry("msprobe.cli.merge_result:command", "Put the tables of many ranks side by side."),
     "nan_analyze": CommandEntry("msprobe.cli.overflow_check:older_name", "Older name of overflow_check."),
     "overflow_check": CommandEntry("msprobe.cli.overflow_check:command", "Name the call that made the first NaN."),
     "run": CommandEntry("msprobe.cli.run:command", "Run an unmodified training script and collect from it."),
