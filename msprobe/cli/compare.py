@@ -52,6 +52,13 @@ EXIT_DIVERGED = 1
     show_default=True,
     help="When to end with exit status 1.",
 )
+@click.option("--noise", metavar="FILE", type=click.Path(), help="Judge by the spread that `msprobe noise` learned.")
+@click.option(
+    "--metrics",
+    metavar="MODULE:FUNCTION",
+    multiple=True,
+    help="A further column for whole tensors (repeatable); also FILE.py:FUNCTION.",
+)
 @click.option(
     "--executor",
     default="auto",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -12,6 +12,8 @@ import numpy as np
 from msprobe.compare.alignment.choice import strategy_of
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.columns import columns
+from msprobe.compare.explained import explained_columns
+from msprobe.compare.extras import Extras
 from msprobe.compare.measure import measure
 from msprobe.compare.mode import Mode, mode_of
 from msprobe.compare.natural_scale import Vanished
@@ -20,6 +22,7 @@ from msprobe.compare.summary import Counts
 from msprobe.compare.table import LeafTable, build_table
 from msprobe.compare.text_helper import current_helper
 from msprobe.core.store.reader import Dump, paused_gc
+from msprobe.numerics.metrics.custom import Metric
 from msprobe.numerics.metrics.tensor import TensorDifference
 from msprobe.numerics.verdict import Judged, Kind, Level, Measured, judge
 
@@ -47,15 +50,22 @@ class Comparison:
     measured: Measured
     judged: Judged
     tensors: list[TensorDifference | None] | None
+    metrics: Sequence[Metric] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Titles of the result table."""
-        return columns(self.mode, self.target.has_stacks)
+        further = () if self.policy is Policy.REFERENCE else explained_columns(self.mode)
+        return (
+            *columns(self.mode, self.target.has_stacks),
+            *further,
+            *(metric.title for metric in self.metrics if self.mode is Mode.TENSOR),
+        )
 
     def blocks(self) -> Iterator[RowBlock]:
         """The rows in execution order, many at a time; golden-only entries stand where they were executed."""
         maker = RowMaker(self.target, self.mode, self.table, self.judged, self.measured, self.tensors)
+        maker.metrics = len(self.metrics) if self.mode is Mode.TENSOR else 0
         return maker.blocks(reference=self.policy is Policy.REFERENCE)
 
     def rows(self) -> Iterator[CompareRow]:
@@ -72,14 +82,17 @@ def compare_dumps(
     mapping: MappingOptions = _NOTHING_SAID,
     noise: float = 0.0,
     vanished: Vanished | None = None,
+    extras: Extras | None = None,
 ) -> Comparison:
     """Compare two dumps. ``mapping`` says which entries belong together. ``noise`` is ``judged.noise`` of the step
-    before, 0 for the first; ``vanished`` is one dict for all steps (see ``natural_scale``).
+    before, 0 for the first; ``vanished`` is one dict for all steps (see ``natural_scale``); ``extras`` are what
+    the user adds.
 
     Raises:
         NotComparableError: see ``mode_of`` and ``strategy_of``.
         ReadError: a record or a mapping file cannot be understood.
     """
+    extras = extras or Extras()
     mode = mode_of(target, golden)
     reference = policy is Policy.REFERENCE
     with paused_gc(), np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
@@ -92,12 +105,12 @@ def compare_dumps(
         if mode is Mode.TENSOR:
             from msprobe.compare.tensors import tensor_differences  # zip files and threads: only where they are read
 
-            tensors = tensor_differences(table, target.tensor_folder, golden.tensor_folder)
+            tensors = tensor_differences(table, target.tensor_folder, golden.tensor_folder, extras.metrics)
         measured = measure(table, checksums=mode is Mode.CHECKSUM, tensors=tensors, vanished=vanished)
         if mode is Mode.CHECKSUM:
             _no_tolerance(measured)
-        judged = judge(measured, noise)
-    return Comparison(target, golden, mode, policy, table, measured, judged, tensors)
+        judged = judge(measured, noise, None if extras.noise is None else extras.noise.floor(table, mode))
+    return Comparison(target, golden, mode, policy, table, measured, judged, tensors, extras.metrics)
 
 
 def _no_tolerance(measured: Measured) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.analyze.earliest_rank import earliest
 from msprobe.compare.alignment.options import MappingOptions
+from msprobe.compare.extras import Extras, load_extras
 from msprobe.compare.locate import Located, locate
 from msprobe.compare.locations import PathLike, is_url, opened
 from msprobe.compare.rows import CompareRow
@@ -44,6 +45,7 @@ class CompareResult:
     mapping: MappingOptions
     pairs: list[tuple[Place, Place]] = field(default_factory=list)
     outcomes: list[PairOutcome] = field(default_factory=list)
+    extras: Extras | None = None
     _last: Comparison | None = None
 
     @property
@@ -60,7 +62,8 @@ class CompareResult:
                 yield self._last
                 return
             target, golden = self.pairs[outcome.order]
-            yield compare_dumps(load_dump(target), load_dump(golden), self.policy, mapping=self.mapping)
+            sides = load_dump(target), load_dump(golden)
+            yield compare_dumps(*sides, self.policy, mapping=self.mapping, extras=self.extras)
 
     def rows(self) -> Iterator[CompareRow]:
         """The rows of all result tables."""
@@ -92,7 +95,7 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
         MsprobeException: an option is unknown, a package is missing, or a result cannot be written.
     """
     chosen, mapping = checked(options)
-    policy = _policy(chosen["policy"])
+    policy, extras = _policy(chosen["policy"]), load_extras(chosen["metrics"], chosen["noise"])
     summary = CompareSummary(verdict="same", target=str(target), golden=str(golden), policy=policy.value)
     left, right = opened(target), opened(golden)
     try:
@@ -106,6 +109,8 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
         wanted = PairOptions(
             policy=policy,
             mapping=mapping,
+            metrics=tuple(os.path.abspath(name) if ".py" in name else name for name in chosen["metrics"]),
+            noise=None if chosen["noise"] is None else os.path.abspath(chosen["noise"]),
             stamp=f"{chosen['suffix']}_{datetime.now().strftime('%Y%m%d%H%M%S')}",
             output=None if output is None else _output(output, chosen["executor"]),
             xlsx=chosen["xlsx"],
@@ -117,7 +122,7 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
         )
         outcomes, last = _compared(located, wanted, chosen)
         summary.unpaired.extend(located.unpaired)
-        result = CompareResult(_conclude(summary, outcomes), policy, mapping, located.pairs, outcomes, last)
+        result = CompareResult(_conclude(summary, outcomes), policy, mapping, located.pairs, outcomes, extras, last)
         _write_reports(result, chosen)
     return result
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msprobe.compare.alignment.options import MappingKeywords, MappingOptions, mapping_options
@@ -19,7 +19,8 @@ class CompareOptions(MappingKeywords, total=False):
     ``policy`` is ``default`` or ``reference``. ``output`` is the folder for the result tables, ``suffix`` goes into
     their names, ``xlsx`` makes them workbooks; ``html`` and ``junit`` are files for a report. What is not named is not
     written. ``executor`` says where ranks are compared (``auto``, ``serial``, ``processes:N``, ``dask://HOST:PORT``,
-    ``dask://local``); ``progress`` is called with the number of pairs done and of all pairs.
+    ``dask://local``); ``metrics`` names functions for further columns of whole tensors (``module:function``), ``noise`` a
+    file of ``msprobe noise`` to judge by; ``progress`` is called with the number of pairs done and of all pairs.
     """
 
     policy: str
@@ -29,6 +30,8 @@ class CompareOptions(MappingKeywords, total=False):
     html: PathLike | None
     junit: PathLike | None
     executor: str
+    metrics: Sequence[str]
+    noise: PathLike | None
     progress: Progress | None
 
 
@@ -40,7 +43,16 @@ def checked(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOptions]
         MsprobeException: a value no mapping can be.
     """
     own = CompareOptions(
-        policy="default", output=None, suffix="", xlsx=False, html=None, junit=None, executor="auto", progress=None
+        policy="default",
+        output=None,
+        suffix="",
+        xlsx=False,
+        html=None,
+        junit=None,
+        executor="auto",
+        metrics=(),
+        noise=None,
+        progress=None,
     )
     known = [*own, *MappingKeywords.__annotations__]
     for name in options:

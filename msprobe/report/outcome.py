@@ -30,6 +30,8 @@ class PairOptions:
     policy: Policy
     mapping: MappingOptions
     stamp: str
+    metrics: tuple[str, ...] = ()
+    noise: str | None = None
     output: str | None = None
     xlsx: bool = False
     several_steps: bool = False
@@ -109,7 +111,12 @@ def task_of(text: str) -> RankTask:
     """The task that ``task_text`` wrote."""
     content = from_json(text)
     given = content["options"]
-    options = {**given, "policy": Policy(given["policy"]), "mapping": MappingOptions(**given["mapping"])}
+    options = {
+        **given,
+        "policy": Policy(given["policy"]),
+        "mapping": MappingOptions(**given["mapping"]),
+        "metrics": tuple(given["metrics"]),
+    }
     pairs = [(_place(left), _place(right)) for left, right in content["pairs"]]
     return RankTask(pairs, content["order"], PairOptions(**options))
 

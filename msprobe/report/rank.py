@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from msprobe.analyze.earliest_rank import rank_finding
 from msprobe.analyze.first_divergence import first_divergence
+from msprobe.compare.extras import Extras, load_extras
 from msprobe.compare.natural_scale import Vanished
 from msprobe.compare.rows import RowBlock
 from msprobe.compare.run import Comparison, compare_dumps, counts, levels
@@ -36,6 +37,7 @@ class _Past:
     noise: float = 0.0
     vanished: Vanished = field(default_factory=dict)
     agreed: bool = False
+    extras: Extras = field(default_factory=Extras)
 
 
 def compare_rank_text(text: str) -> str:
@@ -51,7 +53,7 @@ def compare_rank(task: RankTask, keep: Kept | None = None) -> list[PairOutcome]:
     Raises:
         MsprobeException: the output folder cannot be written.
     """
-    past = _Past()
+    past = _Past(extras=load_extras(task.options.metrics, task.options.noise))
     found = []
     for order, (target, golden) in zip(task.order, task.pairs, strict=True):
         outcome = PairOutcome(order, target.step, target.label, str(target.document), str(golden.document))
@@ -69,7 +71,13 @@ def _compare(
 ) -> None:
     target, golden = map(load_dump, places)
     comparison = compare_dumps(
-        target, golden, options.policy, mapping=options.mapping, noise=past.noise, vanished=past.vanished
+        target,
+        golden,
+        options.policy,
+        mapping=options.mapping,
+        noise=past.noise,
+        vanished=past.vanished,
+        extras=past.extras,
     )
     found = first_divergence(comparison, later_step=past.agreed)
     past.agreed = found is None

@@ -28,11 +28,14 @@ def _as_workbooks(folder: Path) -> Path:
         title, *lines = list(csv.reader(path.read_text().splitlines()))
         with xlsxwriter.Workbook(str(path.with_suffix(".xlsx"))) as book:
             for part in (lines[:7], lines[7:]):
-                page = book.add_worksheet()
-                for at, line in enumerate([title, *part]):
-                    page.write_row(at, 0, [float(cell) if _is_number(cell) else cell for cell in line])
+                _fill(book.add_worksheet(), [title, *part])
         path.unlink()
     return folder
+
+
+def _fill(page: Any, lines: list[list[str]]) -> None:
+    for at, line in enumerate(lines):
+        page.write_row(at, 0, [float(cell) if _is_number(cell) else cell for cell in line])
 
 
 def _is_number(cell: str) -> bool:
