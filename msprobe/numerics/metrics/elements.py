@@ -31,7 +31,7 @@ _CLOSE = {  # rtol, atol: of numbers with so many binary digits
     "float64": (1e-7, 1e-7),
     "complex128": (1e-7, 1e-7),
 }
-_INTEGERS = {2: np.int16, 4: np.int32, 8: np.int64}
+_INTEGERS: dict[int, Any] = {2: np.int16, 4: np.int32, 8: np.int64}
 
 
 @dataclass(frozen=True, slots=True)
