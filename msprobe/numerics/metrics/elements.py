@@ -115,6 +115,7 @@ class _Search:
         self.ulps: int | None = 0
         self.close = True
         self._largest = -1.0
+        self._odd = False
         self._dtype, (self._rtol, self._atol) = dtype, close
 
     def add(self, start: int, n: Array, b: Array) -> None:
@@ -126,18 +127,24 @@ class _Search:
         if self.first is None:
             self.first = start + int(different.argmax())
         wide = np.complex128 if "c" in (n.dtype.kind, b.dtype.kind) else np.float64
+        odd = different & ~(np.isfinite(n) & np.isfinite(b))
         with np.errstate(invalid="ignore", over="ignore"):
-            apart = np.where(different, np.abs(n.astype(wide) - b.astype(wide)), 0.0)
-            apart[np.isnan(apart)] = math.inf
-            at = int(apart.argmax())
-            if apart[at] > self._largest:
-                self._largest, self.worst = float(apart[at]), start + at
-            self.close = self.close and bool(
-                (apart <= self._atol + self._rtol * np.abs(b.astype(wide)))[different].all()
-            )
-        if self.ulps is not None:
-            steps = None if math.isinf(self._largest) else _steps(n[different], b[different], self._dtype)
-            self.ulps = None if steps is None else max(self.ulps, steps)
+            apart = np.where(different & ~odd, np.abs(n.astype(wide) - b.astype(wide)), 0.0)
+            close = (apart <= self._atol + self._rtol * np.abs(b.astype(wide))) & ~odd
+        self.close = self.close and bool(close[different].all())
+        self._note_worst(start, apart, odd)
+        steps = None if self._odd else _steps(n[different], b[different], self._dtype)
+        self.ulps = None if steps is None or self.ulps is None else max(self.ulps, steps)
+
+    def _note_worst(self, start: int, apart: Array, odd: Array) -> None:
+        if self._odd:
+            return
+        if odd.any():
+            self._odd, self.worst = True, start + int(odd.argmax())
+            return
+        at = int(apart.argmax())
+        if apart[at] > self._largest:
+            self._largest, self.worst = float(apart[at]), start + at
 
 
 def _steps(n: Array, b: Array, dtype: str) -> int | None:
