@@ -10,7 +10,6 @@ close    all |n_i - b_i| <= atol + rtol |b_i|, with the tolerances torch.testing
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
