@@ -17,6 +17,7 @@ from msprobe.compare.natural_scale import Vanished, natural_scales
 from msprobe.compare.table import LeafTable
 from msprobe.compare.uninitialised import uninitialised
 from msprobe.core.tensors.dtypes import same_dtype
+from msprobe.core.tensors.projection import KEY
 from msprobe.numerics.metrics.tensor import TensorDifference
 from msprobe.numerics.tolerance import rounded_to, unit_roundoff
 from msprobe.numerics.verdict import Floats, Kind, Measured, Role
@@ -48,6 +49,7 @@ def measure(
         element=np.zeros(rows),
         mean=np.zeros(rows),
         norm=np.zeros(rows),
+        projection=np.zeros(rows),
         roundoff=np.full(rows, 2.0**-24),
         numel=np.ones(rows),
         reduction=np.ones(rows),
@@ -69,7 +71,7 @@ def measure(
 
 def _excuse(measured: Measured, table: LeafTable, rows: list[int]) -> None:
     """What nobody has written cannot be checked."""
-    for values in (measured.element, measured.mean, measured.norm):
+    for values in (measured.element, measured.mean, measured.norm, measured.projection):
         values[rows] = 0.0
     for row in rows:
         ours, theirs = table.target[row], table.golden[row]
@@ -157,9 +159,23 @@ def _fill_statistics(measured: Measured, table: LeafTable, rows: NDArray[np.int6
     measured.element[rows] = _ratio(np.maximum(apart[:, 0], apart[:, 1]), np.maximum(largest, floor))
     measured.mean[rows] = _ratio(apart[:, 2], np.maximum(rms, floor))
     measured.norm[rows] = _ratio(apart[:, 3], np.maximum(size[:, 3], floor * np.sqrt(np.maximum(numel, 1.0))))
+    measured.projection[rows] = _ratio(
+        _projections_apart(table, rows), np.maximum(largest, floor) * np.sqrt(np.maximum(numel, 1.0))
+    )
     measured.reduction[rows] = _reductions(table, rows, theirs, numel)
     measured.rounded[rows] = rounded_to(left[:, 3], roundoff) & rounded_to(right[:, 3], roundoff)
     return floor
+
+
+def _projections_apart(table: LeafTable, rows: NDArray[np.int64]) -> Floats:
+    """How far the projections of target and golden lie apart; 0 where a side has none or one that is not finite."""
+    sides = [
+        np.array([_number(side[row].raw.get(KEY)) for row in rows.tolist()])  # type: ignore[union-attr]
+        for side in (table.target, table.golden)
+    ]
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(sides[0] - sides[1])
+    return np.where(np.isfinite(apart), apart, 0.0)
 
 
 def _ratio(difference: Floats, scale: Floats) -> Floats:
@@ -245,7 +261,7 @@ def _fill_tensors(measured: Measured, table: LeafTable, tensors: Sequence[Differ
         count = element_count(raw)
         measured.element[row] = difference.relative_max * _share(difference.largest, floors[row])
         measured.norm[row] = difference.relative_norm * _share(difference.norm, floors[row] * math.sqrt(count))
-        measured.mean[row] = 0.0
+        measured.mean[row] = measured.projection[row] = 0.0
         measured.whole[row] = True
         measured.numel[row] = count
         if measured.kind[row] == Kind.UNCHECKED:

@@ -95,7 +95,7 @@ class NoiseProfile:
         """Learn from one comparison of two reruns; rows that differ in shape, dtype or being there are no noise."""
         known = {(s.operator, s.phase, s.role, s.dtype, s.depth): s for s in self.spreads}
         measured = comparison.measured
-        parts = np.stack((measured.element, measured.mean, measured.norm), axis=1)
+        parts = np.stack((np.maximum(measured.element, measured.projection), measured.mean, measured.norm), axis=1)
         usable = (measured.kind <= Kind.VALUE) & (measured.kind != Kind.UNCHECKED) & np.isfinite(parts).all(axis=1)
         for row, key in _keys(comparison.table):
             if usable[row]:

@@ -11,7 +11,7 @@ from msprobe.compare.items import Leaf
 from msprobe.numerics.verdict import Judged, Kind, Measured, Role
 
 _SHOWN = 60
-_PARTS = ("largest element", "mean", "norm")
+_PARTS = ("largest element", "mean", "norm", "the order of the elements (projection)")
 _UNCHECKED = "values are missing on a side, so this row could not be checked"
 _FIXED = {
     Kind.UNINITIALISED: "memory nobody has written yet; its content means nothing",
@@ -26,7 +26,7 @@ class Reasons:
 
     def __init__(self, measured: Measured, judged: Judged) -> None:
         self._times, self._tolerance = judged.times, judged.tolerance
-        parts = np.stack((measured.element, measured.mean, measured.norm), axis=1)
+        parts = np.stack((measured.element, measured.mean, measured.norm, measured.projection), axis=1)
         self._part = parts.argmax(axis=1).tolist() if len(parts) else []
         self._worst = parts.max(axis=1).tolist() if len(parts) else []
         self._result = (measured.role == Role.RESULT).tolist()

@@ -15,6 +15,7 @@
 #include "decode.h"
 #include "difference.h"
 #include "elements.h"
+#include "projection.h"
 #include "rounding.h"
 
 #define INTERFACE 3
@@ -273,6 +274,15 @@ static PyObject *difference(PyObject *self, PyObject *const *args, Py_ssize_t co
                          (long long)t.below_one, (long long)t.below_five);
 }
 
+static PyObject *projection(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Span s;
+    double value = 0;
+    if (!read_span(args, count, &s)) return NULL;
+    if (s.n == 0) return none();
+    UNLOCKED(s.n * ITEMSIZE[s.code], value = measure_projection(s.at, s.n, s.code))
+    return PyFloat_FromDouble(value);
+}
+
 static PyObject *elements(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Span n, b;
     Elements t;
@@ -296,6 +306,7 @@ static PyMethodDef METHODS[] = {
     FAST(crc32, "crc32(pointer, bytes, start=0) -> running CRC-32, as zlib.crc32"),
     FAST(xor64, "xor64(pointer, bytes) -> XOR of little-endian 64-bit words, zero padded"),
     FAST(difference, "difference(pointer, pointer, elements, code) -> nine sums and extremes, 0 if equal, None if NaN or Inf differ"),
+    FAST(projection, "projection(pointer, elements, code) -> sum of the elements, each times the weight of its place; None if empty"),
     FAST(elements, "elements(pointer, pointer, elements, code, rtol, atol) -> (first, worst, steps, far, odd)"),
     {NULL, NULL, 0, NULL}};
 
@@ -305,6 +316,7 @@ PyMODINIT_FUNC PyInit__fused(void) {
     PyObject *module = PyModule_Create(&MODULE);
     choose_reductions();
     fill_float8();
+    fill_places();
     prepare_crc();
     if (module == NULL) return NULL;
     if (PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0 || PyModule_AddIntConstant(module, "FAST_CRC32", fast_crc) < 0) {

@@ -59,6 +59,9 @@ class Kernel(Protocol):
         different places.
         """
 
+    def projection(self, pointer: int, elements: int, code: int, /) -> float | None:
+        """The order-sensitive sum of `msprobe.core.tensors.projection`; None if empty."""
+
     def elements(
         self, target: int, golden: int, elements: int, code: int, rtol: float, atol: float, /
     ) -> tuple[int, int, int, int, int]:

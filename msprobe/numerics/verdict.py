@@ -65,6 +65,8 @@ class Measured:
     """One value per row. Differences are relative to the scale of the tensor (dimensionless), infinite where
     undefined.
 
+    ``projection`` is that of the order-sensitive statistic, relative to the largest element times the root of the
+    number of elements, and judged like an element.
     ``kind`` is what was found without any tolerance; ``row_starts`` has one more item than there are entries;
     ``depends`` names for each entry the entry whose noise it inherits beside its inputs (its forward call), or -1.
     """
@@ -74,6 +76,7 @@ class Measured:
     element: Floats
     mean: Floats
     norm: Floats
+    projection: Floats
     roundoff: Floats
     numel: Floats
     reduction: Floats
@@ -84,8 +87,8 @@ class Measured:
 
     @property
     def worst(self) -> Floats:
-        """The largest of the three differences, per row; a new array at each access."""
-        return np.maximum(np.maximum(self.element, self.mean), self.norm)
+        """The largest of the four differences, per row; a new array at each access."""
+        return np.maximum(np.maximum(self.element, self.mean), np.maximum(self.norm, self.projection))
 
 
 @dataclass(slots=True)
@@ -192,7 +195,8 @@ def _weigh(measured: Measured, limits: Tolerances, slack: Floats) -> _Weighed:
 
 def _weighed(measured: Measured, element: Floats, mean: Floats, norm: Floats) -> _Weighed:
     with np.errstate(invalid="ignore"):
-        parts = (measured.element / element, measured.mean / mean, measured.norm / norm)
+        elements = np.maximum(measured.element, measured.projection)
+        parts = (elements / element, measured.mean / mean, measured.norm / norm)
     first, second, third = (np.nan_to_num(part, nan=0.0, posinf=np.inf) for part in parts)
     excess = np.maximum(np.maximum(first, second), third)
     return _Weighed(excess, np.where(first == excess, element, np.where(second == excess, mean, norm)))

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.host_reductions import host_statistics
+from msprobe.adapters.pytorch.projecting import Projector
 from msprobe.adapters.pytorch.reductions import DeferredStatistics
 from msprobe.adapters.pytorch.sharding import is_sharded, sharding
 from msprobe.adapters.pytorch.tensor_memory import (
@@ -65,6 +66,7 @@ class TorchTensorOps:
         fast_crc = fused is not None and native and bool(fused.FAST_CRC32)  # else zlib's is the faster one
         self._summary_crc32 = fused.summary_crc32 if fused is not None and fast_crc else None
         self._deferred = DeferredStatistics(self._high)
+        self._projector = Projector(self._kernel)
         self._saver = TensorSaver(native)
 
     def describe(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
@@ -100,10 +102,15 @@ class TorchTensorOps:
 
     @property
     def outstanding(self) -> bool:
-        return self._deferred.outstanding
+        return self._deferred.outstanding or self._projector.outstanding
 
     def settle(self) -> None:
         self._deferred.settle()
+        self._projector.settle()
+
+    def project(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
+        with AsItIs():
+            self._projector.project(tensor, node)
 
     def checksum(self, tensor: torch.Tensor, kind: str) -> str | None:
         plain = with_memory(tensor)
