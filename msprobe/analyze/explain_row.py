@@ -9,8 +9,8 @@ from msprobe.compare.summary import FirstDivergence
 from msprobe.numerics.verdict import Kind
 
 
-def explain_row(found: FirstDivergence, comparison: Comparison, row: int) -> None:
-    """Fill in what is known about the row that shows the divergence."""
+def explained(found: FirstDivergence, comparison: Comparison, row: int) -> FirstDivergence:
+    """The same divergence, with what is known about the row that shows it filled in."""
     judged = comparison.judged
     times = float(judged.times[row])
     if judged.kind[row] == Kind.VALUE and math.isfinite(times):
@@ -20,3 +20,4 @@ def explain_row(found: FirstDivergence, comparison: Comparison, row: int) -> Non
     if elements is not None and elements.first is not None and elements.worst is not None:
         found.first_index, found.worst_index = list(elements.first), list(elements.worst)
         found.worst_target, found.worst_golden = repr(elements.target), repr(elements.golden)
+    return found

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.arguments import argument_differs
+from msprobe.compare.dependencies import dependencies
 from msprobe.compare.items import INPUT, PARAMETER, Leaf, element_count, is_tensor, longest_axis
 from msprobe.compare.natural_scale import Vanished, natural_scales
+from msprobe.compare.order import projections_apart
 from msprobe.compare.table import LeafTable
 from msprobe.compare.uninitialised import uninitialised
 from msprobe.core.tensors.dtypes import same_dtype
-from msprobe.core.tensors.projection import KEY
 from msprobe.numerics.metrics.tensor import TensorDifference
 from msprobe.numerics.tolerance import rounded_to, unit_roundoff
 from msprobe.numerics.verdict import Floats, Kind, Measured, Role
@@ -56,7 +57,7 @@ def measure(
         rounded=np.zeros(rows, np.bool_),
         whole=np.zeros(rows, np.bool_),
         row_starts=table.starts,
-        depends=_dependencies(table),
+        depends=dependencies(table),
     )
     numeric = _classify(table, kinds, _digest_kind if checksums else None)
     floors = np.zeros(rows)
@@ -160,22 +161,11 @@ def _fill_statistics(measured: Measured, table: LeafTable, rows: NDArray[np.int6
     measured.mean[rows] = _ratio(apart[:, 2], np.maximum(rms, floor))
     measured.norm[rows] = _ratio(apart[:, 3], np.maximum(size[:, 3], floor * np.sqrt(np.maximum(numel, 1.0))))
     measured.projection[rows] = _ratio(
-        _projections_apart(table, rows), np.maximum(largest, floor) * np.sqrt(np.maximum(numel, 1.0))
+        projections_apart(table, rows), np.maximum(largest, floor) * np.sqrt(np.maximum(numel, 1.0))
     )
     measured.reduction[rows] = _reductions(table, rows, theirs, numel)
     measured.rounded[rows] = rounded_to(left[:, 3], roundoff) & rounded_to(right[:, 3], roundoff)
     return floor
-
-
-def _projections_apart(table: LeafTable, rows: NDArray[np.int64]) -> Floats:
-    """How far the projections of target and golden lie apart; 0 where a side has none or one that is not finite."""
-    sides = [
-        np.array([_number(side[row].raw.get(KEY)) for row in rows.tolist()])  # type: ignore[union-attr]
-        for side in (table.target, table.golden)
-    ]
-    with np.errstate(invalid="ignore"):
-        apart = np.abs(sides[0] - sides[1])
-    return np.where(np.isfinite(apart), apart, 0.0)
 
 
 def _ratio(difference: Floats, scale: Floats) -> Floats:
@@ -271,21 +261,3 @@ def _fill_tensors(measured: Measured, table: LeafTable, tensors: Sequence[Differ
 def _share(own: float, floor: float) -> float:
     """Turns a difference relative to ``own`` into one relative to the larger of both scales."""
     return own / floor if floor > own else 1.0
-
-
-def _dependencies(table: LeafTable) -> NDArray[np.int64]:
-    """For each backward entry its forward entry, for parameter gradients the backward or forward entry of the
-    module."""
-    places: dict[tuple[str, str, int | None], int] = {}
-    depends = np.full(len(table.entries), -1, np.int64)
-    pending: list[tuple[int, tuple[str, str, int | None]]] = []
-    for number in range(len(table.entries)):
-        key = table.key(number)
-        places[key.stem, key.phase, key.call] = number
-        if key.phase == "backward":
-            pending.append((number, (key.stem, "forward", key.call)))
-        elif key.phase == "parameters_grad":
-            pending.append((number, (key.stem, "backward", key.call or 0)))
-    for number, wanted in pending:
-        depends[number] = places.get(wanted, places.get((wanted[0], "forward", wanted[2]), -1))
-    return depends
