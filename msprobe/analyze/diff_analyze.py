@@ -19,12 +19,12 @@ from typing import Any
 from msprobe.analyze.earliest_rank import RankFinding, earliest, rank_finding, rank_numbers
 from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.analyze.overflow import write_finding
+from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.columns import columns
 from msprobe.compare.items import OUTPUT, RANK_KEYS, Leaf, describe
 from msprobe.compare.locate import locate
-from msprobe.compare.natural_scale import Vanished
 from msprobe.compare.rows import CompareRow
-from msprobe.compare.run import Comparison, Policy, compare_dumps
+from msprobe.compare.run import Comparison, Past, Policy, compare_dumps
 from msprobe.core.store.reader import Dump, Place, load_dump, paused_gc
 from msprobe.numerics.metrics.statistics import Cell
 from msprobe.numerics.verdict import Kind
@@ -57,45 +57,52 @@ class DiffAnalysis:
             yield f"Result: {file}"
 
 
-def diff_analyze(target: Path, golden: Path, output: Path, policy: str = "default") -> DiffAnalysis:
-    """Compare all ranks of the first step that differs and write the documents into ``output``.
+def diff_analyze(
+    target: Path, golden: Path, output: Path, policy: str = "default", mapping: MappingOptions | None = None
+) -> DiffAnalysis:
+    """Compare all ranks of the first step that differs and write the documents into ``output``. ``mapping`` says which
+    entries, ranks and steps belong together.
 
     Raises:
         ReadError: a path holds no dump, or one is damaged.
         NotComparableError: the dumps cannot be compared.
         MsprobeException: the output folder cannot be written.
     """
-    located = locate(target, golden)
+    mapping = mapping or MappingOptions()
+    located = locate(target, golden, mapping)
     result = DiffAnalysis(unpaired=located.unpaired)
     past: dict[str, _Past] = {}
     with paused_gc():
         for step, pairs in groupby(located.pairs, key=lambda pair: pair[0].step):
             stem = f"_step{step}" if located.several_steps else ""
-            _step(result, list(pairs), (Policy(policy), output, stem), past)
+            _step(result, list(pairs), _How(Policy(policy), mapping, output, stem), past)
             if result.document:
                 break
     return result
 
 
 @dataclass(slots=True)
-class _Past:
-    noise: float = 0.0
-    vanished: Vanished = field(default_factory=dict)
+class _Past(Past):
     later: bool = False
 
 
-def _step(
-    result: DiffAnalysis, pairs: list[tuple[Place, Place]], how: tuple[Policy, Path, str], past: dict[str, _Past]
-) -> None:
-    policy, output, stem = how
+@dataclass(frozen=True, slots=True)
+class _How:
+    policy: Policy
+    mapping: MappingOptions
+    output: Path
+    stem: str
+
+
+def _step(result: DiffAnalysis, pairs: list[tuple[Place, Place]], how: _How, past: dict[str, _Past]) -> None:
     findings: list[RankFinding] = []
     records: dict[int, dict[str, Any]] = {}
     for rank, (left, right) in zip(rank_numbers((p.kind, p.number) for p, _ in pairs), pairs, strict=True):
         known = past.setdefault(left.label, _Past())
         sides = [_as_statistics(load_dump(place)) for place in (left, right)]
-        comparison = compare_dumps(sides[0], sides[1], policy, noise=known.noise, vanished=known.vanished)
+        comparison = compare_dumps(sides[0], sides[1], how.policy, mapping=how.mapping, past=known)
         calls = call_records(comparison)
-        result.files.append(write_finding(calls, output, f"compare_result_rank{rank}{stem}"))
+        result.files.append(write_finding(calls, how.output, f"compare_result_rank{rank}{how.stem}"))
         found = _first(comparison, calls, known)
         known.later, known.noise = found is None, comparison.judged.noise
         findings.append(rank_finding(comparison, rank, found))
@@ -108,7 +115,7 @@ def _step(
         if standing.layer == causes[0].layer:
             result.document[f"rank_{standing.rank}"] = [records[standing.rank]]
     if result.document:
-        result.files.append(write_finding(result.document, output, "diff_analyze"))
+        result.files.append(write_finding(result.document, how.output, "diff_analyze"))
 
 
 def _as_statistics(dump: Dump) -> Dump:

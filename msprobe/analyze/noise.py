@@ -13,9 +13,8 @@ from pathlib import Path
 
 from msprobe.compare.locate import locate
 from msprobe.compare.mode import Mode
-from msprobe.compare.natural_scale import Vanished
 from msprobe.compare.noise_profile import ModeText, NoiseProfile, Spread
-from msprobe.compare.run import Comparison, compare_dumps
+from msprobe.compare.run import Comparison, Past, compare_dumps
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.store.reader import load_dump, paused_gc
 from msprobe.numerics.verdict import Kind
@@ -75,11 +74,11 @@ def _comparisons(runs: Sequence[Path], problems: dict[str, None]) -> Iterator[Co
     for one, other in combinations(runs, 2):
         located = locate(one, other)
         problems.update(dict.fromkeys(located.unpaired))
-        vanished: dict[str, Vanished] = {}
+        past: dict[str, Past] = {}
         for left, right in located.pairs:
-            known = vanished.setdefault(left.label, {})
+            known = past.setdefault(left.label, Past())
             with paused_gc():
-                comparison = compare_dumps(load_dump(left), load_dump(right), vanished=known)
+                comparison = compare_dumps(load_dump(left), load_dump(right), past=known)
             yield comparison
 
 

@@ -84,7 +84,7 @@ def command(target_path: str, golden_path: str, output_path: str, **options: Any
     Exit status: 0 done, 1 diverged (with --fail-on diverged), 2 wrong usage or unreadable input, 3 not comparable.
     """
     if options.pop("diff_analyze"):
-        return _analyzed(target_path, golden_path, output_path, options["policy"], options["fail_on"])
+        return _analyzed((target_path, golden_path, output_path), options)
     from msprobe.cli.terminal import progress
     from msprobe.core.store.reader import paused_gc
     from msprobe.report.comparison import compare
@@ -102,13 +102,16 @@ def command(target_path: str, golden_path: str, output_path: str, **options: Any
     return EXIT_DIVERGED if fail_on == "diverged" and summary.verdict == "diverged" else 0
 
 
-def _analyzed(target: str, golden: str, output: str, policy: str, fail_on: str) -> int:
+def _analyzed(paths: tuple[str, str, str], options: dict[str, Any]) -> int:
     from msprobe.analyze.diff_analyze import diff_analyze
+    from msprobe.compare.alignment.options import MappingKeywords, mapping_options
 
-    result = diff_analyze(Path(target), Path(golden), Path(output), policy)
+    given = mapping_keywords({name: options[name] for name in MappingKeywords.__annotations__ if name in options})
+    target, golden, output = map(Path, paths)
+    result = diff_analyze(target, golden, output, options["policy"], mapping_options(given))
     for line in result.lines:
         click.echo(line)
-    return EXIT_DIVERGED if fail_on == "diverged" and result.document else 0
+    return EXIT_DIVERGED if options["fail_on"] == "diverged" and result.document else 0
 
 
 def _show(summary: CompareSummary, outcomes: list[PairOutcome], json_path: str | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
@@ -36,6 +36,16 @@ class Policy(str, Enum):
     REFERENCE = "reference"
 
     __str__ = str.__str__
+
+
+@dataclass(slots=True)
+class Past:
+    """What a step hands on to the next one: ``noise`` is ``judged.noise`` of it, 0 before the first; ``vanished`` grows
+    (see ``natural_scale``).
+    """
+
+    noise: float = 0.0
+    vanished: Vanished = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -80,19 +90,17 @@ def compare_dumps(
     policy: Policy = Policy.DEFAULT,
     *,
     mapping: MappingOptions = _NOTHING_SAID,
-    noise: float = 0.0,
-    vanished: Vanished | None = None,
+    past: Past | None = None,
     extras: Extras | None = None,
 ) -> Comparison:
-    """Compare two dumps. ``mapping`` says which entries belong together. ``noise`` is ``judged.noise`` of the step
-    before, 0 for the first; ``vanished`` is one dict for all steps (see ``natural_scale``); ``extras`` are what
-    the user adds.
+    """Compare two dumps. ``mapping`` says which entries belong together, ``past`` what the steps before showed, and
+    ``extras`` are what the user adds.
 
     Raises:
         NotComparableError: see ``mode_of`` and ``strategy_of``.
         ReadError: a record or a mapping file cannot be understood.
     """
-    extras = extras or Extras()
+    extras, past = extras or Extras(), past or Past()
     mode = mode_of(target, golden)
     reference = policy is Policy.REFERENCE
     with paused_gc(), np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
@@ -106,10 +114,10 @@ def compare_dumps(
             from msprobe.compare.tensors import tensor_differences  # zip files and threads: only where they are read
 
             tensors = tensor_differences(table, target.tensor_folder, golden.tensor_folder, extras.metrics)
-        measured = measure(table, checksums=mode is Mode.CHECKSUM, tensors=tensors, vanished=vanished)
+        measured = measure(table, checksums=mode is Mode.CHECKSUM, tensors=tensors, vanished=past.vanished)
         if mode is Mode.CHECKSUM:
             _no_tolerance(measured)
-        judged = judge(measured, noise, None if extras.noise is None else extras.noise.floor(table, mode))
+        judged = judge(measured, past.noise, None if extras.noise is None else extras.noise.floor(table, mode))
     return Comparison(target, golden, mode, policy, table, measured, judged, tensors, extras.metrics)
 
 

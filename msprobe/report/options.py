@@ -19,8 +19,8 @@ class CompareOptions(MappingKeywords, total=False):
     ``policy`` is ``default`` or ``reference``. ``output`` is the folder for the result tables, ``suffix`` goes into
     their names, ``xlsx`` makes them workbooks; ``html`` and ``junit`` are files for a report. What is not named is not
     written. ``executor`` says where ranks are compared (``auto``, ``serial``, ``processes:N``, ``dask://HOST:PORT``,
-    ``dask://local``); ``metrics`` names functions for further columns of whole tensors (``module:function``), ``noise`` a
-    file of ``msprobe noise`` to judge by; ``progress`` is called with the number of pairs done and of all pairs.
+    ``dask://local``); ``metrics`` names functions for further columns of whole tensors (``module:function``), ``noise``
+    a file of ``msprobe noise`` to judge by; ``progress`` is called with the number of pairs done and of all pairs.
     """
 
     policy: str

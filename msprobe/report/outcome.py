@@ -64,9 +64,9 @@ class PairOutcome:
     """The answer for one pair.
 
     ``problem`` says why it was not compared (then counts are zero), ``unreadable`` that a document is damaged.
-    ``entry`` is the position of ``first_divergence`` in the pair, ``finding`` what orders the ranks. ``checked`` is set when a value could be checked on
-    both sides. ``failures`` are the first ones only, ``failed`` is the number of all. ``page`` is a file with the table
-    for the HTML report.
+    ``entry`` is the position of ``first_divergence`` in the pair, ``finding`` what orders the ranks. ``checked`` is set
+    when a value could be checked on both sides. ``failures`` are the first ones only, ``failed`` is the number of all.
+    ``page`` is a file with the table for the HTML report.
     """
 
     order: int

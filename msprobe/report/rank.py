@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from msprobe.analyze.earliest_rank import rank_finding
 from msprobe.analyze.first_divergence import first_divergence
 from msprobe.compare.extras import Extras, load_extras
-from msprobe.compare.natural_scale import Vanished
 from msprobe.compare.rows import RowBlock
-from msprobe.compare.run import Comparison, compare_dumps, counts, levels
+from msprobe.compare.run import Comparison, Past, compare_dumps, counts, levels
 from msprobe.compare.text_helper import text_helper
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.store.atomic import make_folder
@@ -31,11 +30,9 @@ Kept = Callable[[Comparison], None]
 
 
 @dataclass(slots=True)
-class _Past:
-    """What a step hands on to the next one."""
+class _Past(Past):
+    """What a step hands on to the next one, and what holds for all of them."""
 
-    noise: float = 0.0
-    vanished: Vanished = field(default_factory=dict)
     agreed: bool = False
     extras: Extras = field(default_factory=Extras)
 
@@ -70,15 +67,7 @@ def _compare(
     outcome: PairOutcome, places: tuple[Place, Place], past: _Past, options: PairOptions, keep: Kept | None
 ) -> None:
     target, golden = map(load_dump, places)
-    comparison = compare_dumps(
-        target,
-        golden,
-        options.policy,
-        mapping=options.mapping,
-        noise=past.noise,
-        vanished=past.vanished,
-        extras=past.extras,
-    )
+    comparison = compare_dumps(target, golden, options.policy, mapping=options.mapping, past=past, extras=past.extras)
     found = first_divergence(comparison, later_step=past.agreed)
     past.agreed = found is None
     own = places[0].number if places[0].kind == "rank" else None
