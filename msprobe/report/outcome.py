@@ -145,6 +145,7 @@ def _outcome(content: dict[str, Any]) -> PairOutcome:
         **content,
         "counts": Counts(**content["counts"]),
         "first_divergence": None if found is None else FirstDivergence(**found),
+        "finding": _finding(content["finding"]),
         "failures": [Failure(**failure) for failure in content["failures"]],
     })
 
