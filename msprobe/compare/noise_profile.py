@@ -6,11 +6,13 @@
 
 The spread of a key is the largest difference that any rerun showed, relative to the scale of its tensor. Depth is the
 tenth of the execution an entry lies in: noise grows on the way through a model. A key that no rerun had is looked up
-without its depth; an operator that none had is judged by the tolerances of its number format.
+without its depth; an operator that none had is judged by the tolerances of its number format. Few reruns may show the
+same largest element by chance: what moves mean or norm of n independent elements by s moves single ones by s sqrt(n).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic_core import from_json, to_json
 
-from msprobe.compare.items import is_tensor
+from msprobe.compare.items import element_count, is_tensor
 from msprobe.compare.mode import Mode
 from msprobe.compare.table import LeafTable
 from msprobe.core.errors import NotComparableError, ReadError
@@ -85,10 +87,15 @@ class NoiseProfile:
             without = (*key[:4], -1)
             anywhere[without] = _largest(anywhere.get(without, (0.0, 0.0, 0.0)), parts)
         values = np.full((table.rows, 3), np.nan)
+        spread_out = np.zeros(table.rows)
         for row, key in _keys(table):
             found = exact.get(key) or anywhere.get((*key[:4], -1))
             if found is not None:
                 values[row] = found
+                leaf = table.golden[row]
+                if mode is Mode.STATISTICS and leaf is not None:
+                    spread_out[row] = min(max(found[1:]) * math.sqrt(element_count(leaf.raw)), 1.0)
+        values[:, 0] = np.maximum(values[:, 0], spread_out)
         return NoiseFloor(values[:, 0], values[:, 1], values[:, 2], self.limit)
 
     def add(self, comparison: Comparison) -> None:

@@ -32,6 +32,7 @@ from msprobe.adapters.pytorch.tensor_saver import TensorSaver
 from msprobe.core.tensors.checksum import crc32, format_crc32, format_xor, xor
 from msprobe.core.tensors.dtypes import DType, find_dtype
 from msprobe.core.tensors.model import round_statistic
+from msprobe.core.tensors.projection import KEY
 from msprobe.native import fused
 from msprobe.native.loader import Summary
 
@@ -66,6 +67,7 @@ class TorchTensorOps:
         fast_crc = fused is not None and native and bool(fused.FAST_CRC32)  # else zlib's is the faster one
         self._summary_crc32 = fused.summary_crc32 if fused is not None and fast_crc else None
         self._deferred = DeferredStatistics(self._high)
+        self._projection = fused.projection if fused is not None and native else None
         self._projector = Projector(self._kernel)
         self._saver = TensorSaver(native)
 
@@ -109,6 +111,12 @@ class TorchTensorOps:
         self._projector.settle()
 
     def project(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
+        try:
+            if self._projection is not None and (known := _DTYPES.get(tensor.dtype)) is not None and readable(tensor):
+                node[KEY] = self._projection(tensor.data_ptr(), tensor.numel(), known[1].code)
+                return
+        except (RuntimeError, ValueError):
+            pass  # not to be read as it is
         with AsItIs():
             self._projector.project(tensor, node)
 
