@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe.compare.cells import Tensors
 from msprobe.compare.mode import Mode
+from msprobe.compare.plain import float_texts
 from msprobe.compare.table import LeafTable
 from msprobe.numerics.metrics.custom import FAILED
 from msprobe.numerics.metrics.elements import ElementDifference
@@ -35,7 +37,6 @@ class Explained:
     def __init__(self, mode: Mode, table: LeafTable, judged: Judged, tensors: Tensors) -> None:
         self._mode, self._table, self._judged = mode, table, judged
         self._tensors = tensors or []
-        self._texts: dict[float, str] = {}
 
     def columns(self, first: int, last: int) -> list[Sequence[Cell]]:
         """One sequence per title of ``explained_columns``."""
@@ -70,12 +71,12 @@ class Explained:
     def _range(self, first: int, last: int) -> tuple[int, int]:
         return int(self._table.starts[first]), int(self._table.starts[last])
 
-    def _shown(self, values: Floats, meaningless: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> list[str]:
-        known = self._texts
-        numbers = values.tolist()
-        for number in set(numbers) - known.keys():
-            known[number] = f"{number:.4g}"
-        texts = [known[number] for number in numbers]
+    def _shown(self, values: Floats, meaningless: NDArray[np.bool_]) -> list[str]:
+        distinct, places = np.unique(_four_digits(values), return_inverse=True)
+        known = float_texts(distinct)
+        texts = [known[place] for place in places.tolist()]
+        for at in (values == 0.0).nonzero()[0].tolist():
+            texts[at] = "0"
         for at in meaningless.nonzero()[0].tolist():
             texts[at] = "N/A"
         return texts
@@ -84,6 +85,15 @@ class Explained:
         difference = self._tensors[row]
         found = difference.elements if difference is not None else None
         return _NOTHING if found is None else _cells(found)
+
+
+def _four_digits(values: Floats) -> Floats:
+    """Rounded to four significant digits, so that they are short to read."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        digits = 3.0 - np.floor(np.log10(np.abs(values)))
+        up, down = np.power(10.0, np.clip(digits, 0, 300)), np.power(10.0, np.clip(-digits, 0, 300))
+        rounded = np.rint(values * up / down) * down / up
+    return np.where(np.isfinite(rounded), rounded, values)
 
 
 def _cells(found: ElementDifference) -> tuple[Cell, ...]:

@@ -16,12 +16,13 @@ from msprobe.numerics.verdict import Floats
 def projections_apart(table: LeafTable, rows: NDArray[np.int64]) -> Floats:
     """|difference| of the projections of these rows, data units; 0 where a side has none, or one that is not finite."""
     numbers = rows.tolist()
-    ours, theirs = ([_projection(side[row]) for row in numbers] for side in (table.target, table.golden))
+    ours, theirs = ([side[row][2].get(KEY) for row in numbers] for side in (table.target, table.golden))  # type: ignore[index]
+    if not any(value is not None for value in ours):
+        return np.zeros(len(numbers))
     with np.errstate(invalid="ignore"):
-        apart = np.abs(np.array(ours) - np.array(theirs))
+        apart = np.abs(_floats(ours) - _floats(theirs))
     return np.where(np.isfinite(apart), apart, 0.0)
 
 
-def _projection(leaf: Any) -> float:
-    value = leaf.raw.get(KEY)
-    return float(value) if isinstance(value, (int, float)) else math.nan
+def _floats(values: list[Any]) -> Floats:
+    return np.array([float(value) if isinstance(value, (int, float)) else math.nan for value in values])

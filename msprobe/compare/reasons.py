@@ -25,7 +25,7 @@ class Reasons:
     """Makes the sentences for the rows of one comparison."""
 
     def __init__(self, measured: Measured, judged: Judged) -> None:
-        self._times, self._tolerance = judged.times, judged.tolerance
+        self._times, self._tolerance = judged.times.tolist(), judged.tolerance.tolist()
         parts = np.stack((measured.element, measured.mean, measured.norm, measured.projection), axis=1)
         self._part = parts.argmax(axis=1).tolist() if len(parts) else []
         self._worst = parts.max(axis=1).tolist() if len(parts) else []
