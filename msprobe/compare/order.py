@@ -16,7 +16,7 @@ from msprobe.numerics.verdict import Floats
 def projections_apart(table: LeafTable, rows: NDArray[np.int64]) -> Floats:
     """|difference| of the projections of these rows, data units; 0 where a side has none, or one that is not finite."""
     numbers = rows.tolist()
-    ours, theirs = ([side[row][2].get(KEY) for row in numbers] for side in (table.target, table.golden))  # type: ignore[index]
+    ours, theirs = ([side[row][2].get(KEY) for row in numbers] for side in (table.target, table.golden))
     if not any(value is not None for value in ours):
         return np.zeros(len(numbers))
     with np.errstate(invalid="ignore"):

@@ -66,7 +66,7 @@ def test_first_and_worst_are_what_they_say(pair: tuple[np.ndarray, np.ndarray]) 
         assert found.first == tuple(np.argwhere(differs)[0])
         assert differs[found.worst]
         if np.isfinite(n[differs]).all() and np.isfinite(b[differs]).all():
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):
                 apart = np.abs(n.astype(np.float64) - b.astype(np.float64))
             assert apart[found.worst] == apart[differs].max()
         else:
