@@ -23,16 +23,17 @@ from generate_dump import Wish
 
 HEAD = ("command", "tool", "wall s", "CPU s", "peak MB", "status", "MB written", "torch")
 OUTPUT = "{output}"
-DEFAULT_CASES = "help,statistics:10000,statistics:50000,md5:10000,tensor:500"
+DEFAULT_CASES = "help,statistics:1000,statistics:10000,statistics:50000,md5:10000,tensor:500,xlsx:10000"
 TENSOR_ENTRIES = 600
 DRIFTED = ("fuzzy", "drift")
+FLAGS = {"fuzzy": ["-fm"], "xlsx": ["--xlsx"]}
 
 
 def arguments_of(case: str, folder: Path) -> list[str]:
     """``help``, ``MODE:ENTRIES`` or ``tensor:MEGABYTES`` (both sides together), as arguments of msprobe.
 
-    ``fuzzy`` and ``drift`` are statistics of which one side lacks every hundredth call, with -fm and without; ``build``
-    and ``graph`` are graph_visualize of one and of two dumps.
+    ``fuzzy`` and ``drift`` are statistics of which one side lacks every hundredth call, with -fm and without;
+    ``xlsx`` is statistics into a workbook; ``build`` and ``graph`` are graph_visualize of one and of two dumps.
     """
     mode, _, size = case.partition(":")
     if mode == "help":
@@ -42,14 +43,13 @@ def arguments_of(case: str, folder: Path) -> list[str]:
         target, golden = (str(generate_dump.write(folder / mode / size / str(wish.seed), wish)) for wish in wishes)
         return ["graph_visualize", "-tp", target, *(["-gp", golden] if mode == "graph" else []), "-o", OUTPUT]
     tensor, lost = mode == "tensor", 100 if mode in DRIFTED else 0
-    recorded = "statistics" if lost else mode
+    recorded = "statistics" if lost or mode == "xlsx" else mode
     sides = []
     for seed in (0, 1):
         entries, megabytes = (TENSOR_ENTRIES, float(size) / 2) if tensor else (int(size), 0.0)
         wish = Wish(entries, recorded, seed, megabytes, lost * seed)
         sides.append(str(generate_dump.write(folder / mode / size / str(seed), wish)))
-    flags = ["-fm"] if mode == "fuzzy" else []
-    return ["compare", "-tp", sides[0], "-gp", sides[1], "-o", OUTPUT, *flags]
+    return ["compare", "-tp", sides[0], "-gp", sides[1], "-o", OUTPUT, *FLAGS.get(mode, [])]
 
 
 class Bench:
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--cases",
         default=DEFAULT_CASES,
-        help="help, statistics|md5|fuzzy|drift|build|graph:N, tensor:MB; comma-separated",
+        help="help, statistics|md5|fuzzy|drift|xlsx|build|graph:N, tensor:MB; comma-separated",
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=float, default=200.0, help="seconds after which a command is stopped")

@@ -21,6 +21,7 @@ OPTIONS = {
     "fallback": "ours without the compiled kernel; the reference has no such variant",
     "noextra": "extra_info off: no call stacks",
     "async": "async_dump on",
+    "projection": "with the order-sensitive statistic; the reference has none",
 }
 
 
@@ -36,11 +37,11 @@ class Variant:
 
     @property
     def only_ours(self) -> bool:
-        return "fallback" in self.options
+        return bool(self.options & {"fallback", "projection"})
 
     @property
     def environment(self) -> dict[str, str]:
-        return {"MSPROBE_NATIVE": "0"} if self.only_ours else {}
+        return {"MSPROBE_NATIVE": "0"} if "fallback" in self.options else {}
 
     def config(self, dump_path: Path) -> dict[str, Any]:
         """The config.json of this variant."""
@@ -50,6 +51,7 @@ class Variant:
             section["data_mode"] = ["all"]
         if task == "statistics":
             section["summary_mode"] = SUMMARY_MODES[self.task]
+            section["projection"] = "projection" in self.options
         return {
             "task": task,
             "dump_path": str(dump_path),

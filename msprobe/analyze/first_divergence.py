@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from msprobe.analyze.explain_row import explained
 from msprobe.compare.pairs import parent_of, stem_of
 from msprobe.compare.reasons import Reasons
 from msprobe.compare.run import Comparison
@@ -263,8 +264,8 @@ class _Finder:
         slot = leaf and leaf.suffix.lstrip(".")
         if leaf is not None and leaf.slot == "parameters_grad":
             slot = f"{leaf.slot}{leaf.suffix}"
-        text = f"{slot or 'value'}: {Reasons(self._c.measured).text(kind, row, ours, theirs)}; {note}"
-        return self._build(entry, slot, cast(KindText, kind.name.lower()), text, module)
+        text = f"{slot or 'value'}: {Reasons(self._c.measured, self._c.judged).text(kind, row, ours, theirs)}; {note}"
+        return explained(self._build(entry, slot, cast(KindText, kind.name.lower()), text, module), self._c, row)
 
     def _build(self, entry: int, slot: str | None, kind: KindText, text: str, module: str | None) -> FirstDivergence:
         pair, place = self._table.entries[entry], self._c.target.place

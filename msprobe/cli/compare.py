@@ -13,6 +13,7 @@ from msprobe.cli.older_flags import older_flags
 
 if TYPE_CHECKING:
     from msprobe.compare.summary import CompareSummary
+    from msprobe.report.outcome import PairOutcome
 
 EXIT_DIVERGED = 1
 
@@ -33,6 +34,9 @@ EXIT_DIVERGED = 1
     type=click.Path(file_okay=False),
     help="Folder for the result tables.",
 )
+@click.option("--xlsx", is_flag=True, help="Result tables as .xlsx instead of .csv.")
+@click.option("--html", metavar="FILE", help="Also write one HTML report that works offline.")
+@click.option("--junit", metavar="FILE", help="Also write the verdicts as JUnit XML, for CI systems.")
 @click.option("--json", "json_path", metavar="FILE|-", help="Write the summary as JSON; - prints it, and only it.")
 @click.option(
     "--policy",
@@ -48,29 +52,70 @@ EXIT_DIVERGED = 1
     show_default=True,
     help="When to end with exit status 1.",
 )
+@click.option("--noise", metavar="FILE", type=click.Path(), help="Judge by the spread that `msprobe noise` learned.")
+@click.option(
+    "--metrics",
+    metavar="MODULE:FUNCTION",
+    multiple=True,
+    help="A further column for whole tensors (repeatable); also FILE.py:FUNCTION.",
+)
+@click.option(
+    "--executor",
+    default="auto",
+    show_default=True,
+    metavar="WHERE",
+    help="Where ranks are compared: auto, serial, processes[:N], dask://HOST:PORT, dask://local.",
+)
+@click.option(
+    "-da",
+    "--diff_analyze",
+    "--diff-analyze",
+    is_flag=True,
+    help="Write per rank which calls agree, and the calls of the first difference of all ranks, as JSON; no table.",
+)
 @mapping_flags
 @older_flags
 def command(target_path: str, golden_path: str, output_path: str, **options: Any) -> int:
     """Compare two dumps and name the first divergence.
 
-    Each PATH is a dump.json, a rank or proc folder, a step folder, or a dump root with several steps.
+    Each PATH is a dump.json, a rank or proc folder, a step folder, or a dump root with several steps; or the URL of one
+    (s3://...).
 
     Exit status: 0 done, 1 diverged (with --fail-on diverged), 2 wrong usage or unreadable input, 3 not comparable.
     """
+    if options.pop("diff_analyze"):
+        return _analyzed((target_path, golden_path, output_path), options)
+    from msprobe.cli.terminal import progress
     from msprobe.core.store.reader import paused_gc
     from msprobe.report.comparison import compare
 
     json_path, fail_on = options.pop("json_path"), options.pop("fail_on")
     with paused_gc():  # until the dumps are freed: a collection would walk millions of their objects for nothing
-        summary = compare(target_path, golden_path, output=output_path, **mapping_keywords(options)).summary
-    _show(summary, json_path)
+        with progress(quiet=json_path == "-") as shown:
+            result = compare(target_path, golden_path, output=output_path, progress=shown, **mapping_keywords(options))
+        summary, outcomes = result.summary, result.outcomes
+        del result
+    _show(summary, outcomes, json_path)
     if summary.verdict == "not_comparable":
         click.echo(f"msprobe: error: Not comparable: {summary.reason}", err=True)
         return EXIT_NOT_COMPARABLE
     return EXIT_DIVERGED if fail_on == "diverged" and summary.verdict == "diverged" else 0
 
 
-def _show(summary: CompareSummary, json_path: str | None) -> None:
+def _analyzed(paths: tuple[str, str, str], options: dict[str, Any]) -> int:
+    from msprobe.analyze.diff_analyze import diff_analyze
+    from msprobe.compare.alignment.options import MappingKeywords, mapping_options
+
+    given = mapping_keywords({name: options[name] for name in MappingKeywords.__annotations__ if name in options})
+    target, golden, output = map(Path, paths)
+    result = diff_analyze(target, golden, output, options["policy"], mapping_options(given))
+    for line in result.lines:
+        click.echo(line)
+    return EXIT_DIVERGED if options["fail_on"] == "diverged" and result.document else 0
+
+
+def _show(summary: CompareSummary, outcomes: list[PairOutcome], json_path: str | None) -> None:
+    from msprobe.cli.terminal import show_pairs
     from msprobe.report.json import summary_json, write_summary
     from msprobe.report.text import summary_text
 
@@ -79,5 +124,6 @@ def _show(summary: CompareSummary, json_path: str | None) -> None:
         return
     if json_path is not None:
         write_summary(summary, Path(json_path))
+    show_pairs(outcomes)
     if summary.verdict != "not_comparable" or summary.results:
         click.echo(summary_text(summary))

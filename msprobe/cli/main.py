@@ -44,6 +44,10 @@ COMMANDS: dict[str, CommandEntry] = {
     "graph_visualize": CommandEntry(
         "msprobe.cli.graph_visualize:command", "Draw a dump, or two with their differences, as a graph."
     ),
+    "merge_result": CommandEntry("msprobe.cli.merge_result:command", "Put the tables of many ranks side by side."),
+    "nan_analyze": CommandEntry("msprobe.cli.overflow_check:older_name", "Older name of overflow_check."),
+    "noise": CommandEntry("msprobe.cli.noise:command", "Learn from reruns how far two runs normally differ."),
+    "overflow_check": CommandEntry("msprobe.cli.overflow_check:command", "Name the call that made the first NaN."),
     "run": CommandEntry("msprobe.cli.run:command", "Run an unmodified training script and collect from it."),
     "support": CommandEntry("msprobe.cli.support:command", "Print what each framework can be asked for."),
     "validate": CommandEntry("msprobe.cli.validate:command", "Check a config.json and say everything wrong in it."),

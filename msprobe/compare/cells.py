@@ -43,6 +43,7 @@ class CellMaker:
     def __init__(self, mode: Mode, table: LeafTable, tensors: Tensors) -> None:
         self._mode, self._table, self._tensors = mode, table, tensors
         self._as_float: tuple[bool, ...] | None = None if mode is not Mode.CHECKSUM else (False,) * 8
+        self._frames: dict[Any, Kinds] = {}
         self._known: dict[tuple[_Argument, _Argument], tuple[Kinds, list[Cell]]] = {}
 
     def cells(self, first: int, last: int) -> Cells:
@@ -52,7 +53,7 @@ class CellMaker:
         kinds, middles = list[Kinds](), list[list[Cell] | str]()
         plain: dict[int, str] = {}
         if self._mode is Mode.STATISTICS:
-            plain = statistics_cells(table.float_pairs, starts[0], starts[-1])
+            plain = statistics_cells(table.float_pairs, starts[0], starts[-1], table.texts)
         for row in range(starts[0], starts[-1]):
             middle = plain.get(row)
             if middle is None:
@@ -60,7 +61,7 @@ class CellMaker:
                 kinds.append(kind)
                 middles.append(cells)
             else:
-                kinds.append(_tensor_kinds(table.target[row][2], table.golden[row][2]))  # type: ignore[index]
+                kinds.append(_tensor_kinds(table.target[row][2], table.golden[row][2], self._frames))  # type: ignore[index]
                 middles.append(middle)
         return Cells(*item_names(table, first, last), kinds, middles)
 
@@ -72,7 +73,7 @@ class CellMaker:
         left, right = _argument(ours), _argument(theirs)
         if left is None or right is None:
             if self._mode is Mode.CHECKSUM and ours and theirs and is_tensor(ours.raw) and is_tensor(theirs.raw):
-                return _tensor_kinds(ours.raw, theirs.raw), [_digest(ours), _digest(theirs)]
+                return _tensor_kinds(ours.raw, theirs.raw, self._frames), [_digest(ours), _digest(theirs)]
             return self._made(row, ours, theirs)
         found = self._known.get((left, right))
         if found is None:
@@ -148,15 +149,26 @@ def _argument(leaf: Leaf | None) -> _Argument | None:
     return raw["type"], str(raw["value"]), type(raw["value"]), leaf[0].endswith(RANK_KEYS)
 
 
-def _tensor_kinds(ours: dict[str, Any], theirs: dict[str, Any]) -> Kinds:
-    """Kinds of a row of two tensors, in the words of ``describe``."""
+def _tensor_kinds(ours: dict[str, Any], theirs: dict[str, Any], known: dict[Any, Kinds]) -> Kinds:
+    """Kinds of a row of two tensors, in the words of ``describe``; ``known`` remembers them, few serve many rows."""
     dtype, shape = _FRAME(ours)
     other_dtype, other_shape = _FRAME(theirs)
     grad, other_grad = ours.get("requires_grad"), theirs.get("requires_grad")
-    text, flag = shape_text(shape), flag_text(grad)
-    other_text = text if shape == other_shape else shape_text(other_shape)
-    other_flag = flag if grad is other_grad else flag_text(other_grad)
-    return str(dtype), str(other_dtype), text, other_text, flag, other_flag
+    try:
+        lengths = tuple(shape)
+        other_lengths = lengths if shape == other_shape else tuple(other_shape)
+        key = dtype, other_dtype, lengths, other_lengths, grad, other_grad
+        found = known.get(key)
+    except TypeError:  # a damaged dump may hold anything
+        key, found = None, None
+    if found is None:
+        found = (
+            *(str(dtype), str(other_dtype), shape_text(shape), shape_text(other_shape)),
+            *(flag_text(grad), flag_text(other_grad)),
+        )
+        if key is not None:
+            known[key] = found
+    return found
 
 
 def data_name(raw: Any) -> str | None:

@@ -24,7 +24,7 @@ _STATISTICS = (
     "Bench mean",
     "Bench l2norm",
 )
-_MIDDLE = {
+METRICS = {
     Mode.TENSOR: (
         "Cosine",
         "EucDist",
@@ -32,7 +32,6 @@ _MIDDLE = {
         "MaxRelativeErr",
         "One Thousandth Err Ratio",
         "Five Thousandths Err Ratio",
-        *_STATISTICS,
     ),
     Mode.STATISTICS: (
         "Max diff",
@@ -43,7 +42,6 @@ _MIDDLE = {
         "MinRelativeErr",
         "MeanRelativeErr",
         "NormRelativeErr",
-        *_STATISTICS,
     ),
     Mode.CHECKSUM: ("NPU MD5", "BENCH MD5"),
 }
@@ -54,4 +52,5 @@ def columns(mode: Mode, with_stack: bool) -> tuple[str, ...]:
     """Column titles in table order; ``with_stack`` when the target has call stacks."""
     stack = ("NPU_Stack_Info",) if with_stack else ()
     files = ("Data_name",) if mode is Mode.TENSOR else ()
-    return (*_HEAD, *_MIDDLE[mode], *_TAIL, *stack, *files)
+    statistics = () if mode is Mode.CHECKSUM else _STATISTICS
+    return (*_HEAD, *METRICS[mode], *statistics, *_TAIL, *stack, *files)

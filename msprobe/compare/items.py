@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
-from functools import partial
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, cast
 
 from msprobe.core.errors import ReadError
@@ -18,7 +19,7 @@ from msprobe.numerics.metrics.statistics import Cell, shown
 
 INPUT, PARAMETER, OUTPUT, PARAMETER_GRAD, VALUE = "input", "parameters", "output", "parameters_grad", "debug"
 
-_SECTIONS = (
+SECTIONS = (
     ("input_args", INPUT, ".input"),
     ("input_kwargs", INPUT, ".input"),
     ("input", INPUT, ".input"),
@@ -65,7 +66,7 @@ def leaves(name: str, body: Any) -> list[Leaf]:
             for value in values if isinstance(values, list) else [values]:
                 found.append(Leaf(f".{parameter}", PARAMETER_GRAD, value))
     elif isinstance(body, dict):
-        for section, slot, prefix in _SECTIONS:
+        for section, slot, prefix in SECTIONS:
             node = body.get(section)
             if node:
                 _walk(found, prefix, slot, node, 0)
@@ -86,7 +87,8 @@ def _walk(found: list[Leaf], suffix: str, slot: str, node: Any, depth: int) -> N
             found.append(_leaf((suffix, slot, node)))
             return
         if node.get("class_type") == "torch.distributed.P2POp":
-            found.append(_leaf((suffix, slot, {**(node.get("tensor") or {}), "p2p": _p2p(node)})))
+            tensor = node.get("tensor")
+            found.append(_leaf((suffix, slot, {**(tensor if type(tensor) is dict else {}), "p2p": _p2p(node)})))
             return
         children = node.items()
     else:
@@ -167,23 +169,31 @@ def _describe_argument(leaf: Leaf, raw: Mapping[str, Any], grad: str) -> Describ
 def element_count(raw: Any) -> float:
     """Number of elements of a tensor leaf; 1 for anything else. A length that is not known counts as 1."""
     shape = raw.get("shape") if type(raw) is dict else None
-    if type(shape) is not list or not shape:
-        return 1.0
     try:
-        return float(math.prod(shape))
-    except TypeError:
-        return float(math.prod(_known(shape)))
+        return _measures(tuple(shape))[0] if type(shape) is list else 1.0
+    except TypeError:  # a damaged dump may hold anything
+        return _measures(_lengths(shape or ()))[0]
 
 
-def longest_axis(raw: dict[str, Any]) -> int:
+def longest_axis(raw: dict[str, Any]) -> float:
     """The greatest length in the shape of a tensor leaf; 1 when it has no axis."""
-    shape = raw["shape"] or [1]
+    shape = raw["shape"]
     try:
-        return int(max(shape))
+        return _measures(tuple(shape))[1] if type(shape) is list else 1.0
     except TypeError:
-        return max(_known(shape), default=1)
+        return _measures(_lengths(shape))[1]
 
 
-def _known(shape: list[Any]) -> list[int]:
+@lru_cache(4096)
+def _measures(shape: tuple[Any, ...]) -> tuple[float, float]:
+    """Number of elements and greatest length; few shapes serve many tensors."""
+    lengths = _lengths(shape)
+    try:
+        return float(math.prod(lengths)), float(max(lengths, default=1))
+    except OverflowError:
+        return sys.float_info.max, sys.float_info.max
+
+
+def _lengths(shape: Iterable[Any]) -> tuple[int, ...]:
     """The lengths that are known: null stands for one that differs between the parts of a nested tensor."""
-    return [length for length in shape if type(length) is int]
+    return tuple(length for length in shape if type(length) is int and length >= 0)

@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.arguments import argument_differs
+from msprobe.compare.dependencies import dependencies
 from msprobe.compare.items import INPUT, PARAMETER, Leaf, element_count, is_tensor, longest_axis
 from msprobe.compare.natural_scale import Vanished, natural_scales
+from msprobe.compare.order import projections_apart
 from msprobe.compare.table import LeafTable
 from msprobe.compare.uninitialised import uninitialised
 from msprobe.core.tensors.dtypes import same_dtype
@@ -48,13 +50,14 @@ def measure(
         element=np.zeros(rows),
         mean=np.zeros(rows),
         norm=np.zeros(rows),
+        projection=np.zeros(rows),
         roundoff=np.full(rows, 2.0**-24),
         numel=np.ones(rows),
         reduction=np.ones(rows),
         rounded=np.zeros(rows, np.bool_),
         whole=np.zeros(rows, np.bool_),
         row_starts=table.starts,
-        depends=_dependencies(table),
+        depends=dependencies(table),
     )
     numeric = _classify(table, kinds, _digest_kind if checksums else None)
     floors = np.zeros(rows)
@@ -69,7 +72,7 @@ def measure(
 
 def _excuse(measured: Measured, table: LeafTable, rows: list[int]) -> None:
     """What nobody has written cannot be checked."""
-    for values in (measured.element, measured.mean, measured.norm):
+    for values in (measured.element, measured.mean, measured.norm, measured.projection):
         values[rows] = 0.0
     for row in rows:
         ours, theirs = table.target[row], table.golden[row]
@@ -157,6 +160,9 @@ def _fill_statistics(measured: Measured, table: LeafTable, rows: NDArray[np.int6
     measured.element[rows] = _ratio(np.maximum(apart[:, 0], apart[:, 1]), np.maximum(largest, floor))
     measured.mean[rows] = _ratio(apart[:, 2], np.maximum(rms, floor))
     measured.norm[rows] = _ratio(apart[:, 3], np.maximum(size[:, 3], floor * np.sqrt(np.maximum(numel, 1.0))))
+    measured.projection[rows] = _ratio(
+        projections_apart(table, rows), np.maximum(largest, floor) * np.sqrt(np.maximum(numel, 1.0))
+    )
     measured.reduction[rows] = _reductions(table, rows, theirs, numel)
     measured.rounded[rows] = rounded_to(left[:, 3], roundoff) & rounded_to(right[:, 3], roundoff)
     return floor
@@ -245,7 +251,7 @@ def _fill_tensors(measured: Measured, table: LeafTable, tensors: Sequence[Differ
         count = element_count(raw)
         measured.element[row] = difference.relative_max * _share(difference.largest, floors[row])
         measured.norm[row] = difference.relative_norm * _share(difference.norm, floors[row] * math.sqrt(count))
-        measured.mean[row] = 0.0
+        measured.mean[row] = measured.projection[row] = 0.0
         measured.whole[row] = True
         measured.numel[row] = count
         if measured.kind[row] == Kind.UNCHECKED:
@@ -255,21 +261,3 @@ def _fill_tensors(measured: Measured, table: LeafTable, tensors: Sequence[Differ
 def _share(own: float, floor: float) -> float:
     """Turns a difference relative to ``own`` into one relative to the larger of both scales."""
     return own / floor if floor > own else 1.0
-
-
-def _dependencies(table: LeafTable) -> NDArray[np.int64]:
-    """For each backward entry its forward entry, for parameter gradients the backward or forward entry of the
-    module."""
-    places: dict[tuple[str, str, int | None], int] = {}
-    depends = np.full(len(table.entries), -1, np.int64)
-    pending: list[tuple[int, tuple[str, str, int | None]]] = []
-    for number in range(len(table.entries)):
-        key = table.key(number)
-        places[key.stem, key.phase, key.call] = number
-        if key.phase == "backward":
-            pending.append((number, (key.stem, "forward", key.call)))
-        elif key.phase == "parameters_grad":
-            pending.append((number, (key.stem, "backward", key.call or 0)))
-    for number, wanted in pending:
-        depends[number] = places.get(wanted, places.get((wanted[0], "forward", wanted[2]), -1))
-    return depends

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,12 @@ from msprobe.compare.items import Leaf
 
 _FLOATS = {float}
 _recorded = itemgetter("Max", "Min", "Mean", "Norm", "dtype", "shape")
+
+
+class Texts(Protocol):
+    """Who may have the texts of some rows of ``FloatPairs``."""
+
+    def texts(self, first: int, last: int) -> list[str] | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +60,21 @@ def float_pairs(target: Sequence[Leaf | None], golden: Sequence[Leaf | None]) ->
     return FloatPairs(np.array(rows, np.int64), values)
 
 
-def statistics_cells(pairs: FloatPairs, start: int, stop: int) -> dict[int, str]:
+def statistics_cells(pairs: FloatPairs, start: int, stop: int, helper: Texts | None = None) -> dict[int, str]:
     """By row number in ``range(start, stop)``, joined by commas: four differences, four relative ones, and the
-    eight statistics. Only rows whose numbers are finite are there."""
+    eight statistics. Only rows whose numbers are finite are there. ``helper`` may have written them already."""
     first, last = np.searchsorted(pairs.rows, (start, stop)).tolist()
     if first == last:
         return {}
-    usable, texts = _texts(pairs.values[first:last])
     rows = pairs.rows[first:last].tolist()
+    written = helper.texts(first, last) if helper is not None else None
+    if written is not None:
+        return {row: text for row, text in zip(rows, written, strict=True) if text}
+    usable, texts = row_texts(pairs.values[first:last])
     return {row: text for row, good, text in zip(rows, usable, texts, strict=True) if good}
 
 
-def _texts(values: NDArray[np.float64]) -> tuple[list[bool], list[str]]:
+def row_texts(values: NDArray[np.float64]) -> tuple[list[bool], list[str]]:
     """For each row of eight statistics: whether it is an ordinary row, and its sixteen cells as one text."""
     with np.errstate(all="ignore"):
         difference = values[:, :4] - values[:, 4:]

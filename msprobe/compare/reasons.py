@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from msprobe.compare.items import Leaf
-from msprobe.numerics.verdict import Kind, Measured, Role
+from msprobe.numerics.verdict import Judged, Kind, Measured, Role
 
 _SHOWN = 60
-_PARTS = ("largest element", "mean", "norm")
+_PARTS = ("largest element", "mean", "norm", "the order of the elements (projection)")
 _UNCHECKED = "values are missing on a side, so this row could not be checked"
 _FIXED = {
     Kind.UNINITIALISED: "memory nobody has written yet; its content means nothing",
@@ -24,8 +24,9 @@ _FIXED = {
 class Reasons:
     """Makes the sentences for the rows of one comparison."""
 
-    def __init__(self, measured: Measured) -> None:
-        parts = np.stack((measured.element, measured.mean, measured.norm), axis=1)
+    def __init__(self, measured: Measured, judged: Judged) -> None:
+        self._times, self._tolerance = judged.times.tolist(), judged.tolerance.tolist()
+        parts = np.stack((measured.element, measured.mean, measured.norm, measured.projection), axis=1)
         self._part = parts.argmax(axis=1).tolist() if len(parts) else []
         self._worst = parts.max(axis=1).tolist() if len(parts) else []
         self._result = (measured.role == Role.RESULT).tolist()
@@ -50,7 +51,8 @@ class Reasons:
         if worst == math.inf:
             return "the checksums differ"
         tail = ", more than rounding and its inputs explain" if self._result[row] else ""
-        return f"{_PARTS[self._part[row]]} differs by {worst:.3g} of the tensor's scale{tail}"
+        allowed = f"{self._times[row]:.3g} times the {self._tolerance[row]:.2g} allowed"
+        return f"{_PARTS[self._part[row]]} differs by {worst:.3g} of the tensor's scale, {allowed}{tail}"
 
 
 def _field(raw: Any, name: str) -> object:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from msprobe.compare.cells import CellMaker, Cells, Tensors, data_name
+from msprobe.compare.explained import Explained
 from msprobe.compare.items import Leaf
 from msprobe.compare.mode import Mode
 from msprobe.compare.reasons import Reasons
@@ -73,7 +74,9 @@ class RowMaker:
         self._dump, self._mode, self._table = dump, mode, table
         self._tensors, self._judged = tensors, judged
         self._cells = CellMaker(mode, table, tensors)
-        self._reasons = Reasons(measured)
+        self._reasons = Reasons(measured, judged)
+        self._explained = Explained(mode, table, judged, tensors)
+        self.metrics = 0  # custom ones, whose columns come last
         self._frames: dict[int, str] = {}
         self._encodings: dict[tuple[str, ...], str] = {}
 
@@ -99,6 +102,9 @@ class RowMaker:
             tails.append(self._stacks(first, last))
         if self._mode is Mode.TENSOR:
             tails.append(self._files(first, last))
+        if not reference:
+            tails += self._explained.columns(first, last)
+        tails += self._explained.custom(first, last, self.metrics)
         return RowBlock(cells, levels, messages, tails)
 
     # Verdicts
@@ -117,6 +123,8 @@ class RowMaker:
             problem = tensor.problem if tensor is not None else ""
             reason = problem or self._reasons.text(int(self._judged.kind[row]), row, ours, theirs)
             messages[offset] = (f"{levels[offset]}: {reason}",)
+        for row, notes in self._explained.notes(start, stop):
+            messages[row - start] = (*messages[row - start], *notes)
         for number in range(first, last):
             if self._table.entries[number].benign:
                 text = _RECOMPUTED if self._table.key(number).recompute else _CUT_OFF

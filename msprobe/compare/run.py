@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
+
+import numpy as np
 
 from msprobe.compare.alignment.choice import strategy_of
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.alignment.protocol import Strategy
 from msprobe.compare.columns import columns
+from msprobe.compare.explained import explained_columns
+from msprobe.compare.extras import Extras
 from msprobe.compare.measure import measure
 from msprobe.compare.mode import Mode, mode_of
 from msprobe.compare.natural_scale import Vanished
 from msprobe.compare.rows import CompareRow, RowBlock, RowMaker
 from msprobe.compare.summary import Counts
 from msprobe.compare.table import LeafTable, build_table
+from msprobe.compare.text_helper import current_helper
 from msprobe.core.store.reader import Dump, paused_gc
+from msprobe.numerics.metrics.custom import Metric
 from msprobe.numerics.metrics.tensor import TensorDifference
 from msprobe.numerics.verdict import Judged, Kind, Level, Measured, judge
 
@@ -34,6 +40,16 @@ class Policy(str, Enum):
 
 
 @dataclass(slots=True)
+class Past:
+    """What a step hands on to the next one: ``noise`` is ``judged.noise`` of it, 0 before the first; ``vanished`` grows
+    (see ``natural_scale``).
+    """
+
+    noise: float = 0.0
+    vanished: Vanished = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Comparison:
     """One compared pair of dumps."""
 
@@ -45,15 +61,22 @@ class Comparison:
     measured: Measured
     judged: Judged
     tensors: list[TensorDifference | None] | None
+    metrics: Sequence[Metric] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Titles of the result table."""
-        return columns(self.mode, self.target.has_stacks)
+        further = () if self.policy is Policy.REFERENCE else explained_columns(self.mode)
+        return (
+            *columns(self.mode, self.target.has_stacks),
+            *further,
+            *(metric.title for metric in self.metrics if self.mode is Mode.TENSOR),
+        )
 
     def blocks(self) -> Iterator[RowBlock]:
         """The rows in execution order, many at a time; golden-only entries stand where they were executed."""
         maker = RowMaker(self.target, self.mode, self.table, self.judged, self.measured, self.tensors)
+        maker.metrics = len(self.metrics) if self.mode is Mode.TENSOR else 0
         return maker.blocks(reference=self.policy is Policy.REFERENCE)
 
     def rows(self) -> Iterator[CompareRow]:
@@ -68,35 +91,38 @@ def compare_dumps(
     policy: Policy = Policy.DEFAULT,
     *,
     mapping: MappingOptions | Strategy = _NOTHING_SAID,
-    noise: float = 0.0,
-    vanished: Vanished | None = None,
+    past: Past | None = None,
+    extras: Extras | None = None,
 ) -> Comparison:
-    """Compare two dumps. ``mapping`` says which entries belong together, or is a strategy that pairs them. ``noise`` is
-    ``judged.noise`` of the step before, 0 for the first; ``vanished`` is one dict for all steps (see
-    ``natural_scale``).
+    """Compare two dumps. ``mapping`` says which entries belong together, or is a strategy that pairs them; ``past`` is
+    what the steps before showed, and ``extras`` are what the user adds.
 
     Raises:
         NotComparableError: see ``mode_of`` and ``strategy_of``.
         ReadError: a record or a mapping file cannot be understood.
     """
+    extras, past = extras or Extras(), past or Past()
     mode = mode_of(target, golden)
     reference = policy is Policy.REFERENCE
-    with paused_gc():
+    with paused_gc(), np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
         if isinstance(mapping, MappingOptions):
             strategy = strategy_of(target, golden, mapping, published=reference)
         else:
             strategy = mapping
         table = build_table(target, golden, strategy, dtype_gate=reference and strategy is not mapping)
+        if mode is Mode.STATISTICS and (helper := current_helper()) is not None:
+            helper.begin(table.float_pairs.values)
+            table.texts = helper
         tensors = None
         if mode is Mode.TENSOR:
             from msprobe.compare.tensors import tensor_differences  # zip files and threads: only where they are read
 
-            tensors = tensor_differences(table, target.tensor_folder, golden.tensor_folder)
-        measured = measure(table, checksums=mode is Mode.CHECKSUM, tensors=tensors, vanished=vanished)
+            tensors = tensor_differences(table, target.tensor_folder, golden.tensor_folder, extras.metrics)
+        measured = measure(table, checksums=mode is Mode.CHECKSUM, tensors=tensors, vanished=past.vanished)
         if mode is Mode.CHECKSUM:
             _no_tolerance(measured)
-        judged = judge(measured, noise)
-    return Comparison(target, golden, mode, policy, table, measured, judged, tensors)
+        judged = judge(measured, past.noise, None if extras.noise is None else extras.noise.floor(table, mode))
+    return Comparison(target, golden, mode, policy, table, measured, judged, tensors, extras.metrics)
 
 
 def _no_tolerance(measured: Measured) -> None:

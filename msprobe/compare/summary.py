@@ -49,6 +49,10 @@ class FirstDivergence:
     entry is missing; ``slot`` is the place inside the entry such as output.0 or parameters.weight; ``module`` is the
     path and class of the innermost module, or ``optimizer``; ``stack`` holds the frames of the (forward) call,
     innermost first.
+
+    ``times_tolerance`` is the difference in units of the ``tolerance`` that applied (relative to the scale of the
+    tensor); null where none applies. Where whole tensors were compared, ``first_index`` is that of the first element
+    that differs, ``worst_index`` that of the worst one, with its values on both sides.
     """
 
     step: int | None
@@ -60,6 +64,12 @@ class FirstDivergence:
     reason: str
     module: str | None
     stack: list[str]
+    tolerance: float | None = None
+    times_tolerance: float | None = None
+    first_index: list[int] | None = None
+    worst_index: list[int] | None = None
+    worst_target: str | None = None
+    worst_golden: str | None = None
 
 
 @dataclass(slots=True)

@@ -18,7 +18,8 @@ from msprobe.compare.alignment.protocol import Alignment, Side, Strategy
 from msprobe.compare.items import OUTPUT, Leaf, leaves
 from msprobe.compare.leaf_pairs import LeafPairs
 from msprobe.compare.pairs import EntryKey, EntryPair, entry_keys, in_execution_order
-from msprobe.compare.plain import FloatPairs, float_pairs
+from msprobe.compare.plain import FloatPairs, Texts, float_pairs
+from msprobe.compare.twins import twin_leaves
 from msprobe.core.store.reader import Dump
 
 
@@ -35,6 +36,7 @@ class LeafTable:
     golden: list[Leaf | None] = field(default_factory=list)
     starts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
     keys: list[EntryKey] = field(default_factory=list)
+    texts: Texts | None = None
     foreign: dict[int, str] = field(default_factory=dict)
     across: bool = False
 
@@ -59,27 +61,26 @@ class LeafTable:
 def build_table(target: Dump, golden: Dump, strategy: Strategy, *, dtype_gate: bool = False) -> LeafTable:
     """Pair two dumps. ``dtype_gate`` un-pairs leaves of different dtype classes, as the published rules do."""
     parsed: dict[str, tuple[str, str, int | None]] = {}
-    left, right = entry_keys(target.data, target.construct, parsed), entry_keys(golden.data, golden.construct, parsed)
+    left = entry_keys(target.data, target.construct, parsed)
+    right = left if _same_entries(target, golden) else entry_keys(golden.data, golden.construct, parsed)
     table = LeafTable(across=frameworks.differ(target, golden))
-    ours_by_name, theirs_by_name = {key.name: key for key in left}, {key.name: key for key in right}
+    ours_by_name = {key.name: key for key in left}
+    theirs_by_name = ours_by_name if right is left else {key.name: key for key in right}
     alignment = strategy.align(Side(target, left), Side(golden, right))
     inside = LeafPairs(golden, alignment, dtype_gate, table.across)
     plain = not inside.gate and alignment.rule is None and not alignment.items
     starts = [0]
     for pair in _entry_pairs(alignment, left, right):
-        ours = leaves(pair.target, target.data[pair.target]) if pair.target is not None else []
-        theirs = leaves(pair.golden, golden.data[pair.golden]) if pair.golden is not None else []
         key = ours_by_name[pair.target] if pair.target is not None else None
         other = theirs_by_name[pair.golden] if pair.golden is not None else None
-        if key is None and other is not None and inside.claims_all(other.name, theirs):
+        twins = None
+        if plain and key is not None and other is not None and not key.recompute:
+            twins = twin_leaves(key.name, other.name, target.data[key.name], golden.data[other.name])
+        if twins is not None:
+            table.target.extend(twins[0])
+            table.golden.extend(twins[1])
+        elif not _append(table, inside, (key, other), (target, golden)):
             continue
-        if key is not None and other is not None and key.recompute:
-            ours, theirs = _as_far_as_both(ours, theirs)
-        if plain and [leaf[0] for leaf in ours] == [leaf[0] for leaf in theirs]:
-            table.target.extend(ours)
-            table.golden.extend(theirs)
-        else:
-            _append(table, inside, (key, other), (ours, theirs))
         table.entries.append(pair)
         table.keys.append(key or other)  # type: ignore[arg-type]
         starts.append(len(table.target))
@@ -88,18 +89,37 @@ def build_table(target: Dump, golden: Dump, strategy: Strategy, *, dtype_gate: b
     return table
 
 
+def _same_entries(target: Dump, golden: Dump) -> bool:
+    """Whether the keys of one side are those of the other."""
+    if list(target.data) != list(golden.data) or target.construct != golden.construct:
+        return False
+    ours, theirs = (
+        [type(body) is dict and body.get("is_recompute") for body in dump.data.values()] for dump in (target, golden)
+    )
+    return ours == theirs
+
+
 def _append(
     table: LeafTable,
     inside: LeafPairs,
     keys: tuple[EntryKey | None, EntryKey | None],
-    own: tuple[list[Leaf], list[Leaf]],
-) -> None:
+    dumps: tuple[Dump, Dump],
+) -> bool:
+    """Append the leaves of two entries, or of one; False when all of them stand somewhere else."""
+    key, other = keys
+    ours = leaves(key.name, dumps[0].data[key.name]) if key is not None else []
+    theirs = leaves(other.name, dumps[1].data[other.name]) if other is not None else []
+    if key is None and other is not None and inside.claims_all(other.name, theirs):
+        return False
+    if key is not None and other is not None and key.recompute:
+        ours, theirs = _as_far_as_both(ours, theirs)
     start = len(table.target)
-    for ours, theirs in inside.pairs(*keys, *own):
-        table.target.append(ours)
-        table.golden.append(theirs)
+    for mine, partner in inside.pairs(key, other, ours, theirs):
+        table.target.append(mine)
+        table.golden.append(partner)
     for at, name in inside.foreign.items():
         table.foreign[start + at] = name
+    return True
 
 
 def _entry_pairs(alignment: Alignment, target: list[EntryKey], golden: list[EntryKey]) -> Iterator[EntryPair]:

@@ -3,42 +3,66 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from msprobe.compare.cells import data_name
 from msprobe.compare.table import LeafTable
 from msprobe.core.errors import ReadError
 from msprobe.core.store.formats import read_tensor
+from msprobe.numerics.metrics.custom import FAILED, Metric
+from msprobe.numerics.metrics.elements import SAME, element_difference
 from msprobe.numerics.metrics.tensor import UNSUPPORTED, TensorDifference, tensor_difference
 
 _MOST_WORKERS = 8
 
 
-def tensor_differences(table: LeafTable, target: Path, golden: Path) -> list[TensorDifference | None]:
+def tensor_differences(
+    table: LeafTable, target: Path, golden: Path, metrics: Sequence[Metric] = ()
+) -> list[TensorDifference | None]:
     """One difference per row that has tensor data on both sides, None for the others; a failure is a stated
-    problem."""
+    problem. ``metrics`` are computed too."""
     jobs = []
     for row, (ours, theirs) in enumerate(zip(table.target, table.golden, strict=True)):
         if ours is not None and theirs is not None:
             left, right = data_name(ours.raw), data_name(theirs.raw)
             if left is not None or right is not None:
-                jobs.append((row, left, right))
+                jobs.append((row, left, right, str(ours.raw.get("dtype", ""))))
     found: list[TensorDifference | None] = [None] * table.rows
     with ThreadPoolExecutor(min(_MOST_WORKERS, os.cpu_count() or 1)) as pool:
-        results = pool.map(lambda job: _difference(target, job[1], golden, job[2]), jobs)
-        for (row, _, _), difference in zip(jobs, results, strict=True):
+        results = pool.map(lambda job: _difference((target, job[1]), (golden, job[2]), job[3], metrics), jobs)
+        for (row, *_), difference in zip(jobs, results, strict=True):
             found[row] = difference
     return found
 
 
-def _difference(target: Path, left: str | None, golden: Path, right: str | None) -> TensorDifference:
+def _difference(
+    target: tuple[Path, str | None], golden: tuple[Path, str | None], dtype: str, metrics: Sequence[Metric]
+) -> TensorDifference:
+    (folder, left), (other, right) = target, golden
     if left is None or right is None:
-        return TensorDifference(UNSUPPORTED, problem=f"the {'target' if left is None else 'golden'} has no tensor file")
+        problem = f"the {'target' if left is None else 'golden'} has no tensor file"
+        return TensorDifference(UNSUPPORTED, problem=problem, custom=(FAILED,) * len(metrics))
     try:
-        return tensor_difference(read_tensor(_inside(target, left)), read_tensor(_inside(golden, right)))
+        n, b = read_tensor(_inside(folder, left)), read_tensor(_inside(other, right))
     except ReadError as error:
-        return TensorDifference(UNSUPPORTED, problem=error.error_info)
+        return TensorDifference(UNSUPPORTED, problem=error.error_info, custom=(FAILED,) * len(metrics))
+    found = tensor_difference(n, b)
+    n, b = np.squeeze(n), np.squeeze(b)
+    if n.shape != b.shape:
+        return replace(found, custom=("shape unmatched",) * len(metrics))
+    same = found.relative_max == 0.0 and not found.problem
+    cells = [metric.cell(n, b) for metric in metrics]
+    return replace(
+        found,
+        elements=SAME if same else element_difference(n, b, dtype),
+        custom=tuple(cell for cell, _ in cells),
+        notes=tuple(note for _, note in cells if note),
+    )
 
 
 def _inside(folder: Path, name: str) -> Path:

@@ -14,9 +14,11 @@
 #include "checksums.h"
 #include "decode.h"
 #include "difference.h"
+#include "elements.h"
+#include "projection.h"
 #include "rounding.h"
 
-#define INTERFACE 2
+#define INTERFACE 3
 #define RELEASE_ABOVE 65536 /* bytes: below this, giving up the interpreter lock costs more than it frees */
 
 typedef struct {
@@ -272,6 +274,29 @@ static PyObject *difference(PyObject *self, PyObject *const *args, Py_ssize_t co
                          (long long)t.below_one, (long long)t.below_five);
 }
 
+static PyObject *projection(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Span s;
+    double value = 0;
+    if (!read_span(args, count, &s)) return NULL;
+    if (s.n == 0) return none();
+    UNLOCKED(s.n * ITEMSIZE[s.code], value = measure_projection(s.at, s.n, s.code))
+    return PyFloat_FromDouble(value);
+}
+
+static PyObject *elements(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Span n, b;
+    Elements t;
+    if (count != 6) return PyErr_Format(PyExc_TypeError, "expected (pointer, pointer, elements, dtype code, rtol, atol)");
+    PyObject *const other[3] = {args[1], args[2], args[3]}, *const own[3] = {args[0], args[2], args[3]};
+    if (!read_span(own, 3, &n) || !read_span(other, 3, &b)) return NULL;
+    if (n.code < FLOAT16 || n.code > FLOAT64) return PyErr_Format(PyExc_ValueError, "no elements of dtype code %d", n.code);
+    t.rtol = PyFloat_AsDouble(args[4]);
+    t.atol = PyFloat_AsDouble(args[5]);
+    if (PyErr_Occurred()) return NULL;
+    UNLOCKED(n.n * ITEMSIZE[n.code], measure_elements(n.at, b.at, n.n, n.code, &t))
+    return Py_BuildValue("(LLKii)", (long long)t.first, (long long)t.worst, (unsigned long long)t.steps, t.far, t.odd);
+}
+
 #define FAST(name, doc) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, doc}
 static PyMethodDef METHODS[] = {
     FAST(stats, "stats(pointer, elements, code) -> (max, min, sum, sum of squares, number of NaN and infinite elements)"),
@@ -281,6 +306,8 @@ static PyMethodDef METHODS[] = {
     FAST(crc32, "crc32(pointer, bytes, start=0) -> running CRC-32, as zlib.crc32"),
     FAST(xor64, "xor64(pointer, bytes) -> XOR of little-endian 64-bit words, zero padded"),
     FAST(difference, "difference(pointer, pointer, elements, code) -> nine sums and extremes, 0 if equal, None if NaN or Inf differ"),
+    FAST(projection, "projection(pointer, elements, code) -> sum of the elements, each times the weight of its place; None if empty"),
+    FAST(elements, "elements(pointer, pointer, elements, code, rtol, atol) -> (first, worst, steps, far, odd)"),
     {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef MODULE = {PyModuleDef_HEAD_INIT, "_fused", "One-pass tensor statistics and checksums.", -1, METHODS, NULL, NULL, NULL, NULL};
@@ -289,6 +316,7 @@ PyMODINIT_FUNC PyInit__fused(void) {
     PyObject *module = PyModule_Create(&MODULE);
     choose_reductions();
     fill_float8();
+    fill_places();
     prepare_crc();
     if (module == NULL) return NULL;
     if (PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0 || PyModule_AddIntConstant(module, "FAST_CRC32", fast_crc) < 0) {

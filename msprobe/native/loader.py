@@ -15,7 +15,7 @@ import os
 from collections.abc import Sequence
 from typing import Protocol, cast
 
-INTERFACE = 2
+INTERFACE = 3
 
 Extreme = float | int | bool | None
 Stats = tuple[Extreme, Extreme, float, float, int]
@@ -57,6 +57,17 @@ class Kernel(Protocol):
         """(n.b, n.n, b.b, |n-b|^2, max |n-b|, max of |n| and |b|, max r, number of r < 0.001, of r < 0.005) of two
         float tensors of one dtype, with r = |(n-b)/b|; 0 when all bytes are equal, None when NaN or Inf stand at
         different places.
+        """
+
+    def projection(self, pointer: int, elements: int, code: int, /) -> float | None:
+        """The order-sensitive sum of `msprobe.core.tensors.projection`; None if empty."""
+
+    def elements(
+        self, target: int, golden: int, elements: int, code: int, rtol: float, atol: float, /
+    ) -> tuple[int, int, int, int, int]:
+        """(first that differs, worst, most steps between two, 1 if any is not close, 1 if NaN or Inf stand at different
+        places) of two float tensors of one dtype; indices in row-major order, -1 for none. Where the last is 1, worst
+        is the first such place and the number of steps means nothing.
         """
 
 

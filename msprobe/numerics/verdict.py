@@ -9,6 +9,7 @@ NaN or Inf on one side, a shape, a dtype, an argument and a missing value are ne
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -64,6 +65,8 @@ class Measured:
     """One value per row. Differences are relative to the scale of the tensor (dimensionless), infinite where
     undefined.
 
+    ``projection`` is that of the order-sensitive statistic, relative to the largest element times the root of the
+    number of elements, and judged like an element.
     ``kind`` is what was found without any tolerance; ``row_starts`` has one more item than there are entries;
     ``depends`` names for each entry the entry whose noise it inherits beside its inputs (its forward call), or -1.
     """
@@ -73,6 +76,7 @@ class Measured:
     element: Floats
     mean: Floats
     norm: Floats
+    projection: Floats
     roundoff: Floats
     numel: Floats
     reduction: Floats
@@ -83,21 +87,57 @@ class Measured:
 
     @property
     def worst(self) -> Floats:
-        """The largest of the three differences, per row; a new array at each access."""
-        return np.maximum(np.maximum(self.element, self.mean), self.norm)
+        """The largest of the four differences, per row; a new array at each access."""
+        return np.maximum(np.maximum(self.element, self.mean), np.maximum(self.norm, self.projection))
 
 
 @dataclass(slots=True)
 class Judged:
-    """``level`` and ``kind`` per row; ``noise`` is the largest difference that passed, for the step after."""
+    """``level`` and ``kind`` per row; ``noise`` is the largest difference that passed, for the step after.
+
+    ``times`` is the difference of a row in units of what it was allowed, ``tolerance`` what it was allowed, relative to
+    the scale of its tensor: of the part (largest element, mean or norm) that differs most in these units. Both are
+    dimensionless, and mean nothing for kinds that no tolerance can excuse.
+    """
 
     level: Ints
     kind: Ints
     noise: float
+    times: Floats
+    tolerance: Floats
 
 
-def judge(measured: Measured, noise: float = 0.0) -> Judged:
-    """Judge all rows of one dump pair; ``noise`` is what the step before was found to carry (dimensionless)."""
+@dataclass(slots=True)
+class NoiseFloor:
+    """Learned spreads per row, one value per part; NaN where none is known. A difference up to ``limit`` times its
+    spread is normal, and so is the rounding of one operation.
+    """
+
+    element: Floats
+    mean: Floats
+    norm: Floats
+    limit: float = 4.0
+
+
+@dataclass(slots=True)
+class _Weighed:
+    """Differences in units of what is allowed (above 1 is too much), and what is allowed of the part that decides."""
+
+    excess: Floats
+    allowed: Floats
+
+    def where(self, condition: Bools, other: _Weighed) -> _Weighed:
+        """These values where the condition holds, those of ``other`` elsewhere."""
+        return _Weighed(
+            np.where(condition, self.excess, other.excess), np.where(condition, self.allowed, other.allowed)
+        )
+
+
+def judge(measured: Measured, noise: float = 0.0, floor: NoiseFloor | None = None) -> Judged:
+    """Judge all rows of one dump pair; ``noise`` is what the step before was found to carry (dimensionless).
+
+    Where ``floor`` knows the spread of reruns, it decides instead of the tolerances of the number format.
+    """
     given = measured.role != Role.RESULT
     hard = measured.kind >= Kind.ARGUMENT
     worst = np.where(hard, np.inf, measured.worst)
@@ -106,19 +146,23 @@ def judge(measured: Measured, noise: float = 0.0) -> Judged:
     strict, loose = _limits(measured, STRICT), _limits(measured, LOOSE)
     exact = (inherited == 0.0)[entry] & (noise == 0.0)
     slack = AMPLIFICATION * inherited[entry]
-    alone = _excess(measured, loose, np.zeros_like(slack))
-    amplified = np.where(exact, _excess(measured, strict, slack), _excess(measured, loose, slack))
-    clean = ~_any(given & ((alone > 1.0) | hard), measured.row_starts)
-    quiet = np.where(given, alone <= 1.0, amplified <= 1.0) & ~hard & clean[entry]
+    learned = _against(floor, measured, strict)
+    alone = learned(_weigh(measured, loose, np.zeros_like(slack)))
+    amplified = learned(_weigh(measured, strict, slack).where(exact, _weigh(measured, loose, slack)))
+    clean = ~_any(given & ((alone.excess > 1.0) | hard), measured.row_starts)
+    quiet = np.where(given, alone.excess <= 1.0, amplified.excess <= 1.0) & ~hard & clean[entry]
     before = _noise_before(np.where(quiet, worst, 0.0), measured.row_starts, noise)
     slack_given = np.maximum(CARRIED * before[entry], UPDATED if noise > 0.0 else 0.0)
-    differs_given = given & (hard | (_excess(measured, loose, slack_given) > 1.0))
-    flows = _flows(measured, differs_given, hard | (~given & (amplified > 1.0)))
-    beyond = np.where(given, differs_given, np.where(flows[entry], alone, amplified) > 1.0)
+    carried = learned(_weigh(measured, loose, slack_given))
+    differs_given = given & (hard | (carried.excess > 1.0))
+    flows = _flows(measured, differs_given, hard | (~given & (amplified.excess > 1.0)))
+    weighed = carried.where(given, alone.where(flows[entry], amplified))
+    beyond = np.where(given, differs_given, weighed.excess > 1.0)
     soft = np.where(beyond, Kind.VALUE, np.minimum(measured.kind, Kind.UNCHECKED))
     kind = np.where(hard, measured.kind, soft)
     last = float(max(before[-1] if before.size else noise, np.where(quiet, worst, 0.0).max(initial=0.0)))
-    return Judged(_levels(measured, kind, flows[entry]), kind, min(last, NOISE_CAP))
+    level = _levels(measured, kind, flows[entry])
+    return Judged(level, kind, min(last, NOISE_CAP), weighed.excess, weighed.allowed)
 
 
 def _levels(measured: Measured, kind: Ints, flows: Bools) -> Ints:
@@ -144,12 +188,30 @@ def _limits(measured: Measured, factors: Factors) -> Tolerances:
     return Tolerances(limits.element, np.where(measured.whole, limits.element, average))
 
 
-def _excess(measured: Measured, limits: Tolerances, slack: Floats) -> Floats:
-    """The worst difference in units of what is allowed; above 1 is too much."""
+def _weigh(measured: Measured, limits: Tolerances, slack: Floats) -> _Weighed:
     average = limits.average + slack
+    return _weighed(measured, limits.element + slack, average, average)
+
+
+def _weighed(measured: Measured, element: Floats, mean: Floats, norm: Floats) -> _Weighed:
     with np.errstate(invalid="ignore"):
-        parts = (measured.element / (limits.element + slack), measured.mean / average, measured.norm / average)
-    return np.nan_to_num(np.maximum(np.maximum(parts[0], parts[1]), parts[2]), nan=0.0, posinf=np.inf)
+        elements = np.maximum(measured.element, measured.projection)
+        parts = (elements / element, measured.mean / mean, measured.norm / norm)
+    first, second, third = (np.nan_to_num(part, nan=0.0, posinf=np.inf) for part in parts)
+    excess = np.maximum(np.maximum(first, second), third)
+    return _Weighed(excess, np.where(first == excess, element, np.where(second == excess, mean, norm)))
+
+
+def _against(floor: NoiseFloor | None, measured: Measured, strict: Tolerances) -> Callable[[_Weighed], _Weighed]:
+    """Replaces what was weighed by tolerances where a spread is known."""
+    if floor is None:
+        return lambda weighed: weighed
+    limits = (strict.element, strict.average, strict.average)
+    spreads = (floor.element, floor.mean, floor.norm)
+    allowed = [np.maximum(floor.limit * spread, limit) for spread, limit in zip(spreads, limits, strict=True)]
+    known = np.isfinite(floor.element)
+    learned = _weighed(measured, *(np.where(known, values, 1.0) for values in allowed))
+    return lambda weighed: learned.where(known, weighed)
 
 
 def _inherited(measured: Measured, given: Bools, worst: Floats) -> Floats:

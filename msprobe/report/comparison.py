@@ -1,43 +1,51 @@
-"""The whole job of ``msprobe compare``: locate, load, compare, judge, conclude and write, one dump pair at a time."""
+"""The whole job of ``msprobe compare``: find the pairs, have each rank compared, conclude, and write the reports."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msprobe.analyze.first_divergence import Divergence, first_divergence
-from msprobe.compare.alignment.options import MappingKeywords, MappingOptions, mapping_options
+from msprobe.analyze.earliest_rank import earliest
+from msprobe.compare.alignment.options import MappingOptions
+from msprobe.compare.extras import Extras, load_extras
 from msprobe.compare.locate import Located, locate
-from msprobe.compare.natural_scale import Vanished
-from msprobe.compare.rows import CompareRow, RowBlock
-from msprobe.compare.run import Comparison, Policy, compare_dumps, counts, levels
+from msprobe.compare.locations import PathLike, is_url, opened
+from msprobe.compare.rows import CompareRow
+from msprobe.compare.run import Comparison, Policy, compare_dumps
 from msprobe.compare.summary import CompareSummary
-from msprobe.core.errors import MsprobeException, NotComparableError
-from msprobe.core.store.atomic import make_folder
-from msprobe.core.store.layout import DEBUG
-from msprobe.core.store.reader import Place, load_dump, paused_gc
-from msprobe.numerics.verdict import Level
-from msprobe.report.csv import write_table
-from msprobe.report.data_mapping import write_data_mapping
+from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
+from msprobe.core.store.reader import Place, load_dump
+from msprobe.report.execute.choose import executor_named
+from msprobe.report.execute.processes import cores
+from msprobe.report.options import CompareOptions, checked
+from msprobe.report.outcome import PairOptions, PairOutcome, RankTask, outcomes_of, task_text
+from msprobe.report.rank import compare_rank
 
 if TYPE_CHECKING:
+    import pandas as pd
     from typing_extensions import Unpack
 
-PathLike = str | os.PathLike[str]
+_MOST_PAGES = 32
+_WORK = "msprobe.report.rank:compare_rank_text"
 
 
 @dataclass(slots=True)
 class CompareResult:
-    """What ``msprobe.compare`` returns. ``summary`` is the answer; ``comparisons`` and ``rows`` give the details."""
+    """What ``msprobe.compare`` returns. ``summary`` is the answer, ``outcomes`` that of each pair; ``comparisons``,
+    ``rows`` and ``to_dataframe`` give the details."""
 
     summary: CompareSummary
     policy: Policy
     mapping: MappingOptions
     pairs: list[tuple[Place, Place]] = field(default_factory=list)
+    outcomes: list[PairOutcome] = field(default_factory=list)
+    extras: Extras | None = None
     _last: Comparison | None = None
 
     @property
@@ -47,71 +55,76 @@ class CompareResult:
 
     def comparisons(self) -> Iterator[Comparison]:
         """Each compared dump pair with its table, columns and rows; loaded when asked for, one at a time."""
-        for target, golden in self.pairs:
+        for outcome in self.outcomes:
+            if outcome.problem:
+                continue
             if self._last is not None and len(self.pairs) == 1:
                 yield self._last
                 return
-            yield compare_dumps(load_dump(target), load_dump(golden), self.policy, mapping=self.mapping)
+            target, golden = self.pairs[outcome.order]
+            sides = load_dump(target), load_dump(golden)
+            yield compare_dumps(*sides, self.policy, mapping=self.mapping, extras=self.extras)
 
     def rows(self) -> Iterator[CompareRow]:
         """The rows of all result tables."""
         for comparison in self.comparisons():
             yield from comparison.rows()
 
+    def to_dataframe(self) -> pd.DataFrame:
+        """All rows as a pandas table: ``step`` and ``rank``, then the columns of the result table.
 
-@dataclass(slots=True)
-class _Job:
-    located: Located
-    summary: CompareSummary
-    policy: Policy
-    output: Path | None
-    by_file: bool
-    stamp: str
-    mapping: MappingOptions
-    noise: dict[str, float] = field(default_factory=dict)
-    vanished: dict[str, Vanished] = field(default_factory=dict)
-    agreed: set[str] = field(default_factory=set)
-    reasons: list[str] = field(default_factory=list)
-    earliest: tuple[int, int] | None = None
-    compared: int = 0
-    checked: bool = False
-    last: Comparison | None = None
+        Numbers are numbers, a percentage is a fraction (``12%`` is 0.12), a cell without a value is NaN where the rest
+        of its column are numbers.
+
+        Raises:
+            MsprobeException: pandas is not installed.
+        """
+        from msprobe.report.dataframe import dataframe
+
+        return dataframe(self.comparisons())
 
 
-def compare(
-    target: PathLike,
-    golden: PathLike,
-    *,
-    policy: str = "default",
-    output: PathLike | None = None,
-    suffix: str = "",
-    **mapping: Unpack[MappingKeywords],
-) -> CompareResult:
-    """Compare two dumps: documents, process folders, step folders or dump roots.
+def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions]) -> CompareResult:
+    """Compare two dumps: documents, process folders, step folders or dump roots, as paths or URLs.
 
-    ``output`` is the folder for the result tables; without it nothing is written. ``suffix`` goes into their names.
-    ``mapping`` says which entries, ranks and steps belong together, see ``MappingKeywords``. Runs that cannot be
-    compared give the verdict ``not_comparable``.
+    ``options`` are those of ``CompareOptions``; without any nothing is written. Runs that cannot be compared give the
+    verdict ``not_comparable``, and so does a pair among several that cannot be read or compared while the others agree.
 
     Raises:
-        ReadError: a path holds no dump, or a document or mapping file is damaged.
-        MsprobeException: the policy or a keyword is unknown, or the output folder cannot be written.
+        ReadError: a path holds no dump, no pair can be read, or a mapping file is damaged.
+        MsprobeException: an option is unknown, a package is missing, or a result cannot be written.
     """
-    chosen, options = _policy(policy), mapping_options(mapping)
-    summary = CompareSummary(verdict="same", target=str(target), golden=str(golden), policy=chosen.value)
+    chosen, mapping = checked(options)
+    policy, extras = _policy(chosen["policy"]), load_extras(chosen["metrics"], chosen["noise"])
+    summary = CompareSummary(verdict="same", target=str(target), golden=str(golden), policy=policy.value)
+    left, right = opened(target), opened(golden)
     try:
-        located = locate(Path(target), Path(golden), options)
+        located = locate(left, right, mapping)
     except NotComparableError as error:
-        return CompareResult(_not_comparable(summary, error.error_info), chosen, options)
-    folder = None if output is None else Path(output)
-    stamp = datetime.now().strftime("%Y%m%d%H%M%S")
-    job = _Job(located, summary, chosen, folder, Path(target).is_file(), f"{suffix}_{stamp}", options)
-    summary.unpaired.extend(located.unpaired)
-    for left, right in located.pairs:
-        with paused_gc():
-            _compare_pair(job, left, right)
-    last = job.last if len(located.pairs) == 1 else None
-    return CompareResult(_conclude(job), chosen, options, located.pairs, last)
+        result = CompareResult(_not_comparable(summary, error.error_info), policy, mapping)
+        _write_reports(result, chosen)
+        return result
+    with ExitStack() as stack:
+        output, html = chosen["output"], chosen["html"]
+        wanted = PairOptions(
+            policy=policy,
+            mapping=mapping,
+            metrics=tuple(os.path.abspath(name) if ".py" in name else name for name in chosen["metrics"]),
+            noise=None if chosen["noise"] is None else os.path.abspath(chosen["noise"]),
+            stamp=f"{chosen['suffix']}_{datetime.now().strftime('%Y%m%d%H%M%S')}",
+            output=None if output is None else _output(output, chosen["executor"]),
+            xlsx=chosen["xlsx"],
+            several_steps=located.several_steps,
+            by_file=left.is_file(),
+            failures=chosen["junit"] is not None,
+            every_page=len(located.pairs) <= _MOST_PAGES,
+            pages=None if html is None else stack.enter_context(_pages(Path(html))),
+        )
+        outcomes, last = _compared(located, wanted, chosen)
+        summary.unpaired.extend(located.unpaired)
+        result = CompareResult(_conclude(summary, outcomes), policy, mapping, located.pairs, outcomes, extras, last)
+        _write_reports(result, chosen)
+    return result
 
 
 def _policy(name: str) -> Policy:
@@ -124,85 +137,116 @@ def _policy(name: str) -> Policy:
         ) from None
 
 
-def _compare_pair(job: _Job, left: Place, right: Place) -> None:
-    label = left.label
-    target, golden = load_dump(left), load_dump(right)
+def _output(output: PathLike, executor: str) -> str:
+    if is_url(output):
+        reason = f"output {output}: results are written to a folder of this machine (or one that it shares)"
+        raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason)
+    return os.path.abspath(output) if executor.startswith("dask:") else os.fspath(output)
+
+
+def _pages(html: Path) -> tempfile.TemporaryDirectory[str]:
+    """A folder beside the report, where every worker can leave its part of it."""
     try:
-        known = job.vanished.setdefault(label, {})
-        noise = job.noise.get(label, 0.0)
-        comparison = compare_dumps(target, golden, job.policy, mapping=job.mapping, noise=noise, vanished=known)
-    except NotComparableError as error:
-        job.reasons.append(error.error_info)
-        return
-    found = first_divergence(comparison, later_step=label in job.agreed)
-    if found is None:
-        job.noise[label] = comparison.judged.noise
-        job.agreed.add(label)
-    else:
-        job.agreed.discard(label)
-        _note(job, found, left)
-    row_levels = levels(comparison) if job.output is None else _write(job, comparison, left)
-    job.summary.counts.merge(counts(comparison, row_levels))
-    for dump in (target, golden):
-        if dump.recovered:
-            job.reasons.append(
-                f"{dump.place.document.parent} was read from its journal: the run is not finished or died"
-            )
-    job.compared += 1
-    job.checked = job.checked or bool((comparison.judged.level == Level.PASS).any())
-    job.last = comparison
-
-
-def _note(job: _Job, found: Divergence, place: Place) -> None:
-    """Keep the earliest divergence: by step, then by position among the ranks of the step."""
-    position = (-1 if place.step is None else place.step, found.entry)
-    if job.earliest is None or position < job.earliest:
-        job.earliest = position
-        job.summary.first_divergence = found.found
-
-
-def _write(job: _Job, comparison: Comparison, place: Place) -> list[str]:
-    """Write the table and return the level of each row."""
-    assert job.output is not None
-    found: list[str] = []
-
-    def noted() -> Iterator[RowBlock]:
-        for block in comparison.blocks():
-            found.extend(block.levels)
-            yield block
-
-    try:
-        make_folder(job.output)
-        paths = write_table(job.output, _stem(job, place), comparison.columns, noted())
-        if job.mapping.layer_mapping is not None:
-            paths.append(write_data_mapping(job.output, _stem(job, place, "data_mapping"), comparison.table))
+        return tempfile.TemporaryDirectory(prefix=".msprobe-", dir=html.absolute().parent)
     except OSError as error:
-        reason = f"the result cannot be written to {job.output} ({error.strerror}); choose another folder with -o"
+        reason = f"the report cannot be written to {html} ({error.strerror})"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error
-    job.summary.results.extend(str(path) for path in paths)
-    return found
 
 
-def _stem(job: _Job, place: Place, what: str = "compare_result") -> str:
-    head = f"debug_{what}" if place.document.name == DEBUG else what
-    label = f"_{place.label}" if place.label and not job.by_file else ""
-    step = f"_step{place.step}" if job.located.several_steps else ""
-    return f"{head}{label}{step}{job.stamp}"
+def _compared(
+    located: Located, wanted: PairOptions, options: CompareOptions
+) -> tuple[list[PairOutcome], Comparison | None]:
+    """The outcomes in the order of the pairs, and the comparison itself where there is one that was made here."""
+    tasks = _tasks(located, wanted)
+    if len(tasks) == 1 and (wanted.output or wanted.pages) and cores() > 1:
+        tasks[0] = replace(tasks[0], options=replace(wanted, helper=True))
+    size = sum(_size(place) for pair in located.pairs for place in pair) if len(tasks) > 1 else 0
+    executor = executor_named(options["executor"], len(tasks), size)
+    kept: list[Comparison] = []
+    keep = kept.append if len(located.pairs) == 1 else None
+    answers: Iterable[list[PairOutcome]]
+    if executor is None:
+        answers = (compare_rank(task, keep) for task in tasks)
+    else:
+        answers = (outcomes_of(text) for _, text in executor.run(_WORK, [task_text(task) for task in tasks]))
+    outcomes: list[PairOutcome] = []
+    for answer in answers:
+        outcomes += answer
+        if (progress := options["progress"]) is not None:
+            progress(len(outcomes), len(located.pairs))
+    return sorted(outcomes, key=lambda outcome: outcome.order), kept[-1] if kept else None
 
 
-def _conclude(job: _Job) -> CompareSummary:
-    summary = job.summary
-    if not job.compared:
-        return _not_comparable(summary, job.reasons[0])
-    summary.reason = "; ".join(dict.fromkeys(job.reasons))
-    if summary.first_divergence is not None:
+def _tasks(located: Located, options: PairOptions) -> list[RankTask]:
+    """One task per rank, its steps in order."""
+    ranks: dict[str, RankTask] = {}
+    for order, pair in enumerate(located.pairs):
+        task = ranks.setdefault(pair[0].label, RankTask([], [], options))
+        task.pairs.append(pair)
+        task.order.append(order)
+    return list(ranks.values())
+
+
+def _size(place: Place) -> int:
+    try:
+        return int(place.document.stat().st_size)
+    except (OSError, AttributeError):  # a journal alone; a store that knows no sizes
+        return 0
+
+
+def _conclude(summary: CompareSummary, outcomes: list[PairOutcome]) -> CompareSummary:
+    compared = [outcome for outcome in outcomes if not outcome.problem]
+    if not compared:
+        if outcomes[0].unreadable:
+            raise ReadError(outcomes[0].problem)
+        return _not_comparable(summary, outcomes[0].problem)
+    for outcome in compared:
+        summary.counts.merge(outcome.counts)
+        summary.results.extend(outcome.results)
+    problems = [outcome.problem for outcome in outcomes if outcome.problem]
+    notes = [note for outcome in compared for note in outcome.notes]
+    summary.reason = "; ".join(dict.fromkeys([*problems, *notes]))
+    diverged = [outcome for outcome in compared if outcome.first_divergence is not None]
+    if diverged:
         summary.verdict = "diverged"
-    elif not job.checked:
+        summary.first_divergence = _earliest(compared, diverged).first_divergence
+    elif problems:
+        return _not_comparable(summary, f"{len(problems)} of {len(outcomes)} pairs: {summary.reason}")
+    elif not any(outcome.checked for outcome in compared):
         return _not_comparable(summary, "no value could be checked on both sides; see Err_message in the result table")
     return summary
+
+
+def _earliest(compared: list[PairOutcome], diverged: list[PairOutcome]) -> PairOutcome:
+    """The outcome of the rank that diverged first in the first step where any did."""
+    step = min((outcome.step for outcome in diverged), key=lambda step: -1 if step is None else step)
+    findings = [outcome.finding for outcome in compared if outcome.step == step and outcome.finding is not None]
+    first = earliest(findings)[0].rank
+    return next(
+        outcome for outcome in diverged if outcome.step == step and outcome.finding and outcome.finding.rank == first
+    )
 
 
 def _not_comparable(summary: CompareSummary, reason: str) -> CompareSummary:
     summary.verdict = "not_comparable"
     summary.reason = reason
     return summary
+
+
+def _write_reports(result: CompareResult, options: CompareOptions) -> None:
+    for kind in ("junit", "html"):
+        place = options[kind]
+        if place is None:
+            continue
+        try:
+            if kind == "junit":
+                from msprobe.report.junit import write_junit
+
+                write_junit(Path(place), result.summary, result.outcomes)
+            else:
+                from msprobe.report.html.page import write_page
+
+                write_page(Path(place), result.summary, result.outcomes)
+        except OSError as error:
+            reason = f"the report cannot be written to {place} ({error.strerror or error})"
+            raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error

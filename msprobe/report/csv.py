@@ -10,8 +10,8 @@ from itertools import chain, islice
 from pathlib import Path
 
 from msprobe.compare.rows import RowBlock
-from msprobe.core.store.modes import FILE_MODE
 from msprobe.numerics.metrics.statistics import Cell
+from msprobe.report.new_file import named, unfinished
 
 _FORMULA = tuple("=+-@%\t\r＝＋－＠％")
 MOST_ROWS = 1_000_000
@@ -66,33 +66,10 @@ def write_table(folder: Path, stem: str, columns: Sequence[str], blocks: Iterabl
 
 
 def _write_file(folder: Path, stem: str, parts: Iterable[list[str]]) -> Path:
-    temporary, descriptor = _new_file(folder, f".{stem}", ".tmp")
-    try:
+    with unfinished(folder, stem) as (temporary, descriptor):
         with os.fdopen(descriptor, "w", 1 << 20, encoding="utf-8", errors="backslashreplace", newline="") as file:
             file.writelines("\n".join(part) + "\n" for part in parts if part)
-        return _named(temporary, folder, stem)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _named(temporary: Path, folder: Path, stem: str) -> Path:
-    """Give a finished file its name, one that no other file has."""
-    path, descriptor = _new_file(folder, stem, ".csv")
-    os.close(descriptor)
-    os.replace(temporary, path)
-    return path
-
-
-def _new_file(folder: Path, stem: str, suffix: str) -> tuple[Path, int]:
-    """Create ``stem + suffix``, or the first free ``stem_1``, ``stem_2``...; returns path and file descriptor."""
-    number = 0
-    while True:
-        path = folder / f"{stem}{f'_{number}' if number else ''}{suffix}"
-        try:
-            return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
-        except FileExistsError:
-            number += 1
+        return named(temporary, folder, stem, ".csv")
 
 
 def _lines(block: RowBlock) -> Iterator[str]:

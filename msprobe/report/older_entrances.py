@@ -19,13 +19,13 @@ _TARGET = ("npu_path", "npu_json_path", "target_path")
 _GOLDEN = ("bench_path", "bench_json_path", "golden_path")
 _IN_ORDER = ("stack_mode", "auto_analyze", "fuzzy_match", "highlight")
 _QUIET = {"stack_mode", "auto_analyze", "highlight", "is_print_compare_log", "stack_json_path"}
-_PASSED_ON = {"fuzzy_match", "cell_mapping", "api_mapping", "data_mapping", "layer_mapping", "suffix"}
+_PASSED_ON = {"fuzzy_match", "cell_mapping", "api_mapping", "data_mapping", "layer_mapping", "suffix", "xlsx"}
 
 
 def compare(input_param: Mapping[str, Any], output_path: str, *in_order: Any, **options: Any) -> Any:
     """Compare the two dumps that ``input_param`` names and write the table into ``output_path``.
 
-    ``options`` are fuzzy_match, cell_mapping, api_mapping, data_mapping, layer_mapping and suffix; the ones that
+    ``options`` are fuzzy_match, cell_mapping, api_mapping, data_mapping, layer_mapping, suffix and xlsx; the ones that
     asked for more of the table (stack_mode, highlight) are always on.
 
     Raises:

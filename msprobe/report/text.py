@@ -40,6 +40,9 @@ def _divergence_lines(found: FirstDivergence) -> list[str]:
     lines = [f"First divergence{where}: {name}", f"  kind:   {found.kind}", f"  reason: {found.reason}"]
     if found.module:
         lines.append(f"  module: {found.module}")
+    if found.worst_index is not None:
+        values = f"{found.worst_target} against {found.worst_golden}"
+        lines.append(f"  worst:  element {found.worst_index}: {values}; the first to differ is {found.first_index}")
     source = source_line(found.stack)
     if source:
         lines.append(f"  source: {source}")

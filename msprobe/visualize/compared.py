@@ -9,7 +9,7 @@ from msprobe.compare.alignment import frameworks
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.mode import Mode
 from msprobe.compare.natural_scale import Vanished
-from msprobe.compare.run import Comparison, Policy, compare_dumps
+from msprobe.compare.run import Comparison, Past, Policy, compare_dumps
 from msprobe.visualize.compared_texts import ComparedTexts
 from msprobe.visualize.findings import RowVerdicts, find, row_verdicts
 from msprobe.visualize.merge.shapes import fit_shapes
@@ -56,8 +56,7 @@ def compare_graphs(
         golden.dump,
         matching.policy,
         mapping=pairs or matching.mapping,
-        noise=noise,
-        vanished=vanished,
+        past=Past(noise, vanished),
     )
     if pairs is None:
         pair_by_entries(target, golden, comparison.table.entries)

@@ -52,7 +52,7 @@ def row_verdicts(comparison: Comparison) -> RowVerdicts:
     table, judged = comparison.table, comparison.judged
     levels: list[int] = judged.level.tolist()
     messages: dict[int, list[str]] = {}
-    reasons = Reasons(comparison.measured)
+    reasons = Reasons(comparison.measured, judged)
     for row in judged.level.nonzero()[0].tolist():
         ours, theirs = table.target[row], table.golden[row]
         if ours is None or theirs is None:

@@ -53,8 +53,8 @@ def test_memory_compares_with_the_plain_process() -> None:
 
 
 def test_cli_runs_every_kind_of_case() -> None:
-    rows = run("cli", "--cases", "help,statistics:20,md5:20,tensor:0.01", "--rounds", "1")
-    assert [row[0] for row in rows] == ["help", "statistics:20", "md5:20", "tensor:0.01"]
+    rows = run("cli", "--cases", "help,statistics:20,md5:20,tensor:0.01,xlsx:20", "--rounds", "1")
+    assert [row[0] for row in rows] == ["help", "statistics:20", "md5:20", "tensor:0.01", "xlsx:20"]
     assert {row[5] for row in rows} == {"0"}
     assert {row[7] for row in rows} == {"no"}
 
@@ -69,3 +69,9 @@ def test_view_measures_both_ways_to_look() -> None:
     rows = run("view", "--nodes", "200", "--rounds", "1")
     assert [row[0] for row in rows] == ["server", "offline page"]
     assert all(len(row) == 5 and all(cell[0].isdigit() for cell in row[1:]) for row in rows)
+
+
+def test_ranks_reports_each_number_of_ranks() -> None:
+    rows = run("ranks", "--ranks", "1,3", "--entries", "20", "--executors", "serial,processes")
+    assert [row[:2] for row in rows] == [["serial", "1"], ["processes", "1"], ["serial", "3"], ["processes", "3"]]
+    assert {row[-1] for row in rows} == {"0"}

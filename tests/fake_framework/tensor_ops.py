@@ -15,6 +15,7 @@ import numpy as np
 from msprobe.core.store.atomic import open_private
 from msprobe.core.tensors.checksum import crc32, xor
 from msprobe.core.tensors.numpy_ops import statistics
+from msprobe.core.tensors.projection import projection
 from tests.fake_framework.tensor import Tensor
 
 
@@ -51,6 +52,9 @@ class FakeTensorOps:
         pending, self._pending = self._pending, []
         for node, array in pending:
             self._fill(node, array)
+
+    def project(self, tensor: Tensor, node: dict[str, Any]) -> None:
+        node["Projection"] = projection(np.abs(tensor.data) if tensor.data.dtype.kind == "c" else tensor.data)
 
     def checksum(self, tensor: Tensor, kind: str) -> str | None:
         array = tensor.data

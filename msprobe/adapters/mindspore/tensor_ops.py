@@ -18,7 +18,9 @@ from msprobe.adapters.mindspore.graph_value import GraphValue
 from msprobe.core.store.atomic import open_private
 from msprobe.core.tensors.checksum import crc32, xor
 from msprobe.core.tensors.dtypes import DType, find_dtype
+from msprobe.core.tensors.numpy_ops import decode
 from msprobe.core.tensors.numpy_ops import statistics as numpy_statistics
+from msprobe.core.tensors.projection import KEY, projection
 from msprobe.native import fused
 
 _TYPE = "mindspore.Tensor"
@@ -51,6 +53,14 @@ class MindSporeTensorOps:
 
     def settle(self) -> None:
         """Nothing is ever outstanding: ``asnumpy`` has waited for the device."""
+
+    def project(self, tensor: Any, node: dict[str, Any]) -> None:
+        node[KEY] = None
+        array, dtype = host(tensor), find_dtype(str(tensor.dtype))
+        if array is None or array.size == 0 or dtype is None or dtype.itemsize != array.dtype.itemsize:
+            return
+        bits = array if dtype.is_native else array.view(dtype.container)
+        node[KEY] = projection(decode(bits, dtype))
 
     def checksum(self, tensor: Any, kind: str) -> str | None:
         array = host(tensor)

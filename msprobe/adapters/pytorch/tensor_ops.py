@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.host_reductions import host_statistics
+from msprobe.adapters.pytorch.projecting import Projector
 from msprobe.adapters.pytorch.reductions import DeferredStatistics
 from msprobe.adapters.pytorch.sharding import is_sharded, sharding
 from msprobe.adapters.pytorch.tensor_memory import (
@@ -31,6 +32,7 @@ from msprobe.adapters.pytorch.tensor_saver import TensorSaver
 from msprobe.core.tensors.checksum import crc32, format_crc32, format_xor, xor
 from msprobe.core.tensors.dtypes import DType, find_dtype
 from msprobe.core.tensors.model import round_statistic
+from msprobe.core.tensors.projection import KEY
 from msprobe.native import fused
 from msprobe.native.loader import Summary
 
@@ -65,6 +67,8 @@ class TorchTensorOps:
         fast_crc = fused is not None and native and bool(fused.FAST_CRC32)  # else zlib's is the faster one
         self._summary_crc32 = fused.summary_crc32 if fused is not None and fast_crc else None
         self._deferred = DeferredStatistics(self._high)
+        self._projection = fused.projection if fused is not None and native else None
+        self._projector = Projector(self._kernel)
         self._saver = TensorSaver(native)
 
     def describe(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
@@ -100,10 +104,21 @@ class TorchTensorOps:
 
     @property
     def outstanding(self) -> bool:
-        return self._deferred.outstanding
+        return self._deferred.outstanding or self._projector.outstanding
 
     def settle(self) -> None:
         self._deferred.settle()
+        self._projector.settle()
+
+    def project(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
+        try:
+            if self._projection is not None and (known := _DTYPES.get(tensor.dtype)) is not None and readable(tensor):
+                node[KEY] = self._projection(tensor.data_ptr(), tensor.numel(), known[1].code)
+                return
+        except (RuntimeError, ValueError):
+            pass  # not to be read as it is
+        with AsItIs():
+            self._projector.project(tensor, node)
 
     def checksum(self, tensor: torch.Tensor, kind: str) -> str | None:
         plain = with_memory(tensor)

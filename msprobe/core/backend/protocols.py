@@ -48,6 +48,12 @@ class TensorOps(Protocol[T_contra]):
         """Fill in every statistic still outstanding, with one copy from the device for all of them."""
         ...
 
+    def project(self, tensor: T_contra, node: dict[str, Any]) -> None:
+        """Add the key ``Projection`` of ``core.tensors.projection`` to the node; as the statistics, it may be null
+        until the next ``settle``.
+        """
+        ...
+
     def checksum(self, tensor: T_contra, kind: str) -> str | None:
         """The ``crc32`` or ``xor`` of the tensor's row-major bytes; None when it has no data."""
         ...

@@ -90,6 +90,10 @@ class StatisticsSection(Section):
 
     inert = frozenset({"bench_path"})
 
+    projection: bool = Field(
+        default=False,
+        description="Also record an order-sensitive sum of each tensor, which sees elements that changed places.",
+    )
     device: Literal["host", "device"] = Field(
         default="host", description="Where statistics are computed (MindSpore static graph O0/O1)."
     )

@@ -116,13 +116,13 @@ class BackgroundLeaves(LeafTask[Any]):
     """Makes the nodes of tensors with what takes long done in the background."""
 
     def __init__(self, leaves: LeafTask[Any], background: Background) -> None:
-        super().__init__(leaves.ops, leaves.summary_mode, leaves.folder)
+        super().__init__(leaves.ops, leaves.summary_mode, leaves.folder, leaves.projection)
         self._background = background
 
     def leaf(self, tensor: Any, place: str, around: tuple[int, ...] = ()) -> Node:
+        node = self.described(tensor)
         if not place and self._checksum is None:
-            return self.ops.describe(tensor, self._statistics)
-        node = self.ops.describe(tensor, self._statistics)
+            return node
         snapshot = self.ops.snapshot(tensor)
         if snapshot is None:  # no data behind it: nothing to save, and the checksum says so by itself
             self.complete(tensor, "", node)

@@ -24,29 +24,40 @@ class LeafTask(Generic[T_contra]):
         ops: the framework's tensor operations.
         summary_mode: statistics, md5 (statistics and a CRC-32) or xor (the checksum alone).
         folder: where tensor files go.
+        projection: also the order-sensitive statistic.
     """
 
-    def __init__(self, ops: TensorOps[T_contra], summary_mode: str, folder: Path | None) -> None:
+    def __init__(
+        self, ops: TensorOps[T_contra], summary_mode: str, folder: Path | None, projection: bool = False
+    ) -> None:
         self.ops = ops
         self.summary_mode = summary_mode
         self.folder = folder
         self._statistics = summary_mode != "xor"
+        self.projection = projection and self._statistics
         self._checksum = {"md5": "crc32", "xor": "xor"}.get(summary_mode)
         self._disk_failed = False
 
     def leaf(self, tensor: T_contra, place: str, around: tuple[int, ...] = ()) -> Node:
         """The node of ``tensor``; a ``place`` means that the tensor is saved under that name."""
-        if not place:
+        if not place and not self.projection:
             if self._checksum is None:
                 return self.ops.describe(tensor, self._statistics)
             return self.ops.describe_with_checksum(tensor, self._statistics, self._checksum)
-        node = self.ops.describe(tensor, self._statistics)
+        node = self.described(tensor)
         self.complete(tensor, place, node)
         return node
 
     def settle(self) -> None:
         """Return when every node is complete."""
         self.ops.settle()
+
+    def described(self, tensor: T_contra) -> dict[str, Any]:
+        """The node with what is measured while the call waits."""
+        node = self.ops.describe(tensor, self._statistics)
+        if self.projection:
+            self.ops.project(tensor, node)
+        return node
 
     def complete(self, tensor: T_contra, place: str, node: dict[str, Any]) -> None:
         """Add to ``node`` what takes long: the file and the checksum."""

@@ -60,7 +60,7 @@ def make_recording(
         judged.use(judge, session.gates.findings, held)
         judged.tensors = held
         return judged
-    leaves = LeafTask(ops, mode, folder)
+    leaves = LeafTask(ops, mode, folder, getattr(session.config.section, "projection", False))
     if session.background is not None:
         sink.statistics = Settling(ops, session.background)
         leaves = BackgroundLeaves(leaves, session.background)

@@ -26,6 +26,9 @@ class Leaf(BaseModel):
     min: Number = Field(default=None, alias="Min")
     mean: Number = Field(default=None, alias="Mean")
     norm: Number = Field(default=None, alias="Norm", description="L2 norm, in the unit of the data")
+    projection: Number = Field(
+        default=None, alias="Projection", description="order-sensitive sum, where it was asked for"
+    )
     requires_grad: bool | None = None
     data_name: str | None = Field(default=None, description="file below dump_tensor_data")
     md5: str | float | None = Field(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import io
 import pickle
 import struct
+import tokenize
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
@@ -147,6 +148,8 @@ def read_tensor(path: Path) -> Array:
         _refuse(path, error)
     except (zipfile.BadZipFile, pickle.UnpicklingError, EOFError, OverflowError, NotImplementedError) as error:
         _refuse(path, error)
+    except (tokenize.TokenError, MemoryError, RecursionError) as error:  # what a damaged header asks for
+        _refuse(path, error)
 
 
 def _refuse(path: Path, error: Exception) -> NoReturn:
@@ -154,8 +157,9 @@ def _refuse(path: Path, error: Exception) -> NoReturn:
 
 
 def _read_npy(path: Path) -> Array:
+    local = isinstance(path, Path)  # or a path of another store
     try:
-        array = np.load(path, allow_pickle=False)
+        array = np.load(path if local else io.BytesIO(path.read_bytes()), allow_pickle=False)
     except ValueError:
         known = read_bfloat16(path)
         if known is None:

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import gc
 import re
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic_core import from_json
 
@@ -142,12 +143,25 @@ def load_dump(place: Place) -> Dump:
 
 def _from_journal(place: Place, journal: Path) -> Dump | None:
     try:
-        folded = fold(journal)
+        with _local(journal) as local:
+            folded = fold(local)
     except ReadError:
         if journal.is_file():
             raise
         return None  # the run ended just now and folded it itself
     return _build(place, {**folded.header, "data": folded.data}, folded.stack, folded.construct, recovered=True)
+
+
+@contextmanager
+def _local(path: Path) -> Iterator[Path]:
+    """The file itself, or for as long as it is needed a copy of one that lies in another store."""
+    if isinstance(cast(object, path), Path):
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="msprobe-") as folder:
+        copy = Path(folder) / path.name
+        copy.write_bytes(path.read_bytes())
+        yield copy
 
 
 def _from_documents(place: Place) -> Dump:

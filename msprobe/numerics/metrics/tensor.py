@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.native.loader import Kernel, load
+from msprobe.numerics.metrics.elements import ElementDifference
 from msprobe.numerics.metrics.statistics import Cell
 
 Array = NDArray[Any]
@@ -39,7 +40,8 @@ class TensorDifference:
 
     ``relative_norm`` is |n-b| / max(|n|, |b|), ``relative_max`` is max|n_i-b_i| / max(|n_i|, |b_i|): both
     dimensionless, NaN when they could not be computed. ``norm`` and ``largest`` are their denominators, in data units.
-    ``problem`` names why, ``non_finite`` a NaN or Inf that only one side has.
+    ``problem`` names why, ``non_finite`` a NaN or Inf that only one side has. ``elements`` and ``custom`` (cells of
+    further metrics, with ``notes`` on those that failed) are there when asked for.
     """
 
     cells: tuple[Cell, ...]
@@ -49,6 +51,9 @@ class TensorDifference:
     largest: float = 0.0
     problem: str = ""
     non_finite: bool = False
+    elements: ElementDifference | None = None
+    custom: tuple[Cell, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def tensor_difference(target: Array, golden: Array) -> TensorDifference:

@@ -1,0 +1,211 @@
+"""``msprobe compare -da``: per rank whether each call agrees, and the calls of the first difference of all ranks.
+
+    result = diff_analyze(Path("bad/step0"), Path("good/step0"), Path("output"))
+    result.document          # {"rank_1": [{"op_name": "Tensor.__mul__.0.forward", "data_info": {...}, ...}]}
+
+The numbers are those of the statistics mode, also for tensor dumps. With the policy ``default`` a call agrees when
+all its rows do; with ``reference`` when no relative difference of a result is above one half, where a value that has
+no percentage (a call on one side only, ``inf``, ``Nan``, ``Diff``) never agrees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from msprobe.analyze.earliest_rank import RankFinding, earliest, rank_finding, rank_numbers
+from msprobe.analyze.first_divergence import Divergence, first_divergence
+from msprobe.analyze.overflow import write_finding
+from msprobe.compare.alignment.options import MappingOptions
+from msprobe.compare.columns import columns
+from msprobe.compare.items import OUTPUT, RANK_KEYS, Leaf, describe
+from msprobe.compare.locate import locate
+from msprobe.compare.rows import CompareRow
+from msprobe.compare.run import Comparison, Past, Policy, compare_dumps
+from msprobe.core.store.reader import Dump, Place, load_dump, paused_gc
+from msprobe.numerics.metrics.statistics import Cell
+from msprobe.numerics.verdict import Kind
+
+_IGNORED = ("Torch.empty", "Torch.fill", "Tensor.__setitem__")
+_RELATIVE = ("MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr", "NormRelativeErr")
+_HALF = 50.0
+_STATISTICS = ("max", "min", "mean", "l2norm")
+
+
+@dataclass(slots=True)
+class DiffAnalysis:
+    """The answer: ``document`` is empty where all ranks agree; ``files`` are the documents written."""
+
+    document: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    files: list[Path] = field(default_factory=list)
+    unpaired: list[str] = field(default_factory=list)
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """The answer in words."""
+        if not self.document:
+            yield "No difference was found."
+        for rank, calls in self.document.items():
+            for call in calls:
+                yield f"First difference: {call['op_name']} ({rank.replace('_', ' ')})"
+        for place in self.unpaired:
+            yield f"Not compared: {place}"
+        for file in self.files:
+            yield f"Result: {file}"
+
+
+def diff_analyze(
+    target: Path, golden: Path, output: Path, policy: str = "default", mapping: MappingOptions | None = None
+) -> DiffAnalysis:
+    """Compare all ranks of the first step that differs and write the documents into ``output``. ``mapping`` says which
+    entries, ranks and steps belong together.
+
+    Raises:
+        ReadError: a path holds no dump, or one is damaged.
+        NotComparableError: the dumps cannot be compared.
+        MsprobeException: the output folder cannot be written.
+    """
+    mapping = mapping or MappingOptions()
+    located = locate(target, golden, mapping)
+    result = DiffAnalysis(unpaired=located.unpaired)
+    past: dict[str, _Past] = {}
+    with paused_gc():
+        for step, pairs in groupby(located.pairs, key=lambda pair: pair[0].step):
+            stem = f"_step{step}" if located.several_steps else ""
+            _step(result, list(pairs), _How(Policy(policy), mapping, output, stem), past)
+            if result.document:
+                break
+    return result
+
+
+@dataclass(slots=True)
+class _Past(Past):
+    later: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    policy: Policy
+    mapping: MappingOptions
+    output: Path
+    stem: str
+
+
+def _step(result: DiffAnalysis, pairs: list[tuple[Place, Place]], how: _How, past: dict[str, _Past]) -> None:
+    findings: list[RankFinding] = []
+    records: dict[int, dict[str, Any]] = {}
+    for rank, (left, right) in zip(rank_numbers((p.kind, p.number) for p, _ in pairs), pairs, strict=True):
+        known = past.setdefault(left.label, _Past())
+        sides = [_as_statistics(load_dump(place)) for place in (left, right)]
+        comparison = compare_dumps(sides[0], sides[1], how.policy, mapping=how.mapping, past=known)
+        calls = call_records(comparison)
+        result.files.append(write_finding(calls, how.output, f"compare_result_rank{rank}{how.stem}"))
+        found = _first(comparison, calls, known)
+        known.later, known.noise = found is None, comparison.judged.noise
+        findings.append(rank_finding(comparison, rank, found))
+        if found is not None:
+            pair = comparison.table.entries[found.entry]
+            name = pair.target or pair.golden or ""
+            records[rank] = _record(name, calls[name], comparison)
+    causes = [standing for standing in earliest(findings) if standing.first] or earliest(findings)[:1]
+    for standing in causes:
+        if standing.layer == causes[0].layer:
+            result.document[f"rank_{standing.rank}"] = [records[standing.rank]]
+    if result.document:
+        result.files.append(write_finding(result.document, how.output, "diff_analyze"))
+
+
+def _as_statistics(dump: Dump) -> Dump:
+    return replace(dump, task="statistics") if dump.task == "tensor" else dump
+
+
+def _first(comparison: Comparison, calls: dict[str, Any], past: _Past) -> Divergence | None:
+    found = first_divergence(comparison, later_step=past.later)
+    if comparison.policy is Policy.DEFAULT or found is None:
+        return found
+    for number, pair in enumerate(comparison.table.entries):
+        name = pair.target or pair.golden or ""
+        if not pair.benign and not name.startswith(_IGNORED) and name in calls and not calls[name]["is_same"]:
+            return Divergence(number, found.found)
+    return None
+
+
+def call_records(comparison: Comparison) -> dict[str, Any]:
+    """Of each call, by its name: whether it agrees, and its rows as objects with the titles of the columns."""
+    titles = columns(comparison.mode, comparison.target.has_stacks)
+    rows = comparison.rows()
+    table, found = comparison.table, {}
+    differs = comparison.judged.kind > Kind.UNCHECKED
+    for number, pair in enumerate(table.entries):
+        name = pair.target or pair.golden or ""
+        here = range(int(table.starts[number]), int(table.starts[number + 1]))
+        items = [_item(titles, next(rows), name, (table.target[row], table.golden[row])) for row in here]
+        if items and items[0].get("NPU_Stack_Info", "N/A") != "N/A":
+            items[0]["NPU_Stack_Info"] = comparison.target.stacks[name]
+        if comparison.policy is Policy.REFERENCE:
+            same = all(_agrees(item) for item in items)
+        else:
+            same = not differs[here.start : here.stop].any() and None not in pair[:2]
+        if items:
+            found[name] = {"is_same": bool(same or pair.benign), "op_items": items}
+    return found
+
+
+def _item(
+    titles: tuple[str, ...], row: CompareRow, name: str, sides: tuple[Leaf | None, Leaf | None]
+) -> dict[str, Any]:
+    item: dict[str, Any] = dict(zip(titles, row.cells, strict=False))
+    item["Requires_grad Consistent"] = item["Requires_grad Consistent"] == "True"
+    item["Result"], item["Err_message"] = row.level, "; ".join(row.messages)
+    leaf = sides[0] or sides[1]
+    for title in titles:
+        if title.endswith(("diff", "Err")):
+            item[title] = str(item[title])
+    for title, side in (("NPU", sides[0]), ("Bench", sides[1])):
+        if side is not None and f"{title} max" in item:
+            item.update(zip([f"{title} {name}" for name in _STATISTICS], _statistics(side), strict=True))
+    item["state"] = leaf.slot if leaf is not None else "N/A"
+    item["api_origin_name"] = name
+    for key in ("op", "peer"):
+        for title, side in (("NPU", sides[0]), ("Bench", sides[1])):
+            raw = side.raw if side is not None and isinstance(side.raw, dict) else {}
+            item[f"{title} P2POp {key}"] = str(raw.get("p2p", {}).get(key))
+    return item
+
+
+def _statistics(leaf: Leaf) -> tuple[Any, ...]:
+    """Numbers as numbers; flags stay flags and ranks are texts, as readers of this document know them."""
+    value = leaf.raw.get("value") if isinstance(leaf.raw, dict) else None
+    if isinstance(value, bool):
+        return (value,) * 4
+    shown = describe(leaf).statistics
+    return tuple(map(str, shown)) if leaf.suffix.endswith(RANK_KEYS) else shown
+
+
+def _agrees(item: dict[str, Any]) -> bool:
+    if "N/A" in (item["NPU Name"], item["Bench Name"]):
+        return False
+    if item["state"] != OUTPUT or "NPU MD5" in item:
+        return "NPU MD5" not in item or bool(item["NPU MD5"] == item["BENCH MD5"])
+    return all(_within(item[title]) for title in _RELATIVE)
+
+
+def _within(cell: Cell) -> bool:
+    text = str(cell)
+    return float(text[:-1]) <= _HALF if text.endswith("%") else text in ("0", "0.0")
+
+
+def _record(name: str, call: dict[str, Any], comparison: Comparison) -> dict[str, Any]:
+    info: dict[str, dict[str, Any]] = {"input": {}, "output": {}}
+    for item in call["op_items"]:
+        side, title = ("NPU", "NPU Name") if item["NPU Name"] != "N/A" else ("Bench", "Bench Name")
+        wanted = [f"{side} {statistic}" for statistic in _STATISTICS] + [f"{side} MD5", "BENCH MD5"]
+        values = {key: item[key] for key in wanted if key in item and (side != "NPU" or key != "BENCH MD5")}
+        values["NPU P2POp peer"] = item["NPU P2POp peer"]
+        info["output" if item["state"] == OUTPUT else "input"][item[title]] = values
+    forward = name.replace(".backward", ".forward")
+    stack = comparison.target.stacks.get(forward) or comparison.golden.stacks.get(forward)
+    return {"op_name": name, "data_info": info, "stack_info": stack or []}

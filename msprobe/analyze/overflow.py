@@ -1,0 +1,144 @@
+"""``msprobe overflow_check``: the call that made the first NaN or infinity, over all ranks of a step.
+
+finding = check_overflow(Path("dump/step0"))
+for line in finding.lines:
+    print(line)
+finding.document()       # {"rank_2": [{"op_name": "Torch.div.1.forward", "data_info": {...}, ...}]}
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import to_json
+
+from msprobe.analyze.communication import Exchange, exchanges
+from msprobe.analyze.earliest_rank import rank_numbers
+from msprobe.analyze.non_finite_source import Source, find_source, has_statistics
+from msprobe.analyze.rank_order import Event, Standing, order_events
+from msprobe.compare.pairs import parent_of
+from msprobe.core.errors import MsprobeException, NotComparableError
+from msprobe.core.store.atomic import make_folder, write_atomic
+from msprobe.core.store.reader import Dump, Place, find_dumps, load_dump, paused_gc
+
+
+@dataclass(slots=True)
+class Overflow:
+    """What was found: the source per rank, earliest rank first, and what each rank's record of it holds."""
+
+    step: int | None = None
+    standings: list[Standing] = field(default_factory=list)
+    sources: dict[int, Source] = field(default_factory=dict)
+    records: dict[int, dict[str, Any]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def found(self) -> bool:
+        return bool(self.standings)
+
+    def document(self) -> dict[str, list[dict[str, Any]]]:
+        """The result document: the earliest call, under its rank; empty when nothing was found."""
+        if not self.standings:
+            return {}
+        rank = self.standings[0].rank
+        return {f"rank_{rank}": [self.records[rank]]}
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """The finding in words: the earliest call, then calls of other ranks that do not follow from it."""
+        if not self.standings:
+            yield "No NaN or infinity was found."
+        for number, standing in enumerate(self.standings):
+            source = self.sources[standing.rank]
+            where = f"rank {standing.rank}" + ("" if self.step is None else f", step {self.step}")
+            if number == 0:
+                yield f"First NaN or infinity ({where}): {source.name}"
+                yield f"  reason: {source.reason}"
+            elif standing.first:
+                yield f"Independent of it ({where}): {source.name}: {source.reason}"
+        yield from self.notes
+
+
+def check_overflow(path: Path) -> Overflow:
+    """Search a step folder, a process folder or a dump root; of several steps the first with a finding counts.
+
+    Raises:
+        ReadError: there is no dump, or one is damaged.
+        NotComparableError: the dumps hold no statistics.
+    """
+    result = Overflow()
+    with paused_gc():
+        for step, places in groupby(find_dumps(path), key=lambda place: place.step):
+            result = _of_step(step, list(places))
+            if result.found:
+                break
+    return result
+
+
+def _of_step(step: int | None, places: list[Place]) -> Overflow:
+    result = Overflow(step)
+    programs: dict[int, list[Exchange]] = {}
+    events: dict[int, Event] = {}
+    for rank, place in zip(rank_numbers((place.kind, place.number) for place in places), places, strict=True):
+        dump = load_dump(place)
+        if dump.data and not has_statistics(dump):
+            raise NotComparableError(
+                f"{place.document} holds no statistics (task {dump.task}, or summary_mode xor), so it cannot be told "
+                "whether values are finite; collect with summary_mode statistics or md5"
+            )
+        programs[rank] = exchanges(rank, ((at, name, body) for at, (name, body) in enumerate(dump.data.items())))
+        source = find_source(dump)
+        if source is not None:
+            result.sources[rank], events[rank] = source, source.event
+            result.records[rank] = record_of(dump, source)
+        if dump.recovered:
+            result.notes.append(f"{place.document.parent} was read from its journal: the run is not finished or died")
+    result.standings = order_events(programs, events)
+    return result
+
+
+def record_of(dump: Dump, source: Source) -> dict[str, Any]:
+    """The documented record of one call: its values, the modules around it from the root on, and its call stack."""
+    body = dump.data[source.name]
+    wanted = ["input", "output"] if "input" in body else ["input_args", "input_kwargs", "output"]
+    if source.slot.startswith("parameters"):
+        wanted.append("parameters")
+    known = any(key in body for key in wanted)
+    forward = source.name.replace(".backward", ".forward")
+    return {
+        "op_name": source.name,
+        "data_info": {key: body[key] for key in wanted if key in body} if known else body,
+        "construct_info": _around(dump, source.name),
+        "stack_info": dump.stacks.get(forward) or {},
+        "reason": source.reason,
+    }
+
+
+def _around(dump: Dump, name: str) -> list[str]:
+    chain = [name]
+    parent = parent_of(dump.construct, name)
+    while parent is not None and parent not in chain:
+        chain.append(parent)
+        parent = parent_of(dump.construct, parent)
+    return chain[::-1]
+
+
+def write_finding(document: dict[str, Any], folder: Path, stem: str) -> Path:
+    """Write a result document as ``stem_{nanoseconds}.json`` and return its path.
+
+    Raises:
+        MsprobeException: the folder cannot be written.
+    """
+    path = folder / f"{stem}_{time.time_ns()}.json"
+    try:
+        make_folder(folder)
+        write_atomic(path, [to_json(document, indent=2, inf_nan_mode="constants"), b"\n"])
+    except OSError as error:
+        reason = f"the result cannot be written to {folder} ({error.strerror}); choose another folder with -o"
+        raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error
+    return path

@@ -1,0 +1,31 @@
+"""``msprobe merge_result``: the result tables of many ranks side by side in one workbook."""
+
+import click
+
+
+@click.command("merge_result")
+@click.option("-i", "--input_dir", "--input-dir", required=True, type=click.Path(), help="Output of msprobe compare.")
+@click.option(
+    "-o",
+    "--output_dir",
+    "--output-dir",
+    default="./output",
+    show_default=True,
+    type=click.Path(file_okay=False),
+    help="Folder for the workbook.",
+)
+@click.option(
+    "-config", "--config-path", "config", required=True, type=click.Path(), help="YAML with api and compare_index."
+)
+def command(input_dir: str, output_dir: str, config: str) -> None:
+    """Merge the tables of all ranks (csv or xlsx): one sheet per metric, one line per value, one column per rank."""
+    from pathlib import Path
+
+    from msprobe.report.merge import merge_results
+
+    merged = merge_results(Path(input_dir), Path(output_dir), Path(config))
+    for note in merged.notes:
+        click.echo(note)
+    lines = max(len(sheet) for sheet in merged.sheets.values())
+    click.echo(f"Merged {len(merged.ranks)} ranks: {len(merged.sheets)} sheets of {lines} values")
+    click.echo(f"Result: {merged.path}")

@@ -1,0 +1,29 @@
+"""``msprobe noise``: how far reruns of one program lie apart, as a file that ``msprobe compare --noise`` judges by."""
+
+import click
+
+
+@click.command("noise")
+@click.argument("runs", nargs=-1, required=True, type=click.Path())
+@click.option(
+    "-o",
+    "--output",
+    default="./noise.json",
+    show_default=True,
+    type=click.Path(dir_okay=False),
+    help="File to write.",
+)
+def command(runs: tuple[str, ...], output: str) -> None:
+    """Learn the normal spread from RUNS: two or more dumps of the same program, same data, same settings.
+
+    The spread is kept per operator, dtype and depth. Exit status: 0 done, 2 unreadable input, 3 not comparable.
+    """
+    from pathlib import Path
+
+    from msprobe.analyze.noise import learn
+
+    found = learn([Path(run) for run in runs])
+    found.profile.write(Path(output))
+    for line in found.lines:
+        click.echo(line)
+    click.echo(f"Result: {output}")

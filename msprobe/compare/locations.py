@@ -1,0 +1,52 @@
+"""A location as the user gives it: a path of this machine, or the URL of an object store.
+
+A URL (``s3://bucket/run``, ``memory://run``) becomes a path of universal_pathlib, which offers the methods of
+``pathlib.Path`` on every file system that fsspec knows; the packages are imported for URLs alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import cast
+
+from msprobe.core.errors import MsprobeException, said
+
+PathLike = str | os.PathLike[str]
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+def is_url(location: PathLike) -> bool:
+    """True for ``protocol://...``."""
+    return isinstance(location, str) and _URL.match(location) is not None
+
+
+def opened(location: PathLike) -> Path:
+    """The path that ``location`` names.
+
+    Raises:
+        MsprobeException: a package for this kind of URL is missing, or the store refuses it.
+    """
+    if not isinstance(location, str) or not is_url(location):
+        return cast(Path, location) if _is_remote(location) else Path(location)
+    protocol = location.partition("://")[0]
+    try:
+        from upath import UPath
+
+        path = UPath(location)
+        path.fs  # noqa: B018  (connects: tells a missing driver here and not in the middle)
+    except ImportError as error:
+        raise MsprobeException(
+            MsprobeException.INVALID_PARAM_ERROR,
+            f"{location}: {said(error)}; URLs need the extra `remote` (pip install 'msprobe[remote]') "
+            f"and the fsspec driver of {protocol}://",
+        ) from error
+    except ValueError as error:
+        raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, f"{location}: {said(error)}") from error
+    return cast(Path, path)
+
+
+def _is_remote(location: object) -> bool:
+    """A path of universal_pathlib that the caller made."""
+    return not isinstance(location, os.PathLike) and hasattr(location, "iterdir")

@@ -1,0 +1,28 @@
+"""Whether elements stand in another order: what the projections of two runs say beyond their four statistics."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.compare.table import LeafTable
+from msprobe.core.tensors.projection import KEY
+from msprobe.numerics.verdict import Floats
+
+
+def projections_apart(table: LeafTable, rows: NDArray[np.int64]) -> Floats:
+    """|difference| of the projections of these rows, data units; 0 where a side has none, or one that is not finite."""
+    numbers = rows.tolist()
+    ours, theirs = ([side[row][2].get(KEY) for row in numbers] for side in (table.target, table.golden))
+    if not any(value is not None for value in ours):
+        return np.zeros(len(numbers))
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(_floats(ours) - _floats(theirs))
+    return np.where(np.isfinite(apart), apart, 0.0)
+
+
+def _floats(values: list[Any]) -> Floats:
+    return np.array([float(value) if isinstance(value, (int, float)) else math.nan for value in values])

@@ -1,0 +1,177 @@
+"""Where and how far two whole tensors differ, element by element.
+
+first    the first element, in row-major order, that differs in value (NaN equals NaN)
+worst    the element with the largest |n_i - b_i|; one that is NaN or infinite on one side comes before all others
+ulps     max of the steps between neighbouring numbers of the dtype that lie between n_i and b_i: both mapped to
+         integers in the order of the floats, then subtracted (B. Dawson, "Comparing floating point numbers", 2012);
+         0 and -0 are one number; of integers |n_i - b_i|; of complex numbers the larger of both parts
+close    all |n_i - b_i| <= atol + rtol |b_i|, with the tolerances torch.testing.assert_close has for the dtype
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.native.loader import load
+
+Array = NDArray[Any]
+
+_CHUNK = 1 << 16
+_CODES = {"float16": 9, "float32": 11, "float64": 12}  # of the compiled kernel
+_CLOSE = {  # rtol, atol: of numbers with so many binary digits
+    "float16": (1e-3, 1e-5),
+    "bfloat16": (1.6e-2, 1e-5),
+    "float32": (1.3e-6, 1e-5),
+    "complex64": (1.3e-6, 1e-5),
+    "float64": (1e-7, 1e-7),
+    "complex128": (1e-7, 1e-7),
+}
+_INTEGERS: dict[int, Any] = {2: np.int16, 4: np.int32, 8: np.int64}
+
+
+@dataclass(frozen=True, slots=True)
+class ElementDifference:
+    """``first`` and ``worst`` are indices into the tensor's shape, None where nothing differs; ``target`` and
+    ``golden`` are the values at ``worst``. ``ulps`` is None where the dtype has no count of steps, or where a value is
+    NaN or infinite on one side only.
+    """
+
+    first: tuple[int, ...] | None
+    worst: tuple[int, ...] | None
+    target: Any
+    golden: Any
+    ulps: int | None
+    close: bool
+
+
+SAME = ElementDifference(None, None, None, None, 0, True)
+
+
+def element_difference(target: Array, golden: Array, dtype: str) -> ElementDifference:
+    """Compare two arrays of equal shape. ``dtype`` is what the target recorded: arrays may hold it widened.
+
+    Raises:
+        ValueError: the shapes differ.
+    """
+    if target.shape != golden.shape:
+        raise ValueError(f"shapes {target.shape} and {golden.shape} differ")
+    name = dtype.rpartition(".")[2].lower() or target.dtype.name
+    n, b = np.ravel(target), np.ravel(golden)
+    close = _tolerances(name, golden.dtype.name)
+    found = _compiled(n, b, name, close) or _searched(n, b, name, close)
+    if found.first is None or found.worst is None:
+        return SAME
+    first, worst = (tuple(map(int, np.unravel_index(at, target.shape))) for at in (found.first, found.worst))
+    return ElementDifference(first, worst, n[found.worst].item(), b[found.worst].item(), found.ulps, found.close)
+
+
+@dataclass(slots=True)
+class _Found:
+    first: int | None
+    worst: int | None
+    ulps: int | None
+    close: bool
+
+
+def _compiled(n: Array, b: Array, dtype: str, close: tuple[float, float]) -> _Found | None:
+    """By one pass of compiled code, where there is one for this type."""
+    kernel, code = load(), _CODES.get(n.dtype.name)
+    if kernel is None or code is None or n.dtype != b.dtype:
+        return None
+    n, b = np.ascontiguousarray(n), np.ascontiguousarray(b)
+    first, worst, steps, far, odd = kernel.elements(n.ctypes.data, b.ctypes.data, n.size, code, *close)
+    if first < 0:
+        return _Found(None, None, 0, True)
+    if dtype == "bfloat16" and n.dtype.itemsize == 4:
+        steps >>= 16
+    # Values that differ at all have a worst place; 0 and -0 do not differ.
+    return _Found(
+        first, first if worst < 0 else worst, None if odd or "float8" in dtype else steps, not far and not odd
+    )
+
+
+def _searched(n: Array, b: Array, dtype: str, close: tuple[float, float]) -> _Found:
+    found = _Search(dtype, close)
+    for start in range(0, n.size, _CHUNK):
+        found.add(start, n[start : start + _CHUNK], b[start : start + _CHUNK])
+    return _Found(found.first, found.worst, found.ulps, found.close)
+
+
+def _tolerances(*names: str) -> tuple[float, float]:
+    """The wider of the tolerances of both sides; integers and booleans must be equal."""
+    known = [_CLOSE.get(name, (0.0, 0.0)) for name in names]
+    return max(known)
+
+
+class _Search:
+    def __init__(self, dtype: str, close: tuple[float, float]) -> None:
+        self.first: int | None = None
+        self.worst: int | None = None
+        self.ulps: int | None = 0
+        self.close = True
+        self._largest = -1.0
+        self._odd = False
+        self._dtype, (self._rtol, self._atol) = dtype, close
+
+    def add(self, start: int, n: Array, b: Array) -> None:
+        different = n != b
+        if n.dtype.kind in "fc" and b.dtype.kind in "fc":
+            different &= ~(np.isnan(n) & np.isnan(b))
+        if not different.any():
+            return
+        if self.first is None:
+            self.first = start + int(different.argmax())
+        wide = np.complex128 if "c" in (n.dtype.kind, b.dtype.kind) else np.float64
+        odd = different & ~(np.isfinite(n) & np.isfinite(b))
+        with np.errstate(invalid="ignore", over="ignore"):
+            apart = np.where(different & ~odd, np.abs(n.astype(wide) - b.astype(wide)), 0.0)
+            close = (apart <= self._atol + self._rtol * np.abs(b.astype(wide))) & ~odd
+        self.close = self.close and bool(close[different].all())
+        self._note_worst(start, apart, odd)
+        steps = None if self._odd else _steps(n[different], b[different], self._dtype)
+        self.ulps = None if steps is None or self.ulps is None else max(self.ulps, steps)
+
+    def _note_worst(self, start: int, apart: Array, odd: Array) -> None:
+        if self._odd:
+            return
+        if odd.any():
+            self._odd, self.worst = True, start + int(odd.argmax())
+            return
+        at = int(apart.argmax())
+        if apart[at] > self._largest:
+            self._largest, self.worst = float(apart[at]), start + at
+
+
+def _steps(n: Array, b: Array, dtype: str) -> int | None:
+    """The largest number of steps between two elements; None where the dtype cannot be counted in."""
+    if n.dtype != b.dtype:
+        return None
+    if n.dtype.kind == "c":
+        parts = (_steps(n.real, b.real, dtype), _steps(n.imag, b.imag, dtype))
+        return None if None in parts else max(part for part in parts if part is not None)
+    if n.dtype.kind in "biu":
+        return _farthest(n, b) if n.dtype.kind != "b" else 1
+    if n.dtype.itemsize not in _INTEGERS or "float8" in dtype:
+        return None
+    shift = 16 if dtype == "bfloat16" and n.dtype.itemsize == 4 else 0
+    return _farthest(_ordered(n), _ordered(b)) >> shift
+
+
+def _farthest(left: Array, right: Array) -> int:
+    """max |left - right| of integers of any size, without overflow."""
+    unsigned = np.dtype(f"u{left.dtype.itemsize}")
+    low, high = np.minimum(left, right), np.maximum(left, right)
+    return int((high.view(unsigned) - low.view(unsigned)).max(initial=0))
+
+
+def _ordered(values: Array) -> Array:
+    """Integers in the order of the floats: as they are for positive ones, mirrored for negative ones."""
+    kind = _INTEGERS[values.dtype.itemsize]
+    bits = np.ascontiguousarray(values).view(kind)
+    lowest = np.iinfo(kind).min
+    with np.errstate(over="ignore"):
+        return np.where(bits < 0, lowest - bits, bits)

@@ -1,0 +1,37 @@
+"""From the text of ``--executor`` to an executor."""
+
+from __future__ import annotations
+
+import re
+
+from msprobe.core.errors import MsprobeException
+from msprobe.report.execute.processes import ProcessExecutor, cores
+from msprobe.report.execute.protocol import Executor
+
+_WORTH_BYTES = 4_000_000
+_DASK = re.compile(r"dask://(local|[^/\s]+:\d+)/?")
+_PROCESSES = re.compile(r"processes(?::([1-9]\d*))?")
+KNOWN = "auto, serial, processes, processes:N, dask://HOST:PORT, dask://local"
+
+
+def executor_named(name: str, ranks: int, size: int) -> Executor | None:
+    """The executor for ``ranks`` ranks whose documents hold ``size`` bytes; None to work in this process.
+
+    ``auto`` uses processes as soon as starting them costs less than they save.
+
+    Raises:
+        MsprobeException: there is no such executor.
+    """
+    processes, dask = _PROCESSES.fullmatch(name), _DASK.fullmatch(name)
+    if dask:
+        from msprobe.report.execute.dask import DaskExecutor
+
+        return DaskExecutor(dask[1])
+    if processes:
+        return ProcessExecutor(int(processes[1] or cores()))
+    if name == "serial":
+        return None
+    if name != "auto":
+        reason = f"executor {name!r}; known executors: {KNOWN}"
+        raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason)
+    return ProcessExecutor(cores()) if min(ranks, cores()) > 1 and size > _WORTH_BYTES else None

@@ -1,0 +1,1 @@
+"""The report for people: one HTML file with everything in it."""

@@ -1,0 +1,113 @@
+"""The result as JUnit XML, which CI systems show as test results: one suite per step and rank.
+
+The first case of a suite is the verdict of the pair; it fails when the pair diverged, with the first divergence as the
+message and the stack as the text, and is an error when the pair could not be compared. Each further case is one entry
+with a value beyond its tolerance. Cases fail only where the verdict is ``diverged``, so a green report and
+``--fail-on diverged`` always agree; steps and ranks that only one side has are skipped cases.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from msprobe.compare.summary import CompareSummary, FirstDivergence
+from msprobe.core.store.atomic import make_folder, write_atomic
+from msprobe.report.outcome import PairOutcome
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_CLASS = "msprobe.compare"
+
+
+def write_junit(path: Path, summary: CompareSummary, outcomes: Sequence[PairOutcome]) -> None:
+    """Write the report, replacing an earlier one in one step.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    make_folder(path.absolute().parent)
+    write_atomic(path, [junit_document(summary, outcomes)])
+
+
+def junit_document(summary: CompareSummary, outcomes: Sequence[PairOutcome]) -> bytes:
+    """The report as UTF-8 XML."""
+    root = ET.Element("testsuites", name="msprobe compare")
+    for outcome in outcomes:
+        root.append(_suite(outcome))
+    if not any(outcome.checked or outcome.problem for outcome in outcomes) and summary.verdict == "not_comparable":
+        suite = ET.SubElement(root, "testsuite", name="comparison")
+        _told(_case(suite, "verdict"), "error", "not_comparable", summary.reason)
+    if summary.unpaired:
+        suite = ET.SubElement(root, "testsuite", name="not compared")
+        for line in summary.unpaired:
+            _told(_case(suite, line), "skipped", "", line)
+    for suite in root:
+        _count(suite)
+    _count(root)
+    ET.indent(root, " ")
+    return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))
+
+
+def _suite(outcome: PairOutcome) -> ET.Element:
+    suite = ET.Element("testsuite", name=_xml(outcome.place))
+    properties = ET.SubElement(suite, "properties")
+    counts = outcome.counts
+    values = {
+        "target": outcome.target,
+        "golden": outcome.golden,
+        "verdict": outcome.verdict,
+        "rows": f"{counts.passed} pass, {counts.warning} warning, {counts.error} error",
+        "unmatched rows": f"{counts.target_only} only in the target, {counts.golden_only} only in the golden run",
+        **{f"table {number}": path for number, path in enumerate(outcome.results)},
+    }
+    for name, value in values.items():
+        ET.SubElement(properties, "property", name=name, value=_xml(value))
+    _verdict(_case(suite, "verdict"), outcome)
+    if outcome.first_divergence is not None:
+        for failure in outcome.failures:
+            _told(_case(suite, failure.name), "failure", "error", failure.message)
+        rest = outcome.failed - len(outcome.failures)
+        if rest > 0:
+            _told(_case(suite, "further entries"), "failure", "error", f"{rest} more entries; see the result table")
+    return suite
+
+
+def _verdict(case: ET.Element, outcome: PairOutcome) -> None:
+    found = outcome.first_divergence
+    if found is not None:
+        name = found.target or found.golden or ""
+        _told(case, "failure", found.kind, f"first divergence: {name}: {found.reason}", _details(found))
+    elif outcome.problem:
+        _told(case, "error", "not_comparable", outcome.problem)
+    elif not outcome.checked:
+        _told(case, "error", "not_comparable", "no value could be checked on both sides")
+
+
+def _details(found: FirstDivergence) -> str:
+    lines = [f"target: {found.target}", f"golden: {found.golden}", f"slot: {found.slot}", f"module: {found.module}"]
+    return "\n".join([*lines, "stack:", *(f"  {' '.join(frame.split())}" for frame in found.stack)])
+
+
+def _case(suite: ET.Element, name: str) -> ET.Element:
+    return ET.SubElement(suite, "testcase", classname=_CLASS, name=_xml(name))
+
+
+def _told(case: ET.Element, tag: str, kind: str, message: str, text: str = "") -> None:
+    element = ET.SubElement(case, tag, message=_xml(message))
+    if kind:
+        element.set("type", kind)
+    if text:
+        element.text = _xml(text)
+
+
+def _count(suite: ET.Element) -> None:
+    suite.set("tests", str(sum(1 for _ in suite.iter("testcase"))))
+    for tag, title in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        suite.set(title, str(sum(1 for _ in suite.iter(tag))))
+
+
+def _xml(text: str) -> str:
+    """Without what XML cannot hold, even escaped."""
+    return _NOT_XML.sub("\ufffd", text)

@@ -1,0 +1,65 @@
+"""What ``msprobe.compare`` can be told beside the two dumps."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msprobe.compare.alignment.options import MappingKeywords, MappingOptions, mapping_options
+from msprobe.compare.locations import PathLike
+from msprobe.core.errors import InterfaceError
+
+Progress = Callable[[int, int], None]
+
+
+class CompareOptions(MappingKeywords, total=False):
+    """Every option may be left out; those of ``MappingKeywords`` say which entries, ranks and steps belong together.
+
+    ``policy`` is ``default`` or ``reference``. ``output`` is the folder for the result tables, ``suffix`` goes into
+    their names, ``xlsx`` makes them workbooks; ``html`` and ``junit`` are files for a report. What is not named is not
+    written. ``executor`` says where ranks are compared (``auto``, ``serial``, ``processes:N``, ``dask://HOST:PORT``,
+    ``dask://local``); ``metrics`` names functions for further columns of whole tensors (``module:function``), ``noise``
+    a file of ``msprobe noise`` to judge by; ``progress`` is called with the number of pairs done and of all pairs.
+    """
+
+    policy: str
+    output: PathLike | None
+    suffix: str
+    xlsx: bool
+    html: PathLike | None
+    junit: PathLike | None
+    executor: str
+    metrics: Sequence[str]
+    noise: PathLike | None
+    progress: Progress | None
+
+
+def checked(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOptions]:
+    """The options with defaults filled in.
+
+    Raises:
+        InterfaceError: there is no such option.
+        MsprobeException: a value no mapping can be.
+    """
+    own = CompareOptions(
+        policy="default",
+        output=None,
+        suffix="",
+        xlsx=False,
+        html=None,
+        junit=None,
+        executor="auto",
+        metrics=(),
+        noise=None,
+        progress=None,
+    )
+    known = [*own, *MappingKeywords.__annotations__]
+    for name in options:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"options: {', '.join(known)}"
+            raise InterfaceError(f"compare: no option {name!r}; {hint}")
+    mapping = mapping_options({name: value for name, value in options.items() if name not in own})
+    own.update({name: value for name, value in options.items() if name in own})  # type: ignore[typeddict-item]
+    return own, mapping

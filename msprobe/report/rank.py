@@ -1,0 +1,182 @@
+"""All pairs of one rank, step after step: load, compare, judge, write. At most one pair is in memory at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.analyze.earliest_rank import rank_finding
+from msprobe.analyze.first_divergence import first_divergence
+from msprobe.compare.extras import Extras, load_extras
+from msprobe.compare.rows import RowBlock
+from msprobe.compare.run import Comparison, Past, compare_dumps, counts, levels
+from msprobe.compare.text_helper import text_helper
+from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
+from msprobe.core.store.atomic import make_folder
+from msprobe.core.store.layout import DEBUG
+from msprobe.core.store.reader import Place, load_dump, paused_gc
+from msprobe.numerics.verdict import Level
+from msprobe.report.csv import write_table
+from msprobe.report.data_mapping import write_data_mapping
+from msprobe.report.outcome import Failure, PairOptions, PairOutcome, RankTask, outcomes_text, task_of
+
+MOST_FAILURES = 1000
+_WORTH_BYTES = 4_000_000
+Kept = Callable[[Comparison], None]
+
+
+@dataclass(slots=True)
+class _Past(Past):
+    """What a step hands on to the next one, and what holds for all of them."""
+
+    agreed: bool = False
+    extras: Extras = field(default_factory=Extras)
+
+
+def compare_rank_text(text: str) -> str:
+    """``compare_rank`` for another process: JSON in, JSON out."""
+    return outcomes_text(compare_rank(task_of(text)))
+
+
+def compare_rank(task: RankTask, keep: Kept | None = None) -> list[PairOutcome]:
+    """One outcome per pair; a pair that cannot be read or compared is a stated problem and the next one follows.
+
+    ``keep`` is called with each comparison made.
+
+    Raises:
+        MsprobeException: the output folder cannot be written.
+    """
+    past = _Past(extras=load_extras(task.options.metrics, task.options.noise))
+    found = []
+    for order, (target, golden) in zip(task.order, task.pairs, strict=True):
+        outcome = PairOutcome(order, target.step, target.label, str(target.document), str(golden.document))
+        with paused_gc(), text_helper(wanted=task.options.helper and _size(target) > _WORTH_BYTES):
+            try:
+                _compare(outcome, (target, golden), past, task.options, keep)
+            except (NotComparableError, ReadError) as error:
+                outcome.problem, outcome.unreadable = error.error_info, isinstance(error, ReadError)
+        found.append(outcome)
+    return found
+
+
+def _compare(
+    outcome: PairOutcome, places: tuple[Place, Place], past: _Past, options: PairOptions, keep: Kept | None
+) -> None:
+    target, golden = map(load_dump, places)
+    comparison = compare_dumps(target, golden, options.policy, mapping=options.mapping, past=past, extras=past.extras)
+    found = first_divergence(comparison, later_step=past.agreed)
+    past.agreed = found is None
+    own = places[0].number if places[0].kind == "rank" else None
+    outcome.finding = rank_finding(comparison, -1 - outcome.order if own is None else own, found)
+    if found is None:
+        past.noise = comparison.judged.noise
+    else:
+        outcome.entry, outcome.first_divergence = found.entry, found.found
+    outcome.counts = counts(comparison, _written(outcome, comparison, places[0], options))
+    outcome.checked = bool((comparison.judged.level == Level.PASS).any())
+    outcome.notes = [
+        f"{dump.place.document.parent} was read from its journal: the run is not finished or died"
+        for dump in (target, golden)
+        if dump.recovered
+    ]
+    if keep is not None:
+        keep(comparison)
+
+
+def _written(outcome: PairOutcome, comparison: Comparison, place: Place, options: PairOptions) -> list[str]:
+    """Write what the options ask for; returns the level of every row."""
+    if options.pages is not None and not options.every_page and outcome.first_divergence is None:
+        options = replace(options, pages=None)
+    if options.output is None and options.pages is None and not options.failures:
+        return levels(comparison)
+    seen = _Seen(comparison, options)
+    stem = _stem(place, options)
+    folder = Path(options.output or options.pages or ".")
+    try:
+        if options.output is None:
+            for _ in seen.blocks():
+                pass
+        else:
+            make_folder(folder)
+            paths = _table(folder, stem, comparison, seen.blocks(), options)
+            if options.mapping.layer_mapping is not None:
+                paths.append(write_data_mapping(folder, _stem(place, options, "data_mapping"), comparison.table))
+            outcome.results = [str(path) for path in paths]
+        outcome.page = seen.page(stem)
+    except OSError as error:
+        reason = f"the result cannot be written to {folder} ({error.strerror or error}); choose another folder with -o"
+        raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error
+    outcome.failures, outcome.failed = seen.failures()
+    return seen.levels
+
+
+def _table(
+    folder: Path, stem: str, comparison: Comparison, blocks: Iterator[RowBlock], options: PairOptions
+) -> list[Path]:
+    if not options.xlsx:
+        return write_table(folder, stem, comparison.columns, blocks)
+    from msprobe.report.xlsx import write_workbook
+
+    return write_workbook(folder, stem, comparison.columns, blocks)
+
+
+class _Seen:
+    """Looks at the blocks on their way into the table, so that rows are made once for all reports."""
+
+    def __init__(self, comparison: Comparison, options: PairOptions) -> None:
+        self.levels: list[str] = []
+        self._comparison, self._options = comparison, options
+        self._messages: dict[int, str] = {}
+        self._entries = comparison.table.entry_of_row() if options.failures else None
+        self._failed: set[int] = set()
+        self._page = None
+        if options.pages is not None:
+            from msprobe.report.html.page_table import PageTable
+
+            self._page = PageTable(comparison)
+
+    def blocks(self) -> Iterator[RowBlock]:
+        for block in self._comparison.blocks():
+            if self._entries is not None:
+                self._note(block, self._entries)
+            if self._page is not None:
+                self._page.add(block)
+            self.levels.extend(block.levels)
+            yield block
+
+    def _note(self, block: RowBlock, entries: NDArray[np.int64]) -> None:
+        start = len(self.levels)
+        for offset, level in enumerate(block.levels):
+            if level == "error":
+                entry = int(entries[start + offset])
+                if entry not in self._failed and len(self._messages) < MOST_FAILURES:
+                    self._messages[entry] = "; ".join(map(str, block.messages[offset]))
+                self._failed.add(entry)
+
+    def failures(self) -> tuple[list[Failure], int]:
+        pairs = self._comparison.table.entries
+        named = [(pairs[entry].target or pairs[entry].golden or "", text) for entry, text in self._messages.items()]
+        return [Failure(name, text) for name, text in named], len(self._failed)
+
+    def page(self, stem: str) -> str | None:
+        if self._page is None or self._options.pages is None:
+            return None
+        return str(self._page.write(Path(self._options.pages), stem))
+
+
+def _size(place: Place) -> int:
+    try:
+        return place.document.stat().st_size
+    except OSError:
+        return 0
+
+
+def _stem(place: Place, options: PairOptions, what: str = "compare_result") -> str:
+    head = f"debug_{what}" if place.document.name == DEBUG else what
+    label = f"_{place.label}" if place.label and not options.by_file else ""
+    step = f"_step{place.step}" if options.several_steps else ""
+    return f"{head}{label}{step}{options.stamp}"

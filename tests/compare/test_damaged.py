@@ -1,0 +1,301 @@
+"""Damaged, hostile and foreign input: a clear error or a stated problem, never a traceback, never a silent pass."""
+
+import copy
+import io
+import json
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from msprobe.cli.main import run as msprobe
+from msprobe.core.errors import MsprobeException, ReadError
+from msprobe.core.store.formats import read_tensor
+from msprobe.report.comparison import compare
+from tests.compare.dumps import call, gradient, module, number, tensor, write
+
+RELU = "Functional.relu.0.forward"
+LINEAR = "Module.fc.Linear.forward.0"
+DATA: dict[str, Any] = {
+    LINEAR: module([tensor()], [tensor(0.5)], weight=tensor(), bias=tensor(shape=(8,))),
+    RELU: call(
+        [tensor(0.5), number(3)],
+        [tensor(0.4), None],
+        inplace=number(False),
+        part={"type": "slice", "value": [0, 1, None]},
+        peers={"class_type": "torch.distributed.P2POp", "tensor": tensor(), "op": "isend", "peer": 1},
+    ),
+    "Distributed.all_reduce.0.forward": call([tensor()], [tensor()], group={"type": "torch.ProcessGroup"}),
+    "Functional.relu.0.backward": gradient([tensor()], [tensor(), None]),
+    "Module.fc.Linear.backward.0": gradient([tensor()], [tensor()]),
+    "Module.fc.Linear.parameters_grad": {"weight": [tensor()], "bias": [tensor(shape=(8,))]},
+    "loss.0.debug": tensor(),
+}
+CONSTRUCT = {RELU: LINEAR, LINEAR: None, "Module.fc.Linear.backward.0": None}
+STACK = {name: ["File a.py, line 1, in f, \n x"] for name in DATA}
+ODD = [None, True, -1, 0, 1e308, float("nan"), float("-inf"), 10**30, "", "x", "../../etc", "=1+1", "a/b\x00", "NaN"]
+NESTED = [
+    [],
+    {},
+    [[]],
+    [-1, 2],
+    ["a", 10**12],
+    [10**200, 10**200],
+    {"type": 3},
+    {"type": "torch.Tensor"},
+    {"": {"": [1]}},
+]
+SCALARS = st.sampled_from(ODD) | st.text(max_size=4) | st.floats() | st.integers()
+VALUES = SCALARS | st.sampled_from(NESTED) | st.dictionaries(st.text(max_size=5), SCALARS, max_size=2)
+KEYS = st.sampled_from([
+    "md5",
+    "Max",
+    "dtype",
+    "shape",
+    "type",
+    "data_name",
+    "is_recompute",
+    "",
+    ".forward",
+    "..",
+    RELU,
+])
+
+
+def places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of everything in a document but the document itself."""
+    for key, child in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+        yield (*path, key)
+        yield from places(child, (*path, key))
+
+
+@st.composite
+def mutations(draw: st.DrawFn) -> list[tuple[int, str, Any, Any]]:
+    """Some changes: where (a number, taken modulo the size of the document), which kind, key and value."""
+    change = st.tuples(
+        st.integers(0, 10_000), st.sampled_from(["set", "drop", "add"]), KEYS | st.text(max_size=9), VALUES
+    )
+    return draw(st.lists(change, min_size=1, max_size=3))
+
+
+def mutated(document: Any, changes: list[tuple[int, str, Any, Any]]) -> Any:
+    document = copy.deepcopy(document)
+    for number_, kind, key, value in changes:
+        known = list(places(document))
+        if not known:
+            break
+        *path, last = known[number_ % len(known)]
+        node = document
+        for part in path:
+            node = node[part]
+        if kind == "drop":
+            del node[last]
+        elif kind == "add" and isinstance(node, dict):
+            node[key] = value
+        else:
+            node[last] = value
+    return document
+
+
+def written(folder: Path, task: str) -> Path:
+    return write(folder, DATA, CONSTRUCT, STACK, task)
+
+
+def damage(path: Path, change: Callable[[Any], Any]) -> None:
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+
+
+@settings(max_examples=150)
+@given(
+    mutations(),
+    st.sampled_from(["dump.json", "dump.json", "stack.json", "construct.json"]),
+    st.sampled_from(["statistics", "tensor"]),
+    st.sampled_from(["default", "reference"]),
+)
+@example([(3, "set", "", 7)], "dump.json", "statistics", "default")
+def test_any_change_of_a_document_is_borne(
+    tmp_path_factory: pytest.TempPathFactory,
+    changes: list[tuple[int, str, Any, Any]],
+    document: str,
+    task: str,
+    policy: str,
+) -> None:
+    folder = tmp_path_factory.mktemp("damaged")
+    target, golden = written(folder / "t", task), written(folder / "g", task)
+    damage(target / document, lambda content: mutated(content, changes))
+    for left, right in ((target, golden), (golden, target), (target, target)):
+        try:
+            result = compare(left, right, policy=policy, output=folder / "o", junit=folder / "r.xml")
+        except MsprobeException as error:
+            assert str(error)
+        else:
+            assert sum(1 for _ in result.rows()) >= result.summary.counts.pairs
+
+
+@settings(max_examples=100)
+@given(st.integers(0, 2000), st.sampled_from(["dump.json", "stack.json", "construct.json"]))
+def test_a_cut_document_is_an_error(tmp_path_factory: pytest.TempPathFactory, size: int, document: str) -> None:
+    folder = tmp_path_factory.mktemp("cut")
+    target = written(folder / "t", "statistics")
+    content = (target / document).read_bytes()
+    (target / document).write_bytes(content[: min(size, len(content) - 1)])
+    with pytest.raises(MsprobeException, match="not valid JSON"):
+        compare(target, written(folder / "g", "statistics"))
+
+
+@settings(max_examples=100)
+@given(
+    st.sampled_from([(LINEAR, "input_args", 0), (RELU, "output", 0), ("Functional.relu.0.backward", "input", 0)]),
+    st.sampled_from(["Max", "Min", "Mean", "Norm"]),
+    st.none() | st.sampled_from(["", "x", "N/A", [], {}, True, float("nan"), float("inf"), -1e30]),
+)
+def test_a_broken_statistic_is_never_a_pass(
+    tmp_path_factory: pytest.TempPathFactory, place: tuple[str, str, int], name: str, value: Any
+) -> None:
+    folder = tmp_path_factory.mktemp("statistic")
+    data = copy.deepcopy(DATA)
+    entry, section, at = place
+    data[entry][section][at][name] = value
+    target, golden = write(folder / "t", data), write(folder / "g", DATA)
+    for left, right in ((target, golden), (golden, target)):
+        result = compare(left, right)
+        row = next(row for row in result.rows() if row.target.startswith(entry) and section[:5] in row.target)
+        assert row.level != "pass" or result.verdict != "same"
+
+
+def edits(text: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / "dump.json").write_text(text) and None
+
+
+CASES = {
+    "empty-file": edits(""),
+    "a-list": edits("[]"),
+    "no-task": edits('{"data": {}}'),
+    "data-is-a-list": edits('{"task": "statistics", "data": []}'),
+    "an-entry-is-a-number": edits('{"task": "statistics", "data": {"Functional.relu.0.forward": 3}}'),
+    "binary": lambda folder: (folder / "dump.json").write_bytes(b"\x80\x02}q\x00.") and None,
+    "not-utf-8": lambda folder: (folder / "dump.json").write_bytes(b'{"task": "\xff"}') and None,
+    "deep": edits('{"task": "statistics", "data": {"a": ' + '{"input_args": [' * 50_000 + "]}" * 50_000 + "}}"),
+    "a-folder": lambda folder: (folder / "dump.json").unlink() or (folder / "dump.json").mkdir(),
+    "unreadable-stack": lambda folder: (folder / "stack.json").write_text('{"0": 3}') and None,
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_line_and_status_2(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target, golden = written(tmp_path / "t", "statistics"), written(tmp_path / "g", "statistics")
+    CASES[name](target)
+    for left, right in ((target, golden), (golden, target)):
+        status = msprobe(["compare", "-tp", str(left), "-gp", str(right), "-o", str(tmp_path / "o")])
+        lines = capsys.readouterr().err.strip().splitlines()
+        assert (status, len(lines)) == (2, 1) and str(target.parent) in lines[0]
+
+
+def test_foreign_headers(tmp_path: Path) -> None:
+    target, golden = written(tmp_path / "t", "statistics"), written(tmp_path / "g", "statistics")
+    damage(target / "dump.json", lambda content: {"version": 99, **content, "framework": None, "level": ["x"]})
+    assert compare(target, golden).verdict == "same"
+    damage(target / "dump.json", lambda content: {key: value for key, value in content.items() if key != "framework"})
+    assert compare(target, golden).verdict == "same"
+    damage(target / "dump.json", lambda content: {**content, "task": "structure"})
+    result = compare(target, golden)
+    assert result.verdict == "not_comparable" and "tasks differ" in result.summary.reason
+
+
+def test_a_cyclic_construct(tmp_path: Path) -> None:
+    cycle = {RELU: LINEAR, LINEAR: RELU, "Module.fc.Linear.backward.0": "Module.fc.Linear.backward.0"}
+    data = copy.deepcopy(DATA)
+    data[RELU]["output"][0] = tensor(3.0)
+    target, golden = write(tmp_path / "t", data, cycle), write(tmp_path / "g", DATA, cycle)
+    found = compare(target, golden).summary.first_divergence
+    assert found is not None and found.target == RELU
+
+
+def test_nan_in_json_is_a_value(tmp_path: Path) -> None:
+    data = copy.deepcopy(DATA)
+    data[RELU]["output"][0]["Max"] = float("nan")
+    target, golden = write(tmp_path / "t", data), write(tmp_path / "g", DATA)
+    found = compare(target, golden).summary.first_divergence
+    assert found is not None and found.kind == "non_finite"
+
+
+def test_names_with_separators_stay_in_the_table(tmp_path: Path) -> None:
+    name = 'Functional.a/b\\c,"d"\n;=e.0.forward'
+    target = write(tmp_path / "t", {name: call([], [tensor()])})
+    result = compare(target, target, output=tmp_path / "o")
+    assert [row.target for row in result.rows()] == [name + ".output.0"]
+    assert [path.parent for path in (tmp_path / "o").iterdir()] == [tmp_path / "o"]
+
+
+def test_a_file_name_that_leaves_the_folder_is_refused(tmp_path: Path) -> None:
+    data = {RELU: call([tensor(data_name="../../secret.pt")], [tensor(data_name="a.pt")])}
+    target = write(tmp_path / "t", data, task="tensor")
+    result = compare(target, target)
+    messages = ["; ".join(row.messages) for row in result.rows()]
+    assert result.verdict == "not_comparable" and "does not name a file" in messages[0] and "missing" in messages[1]
+
+
+@pytest.mark.parametrize("executor", ["serial", "processes:2"])
+def test_a_damaged_rank_among_others_is_named_and_no_pass(tmp_path: Path, executor: str) -> None:
+    for rank in range(3):
+        for side in "tg":
+            written(tmp_path / f"{side}/step0/rank{rank}", "statistics")
+    (tmp_path / "t/step0/rank1/dump.json").write_text('{"task": "statistics", "data": {')
+    result = compare(tmp_path / "t", tmp_path / "g", output=tmp_path / "o", executor=executor)
+    assert result.verdict == "not_comparable" and len(result.summary.results) == 2
+    assert "1 of 3 pairs" in result.summary.reason and "rank1" in result.summary.reason
+    data = copy.deepcopy(DATA)
+    data[RELU]["output"][0] = tensor(3.0)
+    write(tmp_path / "t/step0/rank2", data, CONSTRUCT)
+    result = compare(tmp_path / "t", tmp_path / "g", executor=executor)
+    assert result.verdict == "diverged" and "rank1" in result.summary.reason
+
+
+@pytest.mark.filterwarnings("ignore:Reading `.npy`:UserWarning")
+@settings(max_examples=300)
+@given(
+    st.sampled_from(["npy", "pt"]),
+    st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), min_size=1, max_size=4),
+    st.integers(0, 5000),
+)
+def test_a_damaged_tensor_file_is_a_clear_error(
+    tensor_files: dict[str, bytes],
+    tmp_path_factory: pytest.TempPathFactory,
+    kind: str,
+    changes: list[tuple[int, int]],
+    size: int,
+) -> None:
+    content = bytearray(tensor_files[kind])
+    for place, byte in changes:
+        content[place % len(content)] = byte
+    path = tmp_path_factory.mktemp("tensor") / f"a.{kind}"
+    path.write_bytes(content[: max(size, 60)])
+    try:
+        assert read_tensor(path).size >= 0
+    except ReadError as error:
+        assert str(path) in str(error)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"{'descr': '<f4', 'shape': (10000000000000,), 'fortran_order': False}", b"(" * 9000, b"{'descr': 'bfloat16'}"],
+    ids=["asks-for-too-much", "deep", "short"],
+)
+def test_a_hostile_head_of_a_tensor_file(tmp_path: Path, head: bytes) -> None:
+    path = tmp_path / "a.npy"
+    path.write_bytes(b"\x93NUMPY\x02\x00" + struct.pack("<I", len(head)) + head)
+    with pytest.raises(ReadError, match=r"not a readable tensor file"):
+        read_tensor(path)
+
+
+@pytest.fixture(scope="module")
+def tensor_files() -> dict[str, bytes]:
+    files = {"npy": io.BytesIO(), "pt": io.BytesIO()}
+    np.save(files["npy"], np.arange(12.0).reshape(3, 4))
+    pytest.importorskip("torch").save(pytest.importorskip("torch").ones(5, 6), files["pt"])
+    return {kind: file.getvalue() for kind, file in files.items()}
