@@ -118,6 +118,7 @@ def damage(path: Path, change: Callable[[Any], Any]) -> None:
     st.sampled_from(["default", "reference"]),
 )
 @example([(3, "set", "", 7)], "dump.json", "statistics", "default")
+@example([(2, "set", "", True)], "dump.json", "statistics", "default")
 def test_any_change_of_a_document_is_borne(
     tmp_path_factory: pytest.TempPathFactory,
     changes: list[tuple[int, str, Any, Any]],
@@ -199,6 +200,8 @@ def test_one_line_and_status_2(name: str, tmp_path: Path, capsys: pytest.Capture
 def test_foreign_headers(tmp_path: Path) -> None:
     target, golden = written(tmp_path / "t", "statistics"), written(tmp_path / "g", "statistics")
     damage(target / "dump.json", lambda content: {"version": 99, **content, "framework": None, "level": ["x"]})
+    assert compare(target, golden).verdict == "same"
+    damage(target / "dump.json", lambda content: {**content, "framework": True})
     assert compare(target, golden).verdict == "same"
     damage(target / "dump.json", lambda content: {key: value for key, value in content.items() if key != "framework"})
     assert compare(target, golden).verdict == "same"

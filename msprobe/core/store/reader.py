@@ -186,14 +186,19 @@ def _build(
     return Dump(
         place=place,
         task=task,
-        level=document.get("level"),
-        framework=document.get("framework"),
+        level=_said(document.get("level")),
+        framework=_said(document.get("framework")),
         data=data,
         stacks=_stacks(stack or {}, place),
         has_stacks=stack is not None,
         construct=construct,
         recovered=recovered,
     )
+
+
+def _said(value: Any) -> str | None:
+    """A text of the header; whatever else stands there says nothing."""
+    return value if isinstance(value, str) else None
 
 
 def _stacks(document: dict[str, Any], place: Place) -> dict[str, list[str]]:
