@@ -79,7 +79,7 @@ def _weighted(left: Looks, right: Looks) -> list[tuple[int, int]]:
             found[equal] = _SAME_NAME + closeness(left, right, i, equal + start)
         return found
 
-    if not np.isin(left.names, right.names).any():
+    if not _most_pairs(left, right):
         return []
     return weighted_subsequence(len(left), len(right), weights)
 

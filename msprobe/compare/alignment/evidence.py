@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 _NUMBERS = ("Max", "Min", "Mean", "Norm")
 _WIDTH = 2 * len(_NUMBERS)
+_PLAIN = {float, type(None)}  # as numbers at once, null as NaN
 _DECADES = 7.0
 """Two float32 results of the same operation agree in about this many digits."""
 _SHAPES, _VALUES = 0.5, 2.0
@@ -84,11 +86,17 @@ def looks(names: tuple[Sequence[Hashable], ...], found: tuple[Sequence[Traits], 
         (
             np.array([known.setdefault(name, len(known)) for name in own], np.int64),
             np.array([shapes.setdefault(one.shapes, len(shapes)) for one in side], np.int64),
-            np.array([[_number(value, digests) for value in one.values] for one in side]).reshape(-1, _WIDTH),
+            _table([one.values for one in side], digests),
         )
         for own, side in zip(names, found, strict=True)
     ]
     return Looks(*made[0], bool(digests)), Looks(*made[1], bool(digests))
+
+
+def _table(rows: list[tuple[Any, ...]], digests: dict[str, int]) -> Floats:
+    if set(map(type, chain.from_iterable(rows))) <= _PLAIN:
+        return np.array(rows, np.float64).reshape(-1, _WIDTH)
+    return np.array([[_number(value, digests) for value in row] for row in rows]).reshape(-1, _WIDTH)
 
 
 def _number(value: Any, digests: dict[str, int]) -> float:
