@@ -71,7 +71,8 @@ class Looks:
         """One text per call, equal for calls whose names and shapes are equal and whose values agree in ``bits``
         binary digits (nearly: a value may lie at the edge)."""
         mantissa, exponent = np.frexp(self.values + 0.0)
-        values = np.ldexp(np.rint(np.ldexp(mantissa, bits)), exponent - bits) + 0.0
+        with np.errstate(over="ignore"):  # the largest numbers may round up to infinity, on both sides alike
+            values = np.ldexp(np.rint(np.ldexp(mantissa, bits)), exponent - bits) + 0.0
         values[np.isnan(values)] = np.nan
         table = np.column_stack((self.names, self.shapes, values.view(np.int64).reshape(-1, _WIDTH)))
         return [row.tobytes() for row in np.ascontiguousarray(table)]
