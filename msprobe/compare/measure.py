@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from msprobe.compare.arguments import argument_differs
 from msprobe.compare.items import INPUT, PARAMETER, Leaf, element_count, is_tensor, longest_axis
+from msprobe.compare.loose import loosen
 from msprobe.compare.natural_scale import Vanished, natural_scales
 from msprobe.compare.table import LeafTable
 from msprobe.compare.uninitialised import uninitialised
@@ -57,6 +58,8 @@ def measure(
         depends=_dependencies(table),
     )
     numeric = _classify(table, kinds, _digest_kind if checksums else None)
+    if table.loose:
+        loosen(table, kinds)
     floors = np.zeros(rows)
     if numeric and not checksums:
         at = np.array(numeric, np.int64)

@@ -23,6 +23,7 @@ from msprobe.core.store.reader import Place, load_dump, paused_gc
 from msprobe.numerics.verdict import Level
 from msprobe.report.csv import write_table
 from msprobe.report.data_mapping import write_data_mapping
+from msprobe.report.layer_map import told, write_layer_map
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -141,6 +142,8 @@ def _compare_pair(job: _Job, left: Place, right: Place) -> None:
     else:
         job.agreed.discard(label)
         _note(job, found, left)
+    if comparison.table.layer_map is not None:
+        job.reasons.append(told(comparison.table.layer_map))
     row_levels = levels(comparison) if job.output is None else _write(job, comparison, left)
     job.summary.counts.merge(counts(comparison, row_levels))
     for dump in (target, golden):
@@ -176,6 +179,8 @@ def _write(job: _Job, comparison: Comparison, place: Place) -> list[str]:
         paths = write_table(job.output, _stem(job, place), comparison.columns, noted())
         if job.mapping.layer_mapping is not None:
             paths.append(write_data_mapping(job.output, _stem(job, place, "data_mapping"), comparison.table))
+        if comparison.table.layer_map is not None:
+            paths.append(write_layer_map(job.output, _stem(job, place, "layer_mapping"), comparison.table.layer_map))
     except OSError as error:
         reason = f"the result cannot be written to {job.output} ({error.strerror}); choose another folder with -o"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error

@@ -29,6 +29,10 @@ def strategy_of(
         NotComparableError: an API mapping without a MindSpore side.
     """
     across = frameworks.differ(target, golden)
+    if options.layer_mapping is True or (across and not options.given and not published):
+        from msprobe.compare.inference.strategy import InferredMatch
+
+        return InferredMatch()
     if options.layer_mapping is not None:
         from msprobe.compare.alignment.layer_mapping import layer_mapping
 
