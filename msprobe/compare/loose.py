@@ -19,7 +19,7 @@ from msprobe.numerics.verdict import Kind
 
 
 def loosen(table: LeafTable, kinds: NDArray[np.int64]) -> None:
-    """Lower the kinds of a loose table, as found before any statistics were looked at."""
+    """Lower the kinds of a loose table, as found before any tolerance."""
     kinds[kinds >= Kind.MISSING_IN_GOLDEN] = Kind.UNCHECKED
     if not table.across:
         return

@@ -58,12 +58,12 @@ def measure(
         depends=_dependencies(table),
     )
     numeric = _classify(table, kinds, _digest_kind if checksums else None)
-    if table.loose:
-        loosen(table, kinds)
     floors = np.zeros(rows)
     if numeric and not checksums:
         at = np.array(numeric, np.int64)
         floors[at] = _fill_statistics(measured, table, at, {} if vanished is None else vanished)
+    if table.loose:
+        loosen(table, kinds)
     if tensors is not None:
         _fill_tensors(measured, table, tensors, floors)
     _excuse(measured, table, uninitialised(table, measured.role))

@@ -81,7 +81,7 @@ def compare_dumps(
     reference = policy is Policy.REFERENCE
     with paused_gc():
         strategy = strategy_of(target, golden, mapping, published=reference)
-        table = build_table(target, golden, strategy, dtype_gate=reference)
+        table = build_table(target, golden, strategy, dtype_gate=reference, loose=mapping.spread)
         tensors = None
         if mode is Mode.TENSOR:
             from msprobe.compare.tensors import tensor_differences  # zip files and threads: only where they are read

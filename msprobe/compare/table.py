@@ -60,14 +60,17 @@ class LeafTable:
         return self.keys[entry]
 
 
-def build_table(target: Dump, golden: Dump, strategy: Strategy, *, dtype_gate: bool = False) -> LeafTable:
-    """Pair two dumps. ``dtype_gate`` un-pairs leaves of different dtype classes, as the published rules do."""
+def build_table(
+    target: Dump, golden: Dump, strategy: Strategy, *, dtype_gate: bool = False, loose: bool = False
+) -> LeafTable:
+    """Pair two dumps. ``dtype_gate`` un-pairs leaves of different dtype classes, as the published rules do; ``loose``
+    says that the sides are different programs even if the strategy does not."""
     parsed: dict[str, tuple[str, str, int | None]] = {}
     left, right = entry_keys(target.data, target.construct, parsed), entry_keys(golden.data, golden.construct, parsed)
     table = LeafTable(across=frameworks.differ(target, golden))
     ours_by_name, theirs_by_name = {key.name: key for key in left}, {key.name: key for key in right}
     alignment = strategy.align(Side(target, left), Side(golden, right))
-    table.loose, table.layer_map = alignment.loose or table.across, alignment.layer_map
+    table.loose, table.layer_map = loose or alignment.loose or table.across, alignment.layer_map
     inside = LeafPairs(golden, alignment, dtype_gate, table.across)
     plain = not inside.gate and alignment.rule is None and not alignment.items
     starts = [0]

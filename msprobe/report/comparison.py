@@ -13,13 +13,14 @@ from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.compare.alignment.options import MappingKeywords, MappingOptions, mapping_options
 from msprobe.compare.locate import Located, locate
 from msprobe.compare.natural_scale import Vanished
+from msprobe.compare.parallel_layout import load_pair
 from msprobe.compare.rows import CompareRow, RowBlock
 from msprobe.compare.run import Comparison, Policy, compare_dumps, counts, levels
 from msprobe.compare.summary import CompareSummary
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.store.atomic import make_folder
 from msprobe.core.store.layout import DEBUG
-from msprobe.core.store.reader import Place, load_dump, paused_gc
+from msprobe.core.store.reader import Place, paused_gc
 from msprobe.numerics.verdict import Level
 from msprobe.report.csv import write_table
 from msprobe.report.data_mapping import write_data_mapping
@@ -52,7 +53,8 @@ class CompareResult:
             if self._last is not None and len(self.pairs) == 1:
                 yield self._last
                 return
-            yield compare_dumps(load_dump(target), load_dump(golden), self.policy, mapping=self.mapping)
+            ours, theirs, _ = load_pair(target, golden)
+            yield compare_dumps(ours, theirs, self.policy, mapping=self.mapping)
 
     def rows(self) -> Iterator[CompareRow]:
         """The rows of all result tables."""
@@ -127,7 +129,7 @@ def _policy(name: str) -> Policy:
 
 def _compare_pair(job: _Job, left: Place, right: Place) -> None:
     label = left.label
-    target, golden = load_dump(left), load_dump(right)
+    target, golden, notes = load_pair(left, right)
     try:
         known = job.vanished.setdefault(label, {})
         noise = job.noise.get(label, 0.0)
@@ -135,6 +137,7 @@ def _compare_pair(job: _Job, left: Place, right: Place) -> None:
     except NotComparableError as error:
         job.reasons.append(error.error_info)
         return
+    job.reasons += notes
     found = first_divergence(comparison, later_step=label in job.agreed)
     if found is None:
         job.noise[label] = comparison.judged.noise
