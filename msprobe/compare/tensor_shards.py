@@ -210,14 +210,16 @@ def _near(left: Any, right: Any) -> bool:
 
 def _joined(raws: Sequence[_Raw], sizes: Sequence[int], shape: Sequence[int]) -> _Raw:
     statistics: dict[str, Any] = dict.fromkeys(STATISTICS)
-    four = [[raw.get(name) for name in STATISTICS] for raw in raws]
+    four: list[list[Any]] = [[raw.get(name) for name in STATISTICS] for raw in raws]
     if all(isinstance(value, (int, float)) and not isinstance(value, bool) for values in four for value in values):
-        merged = merged_statistics([Shard(*values, numel) for values, numel in zip(four, sizes, strict=True)])
-        statistics = dict(zip(STATISTICS, merged[:4], strict=True))
+        shards = [
+            Shard(values[0], values[1], values[2], values[3], numel) for values, numel in zip(four, sizes, strict=True)
+        ]
+        statistics = dict(zip(STATISTICS, merged_statistics(shards)[:4], strict=True))
     else:
-        for name, fold in (("Max", max), ("Min", min)):
-            values = [raw.get(name) for raw in raws]
-            statistics[name] = None if any(value is None for value in values) else fold(values)
+        for at, name, fold in ((0, "Max", max), (1, "Min", min)):
+            values = [found[at] for found in four]
+            statistics[name] = None if None in values else fold(values)
     return _whole({**raws[0], "shape": list(shape), **statistics})
 
 
