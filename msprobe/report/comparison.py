@@ -183,7 +183,8 @@ def _write(job: _Job, comparison: Comparison, place: Place) -> list[str]:
         if job.mapping.layer_mapping is not None:
             paths.append(write_data_mapping(job.output, _stem(job, place, "data_mapping"), comparison.table))
         if comparison.table.layer_map is not None:
-            paths.append(write_layer_map(job.output, _stem(job, place, "layer_mapping"), comparison.table.layer_map))
+            stem = _stem(job, place, "layer_mapping")
+            paths.append(write_layer_map(job.output, stem, comparison, comparison.table.layer_map))
     except OSError as error:
         reason = f"the result cannot be written to {job.output} ({error.strerror}); choose another folder with -o"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error

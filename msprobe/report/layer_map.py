@@ -5,19 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 from msprobe.compare.inference.layer_map import LayerMap
+from msprobe.compare.run import Comparison
 from msprobe.core.store.atomic import write_atomic
 
 
-def write_layer_map(folder: Path, stem: str, layer_map: LayerMap) -> Path:
-    """Write ``stem.yaml``; returns its path.
+def write_layer_map(folder: Path, stem: str, comparison: Comparison, layer_map: LayerMap) -> Path:
+    """Write ``stem.yaml`` with the map by which ``comparison`` was paired; returns its path.
 
     Raises:
         OSError: the file cannot be written.
     """
+    from msprobe.compare.inference.function_rules import function_rules
     from msprobe.compare.inference.mapping_text import mapping_text
 
     path = folder / f"{stem}.yaml"
-    write_atomic(path, [mapping_text(layer_map).encode()])
+    functions = function_rules(layer_map, comparison.table, comparison.target, comparison.golden)
+    write_atomic(path, [mapping_text(layer_map, functions).encode()])
     return path
 
 

@@ -1,7 +1,7 @@
 """From what the user said, and what the two dumps are, to one strategy.
 
 A file or flag names the strategy. Without one, names are matched as they are. Two frameworks, and a layer mapping
-without a file, are aligned by inference. The reference policy matches as published; the default one also realigns calls.
+without a file, are aligned by inference. The reference policy matches as published; the default one realigns calls.
 """
 
 from __future__ import annotations

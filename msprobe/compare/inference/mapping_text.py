@@ -21,6 +21,8 @@ from msprobe.compare.inference.layer_map import DOUBTFUL, FusedPair, LayerMap, L
 TOP = "TopLayer"
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
+Sections = dict[str, dict[str, str]]
+"""Class of the target, or ``TopLayer``, to left path to right path."""
 _Rule = tuple[str, str, str]
 _HEAD = """\
 # Layer map inferred from the two dumps. Left: target, right: golden run.
@@ -39,12 +41,23 @@ class _Line:
 _Sections = dict[str, dict[str, _Line]]
 
 
-def mapping_text(layer_map: LayerMap) -> str:
-    """The YAML text. Lines that a person should look at are marked ``LOW``."""
+def mapping_text(layer_map: LayerMap, functions: Sections | None = None) -> str:
+    """The YAML text. Lines that a person should look at are marked ``LOW``.
+
+    ``functions`` are rules for calls inside the layers, see ``function_rules``; a layer of the same name wins.
+    """
     lines = [_HEAD]
-    for section, rules in _sections(layer_map).items():
+    calls = functions or {}
+    layers = _sections(layer_map)
+    for section in dict.fromkeys((*layers, *calls)):
+        rules = layers.get(section, {})
         lines.append(f"{_quoted(section)}:\n")
         lines += [f"  {_quoted(left)}: {_quoted(line.right)}  # {_note(line)}\n" for left, line in rules.items()]
+        lines += [
+            f"  {_quoted(left)}: {_quoted(right)}  # function\n"
+            for left, right in calls.get(section, {}).items()
+            if left not in rules
+        ]
         lines.append("\n")
     lines += map(_fused_line, layer_map.fused)
     lines += [f"# only in the target: {path}\n" for path in layer_map.target_only]
@@ -52,8 +65,8 @@ def mapping_text(layer_map: LayerMap) -> str:
     return "".join(lines)
 
 
-def mapping_rules(layer_map: LayerMap) -> dict[str, dict[str, str]]:
-    """The same as a value: section (class of the target, or ``TopLayer``) to left path to right path."""
+def mapping_rules(layer_map: LayerMap) -> Sections:
+    """The rules for layers as a value."""
     return {
         section: {left: line.right for left, line in rules.items()} for section, rules in _sections(layer_map).items()
     }

@@ -23,6 +23,9 @@ _SYNONYMS = {
     "swapaxes": "transpose",
     "reducemean": "mean",
     "reducesum": "sum",
+    "logicalor": "or",
+    "logicaland": "and",
+    "flashattentionscore": "fusionattention",
 }
 
 
@@ -30,7 +33,7 @@ def operator(stem: str) -> str:
     """The name under which both frameworks' spellings of a function meet; communication keeps its prefix."""
     translated = pytorch_name(stem)
     prefix, _, rest = translated.partition(".")
-    bare = rest.rpartition(".")[2].replace("_", "").lower()
+    bare = rest.rpartition(".")[2].removeprefix("npu_").replace("_", "").lower()
     name = _SYNONYMS.get(bare, bare)
     return f"{_COLLECTIVES}.{name}" if prefix == _COLLECTIVES else f"~{name}"
 

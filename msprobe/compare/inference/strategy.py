@@ -7,11 +7,12 @@ Those of fused layers pair with nothing: one of their parts is not the whole.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from msprobe.compare.alignment import frameworks
+from msprobe.compare.alignment.frame_scope import frame_scope
 from msprobe.compare.alignment.in_backward import is_module
 from msprobe.compare.alignment.protocol import Alignment, Positions, Renaming, Side, unchanged
 from msprobe.compare.alignment.renamed import numbered
@@ -39,8 +40,8 @@ class InferredMatch:
         lost = {path for pair in layer_map.fused for path in (*pair.target, *pair.golden)}
         to_golden = {pair.target: pair.golden for pair in layer_map.pairs}
         same = {pair.golden: pair.golden for pair in layer_map.pairs}
-        left = _seen(target.keys, _Names(to_golden, lost, "target"), across)
-        right = _seen(golden.keys, _Names(same, lost, "golden"), across)
+        left = _seen(target, _Names(to_golden, lost, "target"), across)
+        right = _seen(golden, _Names(same, lost, "golden"), across)
         found = SequenceMatch().align(Side(target.dump, left), Side(golden.dump, right))
         pairs = found.pairs
         if found.same:
@@ -90,22 +91,39 @@ def _path(stem: str) -> str:
     return stem.partition(".")[2].rpartition(".")[0]
 
 
-def _seen(keys: Sequence[EntryKey], names: _Names, across: bool) -> list[EntryKey]:
-    fold: Callable[[str], str] = operator if across else str
-    stems: dict[str, str] = {}
+def _seen(side: Side, names: _Names, across: bool) -> list[EntryKey]:
+    """The keys under the names that matching sees."""
+    functions = _inside_framework(side) if across else {}
+    stems: dict[tuple[str, str], str] = {}
     parents: dict[str, str] = {"": ""}
     renamed = []
-    for key in keys:
-        stem = stems.get(key.stem)
+    for key in side.keys:
+        place = key.stem, functions.get((key.stem, key.call), "")
+        stem = stems.get(place)
         if stem is None:
-            stem = stems[key.stem] = names.own(key.stem) if is_module(key) else fold(key.stem)
+            stem = stems[place] = _seen_stem(key, names, across, place[1])
         parent = parents.get(key.parent)
         if parent is None:
             module = key.parent.partition(".")[0] in MODULE_PREFIXES
             parent = parents[key.parent] = names.around(key.parent) if module else key.parent
         renamed.append(key._replace(stem=stem, parent=parent))
     merged = {stem for stem, count in Counter(stems.values()).items() if count > 1}
-    return numbered(keys, renamed, merged) if merged else renamed
+    return numbered(side.keys, renamed, merged) if merged else renamed
+
+
+def _seen_stem(key: EntryKey, names: _Names, across: bool, function: str) -> str:
+    if is_module(key):
+        return names.own(key.stem)
+    if not across:
+        return key.stem
+    return f"{function}>{operator(key.stem)}" if function else operator(key.stem)
+
+
+def _inside_framework(side: Side) -> dict[tuple[str, int | None], str]:
+    """The framework function in which a call was made, where there is one: its own calls are not those of the model."""
+    stacks = side.dump.stacks
+    found = ((key, frame_scope(stacks.get(key.name, ()))) for key in side.keys if key.phase == "forward")
+    return {(key.stem, key.call): function for key, function in found if function}
 
 
 def _with_forward(left: Sequence[EntryKey], right: Sequence[EntryKey], pairs: Positions) -> Positions:
