@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from msprobe.compare.inference.layer_map import DOUBTFUL, FusedPair, LayerMap, LayerPair
 
 TOP = "TopLayer"
+_ALONE = "only_in_the_target"
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
 Sections = dict[str, dict[str, str]]
@@ -83,8 +84,23 @@ def _sections(layer_map: LayerMap) -> _Sections:
     for pair in pairs:
         section, left, right = around[pair.target][level[pair.target]]
         sections.setdefault(section, {}).setdefault(left, _Line(right)).pairs.append(pair)
+    _keep_apart(layer_map, sections)
     called = {pair.target for pair in layer_map.pairs} | set(layer_map.target_only)
     return {name: _without_numbers(rules, called) for name, rules in sections.items() if rules}
+
+
+def _keep_apart(layer_map: LayerMap, sections: _Sections) -> None:
+    """Names for layers without a partner that would otherwise pair with a layer that happens to be called the same."""
+    taken = {pair.golden for pair in layer_map.pairs} | {path for pair in layer_map.fused for path in pair.golden}
+    for path in layer_map.target_only:
+        above = path.rpartition(".")[0]
+        while above and above not in layer_map.by_target:
+            above = above.rpartition(".")[0]
+        pair = layer_map.by_target.get(above)
+        left = path[len(above) + 1 :] if pair is not None else path
+        if (f"{pair.golden}.{left}" if pair is not None else path) in taken:
+            section = pair.target_class if pair is not None else TOP
+            sections.setdefault(section, {}).setdefault(left, _Line(_ALONE))
 
 
 def _rules(layer_map: LayerMap, pair: LayerPair) -> Iterator[_Rule]:
@@ -142,6 +158,8 @@ def _is_called(head: str, left: str, line: _Line, called: set[str]) -> bool:
 
 
 def _note(line: _Line) -> str:
+    if not line.pairs:
+        return "has no partner; the layer of this name is another one"
     worst = min(line.pairs, key=lambda pair: pair.confidence)
     mark = "LOW, " if worst.confidence < DOUBTFUL else ""
     if len(line.pairs) == 1:

@@ -72,3 +72,10 @@ def test_what_the_format_cannot_say_stands_in_comments() -> None:
     assert yaml.safe_load(text) is None
     assert "# fused: attn.qkv = attn.q + attn.k + attn.v  (confidence 0.97: shapes add up)" in text
     assert "# only in the target: drop" in text and "# only in the golden run: norm" in text
+
+
+def test_a_layer_without_partner_does_not_pair_by_its_name() -> None:
+    pairs = (_pair("a", "b", "Block"), _pair("a.second", "b.norm"))
+    layer_map = LayerMap(pairs, target_only=("a.norm", "a.drop"))
+    assert mapping_rules(layer_map)["Block"] == {"second": "norm", "norm": "only_in_the_target"}
+    assert "has no partner" in mapping_text(layer_map)
