@@ -51,7 +51,7 @@ _OPTIONS = (
         metavar="FILE",
         help="Items of the target, each with its golden item.",
     ),
-    _with_optional_file("-lm", "layer_mapping", "Names of layers by class; without FILE the same on both sides."),
+    _with_optional_file("-lm", "layer_mapping", "Names of layers by class; without FILE they are inferred."),
     click.option(
         "--pair",
         type=click.Choice(["number", "order"]),
@@ -61,4 +61,10 @@ _OPTIONS = (
     ),
     click.option("--rank", metavar="0-2,5", help="Compare only these ranks."),
     click.option("--step", metavar="0-2,5", help="Compare only these steps."),
+    click.option(
+        "--target-parallel",
+        metavar="tp=N,pp=N",
+        help="Over how many ranks the target spreads a model: its ranks are merged before they are compared.",
+    ),
+    click.option("--golden-parallel", metavar="tp=N,pp=N", help="The same for the golden run."),
 )

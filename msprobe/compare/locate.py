@@ -8,6 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from msprobe.compare.alignment.options import ORDER, MappingOptions, numbers
+from msprobe.compare.parallel_layout import replicas
 from msprobe.core.errors import NotComparableError
 from msprobe.core.store.reader import Place, find_dumps
 
@@ -32,7 +33,8 @@ def locate(target: Path, golden: Path, options: MappingOptions = _NOTHING_SAID) 
         ReadError: a path holds no dump.
         NotComparableError: both hold dumps, but no pair of them belongs together, or not clearly.
     """
-    left, right = _by_step(find_dumps(target)), _by_step(find_dumps(golden))
+    left = _by_step(replicas(find_dumps(target), options.target_parallel, "target"))
+    right = _by_step(replicas(find_dumps(golden), options.golden_parallel, "golden run"))
     if options.pair == ORDER:
         return _wanted(_in_order(left, right), options)
     pairs: list[tuple[Place, Place]] = []

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from msprobe.compare.arguments import argument_differs
 from msprobe.compare.dependencies import dependencies
 from msprobe.compare.items import INPUT, PARAMETER, Leaf, element_count, is_tensor, longest_axis
+from msprobe.compare.loose import loosen
 from msprobe.compare.natural_scale import Vanished, natural_scales
 from msprobe.compare.order import projections_apart
 from msprobe.compare.table import LeafTable
@@ -64,6 +65,8 @@ def measure(
     if numeric and not checksums:
         at = np.array(numeric, np.int64)
         floors[at] = _fill_statistics(measured, table, at, {} if vanished is None else vanished)
+    if table.loose:
+        loosen(table, kinds)
     if tensors is not None:
         _fill_tensors(measured, table, tensors, floors)
     _excuse(measured, table, uninitialised(table, measured.role))

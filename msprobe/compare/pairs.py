@@ -33,8 +33,8 @@ _entry_key = cast(Callable[[tuple[Any, ...]], EntryKey], partial(tuple.__new__, 
 class EntryPair(NamedTuple):
     """Two entries of the same call, or one entry alone (the other name is None).
 
-    ``benign`` marks an entry whose absence means nothing: a recomputed forward call, or one after the end of a run
-    that died.
+    ``benign`` marks an entry whose absence means nothing: a recomputed forward call, one after the end of a run
+    that died, or one of another program.
     """
 
     target: str | None

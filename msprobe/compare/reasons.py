@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from msprobe.compare.items import Leaf
+from msprobe.compare.items import Leaf, is_tensor
 from msprobe.numerics.verdict import Judged, Kind, Measured, Role
 
 _SHOWN = 60
@@ -44,6 +44,8 @@ class Reasons:
             return f"dtype {_field(left, 'dtype')} in the target, {_field(right, 'dtype')} in the golden run"
         if kind == Kind.ARGUMENT:
             return f"argument {_argument(left, right)} in the target, {_argument(right, left)} in the golden run"
+        if kind == Kind.UNCHECKED and not (is_tensor(left) and is_tensor(right)):
+            return f"the sides tell this argument differently ({_argument(left, right)}, {_argument(right, left)})"
         return _FIXED.get(Kind(kind), _UNCHECKED)
 
     def _value(self, row: int) -> str:

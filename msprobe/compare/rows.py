@@ -126,11 +126,15 @@ class RowMaker:
         for row, notes in self._explained.notes(start, stop):
             messages[row - start] = (*messages[row - start], *notes)
         for number in range(first, last):
-            if self._table.entries[number].benign:
+            if self._table.entries[number].benign and self._is_excused(number):
                 text = _RECOMPUTED if self._table.key(number).recompute else _CUT_OFF
                 for row in range(int(self._table.starts[number]), int(self._table.starts[number + 1])):
                     levels[row - start], messages[row - start] = "pass", text
         return levels, messages
+
+    def _is_excused(self, number: int) -> bool:
+        """Whether a lone call means nothing at all; one of another program stays unchecked."""
+        return not self._table.loose or self._table.key(number).recompute
 
     def _apply_reference(
         self,

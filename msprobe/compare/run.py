@@ -106,10 +106,10 @@ def compare_dumps(
     reference = policy is Policy.REFERENCE
     with paused_gc(), np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
         if isinstance(mapping, MappingOptions):
-            strategy = strategy_of(target, golden, mapping, published=reference)
+            strategy, loose = strategy_of(target, golden, mapping, published=reference), mapping.spread
         else:
-            strategy = mapping
-        table = build_table(target, golden, strategy, dtype_gate=reference and strategy is not mapping)
+            strategy, loose = mapping, False
+        table = build_table(target, golden, strategy, dtype_gate=reference and strategy is not mapping, loose=loose)
         if mode is Mode.STATISTICS and (helper := current_helper()) is not None:
             helper.begin(table.float_pairs.values)
             table.texts = helper

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from msprobe.compare.alignment import frameworks
 from msprobe.compare.alignment.protocol import Alignment, Side, Strategy
+from msprobe.compare.inference.layer_map import LayerMap
 from msprobe.compare.items import OUTPUT, Leaf, leaves
 from msprobe.compare.leaf_pairs import LeafPairs
 from msprobe.compare.pairs import EntryKey, EntryPair, entry_keys, in_execution_order
@@ -28,7 +29,8 @@ class LeafTable:
     """``starts[e]:starts[e + 1]`` are the rows of entry ``e``; a row has a leaf on one side or on both.
 
     ``foreign`` names the golden leaves that belong to another entry than the partner, by row. ``across`` says that
-    two frameworks made the sides.
+    two frameworks made the sides, ``loose`` that the sides are different programs (see ``Alignment``), ``layer_map``
+    is the inferred map by which they were paired.
     """
 
     entries: list[EntryPair] = field(default_factory=list)
@@ -39,6 +41,8 @@ class LeafTable:
     texts: Texts | None = None
     foreign: dict[int, str] = field(default_factory=dict)
     across: bool = False
+    loose: bool = False
+    layer_map: LayerMap | None = None
 
     @property
     def rows(self) -> int:
@@ -58,8 +62,11 @@ class LeafTable:
         return self.keys[entry]
 
 
-def build_table(target: Dump, golden: Dump, strategy: Strategy, *, dtype_gate: bool = False) -> LeafTable:
-    """Pair two dumps. ``dtype_gate`` un-pairs leaves of different dtype classes, as the published rules do."""
+def build_table(
+    target: Dump, golden: Dump, strategy: Strategy, *, dtype_gate: bool = False, loose: bool = False
+) -> LeafTable:
+    """Pair two dumps. ``dtype_gate`` un-pairs leaves of different dtype classes, as the published rules do; ``loose``
+    says that the sides are different programs even if the strategy does not."""
     parsed: dict[str, tuple[str, str, int | None]] = {}
     left = entry_keys(target.data, target.construct, parsed)
     right = left if _same_entries(target, golden) else entry_keys(golden.data, golden.construct, parsed)
@@ -67,6 +74,7 @@ def build_table(target: Dump, golden: Dump, strategy: Strategy, *, dtype_gate: b
     ours_by_name = {key.name: key for key in left}
     theirs_by_name = ours_by_name if right is left else {key.name: key for key in right}
     alignment = strategy.align(Side(target, left), Side(golden, right))
+    table.loose, table.layer_map = loose or alignment.loose or table.across, alignment.layer_map
     inside = LeafPairs(golden, alignment, dtype_gate, table.across)
     plain = not inside.gate and alignment.rule is None and not alignment.items
     starts = [0]
@@ -85,6 +93,8 @@ def build_table(target: Dump, golden: Dump, strategy: Strategy, *, dtype_gate: b
         table.keys.append(key or other)  # type: ignore[arg-type]
         starts.append(len(table.target))
     table.starts = np.array(starts, np.int64)
+    if table.loose:
+        table.entries = [_excused(pair) for pair in table.entries]
     _excuse_cut_off(table.entries, target.recovered, golden.recovered)
     return table
 
@@ -126,6 +136,11 @@ def _entry_pairs(alignment: Alignment, target: list[EntryKey], golden: list[Entr
     if alignment.same:
         return (EntryPair(ours.name, theirs.name) for ours, theirs in zip(target, golden, strict=True))
     return in_execution_order(alignment.pairs, target, golden)
+
+
+def _excused(pair: EntryPair) -> EntryPair:
+    """A call that only one of two different programs makes is not missing."""
+    return pair._replace(benign=True) if pair.target is None or pair.golden is None else pair
 
 
 def _excuse_cut_off(entries: list[EntryPair], target_ended: bool, golden_ended: bool) -> None:

@@ -16,11 +16,12 @@ from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.extras import Extras, load_extras
 from msprobe.compare.locate import Located, locate
 from msprobe.compare.locations import PathLike, is_url, opened
+from msprobe.compare.parallel_layout import load_pair
 from msprobe.compare.rows import CompareRow
 from msprobe.compare.run import Comparison, Policy, compare_dumps
 from msprobe.compare.summary import CompareSummary
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
-from msprobe.core.store.reader import Place, load_dump
+from msprobe.core.store.reader import Place
 from msprobe.report.execute.choose import executor_named
 from msprobe.report.execute.processes import cores
 from msprobe.report.options import CompareOptions, checked
@@ -61,9 +62,8 @@ class CompareResult:
             if self._last is not None and len(self.pairs) == 1:
                 yield self._last
                 return
-            target, golden = self.pairs[outcome.order]
-            sides = load_dump(target), load_dump(golden)
-            yield compare_dumps(*sides, self.policy, mapping=self.mapping, extras=self.extras)
+            target, golden, _ = load_pair(*self.pairs[outcome.order])
+            yield compare_dumps(target, golden, self.policy, mapping=self.mapping, extras=self.extras)
 
     def rows(self) -> Iterator[CompareRow]:
         """The rows of all result tables."""

@@ -16,6 +16,7 @@ from msprobe.analyze.communication import Exchange
 from msprobe.analyze.earliest_rank import RankFinding
 from msprobe.compare.alignment.options import MappingOptions, is_path
 from msprobe.compare.locations import opened
+from msprobe.compare.parallel_layout import Replica, parse_layout
 from msprobe.compare.run import Policy
 from msprobe.compare.summary import Counts, FirstDivergence
 from msprobe.core.store.reader import Place
@@ -114,7 +115,7 @@ def task_of(text: str) -> RankTask:
     options = {
         **given,
         "policy": Policy(given["policy"]),
-        "mapping": MappingOptions(**given["mapping"]),
+        "mapping": _mapping(given["mapping"]),
         "metrics": tuple(given["metrics"]),
     }
     pairs = [(_place(left), _place(right)) for left, right in content["pairs"]]
@@ -159,13 +160,24 @@ def _finding(content: dict[str, Any] | None) -> RankFinding | None:
     return RankFinding(content["rank"], program, content["entry"], content["after"])
 
 
+def _mapping(content: dict[str, Any]) -> MappingOptions:
+    layouts = {name: parse_layout(given) for name, given in content.items() if name.endswith("_parallel")}
+    return MappingOptions(**{**content, **layouts})
+
+
 def _place_values(place: Place) -> list[Any]:
-    return [str(place.document), place.step, place.kind, place.number]
+    values: list[Any] = [str(place.document), place.step, place.kind, place.number]
+    if isinstance(place, Replica):
+        values.append([[_place_values(one) for one in stage] for stage in place.members])
+    return values
 
 
 def _place(values: list[Any]) -> Place:
-    document, *rest = values
-    return Place(opened(document), *rest)
+    document, step, kind, number, *members = values
+    if not members:
+        return Place(opened(document), step, kind, number)
+    stages = tuple(tuple(_place(one) for one in stage) for stage in members[0])
+    return Replica(opened(document), step, kind, number, stages)
 
 
 def _text(content: Any) -> str:

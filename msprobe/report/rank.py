@@ -12,16 +12,18 @@ from numpy.typing import NDArray
 from msprobe.analyze.earliest_rank import rank_finding
 from msprobe.analyze.first_divergence import first_divergence
 from msprobe.compare.extras import Extras, load_extras
+from msprobe.compare.parallel_layout import load_pair
 from msprobe.compare.rows import RowBlock
 from msprobe.compare.run import Comparison, Past, compare_dumps, counts, levels
 from msprobe.compare.text_helper import text_helper
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.store.atomic import make_folder
 from msprobe.core.store.layout import DEBUG
-from msprobe.core.store.reader import Place, load_dump, paused_gc
+from msprobe.core.store.reader import Place, paused_gc
 from msprobe.numerics.verdict import Level
 from msprobe.report.csv import write_table
 from msprobe.report.data_mapping import write_data_mapping
+from msprobe.report.layer_map import told, write_layer_map
 from msprobe.report.outcome import Failure, PairOptions, PairOutcome, RankTask, outcomes_text, task_of
 
 MOST_FAILURES = 1000
@@ -66,7 +68,7 @@ def compare_rank(task: RankTask, keep: Kept | None = None) -> list[PairOutcome]:
 def _compare(
     outcome: PairOutcome, places: tuple[Place, Place], past: _Past, options: PairOptions, keep: Kept | None
 ) -> None:
-    target, golden = map(load_dump, places)
+    target, golden, merging = load_pair(*places)
     comparison = compare_dumps(target, golden, options.policy, mapping=options.mapping, past=past, extras=past.extras)
     found = first_divergence(comparison, later_step=past.agreed)
     past.agreed = found is None
@@ -78,11 +80,13 @@ def _compare(
         outcome.entry, outcome.first_divergence = found.entry, found.found
     outcome.counts = counts(comparison, _written(outcome, comparison, places[0], options))
     outcome.checked = bool((comparison.judged.level == Level.PASS).any())
-    outcome.notes = [
+    outcome.notes = merging + [
         f"{dump.place.document.parent} was read from its journal: the run is not finished or died"
         for dump in (target, golden)
         if dump.recovered
     ]
+    if comparison.table.layer_map is not None:
+        outcome.notes.append(told(comparison.table.layer_map))
     if keep is not None:
         keep(comparison)
 
@@ -105,6 +109,9 @@ def _written(outcome: PairOutcome, comparison: Comparison, place: Place, options
             paths = _table(folder, stem, comparison, seen.blocks(), options)
             if options.mapping.layer_mapping is not None:
                 paths.append(write_data_mapping(folder, _stem(place, options, "data_mapping"), comparison.table))
+            if comparison.table.layer_map is not None:
+                map_stem = _stem(place, options, "layer_mapping")
+                paths.append(write_layer_map(folder, map_stem, comparison, comparison.table.layer_map))
             outcome.results = [str(path) for path in paths]
         outcome.page = seen.page(stem)
     except OSError as error:

@@ -1,7 +1,7 @@
 """From what the user said, and what the two dumps are, to one strategy.
 
-A file or flag names the strategy. Without one, names are matched as they are, and those of two frameworks through the
-built-in tables. The reference policy matches as published; the default one also realigns calls.
+A file or flag names the strategy. Without one, names are matched as they are. Two frameworks, and a layer mapping
+without a file, are aligned by inference. The reference policy matches as published; the default one realigns calls.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ def strategy_of(
         NotComparableError: an API mapping without a MindSpore side.
     """
     across = frameworks.differ(target, golden)
+    if not published and (options.layer_mapping is True or (across and not options.given)):
+        from msprobe.compare.inference.strategy import InferredMatch
+
+        return InferredMatch()
     if options.layer_mapping is not None:
         from msprobe.compare.alignment.layer_mapping import layer_mapping
 

@@ -49,7 +49,7 @@ class LayerMapping:
         for left, right in groups.values():
             for mine, others in _by_kind(target, golden, left, right):
                 pairs += aligned(target, golden, (mine, others), ([""] * len(mine), [""] * len(others)))
-        return Alignment(sorted(pairs), rule=self.rule, stated=True)
+        return Alignment(sorted(pairs), rule=self.rule, stated=True, loose=True)
 
     def _there(self, path: Path, ours: Scopes) -> Path:
         """The path on the golden side of a path of the target."""

@@ -9,12 +9,14 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypedDict
 
+from msprobe.compare.parallel_layout import Layout, parse_layout
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
 
 PathLike = str | os.PathLike[str]
 _MAPPINGS = ("cell_mapping", "api_mapping", "data_mapping", "layer_mapping")
 NUMBER, ORDER = "number", "order"
+_ONE_RANK = Layout()
 
 
 class MappingKeywords(TypedDict, total=False):
@@ -31,6 +33,8 @@ class MappingKeywords(TypedDict, total=False):
     pair: str
     rank: str | None
     step: str | None
+    target_parallel: str | Mapping[str, int] | Layout | None
+    golden_parallel: str | Mapping[str, int] | Layout | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ class MappingOptions:
 
     ``pair`` says how ranks and steps pair: by number, or by order where both sides number them differently.
     ``rank`` and ``step`` are the only ones to compare (``0-2,5``), by their number in the target.
+    ``target_parallel`` and ``golden_parallel`` say over how many ranks each side spreads a model (``tp=2,pp=1``).
     """
 
     fuzzy_match: bool = False
@@ -49,6 +54,13 @@ class MappingOptions:
     pair: str = NUMBER
     rank: str | None = None
     step: str | None = None
+    target_parallel: Layout = _ONE_RANK
+    golden_parallel: Layout = _ONE_RANK
+
+    @property
+    def spread(self) -> bool:
+        """Whether ranks are merged before they are compared."""
+        return self.target_parallel.spread or self.golden_parallel.spread
 
     @property
     def given(self) -> bool:
@@ -86,6 +98,8 @@ def mapping_options(keywords: Mapping[str, Any]) -> MappingOptions:
         raise _invalid(f"pair {values['pair']!r}; known: {NUMBER}, {ORDER}")
     for name in ("rank", "step"):
         numbers(name, values.get(name))
+    for name in ("target_parallel", "golden_parallel"):
+        values[name] = parse_layout(values.get(name), name)
     return _told(MappingOptions(**values))
 
 

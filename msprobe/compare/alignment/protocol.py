@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from msprobe.compare.inference.layer_map import LayerMap
 from msprobe.compare.pairs import EntryKey
 from msprobe.core.store.reader import Dump
 
@@ -33,6 +34,8 @@ class Alignment:
     ``same`` says that both sides hold the same calls in the same order; then there are no pairs.
     ``rule`` pairs items inside entries; ``items`` pairs single items, by target entry and suffix, wherever they are
     (None: has no partner), and wins. ``stated`` marks pairs that a person asked for: no dtype can part them.
+    ``loose`` says that the sides are different programs: what only one of them has is no difference in itself.
+    ``layer_map`` is the inferred map that was applied.
     """
 
     pairs: Positions = field(default_factory=list)
@@ -40,6 +43,8 @@ class Alignment:
     rule: ItemRule | None = None
     items: Mapping[str, Mapping[str, Item | None]] = field(default_factory=dict)
     stated: bool = False
+    loose: bool = False
+    layer_map: LayerMap | None = None
 
 
 SAME = Alignment(same=True)

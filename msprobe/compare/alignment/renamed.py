@@ -43,7 +43,7 @@ def translated(keys: Sequence[EntryKey], translators: Sequence[Translator]) -> l
         known[stem] = name
     merged = _merged({key.stem for key in keys}, known)
     renamed = [key._replace(stem=known[key.stem], parent=known[key.parent]) for key in keys]
-    return _numbered(keys, renamed, merged) if merged else renamed
+    return numbered(keys, renamed, merged) if merged else renamed
 
 
 def _merged(stems: set[str], known: dict[str, str]) -> set[str]:
@@ -52,7 +52,7 @@ def _merged(stems: set[str], known: dict[str, str]) -> set[str]:
     return {name for name in map(known.__getitem__, sorted(stems)) if name in seen or seen.add(name)}  # type: ignore[func-returns-value]
 
 
-def _numbered(keys: Sequence[EntryKey], renamed: list[EntryKey], merged: set[str]) -> list[EntryKey]:
+def numbered(keys: Sequence[EntryKey], renamed: list[EntryKey], merged: set[str]) -> list[EntryKey]:
     """A call keeps one number in all its phases: the one of its first record."""
     numbers: dict[tuple[str, int | None], int] = {}
     counted: dict[str, int] = {}

@@ -1,0 +1,196 @@
+"""Which module of one list stands for which of the other: both lists are the children of one pair, in execution order.
+
+Layers of equal unique weights pair first, in whatever order. Between those that keep their order the rest is aligned as
+sequences: the pairing that keeps the order and has the largest sum of likeness above ``LEAST``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from msprobe.compare.inference.evidence import likeness, overlap
+from msprobe.compare.inference.tree import Layer
+
+LEAST = 0.45
+STRAY = 0.75
+ALIKE = 0.02
+_WITHIN = 0.05
+_MOST_CELLS = 30_000
+_OWNED = 0.75
+
+
+@dataclass(slots=True)
+class Pairing:
+    """Two layers that belong together; ``rivals`` counts layers as likely on (target, golden) side, itself included,
+    and ``in_order`` is False when only the content says so."""
+
+    ours: Layer
+    theirs: Layer
+    rivals: tuple[int, int] = (1, 1)
+    in_order: bool = True
+
+
+@dataclass(slots=True)
+class Gap:
+    """Neighbours left over on both sides between two pairs."""
+
+    ours: list[Layer] = field(default_factory=list)
+    theirs: list[Layer] = field(default_factory=list)
+
+
+def pair_siblings(ours: Sequence[Layer], theirs: Sequence[Layer]) -> tuple[list[Pairing], list[Gap]]:
+    """Pairs and, between them, what is left over."""
+    anchored = _anchored(ours, theirs)
+    kept = _longest_rise(anchored)
+    found = [Pairing(ours[i], theirs[j], in_order=(i, j) in kept) for i, j in anchored]
+    taken_ours, taken_theirs = {i for i, _ in anchored}, {j for _, j in anchored}
+    gaps: list[Gap] = []
+    start = (0, 0)
+    for i, j in [*sorted(kept), (len(ours), len(theirs))]:
+        mine = [ours[k] for k in range(start[0], i) if k not in taken_ours]
+        others = [theirs[k] for k in range(start[1], j) if k not in taken_theirs]
+        pairs, left = _aligned(mine, others)
+        found += pairs
+        gaps += left
+        start = (i + 1, j + 1)
+    return found + _strays(gaps), [gap for gap in gaps if gap.ours or gap.theirs]
+
+
+def _anchored(ours: Sequence[Layer], theirs: Sequence[Layer]) -> list[tuple[int, int]]:
+    """Positions of layers that hold the same weights by and large, both of them with layers inside or both without."""
+    owner = {anchor: j for j, layer in enumerate(theirs) for anchor in layer.anchors}
+    found = []
+    for i, layer in enumerate(ours):
+        votes = Counter(owner[anchor] for anchor in layer.anchors if anchor in owner)
+        if not votes:
+            continue
+        j, shared = votes.most_common(1)[0]
+        other = theirs[j]
+        share = 2.0 * shared / (len(layer.anchors) + len(other.anchors))
+        if share >= _OWNED and bool(layer.children) == bool(other.children) and _fits(layer, other) > 0.0:
+            found.append((i, j))
+    return found
+
+
+def _longest_rise(pairs: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+    """The most pairs whose second positions rise with the first (patience sorting)."""
+    tops: list[int] = []
+    at: list[int] = []
+    before: list[int] = []
+    for number, (_, j) in enumerate(pairs):
+        place = bisect_left(tops, j)
+        before.append(at[place - 1] if place else -1)
+        tops[place : place + 1] = [j]
+        at[place : place + 1] = [number]
+    rise: set[tuple[int, int]] = set()
+    number = at[-1] if at else -1
+    while number >= 0:
+        rise.add(pairs[number])
+        number = before[number]
+    return rise
+
+
+def _fits(ours: Layer, theirs: Layer) -> float:
+    """Likeness, but 0 for a wrapper: where a layer inside one of them is more like the other."""
+    own = likeness(ours, theirs)
+    if own <= LEAST or not (ours.children or theirs.children):
+        return own
+    limit = own + (_WITHIN if ours.children and theirs.children else 0.0)
+    shared = overlap(ours.shapes, theirs.shapes)
+    for child in ours.children:
+        if overlap(child.shapes, theirs.shapes) >= shared and likeness(child, theirs) > limit:
+            return 0.0
+    for child in theirs.children:
+        if overlap(ours.shapes, child.shapes) >= shared and likeness(ours, child) > limit:
+            return 0.0
+    return own
+
+
+class _Table:
+    """Likeness of all pairs near the diagonal."""
+
+    def __init__(self, ours: Sequence[Layer], theirs: Sequence[Layer]) -> None:
+        rows, columns = len(ours), len(theirs)
+        whole = rows * columns <= _MOST_CELLS
+        self._slope = columns / max(rows, 1)
+        self._reach = columns if whole else max(32, _MOST_CELLS // (2 * rows))
+        self.columns = columns
+        self.rows = [{j: _fits(ours[i], theirs[j]) for j in range(*self.span(i))} for i in range(rows)]
+
+    def span(self, row: int) -> tuple[int, int]:
+        middle = int(row * self._slope)
+        return max(0, middle - self._reach), min(self.columns, middle + self._reach + 1)
+
+
+def _aligned(ours: Sequence[Layer], theirs: Sequence[Layer]) -> tuple[list[Pairing], list[Gap]]:
+    if not ours or not theirs:
+        return [], [Gap(list(ours), list(theirs))]
+    table = _Table(ours, theirs)
+    pairs = _best_path(table)
+    found = [Pairing(ours[i], theirs[j], rivals=_rivals(table, i, j)) for i, j in pairs]
+    gaps = []
+    start = (0, 0)
+    for i, j in [*pairs, (len(ours), len(theirs))]:
+        gaps.append(Gap(list(ours[start[0] : i]), list(theirs[start[1] : j])))
+        start = (i + 1, j + 1)
+    return found, gaps
+
+
+def _best_path(table: _Table) -> list[tuple[int, int]]:
+    """Needleman and Wunsch (1970) with free gaps; the gain of a pair is its likeness above ``LEAST``."""
+    columns = table.columns
+    before = [0.0] * (columns + 1)
+    totals = [before]
+    for row in table.rows:
+        now = [0.0] * (columns + 1)
+        for j in range(columns):
+            best = before[j + 1] if before[j + 1] >= now[j] else now[j]
+            gain = row.get(j, 0.0) - LEAST
+            now[j + 1] = before[j] + gain if gain > 0.0 and before[j] + gain >= best else best
+        totals.append(now)
+        before = now
+    found = []
+    i, j = len(table.rows), columns
+    while i and j:
+        gain = table.rows[i - 1].get(j - 1, 0.0) - LEAST
+        if gain > 0.0 and totals[i][j] == totals[i - 1][j - 1] + gain:
+            i, j = i - 1, j - 1
+            found.append((i, j))
+        elif totals[i][j] == totals[i][j - 1]:
+            j -= 1
+        else:
+            i -= 1
+    return found[::-1]
+
+
+def _rivals(table: _Table, i: int, j: int) -> tuple[int, int]:
+    """How many of each side fit the other's layer as well as its partner."""
+    own = table.rows[i][j] - ALIKE
+    golden = sum(value >= own for value in table.rows[i].values())
+    target = sum(row.get(j, 0.0) >= own for row in table.rows)
+    return target, golden
+
+
+def _strays(gaps: Sequence[Gap]) -> list[Pairing]:
+    """Layers that are alike but stand in another order; taken out of their gaps."""
+    left = [layer for gap in gaps for layer in gap.ours]
+    right = [layer for gap in gaps for layer in gap.theirs]
+    if not left or not right or len(left) * len(right) > _MOST_CELLS:
+        return []
+    ranked = sorted(
+        ((_fits(ours, theirs), -i, -j) for i, ours in enumerate(left) for j, theirs in enumerate(right)), reverse=True
+    )
+    found: list[Pairing] = []
+    used: set[Layer] = set()
+    for score, i, j in ranked:
+        ours, theirs = left[-i], right[-j]
+        if score >= STRAY and ours not in used and theirs not in used:
+            found.append(Pairing(ours, theirs, in_order=False))
+            used |= {ours, theirs}
+    for gap in gaps:
+        gap.ours = [layer for layer in gap.ours if layer not in used]
+        gap.theirs = [layer for layer in gap.theirs if layer not in used]
+    return found

@@ -1,0 +1,79 @@
+"""Trainings spread over two real processes agree with their twin on one, and a fault on one rank is named."""
+
+from __future__ import annotations
+
+import pytest
+
+import msprobe
+from tests.compare.parallel.conftest import Trained
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+SPREAD = {
+    "tensor": ("tensor", "whole", "tp=2"),
+    "pipeline": ("pipeline", "whole", "pp=2"),
+    "dtensor": ("dtensor", "plain", "tp=2,pp=1"),
+}
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["spread_target", "spread_golden"])
+@pytest.mark.parametrize("kind", SPREAD)
+def test_ranks_together_are_the_model(trained: Trained, kind: str, turned: bool) -> None:
+    spread, whole, layout = SPREAD[kind]
+    if turned:
+        result = msprobe.compare(trained(whole, 1), trained(spread, 2), golden_parallel=layout)
+    else:
+        result = msprobe.compare(trained(spread, 2), trained(whole, 1), target_parallel=layout)
+    counts = result.summary.counts
+    assert result.verdict == "same", result.summary
+    assert counts.error == 0 and counts.passed > 60
+    own = [row for row in result.rows() if (row.golden if turned else row.target) == "N/A"]
+    assert not own, "the model on one rank has nothing that the other lacks"
+
+
+def test_unlike_layouts_on_both_sides(trained: Trained) -> None:
+    result = msprobe.compare(
+        trained("tensor", 2), trained("pipeline", 2), target_parallel="tp=2", golden_parallel="pp=2"
+    )
+    assert result.verdict == "same", result.summary
+    assert result.summary.counts.pairs > 300
+
+
+def test_partial_sums_become_what_the_collective_made(trained: Trained) -> None:
+    result = msprobe.compare(trained("tensor", 2), trained("whole", 1), target_parallel="tp=2")
+    rows = {row.target: row for row in result.rows()}
+    assert rows["Functional.linear.1.forward.output.0"].level == "pass"
+    assert "not compared" not in result.summary.reason
+
+
+def test_partial_sums_without_a_recorded_collective_stay_unchecked(trained: Trained) -> None:
+    result = msprobe.compare(trained("dtensor", 2), trained("plain", 1), target_parallel="tp=2")
+    rows = {row.target: row for row in result.rows()}
+    assert rows["Functional.linear.1.forward.output.0"].level == "warning"
+    assert "partial sums" in result.summary.reason
+
+
+@pytest.mark.parametrize("fault", ["layers.2.up.weight", "layers.1.down.weight", "layers.3.norm.weight"])
+def test_a_fault_on_one_rank_is_named(trained: Trained, fault: str) -> None:
+    result = msprobe.compare(trained("tensor", 2, fault), trained("whole", 1), target_parallel="tp=2")
+    found = result.summary.first_divergence
+    assert found is not None
+    path, _, parameter = fault.rpartition(".")
+    assert found.slot == f"parameters.{parameter}"
+    assert found.module is not None and found.module.startswith(path)
+    assert ("should be copies differ" in result.summary.reason) == ("norm" in fault)
+
+
+def test_a_fault_in_the_second_stage_has_its_number_in_the_model(trained: Trained) -> None:
+    result = msprobe.compare(trained("pipeline", 2, "layers.0.up.weight"), trained("whole", 1), target_parallel="pp=2")
+    found = result.summary.first_divergence
+    assert found is not None
+    assert found.golden == "Module.layers.2.up.ColumnParallelLinear.forward.0"
+
+
+def test_ranks_that_make_no_whole_replica_are_refused(trained: Trained) -> None:
+    result = msprobe.compare(trained("tensor", 2), trained("whole", 1), target_parallel="tp=3")
+    assert result.verdict == "not_comparable"
+    assert (
+        "the target has rank0, rank1; tp=3, pp=1 needs ranks 0 to N-1 with N a multiple of 3" in result.summary.reason
+    )
