@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from python_calamine import load_workbook
 
 from msprobe.compare.cells import Cells
 from msprobe.compare.rows import RowBlock
@@ -15,6 +14,7 @@ from msprobe.report.comparison import compare
 from msprobe.report.xlsx import write_workbook
 from tests.compare.dumps import call, number, tensor, write
 
+load_workbook = pytest.importorskip("python_calamine").load_workbook
 NAME = "Functional.relu.0.forward"
 
 
