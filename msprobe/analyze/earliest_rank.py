@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msprobe.analyze.communication import Exchange, exchanges
 from msprobe.analyze.first_divergence import Divergence
-from msprobe.analyze.rank_order import Event, Standing, order_events
 from msprobe.compare.run import Comparison
 from msprobe.numerics.verdict import Kind, Role
+
+if TYPE_CHECKING:
+    from msprobe.analyze.rank_order import Standing
 
 
 @dataclass(slots=True)
@@ -36,6 +38,8 @@ def rank_finding(comparison: Comparison, rank: int, found: Divergence | None) ->
 
 def earliest(findings: Sequence[RankFinding]) -> list[Standing]:
     """The divergences of the ranks of a step, earliest first."""
+    from msprobe.analyze.rank_order import Event, order_events  # only where something diverged
+
     events = {found.rank: Event(found.entry, found.after) for found in findings if found.entry is not None}
     return order_events({found.rank: found.program for found in findings}, events)
 

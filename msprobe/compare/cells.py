@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msprobe.compare.float_columns import float_columns
 from msprobe.compare.items import RANK_KEYS, Described, Leaf, describe, flag_text, is_tensor, row_name, shape_text
@@ -12,14 +12,17 @@ from msprobe.compare.plain import statistics_cells
 from msprobe.compare.table import LeafTable
 from msprobe.numerics.metrics.checksum import text_checksum
 from msprobe.numerics.metrics.statistics import Cell, differences
-from msprobe.numerics.metrics.tensor import UNSUPPORTED, TensorDifference
 
-Tensors = list[TensorDifference | None] | None
+if TYPE_CHECKING:
+    from msprobe.numerics.metrics.tensor import TensorDifference
+
+Tensors: TypeAlias = "list[TensorDifference | None] | None"
 Kinds = tuple[str, ...]
 _Argument = tuple[str, str, type, bool]
 _NOTHING = Described("N/A", "N/A", "N/A", ("N/A",) * 4)
 _EQUAL8: tuple[Cell, ...] = ("0",) * 8
 _NA8: tuple[Cell, ...] = ("N/A",) * 8
+_UNSUPPORTED6: tuple[Cell, ...] = ("unsupported",) * 6
 _PLAIN = (int, float, bool, str)
 _FRAME = itemgetter("dtype", "shape")
 
@@ -105,7 +108,7 @@ class CellMaker:
         cells: tuple[Cell, ...]
         if self._mode is Mode.TENSOR:
             difference = self._tensors[row] if self._tensors is not None else None
-            cells = difference.cells if difference is not None else UNSUPPORTED
+            cells = difference.cells if difference is not None else _UNSUPPORTED6
         elif ours is None or theirs is None:
             cells = _NA8
         elif left.statistics == right.statistics:

@@ -8,6 +8,7 @@ that differs, and of the worst one with both values (see ``msprobe.numerics.metr
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +17,11 @@ from msprobe.compare.cells import Tensors
 from msprobe.compare.mode import Mode
 from msprobe.compare.plain import float_texts
 from msprobe.compare.table import LeafTable
-from msprobe.numerics.metrics.custom import FAILED
-from msprobe.numerics.metrics.elements import ElementDifference
 from msprobe.numerics.metrics.statistics import Cell
 from msprobe.numerics.verdict import Floats, Judged, Kind
+
+if TYPE_CHECKING:
+    from msprobe.numerics.metrics.elements import ElementDifference
 
 _JUDGED = ("Tolerance", "Times tolerance")
 _ELEMENTS = ("ULP distance", "Allclose", "First different index", "Worst element")
@@ -57,6 +59,8 @@ class Explained:
         """The cells of ``count`` custom metrics."""
         if not count:
             return []
+        from msprobe.numerics.metrics.custom import FAILED  # only where whole tensors are compared
+
         start, stop = self._range(first, last)
         nothing: tuple[Cell, ...] = (FAILED,) * count
         rows = [(difference and difference.custom) or nothing for difference in self._tensors[start:stop]]

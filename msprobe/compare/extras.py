@@ -3,32 +3,54 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msprobe.compare.columns import columns
 from msprobe.compare.explained import explained_columns
 from msprobe.compare.mode import Mode
-from msprobe.compare.noise_profile import NoiseProfile
-from msprobe.numerics.metrics.custom import Metric, load_metrics
+
+if TYPE_CHECKING:
+    from msprobe.compare.noise_profile import NoiseProfile
+    from msprobe.numerics.metrics.custom import Metric
 
 
 @dataclass(frozen=True, slots=True)
 class Extras:
-    """``metrics`` have a column each; ``noise`` replaces the tolerances of the number format where it knows better."""
+    """``metrics()`` have a column each; it is called where whole tensors are compared. ``noise`` replaces the
+    tolerances of the number format where it knows better."""
 
-    metrics: Sequence[Metric] = ()
+    metrics: Callable[[], Sequence[Metric]] = tuple
     noise: NoiseProfile | None = None
 
 
 def load_extras(metrics: Sequence[str] = (), noise: str | os.PathLike[str] | None = None) -> Extras:
     """The metrics of installed packages and those named here, and the profile in the file ``noise``.
 
+    What is named is loaded at once. Installed packages alone are asked when their metrics are wanted: that opens the
+    records of every package of the environment.
+
     Raises:
         ReadError: the noise file is missing or damaged.
         MsprobeException: a metric cannot be loaded, or its title is taken.
     """
+    named = tuple(metrics)
+    loaded = _metrics(named) if named else None
+    wanted = partial(_metrics, ()) if loaded is None else partial(tuple, loaded)
+    return Extras(wanted, None if noise is None else _profile(Path(noise)))
+
+
+def _metrics(named: tuple[str, ...]) -> Sequence[Metric]:
+    from msprobe.numerics.metrics.custom import load_metrics
+
     reserved = (*columns(Mode.TENSOR, True), *columns(Mode.STATISTICS, True), *explained_columns(Mode.TENSOR))
-    profile = None if noise is None else NoiseProfile.read(Path(noise))
-    return Extras(load_metrics(metrics, reserved), profile)
+    return load_metrics(named, reserved)
+
+
+def _profile(path: Path) -> NoiseProfile:
+    from msprobe.compare.noise_profile import NoiseProfile
+
+    return NoiseProfile.read(path)

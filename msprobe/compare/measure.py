@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,13 @@ from msprobe.compare.order import projections_apart
 from msprobe.compare.table import LeafTable
 from msprobe.compare.uninitialised import uninitialised
 from msprobe.core.tensors.dtypes import same_dtype
-from msprobe.numerics.metrics.tensor import TensorDifference
 from msprobe.numerics.tolerance import rounded_to, unit_roundoff
 from msprobe.numerics.verdict import Floats, Kind, Measured, Role
 
-Difference = TensorDifference | None
+if TYPE_CHECKING:
+    from msprobe.numerics.metrics.tensor import TensorDifference
+
+Difference: TypeAlias = "TensorDifference | None"
 _Matrix = tuple[Floats, NDArray[np.bool_]]
 _STATISTICS = ("Max", "Min", "Mean", "Norm")
 _NUMBERS = {float, int, bool}

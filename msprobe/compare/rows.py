@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,8 +20,10 @@ from msprobe.compare.reasons import Reasons
 from msprobe.compare.table import LeafTable
 from msprobe.core.store.reader import Dump
 from msprobe.numerics.metrics.statistics import Cell
-from msprobe.numerics.reference_policy import ReferenceRow, judge_entry
 from msprobe.numerics.verdict import Judged, Level, Measured
+
+if TYPE_CHECKING:
+    from msprobe.numerics.reference_policy import ReferenceRow
 
 Messages = Sequence[str]
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
@@ -143,6 +146,8 @@ class RowMaker:
         cells: Cells,
         found: tuple[list[str], list[Messages]],
     ) -> None:
+        from msprobe.numerics.reference_policy import judge_entry  # the rules of one policy
+
         levels, messages = found
         start = int(self._table.starts[first])
         for number in range(first, last):
@@ -156,6 +161,8 @@ class RowMaker:
                 levels[row - start], messages[row - start] = level, texts
 
     def _reference_row(self, row: int, cells: Cells, at: int) -> ReferenceRow:
+        from msprobe.numerics.reference_policy import ReferenceRow
+
         ours, theirs = self._table.target[row], self._table.golden[row]
         middle = cells.middles[at]
         numbers = middle.split(",") if isinstance(middle, str) else middle

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,9 +24,11 @@ from msprobe.compare.summary import Counts
 from msprobe.compare.table import LeafTable, build_table
 from msprobe.compare.text_helper import current_helper
 from msprobe.core.store.reader import Dump, paused_gc
-from msprobe.numerics.metrics.custom import Metric
-from msprobe.numerics.metrics.tensor import TensorDifference
 from msprobe.numerics.verdict import Judged, Kind, Level, Measured, judge
+
+if TYPE_CHECKING:
+    from msprobe.numerics.metrics.custom import Metric
+    from msprobe.numerics.metrics.tensor import TensorDifference
 
 _NOTHING_SAID = MappingOptions()
 
@@ -61,7 +64,7 @@ class Comparison:
     measured: Measured
     judged: Judged
     tensors: list[TensorDifference | None] | None
-    metrics: Sequence[Metric] = ()
+    metrics: Sequence[Metric] = ()  # of whole tensors alone
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -70,13 +73,13 @@ class Comparison:
         return (
             *columns(self.mode, self.target.has_stacks),
             *further,
-            *(metric.title for metric in self.metrics if self.mode is Mode.TENSOR),
+            *(metric.title for metric in self.metrics),
         )
 
     def blocks(self) -> Iterator[RowBlock]:
         """The rows in execution order, many at a time; golden-only entries stand where they were executed."""
         maker = RowMaker(self.target, self.mode, self.table, self.judged, self.measured, self.tensors)
-        maker.metrics = len(self.metrics) if self.mode is Mode.TENSOR else 0
+        maker.metrics = len(self.metrics)
         return maker.blocks(reference=self.policy is Policy.REFERENCE)
 
     def rows(self) -> Iterator[CompareRow]:
@@ -113,16 +116,17 @@ def compare_dumps(
         if mode is Mode.STATISTICS and (helper := current_helper()) is not None:
             helper.begin(table.float_pairs.values)
             table.texts = helper
-        tensors = None
+        tensors, metrics = None, tuple["Metric", ...]()
         if mode is Mode.TENSOR:
             from msprobe.compare.tensors import tensor_differences  # zip files and threads: only where they are read
 
-            tensors = tensor_differences(table, target.tensor_folder, golden.tensor_folder, extras.metrics)
+            metrics = tuple(extras.metrics())
+            tensors = tensor_differences(table, target.tensor_folder, golden.tensor_folder, metrics)
         measured = measure(table, checksums=mode is Mode.CHECKSUM, tensors=tensors, vanished=past.vanished)
         if mode is Mode.CHECKSUM:
             _no_tolerance(measured)
         judged = judge(measured, past.noise, None if extras.noise is None else extras.noise.floor(table, mode))
-    return Comparison(target, golden, mode, policy, table, measured, judged, tensors, extras.metrics)
+    return Comparison(target, golden, mode, policy, table, measured, judged, tensors, metrics)
 
 
 def _no_tolerance(measured: Measured) -> None:

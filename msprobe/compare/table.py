@@ -9,19 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.alignment import frameworks
 from msprobe.compare.alignment.protocol import Alignment, Side, Strategy
-from msprobe.compare.inference.layer_map import LayerMap
 from msprobe.compare.items import OUTPUT, Leaf, leaves
 from msprobe.compare.leaf_pairs import LeafPairs
 from msprobe.compare.pairs import EntryKey, EntryPair, entry_keys, in_execution_order
 from msprobe.compare.plain import FloatPairs, Texts, float_pairs
 from msprobe.compare.twins import twin_leaves
 from msprobe.core.store.reader import Dump
+
+if TYPE_CHECKING:
+    from msprobe.compare.inference.layer_map import LayerMap
 
 
 @dataclass

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import struct
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -32,6 +31,8 @@ class TextHelper:
     """``begin`` once, then ask for ``texts``; ``close`` at the end."""
 
     def __init__(self) -> None:
+        import subprocess  # not free, and small comparisons need no helper
+
         places = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
         command = [sys.executable, "-m", "msprobe.compare.text_helper"]

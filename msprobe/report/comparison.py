@@ -23,7 +23,7 @@ from msprobe.compare.summary import CompareSummary
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.store.reader import Place
 from msprobe.report.execute.choose import executor_named
-from msprobe.report.execute.processes import cores
+from msprobe.report.execute.cores import cores
 from msprobe.report.options import CompareOptions, checked
 from msprobe.report.outcome import PairOptions, PairOutcome, RankTask, outcomes_of, task_text
 from msprobe.report.rank import compare_rank
@@ -220,6 +220,8 @@ def _conclude(summary: CompareSummary, outcomes: list[PairOutcome]) -> CompareSu
 def _earliest(compared: list[PairOutcome], diverged: list[PairOutcome]) -> PairOutcome:
     """The outcome of the rank that diverged first in the first step where any did."""
     step = min((outcome.step for outcome in diverged), key=lambda step: -1 if step is None else step)
+    if sum(outcome.step == step for outcome in diverged) == 1:
+        return next(outcome for outcome in diverged if outcome.step == step)
     findings = [outcome.finding for outcome in compared if outcome.step == step and outcome.finding is not None]
     first = earliest(findings)[0].rank
     return next(

@@ -22,8 +22,6 @@ from msprobe.core.store.layout import DEBUG
 from msprobe.core.store.reader import Place, paused_gc
 from msprobe.numerics.verdict import Level
 from msprobe.report.csv import write_table
-from msprobe.report.data_mapping import write_data_mapping
-from msprobe.report.layer_map import told, write_layer_map
 from msprobe.report.outcome import Failure, PairOptions, PairOutcome, RankTask, outcomes_text, task_of
 
 MOST_FAILURES = 1000
@@ -86,6 +84,8 @@ def _compare(
         if dump.recovered
     ]
     if comparison.table.layer_map is not None:
+        from msprobe.report.layer_map import told
+
         outcome.notes.append(told(comparison.table.layer_map))
     if keep is not None:
         keep(comparison)
@@ -108,8 +108,12 @@ def _written(outcome: PairOutcome, comparison: Comparison, place: Place, options
             make_folder(folder)
             paths = _table(folder, stem, comparison, seen.blocks(), options)
             if options.mapping.layer_mapping is not None:
+                from msprobe.report.data_mapping import write_data_mapping
+
                 paths.append(write_data_mapping(folder, _stem(place, options, "data_mapping"), comparison.table))
             if comparison.table.layer_map is not None:
+                from msprobe.report.layer_map import write_layer_map
+
                 map_stem = _stem(place, options, "layer_mapping")
                 paths.append(write_layer_map(folder, map_stem, comparison, comparison.table.layer_map))
             outcome.results = [str(path) for path in paths]

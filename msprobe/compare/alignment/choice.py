@@ -6,15 +6,17 @@ without a file, are aligned by inference. The reference policy matches as publis
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msprobe.compare.alignment import frameworks
-from msprobe.compare.alignment.exact import ExactMatch
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.alignment.protocol import ItemRule, Renaming, Strategy
-from msprobe.compare.alignment.renamed import Renamed, Translator
-from msprobe.compare.alignment.sequence import SequenceMatch
 from msprobe.compare.pairs import EntryKey
 from msprobe.core.errors import NotComparableError
 from msprobe.core.store.reader import Dump
+
+if TYPE_CHECKING:
+    from msprobe.compare.alignment.renamed import Translator
 
 _NOTHING_SAID = MappingOptions()
 
@@ -52,11 +54,19 @@ def _matcher(options: MappingOptions, published: bool) -> Strategy:
         from msprobe.compare.alignment.fuzzy import FuzzyMatch
 
         return FuzzyMatch()
-    return ExactMatch() if published else SequenceMatch()
+    if published:
+        from msprobe.compare.alignment.exact import ExactMatch
+
+        return ExactMatch()
+    from msprobe.compare.alignment.sequence import SequenceMatch
+
+    return SequenceMatch()
 
 
 def _translated(matcher: Strategy, target: Dump, golden: Dump, options: MappingOptions, *, fold: bool) -> Strategy:
     """The matcher behind the translations of names that are wanted; ``fold`` adds those between frameworks."""
+    from msprobe.compare.alignment.renamed import Renamed
+
     ours: list[Translator] = []
     theirs: list[Translator] = []
     rule: ItemRule | None = frameworks.parameter_names if fold else None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from msprobe.compare.inference.layer_map import LayerMap
 from msprobe.compare.pairs import EntryKey
 from msprobe.core.store.reader import Dump
+
+if TYPE_CHECKING:
+    from msprobe.compare.inference.layer_map import LayerMap
 
 Positions = list[tuple[int, int]]
 Renaming = Callable[[str], str | None]

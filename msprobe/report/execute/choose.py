@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from msprobe.core.errors import MsprobeException
-from msprobe.report.execute.processes import ProcessExecutor, cores
+from msprobe.report.execute.cores import cores
 from msprobe.report.execute.protocol import Executor
 
 _WORTH_BYTES = 4_000_000
@@ -28,10 +28,16 @@ def executor_named(name: str, ranks: int, size: int) -> Executor | None:
 
         return DaskExecutor(dask[1])
     if processes:
-        return ProcessExecutor(int(processes[1] or cores()))
+        return _processes(int(processes[1] or cores()))
     if name == "serial":
         return None
     if name != "auto":
         reason = f"executor {name!r}; known executors: {KNOWN}"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason)
-    return ProcessExecutor(cores()) if min(ranks, cores()) > 1 and size > _WORTH_BYTES else None
+    return _processes(cores()) if min(ranks, cores()) > 1 and size > _WORTH_BYTES else None
+
+
+def _processes(workers: int) -> Executor:
+    from msprobe.report.execute.processes import ProcessExecutor  # not free, and one rank needs none
+
+    return ProcessExecutor(workers)

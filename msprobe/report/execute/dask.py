@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from msprobe.core.errors import MsprobeException, said
-from msprobe.report.execute.processes import cores
+from msprobe.report.execute.cores import cores
 from msprobe.report.execute.protocol import work_named
 
 _CONNECT_SECONDS = 20

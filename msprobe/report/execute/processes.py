@@ -24,11 +24,6 @@ _ROOT = Path(__file__).parents[3]
 _Answers = queue.SimpleQueue[tuple[int, str | MsprobeException]]
 
 
-def cores() -> int:
-    """Processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class ProcessExecutor:
     """``workers`` processes at most, each with one task at a time."""
 

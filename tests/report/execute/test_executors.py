@@ -9,7 +9,8 @@ from msprobe.core.errors import MsprobeException, ReadError
 from msprobe.report.comparison import compare
 from msprobe.report.execute import dask
 from msprobe.report.execute.choose import executor_named
-from msprobe.report.execute.processes import ProcessExecutor, cores
+from msprobe.report.execute.cores import cores
+from msprobe.report.execute.processes import ProcessExecutor
 from tests.compare.dumps import call, tensor, write
 
 FIRST, SECOND = "Functional.relu.0.forward", "Functional.gelu.0.forward"
