@@ -5,9 +5,9 @@ Rows are made a block of entries at a time, so that verdicts, texts and files ca
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from json.encoder import encode_basestring as _quoted
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from msprobe.numerics.reference_policy import ReferenceRow
 
 Messages = Sequence[str]
-_ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 _BLOCK = 2048  # rows whose texts stay in the cache of the processor
 _LEVELS = [level.name.lower() for level in Level]
 _RECOMPUTED = ("recomputed forward call, on one side only; nothing is missing",)
@@ -81,7 +80,6 @@ class RowMaker:
         self._explained = Explained(mode, table, judged, tensors)
         self.metrics = 0  # custom ones, whose columns come last
         self._frames: dict[int, str] = {}
-        self._encodings: dict[tuple[str, ...], str] = {}
 
     def blocks(self, *, reference: bool) -> Iterator[RowBlock]:
         """All rows; ``reference`` judges them by the published rules."""
@@ -98,7 +96,7 @@ class RowMaker:
         levels, messages = self._default(first, last)
         if reference:
             self._apply_reference(first, last, cells, (levels, messages))
-        texts = [self._encoded(found) if found else "[]" for found in messages]
+        texts = ["[" + ", ".join(map(_quoted, found)) + "]" if found else "[]" for found in messages]  # as JSON
         tails: list[Sequence[Cell]] = [["True" if ours == theirs else "False" for *_, ours, theirs in cells.kinds]]
         tails += levels, texts
         if self._dump.has_stacks:
@@ -117,14 +115,15 @@ class RowMaker:
         numbers = self._judged.level[start:stop]
         levels = [_LEVELS[number] for number in numbers.tolist()]
         messages: list[Messages] = [()] * (stop - start)
+        target, golden, kinds = self._table.target, self._table.golden, self._judged.kind[start:stop].tolist()
         for offset in numbers.nonzero()[0].tolist():
             row = start + offset
-            ours, theirs = self._table.target[row], self._table.golden[row]
+            ours, theirs = target[row], golden[row]
             if ours is None or theirs is None:
                 levels[offset] = "warning"
             tensor = self._tensors[row] if self._tensors is not None else None
             problem = tensor.problem if tensor is not None else ""
-            reason = problem or self._reasons.text(int(self._judged.kind[row]), row, ours, theirs)
+            reason = problem or self._reasons.text(kinds[offset], row, ours, theirs)
             messages[offset] = (f"{levels[offset]}: {reason}",)
         for row, notes in self._explained.notes(start, stop):
             messages[row - start] = (*messages[row - start], *notes)
@@ -173,13 +172,6 @@ class RowMaker:
         )
 
     # Columns after the verdict
-
-    def _encoded(self, messages: Messages) -> str:
-        key = tuple(messages)
-        text = self._encodings.get(key)
-        if text is None:
-            text = self._encodings[key] = _ENCODE(key)
-        return text
 
     def _stacks(self, first: int, last: int) -> list[Cell]:
         found: list[Cell] = []

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
+from operator import itemgetter
 from pathlib import Path
 
 from msprobe.compare.rows import RowBlock
@@ -14,6 +15,8 @@ from msprobe.numerics.metrics.statistics import Cell
 from msprobe.report.new_file import named, unfinished
 
 _FORMULA = tuple("=+-@%\t\r＝＋－＠％")
+_FORMULA_MARKS = frozenset(_FORMULA)
+_first_letter = itemgetter(slice(1))
 MOST_ROWS = 1_000_000
 _AT_ONCE = 8_000  # divides the number above
 
@@ -101,19 +104,23 @@ def _joined(cells: list[Cell], known: dict[int, str]) -> str:
 def _texts(cells: Sequence[Cell]) -> Sequence[str]:
     """The texts of the cells in the file."""
     try:
-        if _harmless("\n".join(cells), len(cells) - 1):  # type: ignore[arg-type]
-            return cells  # type: ignore[return-value]
+        text = "\n".join(cells)  # type: ignore[arg-type]
     except TypeError:
         return [_field(cell) for cell in cells]
+    if _is_plain(text, cells):  # type: ignore[arg-type]
+        quoted = text.replace('"', '""').split("\n") if '"' in text else cells
+        if "," not in text and quoted is cells:
+            return cells  # type: ignore[return-value]
+        return [f'"{cell}"' if "," in cell or '"' in cell else cell for cell in quoted]  # type: ignore[operator]
     known = {cell: _field(cell) for cell in set(cells)}
     return [known[cell] for cell in cells]
 
 
-def _harmless(text: str, line_ends: int) -> bool:
-    """True where no line of ``text`` can need a quote or look like a formula; False is no verdict."""
-    if text.startswith(_FORMULA) or any(mark in text for mark in ',";\r') or text.count("\n") != line_ends:
+def _is_plain(text: str, cells: Sequence[str]) -> bool:
+    """True where no cell has lines or can look like a formula; False is no verdict. ``text`` has a line per cell."""
+    if ";" in text or "\r" in text or text.count("\n") != len(cells) - 1:
         return False
-    return not any(f"\n{mark}" in text for mark in _FORMULA)
+    return _FORMULA_MARKS.isdisjoint(map(_first_letter, cells))
 
 
 def _field(cell: Cell) -> str:
