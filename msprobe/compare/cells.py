@@ -47,6 +47,7 @@ class CellMaker:
         self._mode, self._table, self._tensors = mode, table, tensors
         self._as_float: tuple[bool, ...] | None = None if mode is not Mode.CHECKSUM else (False,) * 8
         self._frames: dict[Any, Kinds] = {}
+        self._of_frame: dict[int, Kinds] = {}
         self._known: dict[tuple[_Argument, _Argument], tuple[Kinds, list[Cell]]] = {}
 
     def cells(self, first: int, last: int) -> Cells:
@@ -55,8 +56,10 @@ class CellMaker:
         starts = table.starts[first : last + 1].tolist()
         kinds, middles = list[Kinds](), list[list[Cell] | str]()
         plain: dict[int, str] = {}
+        frames: dict[int, int] = {}
         if self._mode is Mode.STATISTICS:
             plain = statistics_cells(table.float_pairs, starts[0], starts[-1], table.texts)
+            frames = table.float_pairs.frames_of(starts[0], starts[-1])
         for row in range(starts[0], starts[-1]):
             middle = plain.get(row)
             if middle is None:
@@ -64,9 +67,16 @@ class CellMaker:
                 kinds.append(kind)
                 middles.append(cells)
             else:
-                kinds.append(_tensor_kinds(table.target[row][2], table.golden[row][2], self._frames))  # type: ignore[index]
+                kinds.append(self._kinds_of(frames[row]))
                 middles.append(middle)
         return Cells(*item_names(table, first, last), kinds, middles)
+
+    def _kinds_of(self, frame: int) -> Kinds:
+        known = self._of_frame.get(frame)
+        if known is None:
+            sample = self._table.float_pairs.samples[frame]
+            known = self._of_frame[frame] = _tensor_kinds(*sample, self._frames)
+        return known
 
     def _row(self, row: int) -> tuple[Kinds, list[Cell]]:
         """Kinds and middle of any row; those of plain arguments, which repeat over and over, are made once."""

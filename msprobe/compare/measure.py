@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import chain
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -13,10 +11,11 @@ from numpy.typing import NDArray
 
 from msprobe.compare.arguments import argument_differs
 from msprobe.compare.dependencies import dependencies
-from msprobe.compare.items import INPUT, PARAMETER, Leaf, element_count, is_tensor, longest_axis
+from msprobe.compare.items import INPUT, PARAMETER, Leaf, element_count, is_tensor
 from msprobe.compare.loose import loosen
 from msprobe.compare.natural_scale import Vanished, natural_scales
 from msprobe.compare.order import projections_apart
+from msprobe.compare.recorded import properties, statistics
 from msprobe.compare.table import LeafTable
 from msprobe.compare.uninitialised import uninitialised
 from msprobe.core.tensors.dtypes import same_dtype
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     from msprobe.numerics.metrics.tensor import TensorDifference
 
 Difference: TypeAlias = "TensorDifference | None"
-_Matrix = tuple[Floats, NDArray[np.bool_]]
-_STATISTICS = ("Max", "Min", "Mean", "Norm")
-_NUMBERS = {float, int, bool}
 _NOTHING = Leaf("", "", None)
 _ROLES = {INPUT: int(Role.INPUT), PARAMETER: int(Role.PARAMETER)}
 
@@ -62,10 +58,12 @@ def measure(
         row_starts=table.starts,
         depends=dependencies(table),
     )
-    numeric = _classify(table, kinds, _digest_kind if checksums else None)
+    told = np.zeros(rows, np.bool_) if checksums else _numbers_differ(measured, table)
+    numeric = _classify(table, kinds, told, _digest_kind if checksums else None)
     floors = np.zeros(rows)
-    if numeric and not checksums:
-        at = np.array(numeric, np.int64)
+    told[numeric] = True
+    if not checksums and told.any():
+        at = told.nonzero()[0]
         floors[at] = _fill_statistics(measured, table, at, {} if vanished is None else vanished)
     if table.loose:
         loosen(table, kinds)
@@ -92,10 +90,34 @@ def _roles(table: LeafTable) -> NDArray[np.int64]:
     )
 
 
-def _classify(table: LeafTable, kinds: NDArray[np.int64], digest: Callable[[Any, Any], Kind] | None) -> list[int]:
-    """Set the kinds that need no tolerance; returns the rows that hold statistics that are not equal."""
+def _numbers_differ(measured: Measured, table: LeafTable) -> NDArray[np.bool_]:
+    """Which ordinary rows (see ``FloatPairs``) have other statistics on the other side; sets their kinds."""
+    pairs, found = table.float_pairs, np.zeros(table.rows, np.bool_)
+    with np.errstate(invalid="ignore"):
+        apart = (pairs.values[:, :4] != pairs.values[:, 4:]).any(axis=1) & ~np.isnan(pairs.values).any(axis=1)
+    rows, frames = pairs.rows[apart], pairs.frames[apart]
+    by_frame = [
+        [_tensor_kind(Leaf("", slot, ours), ours, theirs) for ours, theirs in pairs.samples]
+        for slot in (INPUT, PARAMETER)
+    ]
+    others, parameters = np.array(by_frame, np.int64).reshape(2, -1)
+    measured.kind[rows] = np.where(measured.role[rows] == Role.PARAMETER, parameters[frames], others[frames])
+    found[rows] = True
+    return found
+
+
+def _classify(
+    table: LeafTable,
+    kinds: NDArray[np.int64],
+    told: NDArray[np.bool_],
+    digest: Callable[[Any, Any], Kind] | None,
+) -> list[int]:
+    """Set the kinds that need no tolerance, but for rows already ``told``; returns the rows that hold statistics that
+    are not equal."""
     numeric: list[int] = []
-    for row, (t, g) in enumerate(zip(table.target, table.golden, strict=True)):
+    target, golden = table.target, table.golden
+    for row in (~told).nonzero()[0].tolist():
+        t, g = target[row], golden[row]
         if t is None or g is None:
             kinds[row] = Kind.MISSING_IN_TARGET if t is None else Kind.MISSING_IN_GOLDEN
             continue
@@ -147,12 +169,8 @@ def _digest_kind(ours: dict[str, Any], theirs: dict[str, Any]) -> Kind:
 
 def _fill_statistics(measured: Measured, table: LeafTable, rows: NDArray[np.int64], vanished: Vanished) -> Floats:
     """Measure these rows by their statistics; returns the least root mean square each is judged by."""
-    theirs = [table.golden[row].raw for row in rows.tolist()]
-    (left, left_absent), (right, right_absent) = _recorded(table, rows)
-    dtypes = [str(raw["dtype"]) for raw in theirs]
-    known = {dtype: unit_roundoff(dtype) for dtype in set(dtypes)}
-    roundoff = np.array([known[dtype] for dtype in dtypes])
-    numel = np.array([element_count(raw) for raw in theirs])
+    (left, left_absent), (right, right_absent) = statistics(table, rows)
+    roundoff, numel, longest = properties(table, rows)
     measured.roundoff[rows] = roundoff
     measured.numel[rows] = numel
     _note_gaps(measured, rows, (left, right), left_absent, right_absent, numel)
@@ -168,43 +186,13 @@ def _fill_statistics(measured: Measured, table: LeafTable, rows: NDArray[np.int6
     measured.projection[rows] = _ratio(
         projections_apart(table, rows), np.maximum(largest, floor) * np.sqrt(np.maximum(numel, 1.0))
     )
-    measured.reduction[rows] = _reductions(table, rows, theirs, numel)
+    measured.reduction[rows] = _reductions(table, rows, longest, numel)
     measured.rounded[rows] = rounded_to(left[:, 3], roundoff) & rounded_to(right[:, 3], roundoff)
     return floor
 
 
 def _ratio(difference: Floats, scale: Floats) -> Floats:
     return np.where(difference == 0.0, 0.0, difference / np.where(scale > 0.0, scale, 1e-300))
-
-
-def _number(value: Any) -> float:
-    try:
-        return math.nan if value is None else float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
-
-
-def _recorded(table: LeafTable, rows: NDArray[np.int64]) -> tuple[_Matrix, _Matrix]:
-    """The matrices of target and golden for these rows."""
-    pairs = table.float_pairs
-    at = np.searchsorted(pairs.rows, rows)
-    if at[-1] < len(pairs.rows) and (pairs.rows[at] == rows).all():
-        values, nowhere = pairs.values[at], np.zeros((len(rows), 4), np.bool_)
-        return (values[:, :4], nowhere), (values[:, 4:], nowhere)
-    numbers = rows.tolist()
-    return _matrix([table.target[row].raw for row in numbers]), _matrix([table.golden[row].raw for row in numbers])
-
-
-def _matrix(raws: list[Any]) -> _Matrix:
-    """The four statistics of every leaf, NaN where absent, and where they are absent."""
-    try:
-        found = list(map(itemgetter(*_STATISTICS), raws))
-        if set(map(type, chain.from_iterable(found))) <= _NUMBERS:
-            return np.array(found, np.float64).reshape(-1, 4), np.zeros((len(raws), 4), np.bool_)
-    except (KeyError, OverflowError):
-        found = [tuple(raw.get(name) for name in _STATISTICS) for raw in raws]
-    values = np.array([[_number(value) for value in four] for four in found]).reshape(-1, 4)
-    return values, np.array([[value is None for value in four] for four in found], np.bool_).reshape(-1, 4)
 
 
 def _note_gaps(
@@ -229,9 +217,8 @@ def _note_gaps(
     measured.kind[rows] = np.maximum(kinds, np.where((both & ~same).any(axis=1), Kind.NON_FINITE, Kind.NONE))
 
 
-def _reductions(table: LeafTable, rows: NDArray[np.int64], raws: list[Any], numel: Floats) -> Floats:
+def _reductions(table: LeafTable, rows: NDArray[np.int64], longest: Floats, numel: Floats) -> Floats:
     """A guess at the number of terms behind each element: the longest axis or the elements given per element made."""
-    longest = np.array([longest_axis(raw) for raw in raws], np.float64)
     entry = table.entry_of_row()
     given = np.zeros(len(table.entries))
     axis = np.ones(len(table.entries))

@@ -16,9 +16,11 @@ from msprobe.numerics.verdict import Floats
 def projections_apart(table: LeafTable, rows: NDArray[np.int64]) -> Floats:
     """|difference| of the projections of these rows, data units; 0 where a side has none, or one that is not finite."""
     numbers = rows.tolist()
-    ours, theirs = ([side[row][2].get(KEY) for row in numbers] for side in (table.target, table.golden))
-    if not any(value is not None for value in ours):
+    target, golden = table.target, table.golden
+    ours = [target[row][2].get(KEY) for row in numbers]
+    if ours.count(None) == len(ours):
         return np.zeros(len(numbers))
+    theirs = [golden[row][2].get(KEY) for row in numbers]
     with np.errstate(invalid="ignore"):
         apart = np.abs(_floats(ours) - _floats(theirs))
     return np.where(np.isfinite(apart), apart, 0.0)

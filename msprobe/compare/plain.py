@@ -7,7 +7,7 @@ bulk, column by column; the cells are the same as those made one by one, in the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
 from typing import Any, Protocol
@@ -19,7 +19,8 @@ from pydantic_core import to_json
 from msprobe.compare.items import Leaf
 
 _FLOATS = {float}
-_recorded = itemgetter("Max", "Min", "Mean", "Norm", "dtype", "shape")
+_four = itemgetter("Max", "Min", "Mean", "Norm")
+_frame = itemgetter("dtype", "shape")
 
 
 class Texts(Protocol):
@@ -33,31 +34,70 @@ class FloatPairs:
     """The rows, ascending, whose two tensors have four floats each, NaN and infinities among them.
 
     ``values`` has a line of eight per row: largest, smallest, mean and norm of the target, then of the golden run.
+    Rows of equal dtypes, shapes and flags have one number in ``frames``; ``samples`` are the records of one of them, by
+    that number.
     """
 
     rows: NDArray[np.int64]
     values: NDArray[np.float64]
+    frames: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    samples: list[tuple[Any, Any]] = field(default_factory=list)
+
+    def frames_of(self, start: int, stop: int) -> dict[int, int]:
+        """Frame numbers by row number in ``range(start, stop)``."""
+        first, last = np.searchsorted(self.rows, (start, stop)).tolist()
+        return dict(zip(self.rows[first:last].tolist(), self.frames[first:last].tolist(), strict=True))
 
 
 def float_pairs(target: Sequence[Leaf | None], golden: Sequence[Leaf | None]) -> FloatPairs:
     """Collect the statistics of all rows once; measuring and writing both start from them."""
     rows: list[int] = []
+    frames: list[int] = []
     eights: list[tuple[Any, ...]] = []
+    samples = _Samples()
     for row, (ours, theirs) in enumerate(zip(target, golden, strict=True)):
         if ours is None or theirs is None:
             continue
         left, right = ours[2], theirs[2]
         if type(left) is type(right) is dict and "Norm" in left and "Norm" in right:
             try:
-                eights.append(_recorded(left)[:4] + _recorded(right)[:4])
+                frame, eight = samples.number(left, right), _four(left) + _four(right)
             except KeyError:
                 continue  # a description without dtype, shape or one of the four
+            eights.append(eight)
+            frames.append(frame)
             rows.append(row)
     if set(map(type, chain.from_iterable(eights))) - _FLOATS:
         kept = [number for number, eight in enumerate(eights) if set(map(type, eight)) == _FLOATS]
-        rows, eights = [rows[number] for number in kept], [eights[number] for number in kept]
+        rows, frames, eights = ([one[number] for number in kept] for one in (rows, frames, eights))  # type: ignore[assignment]
     values = np.fromiter(chain.from_iterable(eights), np.float64, 8 * len(eights)).reshape(-1, 8)
-    return FloatPairs(np.array(rows, np.int64), values)
+    return FloatPairs(np.array(rows, np.int64), values, np.array(frames, np.int64), samples.found)
+
+
+class _Samples:
+    """Numbers for pairs of records by what they say beside statistics; few serve many rows."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[Any, Any]] = []
+        self._known: dict[Any, int] = {}
+
+    def number(self, ours: dict[str, Any], theirs: dict[str, Any]) -> int:
+        dtype, shape = _frame(ours)
+        other_dtype, other_shape = _frame(theirs)
+        try:
+            lengths = tuple(shape)
+            other_lengths = lengths if shape == other_shape else tuple(other_shape)
+            flags = ours.get("requires_grad"), theirs.get("requires_grad")
+            key = dtype, other_dtype, lengths, other_lengths, flags
+            number = self._known.get(key)
+        except TypeError:  # a damaged dump may hold anything
+            key, number = None, None
+        if number is None:
+            number = len(self.found)
+            self.found.append((ours, theirs))
+            if key is not None:
+                self._known[key] = number
+        return number
 
 
 def statistics_cells(pairs: FloatPairs, start: int, stop: int, helper: Texts | None = None) -> dict[int, str]:

@@ -108,10 +108,10 @@ def _texts(cells: Sequence[Cell]) -> Sequence[str]:
     except TypeError:
         return [_field(cell) for cell in cells]
     if _is_plain(text, cells):  # type: ignore[arg-type]
-        quoted = text.replace('"', '""').split("\n") if '"' in text else cells
-        if "," not in text and quoted is cells:
+        if "," not in text and '"' not in text:
             return cells  # type: ignore[return-value]
-        return [f'"{cell}"' if "," in cell or '"' in cell else cell for cell in quoted]  # type: ignore[operator]
+        quoted = text.replace('"', '""').split("\n")
+        return [f'"{cell}"' if "," in cell or '"' in cell else cell for cell in quoted]
     known = {cell: _field(cell) for cell in set(cells)}
     return [known[cell] for cell in cells]
 
