@@ -76,13 +76,14 @@ class Explained:
         return int(self._table.starts[first]), int(self._table.starts[last])
 
     def _shown(self, values: Floats, meaningless: NDArray[np.bool_]) -> list[str]:
-        distinct, places = np.unique(_four_digits(values), return_inverse=True)
-        known = float_texts(distinct)
-        texts = [known[place] for place in places.tolist()]
-        for at in (values == 0.0).nonzero()[0].tolist():
-            texts[at] = "0"
+        texts = ["0"] * len(values)
         for at in meaningless.nonzero()[0].tolist():
             texts[at] = "N/A"
+        wanted = ((values != 0.0) & ~meaningless).nonzero()[0]
+        distinct, places = np.unique(_four_digits(values[wanted]), return_inverse=True)
+        known = float_texts(distinct)
+        for at, place in zip(wanted.tolist(), places.tolist(), strict=True):
+            texts[at] = known[place]
         return texts
 
     def _elements(self, row: int) -> tuple[Cell, ...]:

@@ -126,7 +126,9 @@ def row_texts(values: NDArray[np.float64]) -> tuple[list[bool], list[str]]:
     for numbers, suffix in ((difference, ""), (percent, "%")):
         for k in range(4):
             columns.append(_column(numbers[:, k], equal[:, k], suffix))
-    columns.extend(float_texts(values[:, k]) for k in range(8))
+    columns.extend(float_texts(values[:, k]) for k in range(4))
+    same = equal.all(axis=0).tolist()
+    columns.extend(columns[8 + k] if same[k] else float_texts(values[:, 4 + k]) for k in range(4))
     return usable.tolist(), list(map(",".join, zip(*columns, strict=True)))
 
 
@@ -151,6 +153,6 @@ def float_texts(values: NDArray[np.float64]) -> list[str]:
     with np.errstate(invalid="ignore"):
         size = np.abs(values)
         odd = np.isfinite(values) & ((size >= 1e15) | ((size < 1.1e-4) & (size > 0)))
-    for at in odd.nonzero()[0].tolist():
-        texts[at] = repr(float(values[at]))
+    for at, text in zip(odd.nonzero()[0].tolist(), map(repr, values[odd].tolist()), strict=True):
+        texts[at] = text
     return texts

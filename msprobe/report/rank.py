@@ -25,7 +25,7 @@ from msprobe.report.csv import write_table
 from msprobe.report.outcome import Failure, PairOptions, PairOutcome, RankTask, outcomes_text, task_of
 
 MOST_FAILURES = 1000
-_WORTH_BYTES = 4_000_000
+_WORTH_BYTES = 20_000_000  # below, starting the helper costs what it saves
 Kept = Callable[[Comparison], None]
 
 
