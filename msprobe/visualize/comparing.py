@@ -47,6 +47,9 @@ class Comparing:
         """Summary and first divergence of one pair, as ``msprobe compare`` gives them."""
         label = work.follows
         self._found.task = TASKS[comparison.mode]
+        inferred = comparison.table.layer_map
+        if inferred is not None:
+            logger.info("%s: layers were paired by inference, %d pairs.", work.label, len(inferred.pairs))
         found = first_divergence(comparison, later_step=label in self._agreed)
         if found is None:
             self._noise[label] = comparison.judged.noise
