@@ -27,7 +27,11 @@ class ComparedTexts:
         self._ours, self._theirs = StatisticTexts(pairs), StatisticTexts(pairs, golden=True)
         self._differences = DifferenceTexts(comparison.mode, comparison.table, comparison.tensors)
         self._texts = ValueTexts(checksums=self._checksums)
-        self._tails: dict[tuple[bool, int], str] = {}
+        self._heads = {
+            (same, level): _head(same, level, result_first=self._checksums)
+            for same in (True, False)
+            for level in range(len(_LEVELS))
+        }
         self._starts: list[int] = comparison.table.starts.tolist()
         self._at = {pair.target: number for number, pair in enumerate(comparison.table.entries)}
         self._at_golden = {pair.golden: number for number, pair in enumerate(comparison.table.entries)}
@@ -70,20 +74,16 @@ class ComparedTexts:
         same = (left.get("requires_grad") if type(left) is dict else None) == (
             right.get("requires_grad") if type(right) is dict else None
         )
+        head = self._heads[same, self._rows.levels[row]]
         messages = self._rows.messages.get(row)
-        if messages is None:
-            key = same, self._rows.levels[row]
-            tail = self._tails.get(key)
-            if tail is None:
-                tail = self._tails[key] = self._tail(*key, [])
-        else:
-            tail = self._tail(same, self._rows.levels[row], messages)
+        tail = f'{head}"[]"' if messages is None else head + quoted(f"[{', '.join(map(quoted, messages))}]")
         if difference is None:
             difference = self._differences.of(row)
         return f"{difference},{tail}" if difference else tail
 
-    def _tail(self, same: bool, level: int, messages: list[str]) -> str:
-        consistent, result = f'"Requires_grad Consistent":"{same}"', f'"Result":"{_LEVELS[level]}"'
-        first = (result, consistent) if self._checksums else (consistent, result)
-        listed = quoted(f"[{', '.join(map(quoted, messages))}]")
-        return f'{first[0]},{first[1]},"Err_message":{listed}'
+
+def _head(same: bool, level: int, *, result_first: bool) -> str:
+    """What stands before the messages of a row."""
+    consistent, result = f'"Requires_grad Consistent":"{same}"', f'"Result":"{_LEVELS[level]}"'
+    first, second = (result, consistent) if result_first else (consistent, result)
+    return f'{first},{second},"Err_message":'
