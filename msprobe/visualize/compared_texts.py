@@ -3,14 +3,16 @@ than both dumps."""
 
 from __future__ import annotations
 
-from msprobe.compare.items import Leaf, leaves
+from msprobe.compare.items import leaves
 from msprobe.compare.mode import Mode
 from msprobe.compare.run import Comparison
 from msprobe.visualize.difference_text import DifferenceTexts
 from msprobe.visualize.findings import RowVerdicts
 from msprobe.visualize.node import Graph, Node
-from msprobe.visualize.value_text import NOTHING, ValueTexts, fill_values, quoted, side_texts
+from msprobe.visualize.statistic_texts import NO_PAIRS, StatisticTexts
+from msprobe.visualize.value_text import NOTHING, Made, ValueTexts, fill_values, quoted, side_texts
 
+_NOT_ORDINARY = None, None
 _LEVELS = ("pass", "warning", "error")
 
 
@@ -21,9 +23,15 @@ class ComparedTexts:
         self._table, self._rows = comparison.table, rows
         self._target, self._golden = target.dump.data, golden.dump.data
         self._checksums = comparison.mode is Mode.CHECKSUM
+        pairs = comparison.table.float_pairs if comparison.mode is Mode.STATISTICS else NO_PAIRS
+        self._ours, self._theirs = StatisticTexts(pairs), StatisticTexts(pairs, golden=True)
         self._differences = DifferenceTexts(comparison.mode, comparison.table, comparison.tensors)
         self._texts = ValueTexts(checksums=self._checksums)
-        self._tails: dict[tuple[bool, int], str] = {}
+        self._heads = {
+            (same, level): _head(same, level, result_first=self._checksums)
+            for same in (True, False)
+            for level in range(len(_LEVELS))
+        }
         self._starts: list[int] = comparison.table.starts.tolist()
         self._at = {pair.target: number for number, pair in enumerate(comparison.table.entries)}
         self._at_golden = {pair.golden: number for number, pair in enumerate(comparison.table.entries)}
@@ -37,11 +45,13 @@ class ComparedTexts:
         values = self._table.target[start:stop]
         if node.match is None or node.match.name != self._table.entries[number].golden:
             return fill_values(node.name, (leaf for leaf in values if leaf is not None), self._texts)
-        opened, fields = self._texts.opened, self._fields
-        return side_texts(
-            node.name,
-            [(leaf, opened(leaf), "," + fields(row)) for row, leaf in enumerate(values, start) if leaf is not None],
-        )
+        opened, ordinary = self._texts.opened, self._ours.of
+        made: list[Made] = []
+        for row, leaf in enumerate(values, start):
+            if leaf is not None:
+                numbers, difference = ordinary(row) or _NOT_ORDINARY
+                made.append((leaf, opened(leaf, numbers), "," + self._fields(row, difference)))
+        return side_texts(node.name, made)
 
     def of_golden(self, node: Node) -> tuple[str, str]:
         """A node of the golden run. Values that rows took to other entries are read from its dump."""
@@ -50,28 +60,30 @@ class ComparedTexts:
         number = self._at_golden.get(node.name)
         if number is None or self._table.foreign:
             return fill_values(node.name, leaves(node.name, self._golden[node.name]), self._texts)
-        values: list[Leaf | None] = self._table.golden[self._starts[number] : self._starts[number + 1]]
-        return fill_values(node.name, (leaf for leaf in values if leaf is not None), self._texts)
+        start, stop = self._starts[number], self._starts[number + 1]
+        opened, ordinary = self._texts.opened, self._theirs.of
+        made: list[Made] = []
+        for row, leaf in enumerate(self._table.golden[start:stop], start):
+            if leaf is not None:
+                made.append((leaf, opened(leaf, (ordinary(row) or _NOT_ORDINARY)[0]), ""))
+        return side_texts(node.name, made)
 
-    def _fields(self, row: int) -> str:
+    def _fields(self, row: int, difference: str | None) -> str:
         ours, theirs = self._table.target[row], self._table.golden[row]
         left, right = ours[2] if ours is not None else None, theirs[2] if theirs is not None else None
         same = (left.get("requires_grad") if type(left) is dict else None) == (
             right.get("requires_grad") if type(right) is dict else None
         )
+        head = self._heads[same, self._rows.levels[row]]
         messages = self._rows.messages.get(row)
-        if messages is None:
-            key = same, self._rows.levels[row]
-            tail = self._tails.get(key)
-            if tail is None:
-                tail = self._tails[key] = self._tail(*key, [])
-        else:
-            tail = self._tail(same, self._rows.levels[row], messages)
-        difference = self._differences.of(row)
+        tail = f'{head}"[]"' if messages is None else head + quoted(f"[{', '.join(map(quoted, messages))}]")
+        if difference is None:
+            difference = self._differences.of(row)
         return f"{difference},{tail}" if difference else tail
 
-    def _tail(self, same: bool, level: int, messages: list[str]) -> str:
-        consistent, result = f'"Requires_grad Consistent":"{same}"', f'"Result":"{_LEVELS[level]}"'
-        first = (result, consistent) if self._checksums else (consistent, result)
-        listed = quoted(f"[{', '.join(map(quoted, messages))}]")
-        return f'{first[0]},{first[1]},"Err_message":{listed}'
+
+def _head(same: bool, level: int, *, result_first: bool) -> str:
+    """What stands before the messages of a row."""
+    consistent, result = f'"Requires_grad Consistent":"{same}"', f'"Result":"{_LEVELS[level]}"'
+    first, second = (result, consistent) if result_first else (consistent, result)
+    return f'{first},{second},"Err_message":'

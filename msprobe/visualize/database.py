@@ -15,14 +15,13 @@ from typing import Any
 from msprobe.core.errors import MsprobeException
 from msprobe.core.store.atomic import make_folder
 from msprobe.visualize.node import Graph, Node
-from msprobe.visualize.schema import COLUMNS_OF_CONFIG, COLUMNS_OF_OURS, INDEXES, NODE_COLUMNS, TABLES
+from msprobe.visualize.row_writer import RowWriter
+from msprobe.visualize.schema import COLUMNS_OF_CONFIG, COLUMNS_OF_OURS, COLUMNS_OF_STACK, INDEXES, NODE_COLUMNS, TABLES
 from msprobe.visualize.value_text import quoted
 
 TextsOf = Callable[[Node], tuple[str, str]]
 """Inputs and outputs of a node, as JSON."""
 TARGET, GOLDEN = "NPU", "Bench"
-_INSERT_NODE = f"INSERT INTO tb_nodes VALUES ({','.join('?' * len(NODE_COLUMNS))})"
-_INSERT_OURS = f"INSERT INTO tb_msprobe_nodes VALUES ({','.join('?' * COLUMNS_OF_OURS)})"
 _INSERT_CONFIG = f"INSERT INTO tb_config VALUES ({','.join('?' * COLUMNS_OF_CONFIG)})"
 _COUNTS = '{"pass":%d,"warning":%d,"error":%d,"unmatched":%d}'
 _ATTEMPTS = 1000
@@ -53,9 +52,11 @@ class Database:
         except OSError as error:
             raise _unwritable(folder, error.strerror) from error
         self._temporary = Path(name)
-        self._connection = sqlite3.connect(self._temporary, isolation_level=None)
+        self._connection = sqlite3.connect(self._temporary, isolation_level=None, check_same_thread=False)
         self._connection.executescript(_PRAGMAS % (32768 if size > _LARGE else 4096))
         self._connection.executescript(TABLES)
+        self._connection.execute("BEGIN")
+        self._writer = RowWriter(self._connection)
 
     def __enter__(self) -> Database:
         return self
@@ -67,6 +68,7 @@ class Database:
             if kind is None:
                 self._finish()
         finally:
+            self._writer.close()
             self._connection.close()
             with contextlib.suppress(OSError):
                 self._temporary.unlink()
@@ -74,6 +76,8 @@ class Database:
             raise _unwritable(self._folder, str(error)) from error
 
     def _finish(self) -> None:
+        self._writer.finish()
+        self._connection.execute("COMMIT")
         self._connection.executescript(INDEXES)
         self._connection.execute("PRAGMA journal_mode=DELETE")
         self._connection.close()
@@ -82,27 +86,25 @@ class Database:
     def write_graph(self, graph: Graph, source: str, data_dir: str | None, texts: TextsOf) -> None:
         """Write all nodes and stacks of a graph; ``source`` is ``TARGET`` or ``GOLDEN``, ``texts`` makes the values."""
         rows = _Rows(graph, source, data_dir, texts)
-        connection = self._connection
-        connection.execute("BEGIN")
-        connection.executemany(_INSERT_NODE, rows.nodes())
-        connection.executemany("INSERT INTO tb_stack VALUES (?,?)", rows.stacks())
-        connection.executemany(_INSERT_OURS, rows.ours())
-        connection.execute("COMMIT")
+        self._writer.insert("tb_nodes", len(NODE_COLUMNS), rows.nodes())
+        self._writer.insert("tb_stack", COLUMNS_OF_STACK, rows.stacks())
+        self._writer.insert("tb_msprobe_nodes", COLUMNS_OF_OURS, rows.ours())
 
     def write_links(self, links: Iterator[tuple[str, str]]) -> None:
-        """Set the communication link of nodes that are written: (id, JSON text) each."""
-        self._connection.execute("BEGIN")
+        """Set the communication link of nodes: (id, JSON text) each. No graph can be written after it."""
+        self._writer.finish()
         rows = ((text, key) for key, text in links)
         self._connection.executemany("UPDATE tb_nodes SET matched_distributed = ? WHERE id = ?", rows)
-        self._connection.execute("COMMIT")
 
     def write_config(self, values: tuple[Any, ...]) -> None:
         """The one row of tb_config."""
+        self._writer.finish()
         self._connection.execute(_INSERT_CONFIG, values)
 
     def write_meta(self, values: dict[str, Any]) -> None:
         """Facts about the whole database, each as JSON."""
         rows = [(key, json.dumps(value, ensure_ascii=False)) for key, value in values.items()]
+        self._writer.finish()
         self._connection.executemany("INSERT INTO tb_msprobe_meta VALUES (?,?)", rows)
 
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from msprobe.compare.items import Leaf, describe
 from msprobe.compare.mode import Mode
-from msprobe.compare.plain import FloatPairs, float_texts
 from msprobe.compare.table import LeafTable
 from msprobe.numerics.metrics.statistics import Cell
 from msprobe.numerics.metrics.tensor import UNSUPPORTED, TensorDifference
+from msprobe.visualize.statistic_texts import DIFFERENCES, DIGITS
 from msprobe.visualize.value_text import quoted
 
-STATISTICS = ("Max diff", "Min diff", "Mean diff", "L2norm diff")
-RELATIVE = ("MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr", "NormRelativeErr")
 TENSOR = (
     "Cosine",
     "EucDist",
@@ -25,26 +21,20 @@ TENSOR = (
     "One Thousandth Err Ratio",
     "Five Thousandths Err Ratio",
 )
-_FORMAT = ",".join(f'"{name}":"%s"' for name in (*STATISTICS, *RELATIVE))
 _TENSOR_FORMAT = ",".join(f'"{name}":"%s"' for name in TENSOR)
-_MISSING = _FORMAT % (("N/A",) * 8)
-_DIGITS = 6
+_MISSING = DIFFERENCES % (("N/A",) * 8)
 
 
 class DifferenceTexts:
-    """The fields of every row of a table."""
+    """The fields of the rows of a table, one by one; ``StatisticTexts`` has those of ordinary statistics."""
 
     def __init__(self, mode: Mode, table: LeafTable, tensors: Sequence[TensorDifference | None] | None) -> None:
         self._mode, self._table, self._tensors = mode, table, tensors
-        self._plain = _plain_rows(table.float_pairs) if mode is Mode.STATISTICS else {}
         self._equal: dict[int, str] = {}
         self._known: dict[tuple[tuple[Cell, ...], tuple[Cell, ...]], str] = {}
 
     def of(self, row: int) -> str:
         """The fields of a row with a target value, without braces; "" for checksums."""
-        text = self._plain.get(row)
-        if text is not None:
-            return text
         if self._mode is Mode.CHECKSUM:
             return ""
         if self._mode is Mode.TENSOR:
@@ -60,53 +50,16 @@ class DifferenceTexts:
             value = left["value"]  # the plain numbers that repeat in nearly every call
             text = self._equal.get(value)
             if text is None:
-                text = self._equal[value] = _FORMAT % (("0",) * 4 + (("0.0%" if value else "N/A"),) * 4)
+                text = self._equal[value] = DIFFERENCES % (("0",) * 4 + (("0.0%" if value else "N/A"),) * 4)
             return text
         key = describe(ours).statistics, describe(theirs).statistics
         text = self._known.get(key)
         if text is None:
             pairs = [_difference(left, right) for left, right in zip(*key, strict=True)]
-            text = _FORMAT % (*(pair[0] for pair in pairs), *(pair[1] for pair in pairs))
+            text = DIFFERENCES % (*(pair[0] for pair in pairs), *(pair[1] for pair in pairs))
             if len(self._known) < 10_000:
                 self._known[key] = text
         return text
-
-
-def _plain_rows(pairs: FloatPairs) -> dict[int, str]:
-    """The fields of ordinary rows by row number: tensors with finite statistics on both sides.
-
-    difference = target - golden, in units of the data; relative = |difference / golden| in percent.
-    """
-    ours, theirs = pairs.values[:, :4], pairs.values[:, 4:]
-    with np.errstate(all="ignore"):
-        difference = ours - theirs
-        percent = np.round(np.abs(difference / theirs) * 100, _DIGITS)
-    usable = np.isfinite(pairs.values).all(axis=1) & np.isfinite(difference).all(axis=1)
-    columns = []
-    for k in range(4):
-        columns.append(_texts(difference[:, k]))
-    for k in range(4):
-        columns.append(_percents(percent[:, k], theirs[:, k]))
-    rows = pairs.rows.tolist()
-    made = zip(rows, usable.tolist(), zip(*columns, strict=True), strict=True)
-    return {row: _FORMAT % cells for row, good, cells in made if good}
-
-
-def _texts(numbers: np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[str]:
-    return float_texts(numbers) if numbers.any() else ["0.0"] * len(numbers)
-
-
-def _percents(
-    percent: np.ndarray[tuple[int], np.dtype[np.float64]], golden: np.ndarray[tuple[int], np.dtype[np.float64]]
-) -> list[str]:
-    """``N/A`` where the golden value is 0."""
-    finite = np.isfinite(percent)
-    texts = [text + "%" for text in _texts(np.where(finite, percent, 0.0))]
-    for at in (~finite).nonzero()[0].tolist():
-        texts[at] = "inf%"
-    for at in (golden == 0.0).nonzero()[0].tolist():
-        texts[at] = "N/A"
-    return texts
 
 
 def _difference(target: Cell, golden: Cell) -> tuple[str, str]:
@@ -122,7 +75,7 @@ def _difference(target: Cell, golden: Cell) -> tuple[str, str]:
     if golden == 0:
         return str(difference), "N/A"
     relative = abs(difference / golden) * 100 if math.isfinite(golden) else math.nan
-    return str(difference), f"{round(relative, _DIGITS)}%" if relative == relative else "Nan"
+    return str(difference), f"{round(relative, DIGITS)}%" if relative == relative else "Nan"
 
 
 def _escaped(cell: Cell) -> str:

@@ -14,8 +14,7 @@ import numpy as np
 from msprobe.compare.mode import Mode
 from msprobe.compare.reasons import Reasons
 from msprobe.compare.run import Comparison, Policy
-from msprobe.numerics.tolerance import LOOSE, tolerances
-from msprobe.numerics.verdict import Floats, Kind, Level, Measured
+from msprobe.numerics.verdict import Kind, Level
 from msprobe.visualize.node import Finding, Graph, Node
 from msprobe.visualize.node import Kind as NodeKind
 from msprobe.visualize.pairing import only_here
@@ -121,7 +120,8 @@ def _from_rows(target: Graph, golden: Graph, comparison: Comparison, rows: RowVe
     starts = table.starts.tolist()
     levels = np.array([*rows.levels, 0])
     hard = measured.kind >= Kind.ARGUMENT
-    times = np.append(np.where(hard, LARGEST, multiples(measured)), 0.0)
+    allowed = np.nan_to_num(comparison.judged.times, nan=0.0, posinf=LARGEST).clip(0.0, LARGEST)
+    times = np.append(np.where(hard, LARGEST, allowed), 0.0)
     unchecked = (measured.kind == Kind.UNCHECKED) | (measured.kind == Kind.UNINITIALISED)
     differs = np.append(hard | (measured.worst > 0.0), False)
     checked = np.append(~unchecked, False)
@@ -160,15 +160,6 @@ def _reason(comparison: Comparison, rows: RowVerdicts, of: range, level: int) ->
             text = rows.messages[row][0].partition(": ")[2]
             return f"{leaf.suffix.lstrip('.') if leaf is not None else 'value'}: {text}"
     return ""
-
-
-def multiples(measured: Measured) -> Floats:
-    """The worst difference of each row in multiples of the tolerance of its dtype, capped at ``LARGEST``."""
-    limits = tolerances(measured.roundoff, measured.numel, measured.reduction, LOOSE)
-    average = np.where(measured.whole, limits.element, limits.average)
-    with np.errstate(all="ignore"):
-        worst = np.maximum(measured.element / limits.element, np.maximum(measured.mean, measured.norm) / average)
-    return np.nan_to_num(worst, nan=0.0, posinf=LARGEST).clip(0.0, LARGEST)
 
 
 def _published_precision(target: Graph, *, checksums: bool) -> None:

@@ -6,24 +6,19 @@ import os
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msprobe import __version__
-from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.items import leaves
-from msprobe.compare.natural_scale import Vanished
-from msprobe.compare.run import Comparison, Policy, counts
-from msprobe.compare.summary import CompareSummary
 from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, paused_gc
 from msprobe.visualize.build import build_graph
-from msprobe.visualize.compared import NOTHING_SAID, TASKS, Matching, compare_graphs
 from msprobe.visualize.database import GOLDEN, TARGET, Database, TextsOf
 from msprobe.visualize.dumps import Work
 from msprobe.visualize.export import export_dump
-from msprobe.visualize.findings import RowVerdicts, lines_of
+from msprobe.visualize.found import Found
 from msprobe.visualize.links import Links
 from msprobe.visualize.merge.layout import Layout
 from msprobe.visualize.names import Names
@@ -34,7 +29,12 @@ from msprobe.visualize.settings_row import settings_row
 from msprobe.visualize.sources import Sources, find_sources
 from msprobe.visualize.value_text import NOTHING, ValueTexts, fill_values
 
+if TYPE_CHECKING:
+    from msprobe.visualize.comparing import Comparing
+
 FORMAT = 1
+NOTHING_SAID = MappingOptions()
+_REFERENCE = "reference"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +61,13 @@ class _State:
     """What is carried from one pair of dumps to the next."""
 
     request: Request
-    matching: Matching
+    comparing: Comparing | None
+    found: Found
     names: Names = field(default_factory=Names)
-    task: str | None = None
     micro_steps: int = 1
-    noise: dict[str, float] = field(default_factory=dict)
-    vanished: dict[str, Vanished] = field(default_factory=dict)
-    agreed: set[str] = field(default_factory=set)
-    summaries: list[dict[str, Any]] = field(default_factory=list)
-    found: list[tuple[tuple[int, int], dict[str, Any]]] = field(default_factory=list)
     folders: list[dict[str, Any]] = field(default_factory=list)
     links: Links = field(default_factory=Links)
     written: list[Work] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
 
 
 def visualize(request: Request) -> Path:
@@ -84,10 +78,10 @@ def visualize(request: Request) -> Path:
         NotComparableError: no pair of dumps can be compared.
         MsprobeException: a layout does not fit the dumps, or the output folder cannot be written.
     """
-    policy = Policy(request.policy)
     golden = None if request.golden is None else Path(request.golden)
     sources = find_sources(Path(request.target), golden, request.layouts, request.mapping)
-    state = _State(request, Matching(policy, request.mapping, bool(request.layouts)))
+    found = Found()
+    state = _State(request, None if golden is None else _comparing(request, found), found)
     if request.as_json and golden is None and request.layouts:
         return _export(state, sources)
     if request.as_json:
@@ -102,6 +96,13 @@ def visualize(request: Request) -> Path:
     return database.path
 
 
+def _comparing(request: Request, found: Found) -> Comparing:
+    from msprobe.visualize.comparing import Comparing  # numpy and the verdict engine, only where there are two sides
+
+    merged = bool(request.layouts)
+    return Comparing(request.policy, request.mapping, merged=merged, log_values=request.log_values, found=found)
+
+
 def _export(state: _State, sources: Sources) -> Path:
     output = Path(state.request.output)
     with progress(sources.total, sources.size, lines=state.request.log_progress) as advance, paused_gc():
@@ -113,31 +114,20 @@ def _export(state: _State, sources: Sources) -> Path:
 
 def _draw(state: _State, work: Work, dumps: tuple[Dump, Dump | None], database: Database) -> None:
     target = _graph(state, work, dumps[0])
-    if dumps[1] is None:
+    if dumps[1] is None or state.comparing is None:
         _write(state, work, database, target, _texts(target))
         return
     golden = _graph(state, work, dumps[1])
-    try:
-        compared = compare_graphs(
-            (target, golden),
-            state.names,
-            state.matching,
-            state.noise.get(work.follows, 0.0),
-            state.vanished.setdefault(work.follows, {}),
-        )
-    except NotComparableError as error:
-        state.refused.append(error.error_info)
-        logger.warning("%s: %s; not drawn.", work.label, error.error_info)
-        return
-    _conclude(state, work, compared.comparison, compared.rows)
-    _write(state, work, database, target, compared.texts.of_target)
-    _write(state, work, database, golden, compared.texts.of_golden, source=GOLDEN)
+    texts = state.comparing.compare(work, (target, golden), state.names)
+    if texts is not None:
+        _write(state, work, database, target, texts.of_target)
+        _write(state, work, database, golden, texts.of_golden, source=GOLDEN)
 
 
 def _graph(state: _State, work: Work, dump: Dump) -> Graph:
     if not dump.data and not dump.construct:
         raise ReadError(f"{dump.place.document}: holds no records and no hierarchy; there is nothing to draw")
-    graph = build_graph(dump, state.names, published=state.matching.policy is Policy.REFERENCE)
+    graph = build_graph(dump, state.names, published=state.request.policy == _REFERENCE)
     graph.step, graph.rank = work.step, work.rank
     folder = dump.place.document.parent
     for line in graph.warnings:
@@ -149,7 +139,7 @@ def _graph(state: _State, work: Work, dump: Dump) -> Graph:
     if dump.recovered:
         logger.warning("%s: read from its journal, the run is not finished or died.", folder)
     if state.request.overflow:
-        mark_overflow(graph, parameters=state.matching.policy is not Policy.REFERENCE)
+        mark_overflow(graph, parameters=state.request.policy != _REFERENCE)
     return graph
 
 
@@ -179,61 +169,21 @@ def _write(
         state.folders.append({"source": source, "step": graph.step, "rank": graph.rank, "path": text})
 
 
-def _conclude(state: _State, work: Work, comparison: Comparison, rows: RowVerdicts) -> None:
-    """Summary and first divergence of one pair, as ``msprobe compare`` gives them."""
-    label = work.follows
-    state.task = TASKS[comparison.mode]
-    found = first_divergence(comparison, later_step=label in state.agreed)
-    if found is None:
-        state.noise[label] = comparison.judged.noise
-        state.agreed.add(label)
-    else:
-        state.agreed.discard(label)
-        state.found.append(((work.step, found.entry), _divergence(work, found)))
-    if state.request.log_values:
-        for line in lines_of(comparison, rows):
-            logger.info("%s: %s", work.label, line)
-    names = ("pass", "warning", "error")
-    levels = [names[level] for level in rows.levels]
-    summary = CompareSummary(
-        verdict="same" if found is None else "diverged",
-        target=str(work.target.document),
-        golden=str(work.golden.document if work.golden is not None else ""),
-        policy=state.matching.policy.value,
-        counts=counts(comparison, levels),
-        first_divergence=None if found is None else found.found,
-    )
-    state.summaries.append({"step": work.step, "rank": work.rank, **summary.document()})
-
-
-def _divergence(work: Work, found: Divergence) -> dict[str, Any]:
-    told = found.found
-    return {
-        "step": work.step,
-        "rank": work.rank,
-        "node": told.target,
-        "golden_node": told.golden,
-        "slot": told.slot,
-        "reason": told.reason,
-        "stack": told.stack,
-    }
-
-
 def _finish(state: _State, database: Database) -> None:
-    request, written = state.request, state.written
+    request, written, found = state.request, state.written, state.found
     if not written:
-        raise NotComparableError(state.refused[0] if state.refused else "there is nothing to draw")
+        raise NotComparableError(found.refused[0] if found.refused else "there is nothing to draw")
     database.write_links(state.links.found())
     ranks, steps = [work.rank for work in written], [work.step for work in written]
-    database.write_config(settings_row(state.task, state.micro_steps, request.overflow, ranks, steps))
+    database.write_config(settings_row(found.task, state.micro_steps, request.overflow, ranks, steps))
     meta: dict[str, Any] = {
         "format": FORMAT,
         "version": __version__,
-        "policy": state.matching.policy.value,
+        "policy": request.policy,
         "target": str(request.target),
         "golden": None if request.golden is None else str(request.golden),
-        "summary": state.summaries,
-        "first_divergence": [found for _, found in sorted(state.found, key=lambda item: item[0])],
+        "summary": found.summaries,
+        "first_divergence": [one for _, one in sorted(found.divergences, key=lambda item: item[0])],
         "data_dirs": state.folders,
     }
     database.write_meta(meta)

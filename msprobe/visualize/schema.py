@@ -96,4 +96,5 @@ CREATE INDEX index7 ON tb_nodes (is_distributed);
 """
 
 COLUMNS_OF_CONFIG = 9
+COLUMNS_OF_STACK = 2
 COLUMNS_OF_OURS = 7

@@ -15,6 +15,8 @@ from msprobe.numerics.metrics.checksum import text_checksum
 quoted = json.encoder.encode_basestring
 NOTHING = "{}", "{}"
 NULL = '{"value":"null"}'
+Made = tuple[Leaf, str | None, str]
+"""A value, its opened object, and the fields to add."""
 _TENSOR = ("type", "dtype", "shape", "Max", "Min", "Mean", "Norm", "requires_grad")
 _PROCESS_GROUP = ("type", "group_ranks", "group_id")
 _P2P = "torch.distributed.P2POp"
@@ -28,14 +30,15 @@ class ValueTexts:
 
     def __init__(self, *, checksums: bool = False) -> None:
         self._checksums = checksums
-        self._heads: dict[tuple[str, str], str] = {}
+        self._heads: dict[tuple[object, ...], str] = {}
         self._arguments: dict[tuple[object, ...], str] = {}
 
-    def opened(self, leaf: Leaf) -> str | None:
-        """The object of a value without its closing brace, so that fields can follow; None for null."""
+    def opened(self, leaf: Leaf, numbers: str | None = None) -> str | None:
+        """The object of a value without its closing brace, so that fields can follow; None for null. ``numbers`` are
+        the four statistics where their text is known."""
         raw = leaf[2]
         if type(raw) is dict and tuple(raw)[:8] == _TENSOR:
-            return self._tensor(raw)
+            return self._tensor(raw, numbers)
         if raw is None:
             return None
         if type(raw) is dict and len(raw) == 2 and type(raw.get("value")) in _REPEATED:
@@ -51,21 +54,17 @@ class ValueTexts:
             text = self._arguments[key] = self._other(leaf, raw)
         return text
 
-    def _tensor(self, raw: dict[str, Any]) -> str:
+    def _tensor(self, raw: dict[str, Any], numbers: str | None) -> str:
         kind, dtype, shape, largest, smallest, mean, norm, grad = tuple(raw.values())[:8]
-        head = self._heads.get((kind, dtype))
-        if head is None:
-            head = f'{{"type":{quoted(str(kind))},"dtype":{quoted(_plain(dtype))},"shape":"'
-            self._heads[kind, dtype] = head
-        shape = "null" if shape is None else shape
-        if float is type(largest) is type(smallest) is type(mean) is type(norm):
-            text = (
-                f'{head}{shape}","Max":"{largest}","Min":"{smallest}","Mean":"{mean}","Norm":"{norm}",'
-                f'"requires_grad":"{"null" if grad is None else grad}"'
-            )
+        head = self._head(kind, dtype, shape)
+        if numbers is None and not float is type(largest) is type(smallest) is type(mean) is type(norm):
+            fields = zip(_ADDED, (largest, smallest, mean, norm), strict=True)
+            numbers = ",".join(_field(name, value) for name, value in fields)
+        if numbers is None:
+            text = f'{head}"Max":"{largest}","Min":"{smallest}","Mean":"{mean}","Norm":"{norm}"'
         else:
-            numbers = zip(_TENSOR[3:], (largest, smallest, mean, norm, grad), strict=True)
-            text = f'{head}{shape}",{",".join(_field(name, value) for name, value in numbers)}'
+            text = head + numbers
+        text = f'{text},"requires_grad":"{grad}"' if type(grad) is bool else f"{text},{_field(_TENSOR[7], grad)}"
         if len(raw) == 8:
             return text + ',"data_name":"-1"'
         rest = [(name, value) for name, value in list(raw.items())[8:] if name not in _INTERNAL]
@@ -73,6 +72,17 @@ class ValueTexts:
         if "data_name" not in raw:
             text += ',"data_name":"-1"'
         return f'{text},"class_type":"{_P2P}"' if "p2p" in raw else text
+
+    def _head(self, kind: Any, dtype: Any, shape: Any) -> str:
+        """What stands before the numbers: few kinds of tensors serve many values."""
+        key = kind, dtype, tuple(shape) if type(shape) is list else shape
+        try:
+            head = self._heads.get(key)
+        except TypeError:  # a damaged dump may hold anything
+            return _opening(kind, dtype, shape)
+        if head is None:
+            head = self._heads[key] = _opening(kind, dtype, shape)
+        return head
 
     def _other(self, leaf: Leaf, raw: Any) -> str:
         if type(raw) is not dict:
@@ -100,6 +110,10 @@ class ValueTexts:
             fields["md5"] = text_checksum(str(raw.get("value")))
 
 
+def _opening(kind: Any, dtype: Any, shape: Any) -> str:
+    return f"{{{_field('type', kind)},{_field('dtype', dtype)},{_field('shape', shape)},"
+
+
 def _field(name: str, value: Any) -> str:
     return f"{quoted(str(name))}:{quoted(_plain(value))}"
 
@@ -111,7 +125,7 @@ def _plain(value: Any) -> str:
     return "null" if text in ("None", " ") else text
 
 
-def side_texts(name: str, made: Iterable[tuple[Leaf, str | None, str]]) -> tuple[str, str]:
+def side_texts(name: str, made: Iterable[Made]) -> tuple[str, str]:
     """Texts of the inputs and the outputs of an entry, from its values: each opened object and the fields to add.
 
     A value goes by its tensor file without extension, else by its place in the entry.

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from msprobe.cli.main import COMMANDS
 from tests.docs.pages import LANGUAGES, PAGES, blocks, commands, missing
 from tests.docs.visit import Visit
 from tests.end_to_end.fork_runner import Runner
@@ -17,7 +16,6 @@ from tests.rules.tree import ROOT, label
 GUIDE = [page for page in PAGES if page != ROOT / "README.md"]
 SLOW = {"docs/guide/collection/distributed.md", "docs/guide/collection/integrations.md"}
 """They start programs of several processes, each of which imports the framework."""
-NEEDS_COMMAND = {"docs/guide/view.md": "graph_visualize"}
 NEEDS = {"docs/guide/collection/integrations.md": "transformers"}
 
 
@@ -39,8 +37,6 @@ def _marked(page: Path) -> object:
 def test_page_is_true(page: Path, runner: Runner, tmp_path: Path) -> None:
     if (package := NEEDS.get(label(page))) and importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
-    if (command := NEEDS_COMMAND.get(label(page))) and command not in COMMANDS:
-        pytest.skip(f"needs the command {command}")
     Visit(page, tmp_path, runner).all()
 
 

@@ -11,7 +11,6 @@ import pytest
 pytest.importorskip("torch")
 
 from examples.serving.model import FAULTS, build
-from msprobe.cli.main import COMMANDS
 from msprobe.visualize.viewer.databases import find_databases
 from msprobe.visualize.viewer.queries import GraphDatabase
 
@@ -31,7 +30,6 @@ def test_a_fault_replaces_an_attribute_and_changes_the_result(fault: str) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("graph_visualize" not in COMMANDS, reason="needs the command graph_visualize")
 @pytest.mark.parametrize(
     ("server", "fault", "steps", "ranks"),
     [

@@ -58,6 +58,7 @@ def _parts(number: int, database: GraphDatabase, progress: Progress) -> Iterator
         place = f"{number}-{step}-{rank}"
         yield _part(f"graph-{place}", database.graph(step, rank))
         yield _part(f"facts-{place}", database.facts(step, rank))
+        yield _part(f"stacks-{place}", database.stacks(step, rank))
         for side in SIDES:
             for index, nodes in enumerate(_groups(database.all_nodes(step, rank, side))):
                 yield _part(f"nodes-{place}-{side}-{index}", nodes)

@@ -36,6 +36,8 @@ _GRID_PUBLISHED = """SELECT step, rank, CASE WHEN matched_node_link IN ('[]', ''
 _DATA = """SELECT input_data, output_data, stack_info, parallel_merge_info, matched_distributed, dump_data_dir
     FROM tb_nodes LEFT JOIN tb_stack ON tb_stack.id = tb_nodes.stack_id
     WHERE step = ? AND rank = ? AND data_source = ?"""
+_STACK = """SELECT stack_info FROM tb_nodes LEFT JOIN tb_stack ON tb_stack.id = tb_nodes.stack_id
+    WHERE step = ? AND rank = ? AND data_source = ?"""
 
 
 class GraphDatabase:
@@ -108,6 +110,21 @@ class GraphDatabase:
             "dtype": [sets[fact.dtypes] for fact in found],
             "errors": [fact.error for fact in found],
         }
+
+    def stacks(self, step: int, rank: int) -> Json:
+        """The call stacks of both sides: ``texts`` holds each one once, as a list of frames; ``target`` and ``golden``
+        have the place of each node's stack in it, in the order of :meth:`graph`, or -1."""
+        query = f"{_STACK} ORDER BY node_order"
+        known: dict[str, int] = {}
+        with opened(self.path) as connection:
+            places = {
+                name: [
+                    known.setdefault(text, len(known)) if text else -1
+                    for (text,) in connection.execute(query, (step, rank, source))
+                ]
+                for name, source in SIDES.items()
+            }
+        return {"texts": [_value(text) for text in known], **places}
 
     def node(self, step: int, rank: int, side: str, name: str) -> Json:
         """The data of one node: input, output, stack, merged, links, folder.

@@ -146,6 +146,11 @@ def _facts(databases: list[GraphDatabase], query: Query) -> bytes:
     return _once(database, "facts", step, rank)
 
 
+def _stacks(databases: list[GraphDatabase], query: Query) -> bytes:
+    database, step, rank = _place(databases, query)
+    return _once(database, "stacks", step, rank)
+
+
 def _grid(databases: list[GraphDatabase], query: Query) -> bytes:
     return _encoded(databases[int(query["db"])].grid())
 
@@ -177,6 +182,7 @@ _QUESTIONS: dict[str, Callable[[list[GraphDatabase], Query], bytes]] = {
     "grid": _grid,
     "graph": _graph,
     "facts": _facts,
+    "stacks": _stacks,
     "node": _node,
     "children": _children,
 }

@@ -1,4 +1,7 @@
-"""Graph databases made by hand, in the published layout, with or without our extra tables."""
+"""Graph databases filled by hand, in the published layout, with or without our extra tables.
+
+For what no run here gives: verdicts of all kinds at once, another writer, hostile names. ``test_built.py`` views what
+the builder made of real runs."""
 
 from __future__ import annotations
 
@@ -9,22 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-_TABLES = """
-CREATE TABLE tb_nodes (id TEXT PRIMARY KEY, graph_id TEXT NOT NULL, node_order INTEGER NOT NULL,
-    node_name TEXT NOT NULL, node_type TEXT NOT NULL, up_node TEXT, sub_nodes TEXT, precision_index INTEGER,
-    overflow_level TEXT, micro_step_id INTEGER NOT NULL, matched_node_link TEXT, stack_id TEXT,
-    parallel_merge_info TEXT, matched_distributed TEXT, modified INTEGER NOT NULL, input_data TEXT, output_data TEXT,
-    data_source TEXT, dump_data_dir TEXT, step INTEGER NOT NULL, rank INTEGER NOT NULL, is_distributed INTEGER);
-CREATE TABLE tb_config (id TEXT PRIMARY KEY, graph_type TEXT NOT NULL, task TEXT, tool_tip TEXT, micro_steps INTEGER,
-    overflow_check INTEGER, node_colors TEXT NOT NULL, rank_list TEXT NOT NULL, step_list TEXT NOT NULL);
-CREATE TABLE tb_stack (id TEXT PRIMARY KEY, stack_info TEXT);
-CREATE INDEX index3 ON tb_nodes (step, rank, data_source, node_order);
-"""
-_OURS = """
-CREATE TABLE tb_msprobe_nodes (id TEXT PRIMARY KEY, own_verdict TEXT, rollup_verdict TEXT, counts TEXT, error REAL,
-    execution_order INTEGER, reason TEXT);
-CREATE TABLE tb_msprobe_meta (key TEXT PRIMARY KEY, value TEXT);
-"""
+from msprobe.visualize.schema import INDEXES, TABLES
+
 _LEVELS = {"pass": 0, "same": 0, "warning": 0.5, "error": 1}
 STACK = [
     "File /env/site-packages/torch/nn/modules/linear.py, line 134, in forward, \n return F.linear(x)",
@@ -68,7 +57,9 @@ class Graph:
         """Write the database; ``ours`` says whether our extra tables are in it."""
         path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path)) as connection, connection:
-            connection.executescript(_TABLES + (_OURS if ours else ""))
+            connection.executescript(TABLES + INDEXES)
+            if not ours:
+                connection.executescript("DROP TABLE tb_msprobe_nodes; DROP TABLE tb_msprobe_meta")
             steps, ranks = (sorted({place[axis] for place in self.sides}) for axis in (0, 1))
             kind = "compare" if any(side == "Bench" for *_, side in self.sides) else "build"
             config = ("1", kind, "summary", None, 1, int(self.overflow), "null", json.dumps(ranks), json.dumps(steps))

@@ -2,6 +2,7 @@
 
 import { differs } from "msprobe/verdicts.js";
 import { parsed } from "msprobe/names.js";
+import { MARK } from "msprobe/stack_search.js";
 
 export const LEVELS = {
   all: "all levels", module: "modules", api: "APIs", forward: "forward", backward: "backward",
@@ -12,11 +13,11 @@ export const isActive = (filter) =>
   Boolean(filter.query || filter.verdicts.size || filter.level !== "all" || filter.dtype);
 
 // {fits, leads}: per node 1 where it fits, and 1 where it or a node below it fits; null when nothing is filtered.
-export function mask(model, filter, facts) {
+export function mask(model, filter, known) {
   if (!isActive(filter) && !filter.onlyDifferences) return null;
   const fits = new Uint8Array(model.size);
   const leads = new Uint8Array(model.size);
-  const tests = conditions(model, filter, facts);
+  const tests = conditions(model, filter, known);
   let found = 0;
   for (let place = model.sequence.length - 1; place >= 0; place--) {
     const node = model.sequence[place];
@@ -29,14 +30,18 @@ export function mask(model, filter, facts) {
   return { fits, leads, found };
 }
 
-function conditions(model, filter, facts) {
+function conditions(model, filter, { facts, stacks }) {
   const tests = [];
   if (filter.onlyDifferences) tests.push((node) => differs(model.verdict[node]) || Boolean(model.overflow(node)));
   if (filter.verdicts.size) tests.push((node) => filter.verdicts.has(model.verdict[node]));
-  const terms = filter.query.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = filter.query.toLowerCase().split(/\s+/).filter(Boolean);
+  const terms = words.filter((word) => !word.startsWith(MARK));
   if (terms.length) {
     const names = lowerNames(model);
     tests.push((node) => terms.every((term) => names[node].includes(term)));
+  }
+  for (const word of words.filter((one) => one.startsWith(MARK) && one.length > MARK.length)) {
+    tests.push(stacks ? stacks.having(word.slice(MARK.length), model) : () => false);
   }
   if (TYPES[filter.level]) tests.push((node) => model.kind(node) === TYPES[filter.level]);
   else if (filter.level !== "all") tests.push((node) => parsed(model.name(node)).direction === filter.level);

@@ -11,7 +11,7 @@ export const KEYS = [
   ["ArrowRight", "unfold, or go inside", (store) => unfold(store)],
   ["ArrowLeft", "fold, or go outside", (store) => fold(store)],
   ["Enter", "open in the graph", (store) => store.enter(store.state.selected)],
-  ["/", "search", () => document.getElementById("search")?.focus()],
+  ["/", "search names; @word searches stacks", () => document.getElementById("search")?.focus()],
   ["d", "only differences, or everything",
     (store) => store.narrow({ onlyDifferences: !store.state.filter.onlyDifferences })],
   ["e", "sort by error, or as a tree", (store) => store.set({ sort: store.state.sort === "error" ? "tree" : "error" })],

@@ -13,6 +13,7 @@ class Served {
   grid(db) { return this.#ask("grid", { db }); }
   graph(at) { return this.#ask("graph", at); }
   facts(at) { return this.#ask("facts", at); }
+  stacks(at) { return this.#ask("stacks", at); }
   node(at, side, node) { return this.#ask("node", { ...at, side, name: node.name }); }
   async children(at, side, node, children) {
     const found = await this.#ask("children", { ...at, side, name: node.name });
@@ -30,6 +31,7 @@ class Inside {
   grid(db) { return this.#part(`grid-${db}`); }
   graph(at) { return this.#part(`graph-${at.db}-${at.step}-${at.rank}`); }
   facts(at) { return this.#part(`facts-${at.db}-${at.step}-${at.rank}`); }
+  stacks(at) { return this.#part(`stacks-${at.db}-${at.step}-${at.rank}`); }
   async node(at, side, { index }) {
     const part = await this.#part(`nodes-${at.db}-${at.step}-${at.rank}-${side}-${Math.floor(index / PART)}`);
     return part[index % PART];

@@ -4,13 +4,14 @@ import { Model } from "msprobe/model.js";
 import { isActive, lines, mask } from "msprobe/filter.js";
 import { readFragment, writeFragment } from "msprobe/fragment.js";
 import { Matching, twins } from "msprobe/matching.js";
+import { searchesStacks, StackTexts } from "msprobe/stack_search.js";
 
 export class Store {
   #listener = () => {};
   constructor(source) {
     this.source = source;
     this.state = {
-      databases: [], db: 0, step: 0, rank: 0, model: null, facts: null, selected: -1, focus: -1, error: "",
+      databases: [], db: 0, step: 0, rank: 0, model: null, facts: null, stacks: null, selected: -1, focus: -1, error: "",
       expanded: new Set(), filter: emptyFilter(), sort: "tree", view: "graph", tab: "parameters",
       help: false, picking: null, message: "",
     };
@@ -60,8 +61,9 @@ export class Store {
       let node = link.node ? model.find(link.node, link.side) : -1;
       if (node < 0) node = model.start(overview.meta.first_divergence);
       const filter = { ...emptyFilter(), query: link.q ?? "", onlyDifferences: model.divergent.length > 0 };
-      Object.assign(this.state, { ...at, graph, model, filter, facts: null, expanded: new Set(model.roots), error: "" });
+      Object.assign(this.state, { ...at, graph, model, filter, facts: null, stacks: null, expanded: new Set(model.roots), error: "" });
       this.select(node);
+      this.#readStacks();
       const facts = await this.source.facts(at);
       if (this.state.graph === graph) this.set({ facts });
     } catch (error) {
@@ -92,16 +94,29 @@ export class Store {
   narrow(changes) {
     this.state.filter = { ...this.state.filter, ...changes };
     this.set({ reveal: this.state.selected });
+    this.#readStacks();
+  }
+
+  // Stacks are read when the first search asks for one.
+  async #readStacks() {
+    const { filter, graph, stacks } = this.state;
+    if (stacks || !searchesStacks(filter)) return;
+    try {
+      const found = await this.source.stacks(this.at);
+      if (this.state.graph === graph) this.set({ stacks: new StackTexts(found) });
+    } catch (error) {
+      this.set({ message: `Cannot search the stacks: ${error.message}` });
+    }
   }
 
   // The lines of the tree; computed again only when something they depend on changed.
   get shown() {
-    const { model, filter, facts, expanded, sort } = this.state;
+    const { model, filter, facts, stacks, expanded, sort } = this.state;
     if (!model) return { lines: [], mask: null };
-    const key = [model, filter, facts, sort];
+    const key = [model, filter, facts, stacks, sort];
     if (!this.maskKey || key.some((one, place) => one !== this.maskKey[place])) {
       this.maskKey = key;
-      this.mask = mask(model, filter, facts);
+      this.mask = mask(model, filter, { facts, stacks });
       this.flat = null;
     }
     const open = isActive(filter);

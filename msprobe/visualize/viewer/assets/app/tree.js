@@ -51,7 +51,7 @@ function Conditions({ store, shown }) {
   const { filter, facts } = store.state;
   const dtypes = [...new Set(facts?.dtypes.flat() ?? [])].sort();
   return html`<div class="conditions">
-    <input id="search" type="search" placeholder="search names (/)" aria-label="search" value=${filter.query}
+    <input id="search" type="search" placeholder="search names, @stacks (/)" aria-label="search" value=${filter.query}
       onInput=${(event) => store.narrow({ query: event.target.value })} />
     <select id="level" aria-label="level" value=${filter.level}
       onChange=${(event) => store.narrow({ level: event.target.value })}>

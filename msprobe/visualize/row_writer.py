@@ -1,0 +1,75 @@
+"""Rows into a database from a second thread, many in one statement.
+
+SQLite needs no interpreter while it stores them, so the next rows are made meanwhile."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice
+from queue import Queue
+from typing import Any
+
+_PARAMETERS = 30_000  # SQLite takes 32 766
+_WAITING = 4
+Row = Sequence[Any]
+
+
+class RowWriter:
+    """Writes tables row by row in the order in which they are given. The connection must allow other threads, and be
+    left alone until ``finish``."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._queue: Queue[tuple[str, str, list[Row]] | None] = Queue(_WAITING)
+        self._error: sqlite3.Error | None = None
+        self._statements: dict[str, str] = {}
+        self._thread = threading.Thread(target=self._work, name="msprobe-rows", daemon=True)
+        self._thread.start()
+
+    def insert(self, table: str, columns: int, rows: Iterable[Row]) -> None:
+        """Have rows of so many columns written.
+
+        Raises:
+            sqlite3.Error: earlier rows could not be written.
+        """
+        one, size = f"({','.join('?' * columns)})", _PARAMETERS // columns
+        rest = iter(rows)
+        while found := list(islice(rest, size)):
+            if self._error is not None:
+                raise self._error
+            self._queue.put((table, one, found))
+
+    def finish(self) -> None:
+        """Wait until everything is written, and end.
+
+        Raises:
+            sqlite3.Error: something could not be written.
+        """
+        self.close()
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        """End, also after an error."""
+        if self._thread.is_alive():
+            self._queue.put(None)
+            self._thread.join()
+
+    def _work(self) -> None:
+        while (part := self._queue.get()) is not None:
+            if self._error is None:
+                try:
+                    self._write(*part)
+                except sqlite3.Error as error:
+                    self._error = error
+
+    def _write(self, table: str, one: str, rows: list[Row]) -> None:
+        if len(rows) < _PARAMETERS // len(rows[0]):
+            self._connection.executemany(f"INSERT INTO {table} VALUES {one}", rows)
+            return
+        statement = self._statements.get(table)
+        if statement is None:
+            statement = self._statements[table] = f"INSERT INTO {table} VALUES {','.join([one] * len(rows))}"
+        self._connection.execute(statement, list(chain.from_iterable(rows)))

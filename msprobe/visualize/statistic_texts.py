@@ -1,0 +1,85 @@
+"""The statistics of paired tensors and their differences as texts, many rows at once.
+
+Nearly every row of a large graph is a pair of tensors with eight finite numbers. Their texts are made in bulk, a block
+of rows when the first of them is asked for, and forgotten when many other blocks were asked for since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.compare.plain import FloatPairs, float_texts
+
+STATISTICS = ("Max diff", "Min diff", "Mean diff", "L2norm diff")
+RELATIVE = ("MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr", "NormRelativeErr")
+DIFFERENCES = ",".join(f'"{name}":"%s"' for name in (*STATISTICS, *RELATIVE))
+NUMBERS = '"Max":"%s","Min":"%s","Mean":"%s","Norm":"%s"'
+DIGITS = 6
+NO_PAIRS = FloatPairs(np.empty(0, np.int64), np.empty((0, 8)))
+_ROWS_AT_ONCE = 1024
+_KEPT = 32
+
+_Numbers = NDArray[np.float64]
+
+
+Texts = tuple[str, str]
+"""JSON fields of one row, without braces: the statistics of this side, and what comparing adds to the target."""
+
+
+class StatisticTexts:
+    """The texts of one side of ordinary rows, by row number."""
+
+    def __init__(self, pairs: FloatPairs, *, golden: bool = False) -> None:
+        self._pairs, self._golden = pairs, golden
+        self._blocks: dict[int, dict[int, Texts]] = {}
+
+    def of(self, row: int) -> Texts | None:
+        """None for a row that is no pair of tensors with finite statistics."""
+        number = row // _ROWS_AT_ONCE
+        block = self._blocks.get(number)
+        if block is None:
+            if len(self._blocks) >= _KEPT:
+                del self._blocks[next(iter(self._blocks))]
+            block = self._blocks[number] = self._made(number * _ROWS_AT_ONCE)
+        return block.get(row)
+
+    def _made(self, start: int) -> dict[int, Texts]:
+        first, last = np.searchsorted(self._pairs.rows, (start, start + _ROWS_AT_ONCE)).tolist()
+        if first == last:
+            return {}
+        values = self._pairs.values[first:last]
+        with np.errstate(all="ignore"):
+            difference = values[:, :4] - values[:, 4:]
+        usable = np.isfinite(values).all(axis=1) & np.isfinite(difference).all(axis=1)
+        own = values[:, 4:] if self._golden else values[:, :4]
+        numbers = map(NUMBERS.__mod__, zip(*[float_texts(own[:, k]) for k in range(4)], strict=True))
+        added = [""] * len(values) if self._golden else _differences(difference, values[:, 4:])
+        rows = zip(self._pairs.rows[first:last].tolist(), usable.tolist(), numbers, added, strict=True)
+        return {row: (text, more) for row, good, text, more in rows if good}
+
+
+def _differences(difference: _Numbers, golden: _Numbers) -> Iterable[str]:
+    """difference = target - golden, in units of the data; relative = |difference / golden| in percent."""
+    with np.errstate(all="ignore"):
+        percent = np.round(np.abs(difference / golden) * 100, DIGITS)
+    columns = [_texts(difference[:, k]) for k in range(4)]
+    columns += [_percents(percent[:, k], golden[:, k]) for k in range(4)]
+    return map(DIFFERENCES.__mod__, zip(*columns, strict=True))
+
+
+def _texts(numbers: _Numbers) -> list[str]:
+    return float_texts(numbers) if numbers.any() else ["0.0"] * len(numbers)
+
+
+def _percents(percent: _Numbers, golden: _Numbers) -> list[str]:
+    """``N/A`` where the golden value is 0."""
+    finite = np.isfinite(percent)
+    texts = [text + "%" for text in _texts(np.where(finite, percent, 0.0))]
+    for at in (~finite).nonzero()[0].tolist():
+        texts[at] = "inf%"
+    for at in (golden == 0.0).nonzero()[0].tolist():
+        texts[at] = "N/A"
+    return texts

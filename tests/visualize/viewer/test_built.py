@@ -1,0 +1,97 @@
+"""What the builder made of real runs, as the viewer reads and shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from msprobe.core.dump import handle
+from msprobe.pytorch import PrecisionDebugger
+from msprobe.visualize.job import Request, visualize
+from msprobe.visualize.viewer.queries import VERDICTS, GraphDatabase
+
+pytestmark = pytest.mark.torch
+RELU, FIRST, LAST = "Functional.leaky_relu.0.forward", "Functional.linear.0.forward", "Functional.linear.1.forward"
+
+
+class Net(nn.Module):
+    def __init__(self, slope: float) -> None:
+        super().__init__()
+        self.up, self.down, self.slope = nn.Linear(4, 8), nn.Linear(8, 2), slope
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.up(x)
+        x = self.bent(x)
+        return self.down(x)
+
+    def bent(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.leaky_relu(x, self.slope)
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Iterator[Path]:
+    """A run with a wrong slope, compared with a good one."""
+    for name, slope in (("good", 0.01), ("bad", 0.2)):
+        torch.manual_seed(0)
+        net = Net(slope)
+        debugger = PrecisionDebugger({"task": "statistics", "level": "mix", "dump_path": str(tmp_path / name)})
+        with debugger.collect(net):
+            net(torch.randn(8, 4)).mean().backward()
+        _close()
+    yield visualize(Request(target=tmp_path / "bad", golden=tmp_path / "good", output=tmp_path / "out"))
+    _close()
+
+
+def _close() -> None:
+    session = handle.peek()
+    if session is not None:
+        handle.put(None)
+        session.close()
+    PrecisionDebugger._instance = None
+
+
+def test_what_the_front_end_is_told(built: Path) -> None:
+    database = GraphDatabase(built)
+    overview, graph = database.overview(), database.graph(0, 0)
+    assert overview["meta"]["first_divergence"][0]["node"] == RELU
+    target = graph["target"]
+    verdicts = {name: VERDICTS[code] for name, code in zip(target["names"], target["verdicts"], strict=True)}
+    assert (verdicts[FIRST], verdicts[RELU], verdicts[LAST]) == ("same", "error", "warning")
+    assert database.facts(0, 0)["errors"][target["names"].index(LAST)] > 0
+
+
+def test_each_stack_once_and_the_place_of_every_node(built: Path) -> None:
+    database = GraphDatabase(built)
+    names, stacks = database.graph(0, 0)["target"]["names"], database.stacks(0, 0)
+    for name in (FIRST, RELU):
+        node = database.node(0, 0, "target", name)
+        assert stacks["texts"][stacks["target"][names.index(name)]] == node["stack"]
+    assert any("in bent" in frame for frame in stacks["texts"][stacks["target"][names.index(RELU)]])
+    assert len(stacks["texts"]) < len(names)
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_a_word_with_a_mark_is_searched_in_stacks(view: Any, built: Path) -> None:
+    page = view(built)
+    assert page.selected == RELU
+    page.press("d", "/", *"@bent")
+    lines = page.until(lambda: page.lines, lambda lines: RELU in lines and FIRST not in lines)
+    assert LAST not in lines
+    page.press(*" linear")
+    page.until(lambda: page.text("#found"), lambda text: text.startswith("0 of"))
+    page.press("ESCAPE")
+    page.until(lambda: page.lines, lambda lines: FIRST in lines or len(lines) > 3)
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_a_link_may_search_stacks(view: Any, built: Path) -> None:
+    page = view(built, link="#q=%40bent")
+    page.until(lambda: page.text("#found"), lambda text: not text.startswith("0 of"))
+    assert RELU in page.lines
