@@ -13,6 +13,7 @@ from msprobe.compare.alignment.choice import strategy_of
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.alignment.protocol import Strategy
 from msprobe.compare.columns import columns
+from msprobe.compare.commuted import pair_by_value
 from msprobe.compare.explained import explained_columns
 from msprobe.compare.extras import Extras
 from msprobe.compare.measure import measure
@@ -110,6 +111,8 @@ def compare_dumps(
         else:
             strategy, loose = mapping, False
         table = build_table(target, golden, strategy, dtype_gate=reference and strategy is not mapping, loose=loose)
+        if table.loose and not reference and not table.foreign:
+            pair_by_value(table)
         if mode is Mode.STATISTICS and (helper := current_helper()) is not None:
             helper.begin(table.float_pairs.values)
             table.texts = helper

@@ -16,7 +16,9 @@ def summary_json(summary: CompareSummary) -> str:
 
 
 def write_summary(summary: CompareSummary, path: Path) -> None:
-    """Write the document to ``path``, private to the user, replacing an earlier one in one step; a missing folder is made.
+    """Write the document to ``path``, private to the user, replacing an earlier one in one step.
+
+    A missing folder is made.
 
     Raises:
         MsprobeException: the folder cannot be written.
