@@ -151,7 +151,7 @@ def _pages(html: Path) -> tempfile.TemporaryDirectory[str]:
         make_folder(html.absolute().parent)
         return tempfile.TemporaryDirectory(prefix=".msprobe-", dir=html.absolute().parent)
     except OSError as error:
-        reason = f"the report cannot be written to {html} ({error.strerror})"
+        reason = f"the report cannot be written to {html} ({error.strerror}); choose another file"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error
 
 
@@ -250,5 +250,5 @@ def _write_reports(result: CompareResult, options: CompareOptions) -> None:
 
                 write_page(Path(place), result.summary, result.outcomes)
         except OSError as error:
-            reason = f"the report cannot be written to {place} ({error.strerror or error})"
+            reason = f"the report cannot be written to {place} ({error.strerror or error}); choose another file"
             raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error

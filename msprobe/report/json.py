@@ -27,5 +27,5 @@ def write_summary(summary: CompareSummary, path: Path) -> None:
         make_folder(path.absolute().parent)
         write_atomic(path, [summary_json(summary).encode("utf-8", "backslashreplace"), b"\n"])
     except OSError as error:
-        reason = f"the summary cannot be written to {path} ({error.strerror})"
+        reason = f"the summary cannot be written to {path} ({error.strerror}); choose another file"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error
