@@ -1,11 +1,12 @@
 """Runs at the start of every Python process below ``msprobe run``, because its folder is on PYTHONPATH.
 
-It waits for the program to import torch, and only then loads anything. A ``sitecustomize`` that this one hides still
-runs.
+It waits for the program to import torch, and only then loads anything. A program of MindSpore is told at its end that
+nothing was collected. A ``sitecustomize`` that this one hides still runs.
 """
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import importlib.machinery
 import importlib.util
@@ -50,6 +51,12 @@ def _attach() -> None:
     importlib.import_module("msprobe.adapters.pytorch.attach").attach(os.environ[VARIABLE])
 
 
+def _tell_mindspore() -> None:
+    if "mindspore" in sys.modules and not {"torch", "msprobe.mindspore"} & set(sys.modules):
+        advice = "make a PrecisionDebugger of msprobe.mindspore in the script"
+        sys.stderr.write(f"msprobe run: nothing was collected: it attaches to PyTorch only; {advice}\n")
+
+
 def _run_the_hidden_one() -> None:
     elsewhere = [place for place in sys.path if os.path.abspath(place or ".") != _HERE]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", elsewhere)
@@ -60,4 +67,5 @@ def _run_the_hidden_one() -> None:
 if __name__ == "sitecustomize":
     if os.environ.get(VARIABLE):
         sys.meta_path.insert(0, TorchWatch(_attach))
+        atexit.register(_tell_mindspore)
     _run_the_hidden_one()

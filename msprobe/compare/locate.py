@@ -14,6 +14,7 @@ from msprobe.core.store.reader import Place, find_dumps
 
 _Steps = dict[int | None, list[Place]]
 _NOTHING_SAID = MappingOptions()
+_NAMED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,25 @@ def locate(target: Path, golden: Path, options: MappingOptions = _NOTHING_SAID) 
         lone.extend(_lines("target", ours, {id(pair[0]) for pair in matched}))
         lone.extend(_lines("golden run", theirs, {id(pair[1]) for pair in matched}))
     if not pairs:
-        raise NotComparableError(f"no step and rank is on both sides ({'; '.join(lone)})")
+        raise NotComparableError(f"no step and rank is on both sides ({_shortened(lone)}){_advice(left, right)}")
     return _wanted(_located(pairs, lone), options)
+
+
+def _shortened(lone: list[str]) -> str:
+    rest = len(lone) - _NAMED
+    return "; ".join(lone[:_NAMED]) + (f"; and {rest} more" if rest > 0 else "")
+
+
+def _advice(*sides: _Steps) -> str:
+    """What to do where a process folder has company: its number is no rank, it cannot be found on the other side."""
+    crowds = (places for steps in sides for places in steps.values() if len(places) > 1)
+    process = next((place for places in crowds for place in places if place.kind == "proc"), None)
+    if process is None:
+        return ""
+    folder = process.document.parent
+    return (
+        f"; {folder.parent} holds several processes, of which compare cannot choose: give one of them, such as {folder}"
+    )
 
 
 def _located(pairs: list[tuple[Place, Place]], lone: list[str]) -> Located:

@@ -15,6 +15,7 @@ from msprobe.compare.alignment.heard import Heard
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.alignment.protocol import Strategy
 from msprobe.compare.columns import columns
+from msprobe.compare.commuted import pair_by_value
 from msprobe.compare.explained import explained_columns
 from msprobe.compare.extras import Extras
 from msprobe.compare.measure import measure
@@ -115,6 +116,8 @@ def compare_dumps(
             strategy, loose = mapping, False
         heard = Heard(strategy)
         table = build_table(target, golden, heard, dtype_gate=reference and strategy is not mapping, loose=loose)
+        if table.loose and not reference and not table.foreign:
+            pair_by_value(table)
         if table.loose:
             from msprobe.compare.lost_layers import mark_lost_layers  # only where two programs are compared
 

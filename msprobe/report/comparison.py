@@ -22,6 +22,7 @@ from msprobe.compare.rows import CompareRow
 from msprobe.compare.run import Comparison, Policy, compare_dumps
 from msprobe.compare.summary import CompareSummary
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
+from msprobe.core.store.atomic import make_folder
 from msprobe.core.store.reader import Place
 from msprobe.report.execute.choose import executor_named
 from msprobe.report.execute.cores import cores
@@ -146,9 +147,10 @@ def _output(output: PathLike, executor: str) -> str:
 def _pages(html: Path) -> tempfile.TemporaryDirectory[str]:
     """A folder beside the report, where every worker can leave its part of it."""
     try:
+        make_folder(html.absolute().parent)
         return tempfile.TemporaryDirectory(prefix=".msprobe-", dir=html.absolute().parent)
     except OSError as error:
-        reason = f"the report cannot be written to {html} ({error.strerror})"
+        reason = f"the report cannot be written to {html} ({error.strerror}); choose another file"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error
 
 
@@ -258,5 +260,5 @@ def _write_reports(result: CompareResult, options: CompareOptions) -> None:
 
                 write_page(Path(place), result.summary, result.outcomes)
         except OSError as error:
-            reason = f"the report cannot be written to {place} ({error.strerror or error})"
+            reason = f"the report cannot be written to {place} ({error.strerror or error}); choose another file"
             raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error

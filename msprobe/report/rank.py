@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from msprobe.analyze.earliest_rank import rank_finding
 from msprobe.analyze.first_divergence import first_divergence
 from msprobe.compare.extras import Extras, load_extras
+from msprobe.compare.lone_direction import lone_directions
 from msprobe.compare.parallel_layout import load_pair
 from msprobe.compare.rows import RowBlock
 from msprobe.compare.run import Comparison, Past, compare_dumps, counts, levels
@@ -87,6 +88,7 @@ def _compare(
         from msprobe.report.layer_map import told
 
         outcome.notes.append(told(comparison.table.layer_map))
+    outcome.notes += lone_directions(comparison.table)
     if keep is not None:
         keep(comparison)
 

@@ -70,3 +70,13 @@ def test_statistics_do_not_load_torch(runs: dict[str, Path]) -> None:
         "assert r.verdict == 'diverged' and sum(1 for _ in r.rows()) == 2; assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_reports_go_into_a_folder_that_is_made(runs: dict[str, Path]) -> None:
+    pytest.importorskip("jinja2")
+    out = runs["out"]
+    reports = ("--html", out / "r" / "a.html", "--junit", out / "r" / "a.xml", "--json", out / "j" / "a.json")
+    done = msprobe("-tp", runs["bad"], "-gp", runs["good"], "-o", out, *reports)
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in (out / "r").iterdir()) == ["a.html", "a.xml"]
+    assert json.loads((out / "j" / "a.json").read_text())["verdict"] == "diverged"

@@ -93,6 +93,19 @@ def test_a_debugger_of_the_script_stays_in_charge(tmp_path: Path) -> None:
     assert not (tmp_path / "dump").exists()
 
 
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [("import mindspore", True), ("import msprobe.mindspore, mindspore", False), ("import json", False)],
+    ids=["no debugger", "its own debugger", "no framework"],
+)
+def test_a_program_of_mindspore_is_told_that_nothing_was_collected(tmp_path: Path, program: str, *, told: bool) -> None:
+    pytest.importorskip("mindspore")
+    (tmp_path / "c.json").write_text('{"dump_path": "dump"}')
+    result = run(tmp_path, "-c", "c.json", "--", sys.executable, "-c", program)
+    assert result.returncode == 0
+    assert ("msprobe run: nothing was collected: it attaches to PyTorch only" in result.stderr) is told
+
+
 def test_a_sitecustomize_of_the_user_still_runs(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("print('the other one')\n")
     (tmp_path / "c.json").write_text('{"dump_path": "dump"}')

@@ -79,3 +79,18 @@ def test_kernel_files_are_to_be_imported(tmp_path: Path, given: str) -> None:
     (tmp_path / "rank_0" / "Net" / "0" / "0").mkdir(parents=True)
     with pytest.raises(ReadError, match="msprobe import"):
         compare(tmp_path / given, tmp_path / given)
+
+
+def test_a_second_process_in_a_folder_is_told(tmp_path: Path) -> None:
+    with pytest.raises(NotComparableError) as told:
+        _located(tmp_path, [f"step{step}/proc{pid}" for step in range(3) for pid in (11, 12)], ["step0/proc5"])
+    text = str(told.value)
+    assert "holds several processes, of which compare cannot choose: give one of them, such as" in text
+    assert f"{tmp_path / 't' / 'step0' / 'proc11'}" in text
+    assert text.count("only in the") == 4 and "; and 1 more" in text
+
+
+def test_ranks_that_do_not_meet_need_no_such_advice(tmp_path: Path) -> None:
+    with pytest.raises(NotComparableError) as told:
+        _located(tmp_path, ["step0/rank1", "step0/rank2"], ["step0/rank5"])
+    assert "several processes" not in str(told.value)
