@@ -14,12 +14,12 @@ from typing import Any, cast
 
 import numpy as np
 
+from msprobe.analyze.derived_names import in_phase, module_text
 from msprobe.analyze.explain_row import explained
-from msprobe.compare.pairs import parent_of, stem_of
+from msprobe.compare.pairs import parent_of
 from msprobe.compare.reasons import Reasons
 from msprobe.compare.run import Comparison
 from msprobe.compare.summary import FirstDivergence, KindText
-from msprobe.core.naming import NameSyntaxError, parse_entry
 from msprobe.core.naming.model import MODULE_PREFIXES
 from msprobe.numerics.verdict import Kind, Role
 
@@ -83,7 +83,7 @@ class _Finder:
     def _effect_in_backward(self, entry: int) -> int:
         """What a hand-written backward or a gradient hook calls tells less than the gradients it leaves behind."""
         keys = self._table.keys
-        own = keys[entry].phase != "forward" or _in_phase(keys[entry].name, "backward") in self._at
+        own = keys[entry].phase != "forward" or in_phase(keys[entry].name, "backward") in self._at
         if own or self._module(entry) is not None or all(key.phase != "backward" for key in keys[:entry]):
             return entry
         later = range(entry + 1, len(keys))
@@ -167,7 +167,7 @@ class _Finder:
 
     def _enters_in(self, enclosing: int, entry: int, row: int) -> FirstDivergence:
         """The input of ``entry`` differs and that of the module around it does not."""
-        module = _module_text(self._name(enclosing))
+        module = module_text(self._name(enclosing))
         results = self._rows(enclosing, Role.RESULT)
         if not self._is_module(entry) or not results:
             return self._result(entry, row, module, UNEXPLAINED)
@@ -211,15 +211,15 @@ class _Finder:
         """The innermost module around a lost gradient that has one itself, or whose result asks for none."""
         around = list(self._ancestors(entry))
         if self._is_module(entry):
-            around.insert(0, _in_phase(self._name(entry), "backward"))
+            around.insert(0, in_phase(self._name(entry), "backward"))
         for name in around:
             number = self._at.get(name)
             if number is None or not self._is_lone(number) or not self._asks_gradient(number):
-                return _module_text(name)
+                return module_text(name)
         return None
 
     def _asks_gradient(self, backward: int) -> bool:
-        forward = self._at.get(_in_phase(self._name(backward), "forward"))
+        forward = self._at.get(in_phase(self._name(backward), "forward"))
         if forward is None:
             return True
         rows = slice(int(self._table.starts[forward]), int(self._table.starts[forward + 1]))
@@ -248,19 +248,19 @@ class _Finder:
 
     def _parent(self, construct: dict[str, object], name: str) -> str | None:
         parent = parent_of(construct, name)
-        forward = None if parent is not None else parent_of(construct, _in_phase(name, "forward"))
+        forward = None if parent is not None else parent_of(construct, in_phase(name, "forward"))
         if forward is None:
             return parent
-        backward = _in_phase(forward, "backward")
+        backward = in_phase(forward, "backward")
         return backward if backward in self._at or forward not in self._at else forward
 
     def _module(self, entry: int) -> str | None:
         if self._is_module(entry):
-            return _module_text(self._name(entry))
-        return next((_module_text(name) for name in self._ancestors(entry)), None)
+            return module_text(self._name(entry))
+        return next((module_text(name) for name in self._ancestors(entry)), None)
 
     def _stack(self, entry: int) -> list[str]:
-        name = _in_phase(self._name(entry), "forward")
+        name = in_phase(self._name(entry), "forward")
         return list(self._c.target.stacks.get(name) or self._c.golden.stacks.get(name) or [])
 
     def _result(self, entry: int, row: int, module: str | None, note: str) -> FirstDivergence:
@@ -286,21 +286,3 @@ class _Finder:
             module=module,
             stack=self._stack(entry),
         )
-
-
-def _in_phase(name: str, phase: str) -> str:
-    """The name of the same call in another phase; a text that is no entry name stays as it is."""
-    try:
-        parsed = parse_entry(name)
-    except NameSyntaxError:
-        return name
-    call = parsed.call or 0
-    is_module = name.partition(".")[0] in MODULE_PREFIXES
-    return f"{parsed.stem}.{phase}.{call}" if is_module else f"{parsed.stem}.{call}.{phase}"
-
-
-def _module_text(name: str) -> str:
-    """Path and class of a module entry, without prefix and call; other parents (optimizer) stay as they are."""
-    stem = stem_of(name)
-    prefix, dot, rest = stem.partition(".")
-    return rest if dot and prefix in MODULE_PREFIXES else stem
