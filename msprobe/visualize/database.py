@@ -77,8 +77,6 @@ class Database:
 
     def _finish(self) -> None:
         self._writer.finish()
-        self._connection.execute("COMMIT")
-        self._connection.executescript(INDEXES)
         self._connection.execute("PRAGMA journal_mode=DELETE")
         self._connection.close()
         self.path = _claim(self._temporary, self._folder, self._stem)
@@ -90,11 +88,17 @@ class Database:
         self._writer.insert("tb_stack", COLUMNS_OF_STACK, rows.stacks())
         self._writer.insert("tb_msprobe_nodes", COLUMNS_OF_OURS, rows.ours())
 
+    def end_graphs(self) -> None:
+        """All graphs are written. Their indexes are made meanwhile: let go of the graphs now."""
+        self._writer.run(INDEXES)
+
     def write_links(self, links: Iterator[tuple[str, str]]) -> None:
-        """Set the communication link of nodes: (id, JSON text) each. No graph can be written after it."""
+        """Set the communication link of nodes: (id, JSON text) each, after ``end_graphs``."""
         self._writer.finish()
+        self._connection.execute("BEGIN")
         rows = ((text, key) for key, text in links)
         self._connection.executemany("UPDATE tb_nodes SET matched_distributed = ? WHERE id = ?", rows)
+        self._connection.execute("COMMIT")
 
     def write_config(self, values: tuple[Any, ...]) -> None:
         """The one row of tb_config."""

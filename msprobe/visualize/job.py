@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -89,9 +90,7 @@ def visualize(request: Request) -> Path:
     stem = f"{'build' if golden is None else 'compare'}_{datetime.now():%Y%m%d%H%M%S}"
     database = Database(Path(request.output), stem, sources.size)
     with database, progress(sources.total, sources.size, lines=request.log_progress) as advance, paused_gc():
-        for work, target, other in sources.loaded(state.names):
-            advance(work.label)
-            _draw(state, work, (target, other), database)
+        _draw_all(state, sources, database, advance)
         _finish(state, database)
     return database.path
 
@@ -110,6 +109,14 @@ def _export(state: _State, sources: Sources) -> Path:
             advance(work.label)
             export_dump(output, dump, work.step, work.rank)
     return output
+
+
+def _draw_all(state: _State, sources: Sources, database: Database, advance: Callable[[str], None]) -> None:
+    """What is drawn is let go of at the end of this function, while the database makes its indexes."""
+    for work, target, other in sources.loaded(state.names):
+        advance(work.label)
+        _draw(state, work, (target, other), database)
+    database.end_graphs()
 
 
 def _draw(state: _State, work: Work, dumps: tuple[Dump, Dump | None], database: Database) -> None:

@@ -41,6 +41,10 @@ class RowWriter:
                 raise self._error
             self._queue.put((table, one, found))
 
+    def run(self, script: str) -> None:
+        """Have statements run after the rows given so far, whose transaction ends with them."""
+        self._queue.put((script, "", []))
+
     def finish(self) -> None:
         """Wait until everything is written, and end.
 
@@ -66,6 +70,9 @@ class RowWriter:
                     self._error = error
 
     def _write(self, table: str, one: str, rows: list[Row]) -> None:
+        if not rows:
+            self._connection.executescript(table)
+            return
         if len(rows) < _PARAMETERS // len(rows[0]):
             self._connection.executemany(f"INSERT INTO {table} VALUES {one}", rows)
             return
