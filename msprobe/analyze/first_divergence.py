@@ -51,13 +51,7 @@ class _Finder:
         self._at: dict[str, int] = {}
 
     def find(self) -> Divergence | None:
-        differing = np.zeros(len(self._table.entries), np.bool_)
-        differing[self._table.entry_of_row()[self._differs]] = True
-        wrong = zip(self._table.entries, differing.tolist(), strict=True)
-        entry = next(
-            (number for number, (pair, own) in enumerate(wrong) if (own or None in pair) and self._is_wrong(number)),
-            None,
-        )
+        entry = next((number for number in range(len(self._table.entries)) if self._is_wrong(number)), None)
         if entry is None:
             return None
         for number, pair in enumerate(self._table.entries):
