@@ -21,6 +21,11 @@ def runtime_facts() -> RuntimeFacts:
     )
 
 
+def on_cpu() -> bool:
+    """Whether every tensor lies in memory that this process can read."""
+    return bool(mindspore.get_context("device_target") == "CPU")
+
+
 def graph_compiled() -> bool:
     """Whether a graph or a jit function has been compiled in this process."""
     cells: dict[int, Any] = getattr(api(), "cells_compile_cache", {})

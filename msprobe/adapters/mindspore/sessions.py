@@ -6,6 +6,7 @@ from typing import Any
 
 from msprobe.adapters.mindspore.exception_dump import open_exception_session
 from msprobe.adapters.mindspore.kernel_session import KernelSession
+from msprobe.adapters.mindspore.launching import launch_at_once
 from msprobe.adapters.mindspore.runtime_facts import runtime_facts
 from msprobe.core.backend.mindspore_modes import mode_problems
 from msprobe.core.config import DumpConfig
@@ -28,6 +29,7 @@ def open_for_mode(config: DumpConfig, make: MakeBackend, watch: ConfigWatch | No
         return open_exception_session(config, make, watch)
     if config.level == "L2":
         return KernelSession(config, make)
+    launch_at_once(config)
     session = open_session(config, make, watch)
     if config.task == "overflow_check":
         session.label["producer"] = "cpu-fallback"  # values are looked at; no hardware flag is asked

@@ -1,0 +1,33 @@
+"""How operators are launched on a CPU while values are looked at: one after the other, by the thread that calls them.
+
+By default an operator passes through several threads of MindSpore, and each look at a value waits for all of them: a
+hundred times the cost of a small operator. What would spare the waiting is to look later, but nothing tells whether a
+tensor has been written since (``Tensor._version`` stays the same under ``assign``, optimizers, item assignment and the
+moving averages of normalisation), and a copy of every tensor at its call is dearer than looking at it at once.
+
+Launched one after the other, an operator that fails also raises in the call that made it and not in a later one.
+"""
+
+from __future__ import annotations
+
+import mindspore
+
+from msprobe.adapters.mindspore.graph_tap import in_graph_mode
+from msprobe.adapters.mindspore.runtime_facts import on_cpu
+from msprobe.core.config import DumpConfig
+from msprobe.core.errors import said
+from msprobe.core.log import logger
+
+
+def launch_at_once(config: DumpConfig) -> None:
+    """Have a dynamic graph launch its operators at once, if ``config`` asks for values of it.
+
+    For the whole process, and only before its first operator: MindSpore takes no notice of it later. On a device
+    nothing is done: there the pipeline is what keeps it busy.
+    """
+    if not on_cpu() or in_graph_mode() or config.task == "structure" or config.level == "L2":
+        return
+    try:
+        mindspore.runtime.launch_blocking()
+    except (AttributeError, RuntimeError) as error:  # a version without it, or one that says when it is too late
+        logger.warning("operators are launched ahead of the program, and collecting waits for them: %s", said(error))
