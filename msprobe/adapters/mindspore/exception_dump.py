@@ -12,6 +12,7 @@ import os
 import mindspore
 
 from msprobe.adapters.mindspore.graph_tap import in_graph_mode
+from msprobe.adapters.mindspore.launching import launch_at_once
 from msprobe.core.config import DumpConfig
 from msprobe.core.config.watch import ConfigWatch
 from msprobe.core.dump.session import DumpSession, MakeBackend
@@ -37,14 +38,17 @@ def open_exception_session(config: DumpConfig, make: MakeBackend, watch: ConfigW
             0, f"dump_path {config.dump_path}: cannot write the dump request ({said(error)})"
         ) from error
     on_cpu = mindspore.get_context("device_target") == "CPU"
-    if not (on_cpu and in_graph_mode()):  # there the runtime would only write the parameters, and warn of every kernel
+    asked = not (on_cpu and in_graph_mode())  # there the runtime would only write the parameters, with many warnings
+    if asked:
         os.environ[VARIABLE] = str(request)
     if on_cpu:
         _explain(in_graph_mode())
-        _launch_blocking()
+        launch_at_once()
     else:
         _start_runtime()
     session = open_session(config, make, watch)
+    if asked:
+        session.closing.callback(_withdraw, str(request))
     session.label.update(FALLBACK if on_cpu else {"producer": "runtime"})
     return session
 
@@ -59,11 +63,10 @@ def _explain(graph: bool) -> None:
         logger.info("exception_dump on a CPU records API calls, not kernels (producer: cpu-fallback)")
 
 
-def _launch_blocking() -> None:
-    try:
-        mindspore.runtime.launch_blocking()
-    except (AttributeError, RuntimeError) as error:  # an older version, or operators have run already
-        logger.warning("errors may be raised by a later call than the one that failed: %s", said(error))
+def _withdraw(request: str) -> None:
+    """Leave no request behind for programs that this one starts."""
+    if os.environ.get(VARIABLE) == request:
+        del os.environ[VARIABLE]
 
 
 def _start_runtime() -> None:

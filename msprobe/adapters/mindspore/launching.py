@@ -19,15 +19,18 @@ from msprobe.core.errors import said
 from msprobe.core.log import logger
 
 
-def launch_at_once(config: DumpConfig) -> None:
-    """Have a dynamic graph launch its operators at once, if ``config`` asks for values of it.
+def looks_at_values(config: DumpConfig) -> bool:
+    """Whether ``config`` has values of a dynamic graph on a CPU looked at, one call after the other."""
+    return on_cpu() and not in_graph_mode() and config.task != "structure" and config.level != "L2"
 
-    For the whole process, and only before its first operator: MindSpore takes no notice of it later. On a device
-    nothing is done: there the pipeline is what keeps it busy.
-    """
-    if not on_cpu() or in_graph_mode() or config.task == "structure" or config.level == "L2":
-        return
+
+def launch_at_once() -> None:
+    """For the whole process, and only before its first operator: MindSpore takes no notice of it later."""
     try:
         mindspore.runtime.launch_blocking()
     except (AttributeError, RuntimeError) as error:  # a version without it, or one that says when it is too late
-        logger.warning("operators are launched ahead of the program, and collecting waits for them: %s", said(error))
+        logger.warning(
+            "operators run behind the program's back: collecting waits for them, and errors may be raised by a later "
+            "call than the one that failed (%s)",
+            said(error),
+        )

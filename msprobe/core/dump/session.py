@@ -48,6 +48,7 @@ class DumpSession:
         self.backend = make_backend(config, self.relay, self.thread)
         self.plan = DumpPlan.of(config)
         self.label: dict[str, str] = {}  # more fields for the header of dump.json
+        self.closing = contextlib.ExitStack()  # what is undone with the session
         self._root = Path(config.dump_path).absolute()
         self._stacks = StackTable()
         self.init_step = 0
@@ -191,6 +192,7 @@ class DumpSession:
         self._wanted = False
         self._detach()
         self._close_step()
+        self.closing.close()
 
     def abandon(self) -> None:
         """In a forked child: unhook everything without touching the parent's files."""

@@ -106,7 +106,8 @@ def test_the_runtime_is_asked_under_the_documented_name(said: Any, folder: Path)
     assert path is not None and path.name == "kernel_graph_exception_dump.json"
     common = json.loads(path.read_text())["common_dump_settings"]
     assert (common["op_debug_mode"], common["path"]) == (4, str(folder / "primitive"))
-    assert said["variable"] == str(path)  # the last one that was asked for
+    assert said["asked"][5] == str(path)  # primitive is the sixth of the job
+    assert (said["asked"][6], said["left"]) == (None, None)  # closed, it leaves no request behind; overflow asks none
 
 
 def test_overflow_check_records_the_guilty_call_and_says_how_it_was_found(said: Any, folder: Path) -> None:

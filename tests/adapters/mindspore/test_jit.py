@@ -10,12 +10,12 @@ from mindspore import Tensor, nn, ops
 
 from tests.adapters.mindspore.conftest import Bench
 
-X = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
+X = (np.arange(8, dtype=np.float32).reshape(2, 4) - 4) / 4  # every result is exact, wherever its memory lies
 
 
 @mindspore.jit
 def inner(x: Any) -> Any:
-    return ops.exp(x)
+    return ops.square(x)
 
 
 @mindspore.jit
@@ -26,7 +26,7 @@ def outer(x: Any) -> Any:
 class Compiled(nn.Cell):
     @mindspore.jit
     def construct(self, x: Any) -> Any:
-        return ops.exp(x)
+        return ops.square(x)
 
 
 class Net(nn.Cell):
@@ -57,14 +57,14 @@ def test_functions_and_constructs_have_forward_and_backward(bench: Bench) -> Non
     ]
     assert found.construct is not None
     assert found.construct["Jit.Compiled.0.forward"] == "Cell.first.Compiled.forward.0"
-    exact = np.exp(np.exp(X)) * 2 + 1  # the derivative of outer
-    assert np.isclose(found.data["Jit.outer.0.backward"]["output"][0]["Max"], exact.max(), rtol=1e-4)
+    exact = 4 * X**2 + (X != 0)  # the derivative of outer at what Compiled made
+    assert found.data["Jit.outer.0.backward"]["output"][0]["Max"] == exact.max()
 
 
 def test_what_is_compiled_while_collecting_never_meets_a_wrapper(bench: Bench) -> None:
     @mindspore.jit
     def fresh(x: Any) -> Any:
-        return ops.sigmoid(ops.tanh(x)) + mindspore.mint.exp(x)
+        return ops.square(ops.relu(x)) + mindspore.mint.abs(x)
 
     debugger = bench.open("L1")
     debugger.start()

@@ -31,7 +31,7 @@ def space(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def said(space: Path) -> Any:
     done = run(sys.executable, str(JOB), str(space / "dump"))
     assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(done.stdout.split("SEEN ", 1)[1].splitlines()[0])
+    return {"output": done.stdout + done.stderr, **json.loads(done.stdout.split("SEEN ", 1)[1].splitlines()[0])}
 
 
 @pytest.mark.parametrize("what", REFUSED)
@@ -46,6 +46,12 @@ def test_it_is_refused_in_one_line_that_names_field_and_way_out(what: str, said:
 def test_a_mode_that_is_set_later_is_judged_at_start(said: Any) -> None:
     kind, message = said["late"]
     assert kind == "ConfigError" and "PYNATIVE_MODE" in message
+
+
+def test_points_of_a_static_graph_are_those_outside_of_it(said: Any, space: Path) -> None:
+    assert said["output"].count("save() keeps values outside of compiled code") == 1
+    document = next((space / "dump_points").rglob("debug.json"))
+    assert json.loads(document.read_text())["data"]["outside.0.debug"]["Mean"] == 2.0
 
 
 WITHOUT_MINDSPORE = """

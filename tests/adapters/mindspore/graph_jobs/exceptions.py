@@ -81,12 +81,14 @@ def recorded(function, **config):
     debugger.step()
     session = handle.peek()
     handle.put(None)
+    asked.append(os.environ.get("MINDSPORE_DUMP_CONFIG"))
     session.close()
     return seen
 
 
+asked = []
 FUNCTIONS = (healthy, logarithm, backward, wrong_shape, missing_kernel, primitive)
 said = {function.__name__: [outcome(function), recorded(function)] for function in FUNCTIONS}
 overflow = {"task": "overflow_check", "level": "mix", "name": "overflow"}
 said["overflow"] = [outcome(logarithm), recorded(logarithm, **overflow)]
-print("SEEN", json.dumps({"said": said, "variable": os.environ.get("MINDSPORE_DUMP_CONFIG")}))
+print("SEEN", json.dumps({"said": said, "asked": asked, "left": os.environ.get("MINDSPORE_DUMP_CONFIG")}))

@@ -66,7 +66,23 @@ def too_late(folder: str) -> list[str]:
     return ["accepted", ""]
 
 
+def points_of_a_graph(folder: str) -> None:
+    """Level debug in a static graph: values outside of it are kept."""
+    import mindspore as ms
+
+    from msprobe.mindspore import PrecisionDebugger
+
+    PrecisionDebugger._instance = None
+    ms.set_context(mode=ms.GRAPH_MODE)
+    debugger = PrecisionDebugger({"dump_path": folder, "level": "debug"})
+    debugger.start()
+    debugger.save(ms.Tensor([1.0, 3.0]), "outside")
+    debugger.stop()
+    debugger.step()
+
+
 if __name__ == "__main__":
     folder = sys.argv[1]
     said = {name: attempt(folder, mode, config) for name, (mode, config, _, _) in REFUSED.items()}
     print("SEEN", json.dumps({**said, "late": too_late(folder)}))
+    points_of_a_graph(f"{folder}_points")
