@@ -3,7 +3,8 @@
 Everything is measured on the host: several of MindSpore's reductions have no CPU kernel, and the compiled kernel reads
 memory in one pass anyway. Where every tensor lies in memory that the process can read, it reads a dense one in place,
 at an address that MindSpore gives out when the value is there; the array of ``asnumpy``, twenty times as slow to get,
-serves for all others.
+serves for all others. A device measures by itself and hands over all numbers in one copy per ``settle``
+(``device_reductions``); checksums and files take the values to the host.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import mindspore
 import numpy as np
 
+from msprobe.adapters.mindspore.device_reductions import DeviceStatistics
 from msprobe.adapters.mindspore.graph_value import GraphValue
 from msprobe.adapters.mindspore.runtime_facts import on_cpu
 from msprobe.core.store.atomic import open_private
@@ -41,26 +43,33 @@ class MindSporeTensorOps:
     """
 
     suffix = ".npy"
-    outstanding = False
 
     def __init__(self, precision: str = "low", native: bool = True) -> None:
         self._high = precision == "high"
         self._summary = fused.summary if fused is not None and native else None
         in_place = self._summary is not None and hasattr(mindspore.Tensor, "_data_ptr") and on_cpu()
+        self._device = None if on_cpu() else DeviceStatistics("high" if self._high else "low")
         self._readable: tuple[type, ...] = (mindspore.Tensor, mindspore.Parameter) if in_place else ()
 
     def describe(self, tensor: Any, statistics: bool) -> dict[str, Any]:
         name, dtype = _DTYPES.get(tensor.dtype) or _meet(tensor.dtype)
         node: dict[str, Any] = {"type": _TYPE, "dtype": name, "shape": tuple(tensor.shape)}
         if statistics:
-            node["Max"], node["Min"], node["Mean"], node["Norm"] = self._measured(tensor, dtype)
+            node["Max"] = node["Min"] = node["Mean"] = node["Norm"] = None
+            if self._device is None or not self._by_device(self._device, tensor, dtype, node):
+                node["Max"], node["Min"], node["Mean"], node["Norm"] = self._measured(tensor, dtype)
         return node
 
     def describe_with_checksum(self, tensor: Any, statistics: bool, kind: str) -> dict[str, Any]:
         return {**self.describe(tensor, statistics), "md5": self.checksum(tensor, kind)}
 
+    @property
+    def outstanding(self) -> bool:
+        return self._device is not None and self._device.outstanding
+
     def settle(self) -> None:
-        """Nothing is ever outstanding: ``asnumpy`` has waited for the device."""
+        if self._device is not None:
+            self._device.settle()
 
     def project(self, tensor: Any, node: dict[str, Any]) -> None:
         node[KEY] = None
@@ -95,6 +104,15 @@ class MindSporeTensorOps:
         with os.fdopen(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
             np.save(file, array, allow_pickle=False)
         return True
+
+    def _by_device(self, device: DeviceStatistics, tensor: Any, dtype: DType | None, node: dict[str, Any]) -> bool:
+        """Whether the device has taken it; an operator that it does not have leaves the tensor to the host."""
+        if dtype is None or isinstance(tensor, GraphValue) or not tensor.size:
+            return False
+        try:
+            return device.add(tensor, dtype, node)
+        except (RuntimeError, TypeError, ValueError):
+            return False
 
     def _measured(self, tensor: Any, dtype: DType | None) -> tuple[Any, Any, Any, Any]:
         if dtype is None:
