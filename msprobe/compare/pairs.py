@@ -91,6 +91,11 @@ def stem_of(name: str) -> str:
         return name
 
 
+def path_of(stem: str) -> str:
+    """The path of a module, without its prefix and class; "" for the model itself."""
+    return stem.partition(".")[2].rpartition(".")[0]
+
+
 def in_execution_order(
     pairs: Sequence[tuple[int, int]], target: Sequence[EntryKey], golden: Sequence[EntryKey]
 ) -> Iterator[EntryPair]:

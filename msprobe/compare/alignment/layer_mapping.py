@@ -6,10 +6,11 @@
       attention: self_attention
     ParallelAttention:
       flash_attention_score: core_attention_flash.npu_fusion_attention
+      qkv: q_proj + k_proj + v_proj        # one layer does the work of several
 
 Names on the left are those of the target, modules as well as functions; on both sides they may span several levels.
-Everything else keeps its name. Entries with the same path then pair in their order; where one side has more of them,
-shapes and values decide which belong together.
+Layers that are fused on either side pair with nothing. Everything else keeps its name. Entries with the same path then
+pair in their order; where one side has more of them, shapes and values decide which belong together.
 """
 
 from __future__ import annotations
@@ -23,17 +24,22 @@ from msprobe.compare.alignment.in_backward import is_module
 from msprobe.compare.alignment.layer_scope import Path, Scopes, scopes
 from msprobe.compare.alignment.mapping_file import read_mapping
 from msprobe.compare.alignment.protocol import Alignment, ItemRule, Positions, Side
+from msprobe.compare.pairs import path_of
 
 TOP = "TopLayer"
+PLUS = " + "
+_Fusion = tuple[list[Path], list[Path]]
 _OLD_TOP = "Cell"
 
 
 @dataclass(frozen=True, slots=True)
 class LayerMapping:
-    """``sections`` are classes of the target with their renamed children, as paths."""
+    """``sections`` are classes of the target with their renamed children, as paths; ``fusions`` are fused children by
+    the same classes, those of the target and those of the golden run."""
 
     sections: Mapping[str, Mapping[Path, Path]] = field(default_factory=dict)
     rule: ItemRule | None = None
+    fusions: Mapping[str, list[_Fusion]] = field(default_factory=dict)
 
     def align(self, target: Side, golden: Side) -> Alignment:
         ours, theirs = scopes(target), scopes(golden)
@@ -43,13 +49,27 @@ class LayerMapping:
             if path not in known:
                 known[path] = self._there(path, ours)
             groups.setdefault((known[path], target.keys[i].phase), ([], []))[0].append(i)
+        fused = self._fused(ours) if self.fusions else (set(), set())
         for j, path in enumerate(theirs.paths):
+            if fused[1] and any(path[:depth] in fused[1] for depth in range(1, len(path) + 1)):
+                continue
             groups.setdefault((path, golden.keys[j].phase), ([], []))[1].append(j)
         pairs: Positions = []
         for left, right in groups.values():
             for mine, others in _by_kind(target, golden, left, right):
                 pairs += aligned(target, golden, (mine, others), ([""] * len(mine), [""] * len(others)))
-        return Alignment(sorted(pairs), rule=self.rule, stated=True, loose=True)
+        names = (_modules_in(target, ours, fused[0]), _modules_in(golden, theirs, fused[1]))
+        return Alignment(sorted(pairs), rule=self.rule, stated=True, loose=True, fused=names)
+
+    def _fused(self, ours: Scopes) -> tuple[set[Path], set[Path]]:
+        """Where fused layers stand on both sides."""
+        found: tuple[set[Path], set[Path]] = set(), set()
+        for path, name in [((), TOP), *ours.classes.items()]:
+            there = self._there(path, ours)
+            for left, right in self.fusions.get(name, ()):
+                found[0].update((*path, *own) for own in left)
+                found[1].update((*there, *other) for other in right)
+        return found
 
     def _there(self, path: Path, ours: Scopes) -> Path:
         """The path on the golden side of a path of the target."""
@@ -82,6 +102,12 @@ def _by_kind(target: Side, golden: Side, left: list[int], right: list[int]) -> I
     yield alone
 
 
+def _modules_in(side: Side, scopes_: Scopes, places: set[Path]) -> frozenset[str]:
+    """The recorded paths of the modules at these places."""
+    found = zip(side.keys, scopes_.paths, strict=True) if places else ()
+    return frozenset(path_of(key.stem) for key, path in found if path in places and is_module(key))
+
+
 def layer_mapping(given: Any, rule: ItemRule | None = None) -> LayerMapping:
     """From a file or a dict; True means that all names are the same on both sides.
 
@@ -91,12 +117,25 @@ def layer_mapping(given: Any, rule: ItemRule | None = None) -> LayerMapping:
     if given is True:
         return LayerMapping(rule=rule)
     sections: dict[str, dict[Path, Path]] = {}
-    for name, section in read_mapping(given, "layer").table("a layer mapping").items():
-        children = sections.setdefault(TOP if name == _OLD_TOP else name, {})
-        for left, value in section.table(f"the section {name!r}").items():
+    fusions: dict[str, list[_Fusion]] = {}
+    for title, section in read_mapping(given, "layer").table("a layer mapping").items():
+        name = TOP if title == _OLD_TOP else title
+        children = sections.setdefault(name, {})
+        for left, value in section.table(f"the section {title!r}").items():
             right = value.text(f"the name for {left!r}").partition("(")[0].strip()
-            children[_path(left)] = _path(right)
-    return LayerMapping(sections, rule)
+            parts, others = _parts(left), _parts(right)
+            if len(parts) + len(others) == 2:
+                children[_path(left)] = _path(right)
+            elif 1 not in (len(parts), len(others)):
+                raise value.fail(f"{left}: {right} has several layers on both sides; of fused ones, one side has one")
+            else:
+                fusions.setdefault(name, []).append((parts, others))
+                children.update((part, (f"{left} = {right}",)) for part in parts)  # a place that no module has
+    return LayerMapping(sections, rule, fusions)
+
+
+def _parts(text: str) -> list[Path]:
+    return [_path(part.strip()) for part in text.split(PLUS)]
 
 
 def _path(text: str) -> Path:

@@ -34,8 +34,10 @@ class Alignment:
     ``same`` says that both sides hold the same calls in the same order; then there are no pairs.
     ``rule`` pairs items inside entries; ``items`` pairs single items, by target entry and suffix, wherever they are
     (None: has no partner), and wins. ``stated`` marks pairs that a person asked for: no dtype can part them.
-    ``loose`` says that the sides are different programs: what only one of them has is no difference in itself.
-    ``layer_map`` is the inferred map that was applied.
+    ``loose`` says that the sides are different programs: a function that only one of them calls is no difference in
+    itself (a layer is, see ``lost_layers``).
+    ``layer_map`` is the inferred map that was applied. ``fused`` are the paths of modules (target, golden) of which one
+    does the work of several on the other side; they have no partner and are not missing.
     """
 
     pairs: Positions = field(default_factory=list)
@@ -45,6 +47,7 @@ class Alignment:
     stated: bool = False
     loose: bool = False
     layer_map: LayerMap | None = None
+    fused: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
 
 
 SAME = Alignment(same=True)

@@ -4,6 +4,8 @@
       net: module.net                 # confidence 0.93: ...
     Block:
       attention: self_attn            # confidence 0.98, 12 layers, the least sure is layers.3.attention: ...
+    SelfAttention:
+      qkv: q_proj + k_proj + v_proj   # fused, confidence 0.97, 12 layers: ...
 
 A rule holds for every module of its class; where two of them need different rules, the rules move up to the module
 around them. Lists of layers become one rule when their numbers agree. Fused layers and layers without a partner stand
@@ -16,11 +18,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from msprobe.compare.inference.fused_rules import TOP, fused_rules
 from msprobe.compare.inference.layer_map import DOUBTFUL, FusedPair, LayerMap, LayerPair
 
-TOP = "TopLayer"
 _ALONE = "only_in_the_target"
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*( \+ [A-Za-z_][A-Za-z0-9_.]*)*")
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
 Sections = dict[str, dict[str, str]]
 """Class of the target, or ``TopLayer``, to left path to right path."""
@@ -49,18 +51,21 @@ def mapping_text(layer_map: LayerMap, functions: Sections | None = None) -> str:
     """
     lines = [_HEAD]
     calls = functions or {}
-    layers = _sections(layer_map)
-    for section in dict.fromkeys((*layers, *calls)):
+    layers, fusions = _sections(layer_map), fused_rules(layer_map)
+    for section in dict.fromkeys((*layers, *fusions, *calls)):
         rules = layers.get(section, {})
         lines.append(f"{_quoted(section)}:\n")
         lines += [f"  {_quoted(left)}: {_quoted(line.right)}  # {_note(line)}\n" for left, line in rules.items()]
+        lines += [
+            f"  {_quoted(left)}: {_quoted(right)}  # {_fused_note(pairs)}\n"
+            for (left, right), pairs in fusions.get(section, {}).items()
+        ]
         lines += [
             f"  {_quoted(left)}: {_quoted(right)}  # function\n"
             for left, right in calls.get(section, {}).items()
             if left not in rules
         ]
         lines.append("\n")
-    lines += map(_fused_line, layer_map.fused)
     lines += [f"# only in the target: {path}\n" for path in layer_map.target_only]
     lines += [f"# only in the golden run: {path}\n" for path in layer_map.golden_only]
     return "".join(lines)
@@ -168,9 +173,10 @@ def _note(line: _Line) -> str:
     return f"{mark}confidence {worst.confidence:.2f}, {len(line.pairs)} layers{least}: {'; '.join(worst.evidence)}"
 
 
-def _fused_line(pair: FusedPair) -> str:
-    left, right = " + ".join(pair.target), " + ".join(pair.golden)
-    return f"# fused: {left} = {right}  (confidence {pair.confidence:.2f}: {'; '.join(pair.evidence)})\n"
+def _fused_note(pairs: list[FusedPair]) -> str:
+    worst = min(pairs, key=lambda pair: pair.confidence)
+    count = f", {len(pairs)} layers" if len(pairs) > 1 else ""
+    return f"fused, confidence {worst.confidence:.2f}{count}: {'; '.join(worst.evidence)}"
 
 
 def _quoted(text: str) -> str:

@@ -20,7 +20,7 @@ from msprobe.compare.alignment.sequence import SequenceMatch
 from msprobe.compare.inference.infer import infer_layer_map
 from msprobe.compare.inference.layer_map import LayerMap
 from msprobe.compare.inference.operators import operator, same_form, tensor_places
-from msprobe.compare.pairs import EntryKey
+from msprobe.compare.pairs import EntryKey, path_of
 from msprobe.core.naming.model import MODULE_PREFIXES
 from msprobe.core.store.reader import Dump
 
@@ -57,6 +57,10 @@ class InferredMatch:
             rule=_Items(layer_map, target.dump, golden.dump, across),
             loose=True,
             layer_map=layer_map,
+            fused=(
+                frozenset(path for pair in layer_map.fused for path in pair.target),
+                frozenset(path for pair in layer_map.fused for path in pair.golden),
+            ),
         )
 
 
@@ -70,13 +74,13 @@ class _Names:
 
     def own(self, stem: str) -> str:
         """A module of the map has the path of its golden partner; another one has no like."""
-        path = _path(stem)
+        path = path_of(stem)
         partner = self.known.get(path)
         return f"{_KNOWN}{partner}" if partner is not None else f"{_ALONE}{self.side} {path}"
 
     def around(self, parent: str) -> str:
         """The nearest module of the map at or above ``parent``; a fused one is nobody else's."""
-        path = _path(parent)
+        path = path_of(parent)
         if path in self.lost:
             return f"{_ALONE}{self.side} {path}"
         while path:
@@ -85,10 +89,6 @@ class _Names:
                 return f"{_KNOWN}{partner}"
             path = path.rpartition(".")[0]
         return ""
-
-
-def _path(stem: str) -> str:
-    return stem.partition(".")[2].rpartition(".")[0]
 
 
 def _seen(side: Side, names: _Names, across: bool) -> list[EntryKey]:
@@ -198,7 +198,7 @@ class _Items:
         return None if ours == theirs else (partial(_placed, ours), partial(_placed, theirs))
 
     def _parameters(self, target: EntryKey) -> tuple[Renaming, Renaming] | None:
-        pair = self.layer_map.by_target.get(_path(target.stem))
+        pair = self.layer_map.by_target.get(path_of(target.stem))
         if pair is None or all(ours == theirs for ours, theirs in pair.parameters):
             return None
         return partial(_named, dict(pair.parameters)), unchanged

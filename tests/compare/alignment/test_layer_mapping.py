@@ -9,6 +9,7 @@ import pytest
 from msprobe.compare.alignment.layer_mapping import layer_mapping
 from msprobe.compare.alignment.protocol import Side
 from msprobe.compare.pairs import entry_keys
+from msprobe.core.errors import ReadError
 from tests.compare.alignment.sides import dump, pairs
 
 ROOT = "Module.net.Net.forward.0"
@@ -53,6 +54,21 @@ def test_a_left_name_may_span_levels_and_the_longest_wins() -> None:
 
 def test_text_after_a_bracket_is_a_note() -> None:
     assert len(pairs(layer_mapping({"TopLayer": {"a": "b (the same)"}}), model("a.A"), model("b.A"))) == 1
+
+
+def test_fused_children_pair_with_nothing_and_are_told() -> None:
+    target = model("net.a.Attention", "net.a.qkv.L", "net.a.out.L")
+    golden = model("net.a.A", "net.a.q.L", "net.a.k.L", "net.a.qkv.L", "net.a.out.L")
+    found = layer_mapping({"Attention": {"qkv": "q + k"}}).align(target, golden)
+    assert found.pairs == [(0, 0), (2, 4)]
+    assert found.fused == ({"net.a.qkv"}, {"net.a.q", "net.a.k"})
+    back = layer_mapping({"A": {"q + k": "qkv"}}).align(golden, target)
+    assert back.pairs == [(0, 0), (4, 2)] and back.fused == found.fused[::-1]
+
+
+def test_several_layers_on_both_sides_are_refused() -> None:
+    with pytest.raises(ReadError, match="several layers on both sides"):
+        layer_mapping({"Attention": {"q + k": "a + b"}})
 
 
 def test_functions_pair_inside_their_module() -> None:

@@ -86,6 +86,23 @@ def test_the_written_map_leads_to_the_same_answer(compared: Callable[..., Any], 
     assert again.verdict == inferred.verdict == "same"
 
 
+@pytest.mark.parametrize("turned", [False, True], ids=["fused_target", "fused_golden"])
+def test_the_written_map_says_what_is_fused(compared: Callable[..., Any], tmp_path: Path, turned: bool) -> None:
+    model = Transformer()
+    fused = _gpt(model, attention=SelfAttention)
+    assert compared(*((model, fused) if turned else (fused, model))).verdict == "same"
+    (file,) = (tmp_path / "out").glob("layer_mapping_*.yaml")
+    sections = yaml.safe_load(file.read_text())
+    again = msprobe.compare(tmp_path / "target", tmp_path / "golden", layer_mapping=sections)
+    assert again.verdict == "same", again.summary
+    without = {
+        name: {left: right for left, right in rules.items() if " + " not in left + right}
+        for name, rules in sections.items()
+    }
+    found = msprobe.compare(tmp_path / "target", tmp_path / "golden", layer_mapping=without).summary.first_divergence
+    assert found is not None and found.kind.startswith("missing_in_")
+
+
 def test_the_summary_tells_what_was_paired(compared: Callable[..., Any]) -> None:
     model = Transformer()
     told = compared(Wrapper(_gpt(model, attention=SelfAttention)), model).summary.reason

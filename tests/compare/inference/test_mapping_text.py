@@ -66,11 +66,29 @@ def test_names_that_yaml_would_misread_are_quoted() -> None:
     assert yaml.safe_load(mapping_text(LayerMap(pairs))) == {"TopLayer": {"0": "on", "null": "1.0", "it's": "a:b"}}
 
 
-def test_what_the_format_cannot_say_stands_in_comments() -> None:
-    fused = FusedPair(("attn.qkv",), ("attn.q", "attn.k", "attn.v"), 0.97, ("shapes add up",))
-    text = mapping_text(LayerMap(fused=(fused,), target_only=("drop",), golden_only=("norm",)))
+def _fused(n: int, *parts: str) -> FusedPair:
+    golden = tuple(f"layers.{n}.attn.{part}" for part in parts)
+    return FusedPair((f"h.{n}.attn.qkv",), golden, 0.97 - 0.1 * n, ("shapes add up",))
+
+
+def test_fused_layers_are_sums_below_the_class_that_holds_them() -> None:
+    pairs = [_pair(f"h.{n}.attn", f"layers.{n}.attn", "Attention") for n in range(2)]
+    layer_map = LayerMap(tuple(pairs), fused=tuple(_fused(n, "q", "k", "v") for n in range(2)))
+    text = mapping_text(layer_map)
+    assert yaml.safe_load(text)["Attention"] == {"qkv": "q + k + v"}
+    assert "qkv: q + k + v  # fused, confidence 0.87, 2 layers: shapes add up" in text
+
+
+def test_fused_layers_that_differ_within_a_class_have_whole_paths() -> None:
+    pairs = [_pair(f"h.{n}.attn", f"layers.{n}.attn", "Attention") for n in range(2)]
+    layer_map = LayerMap(tuple(pairs), fused=(_fused(0, "q", "kv"), _fused(1, "q", "k", "v")))
+    rules = yaml.safe_load(mapping_text(layer_map))["TopLayer"]
+    assert rules["h.0.attn.qkv"] == "layers.0.attn.q + layers.0.attn.kv"
+
+
+def test_layers_of_one_side_stand_in_comments() -> None:
+    text = mapping_text(LayerMap(target_only=("drop",), golden_only=("norm",)))
     assert yaml.safe_load(text) is None
-    assert "# fused: attn.qkv = attn.q + attn.k + attn.v  (confidence 0.97: shapes add up)" in text
     assert "# only in the target: drop" in text and "# only in the golden run: norm" in text
 
 

@@ -1,0 +1,104 @@
+"""Which layers of one side are lost, where the sides are different programs.
+
+A function that only one of two programs calls is no difference: the other one computes the same in other words. A
+module is more than words. One that holds parameters, or has a result that the other side has nowhere, is missing there.
+Not lost are
+
+- modules that are said or found to be fused, with all below them;
+- modules without own parameters around others that do have partners (a wrapper);
+- modules without own parameters whose results are among the values of the other side (an activation as a function).
+
+A gradient of a module that has a partner is lost when only one side records it.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from msprobe.compare.alignment.heard import Heard
+from msprobe.compare.alignment.in_backward import is_module
+from msprobe.compare.alignment.protocol import Side
+from msprobe.compare.items import OUTPUT, PARAMETER, is_tensor, leaves
+from msprobe.compare.pairs import EntryKey, EntryPair, path_of
+from msprobe.compare.same_values import SameValues
+from msprobe.compare.table import LeafTable
+
+
+def mark_lost_layers(table: LeafTable, heard: Heard) -> None:
+    """Take back the excuse for lost layers of a loose table, before it is measured; ``heard`` is how it was aligned."""
+    target, golden = heard.sides
+    sides = [
+        _Layers(own, other, {pair[at] for pair in table.entries if None not in pair[:2]}, heard.answer.fused[at])
+        for at, (own, other) in enumerate(((target, golden), (golden, target)))
+    ]
+    for number in range(_end(table.entries, target.dump.recovered, golden.dump.recovered)):
+        pair, key = table.entries[number], table.key(number)
+        if None in pair[:2] and is_module(key) and not key.recompute and sides[pair.target is None].have_lost(key):
+            table.entries[number] = pair._replace(benign=False)
+
+
+def _end(entries: list[EntryPair], target_ended: bool, golden_ended: bool) -> int:
+    """Where the entries begin that a run which died, or still runs, has not come to."""
+    end = len(entries)
+    while end:
+        pair = entries[end - 1]
+        if not ((target_ended and pair.target is None) or (golden_ended and pair.golden is None)):
+            break
+        end -= 1
+    return end
+
+
+class _Layers:
+    """The modules of one side. ``partnered`` are its entries that have a partner, ``fused`` paths of fused modules."""
+
+    def __init__(self, own: Side, other: Side, partnered: set[str | None], fused: frozenset[str]) -> None:
+        self._own, self._other, self._partnered, self._fused = own, other, partnered, fused
+        self._known: dict[str, bool] = {}
+
+    def have_lost(self, key: EntryKey) -> bool:
+        """Whether an entry without partner is a lost layer, a part of one, or a lost gradient."""
+        path = path_of(key.stem)
+        if any(_is_at_or_below(path, fused) for fused in self._fused):
+            return False
+        if key.phase != "forward":
+            calls = self._alone.get(path)
+            if path in self._paired:
+                return True
+            return any(map(self.have_lost, calls)) if calls else not self._is_around(path)
+        if key.name not in self._known:
+            self._known[key.name] = self._is_lost(key, path)
+        return self._known[key.name]
+
+    def _is_lost(self, key: EntryKey, path: str) -> bool:
+        found = leaves(key.name, self._own.dump.data[key.name])
+        if any(leaf.slot == PARAMETER for leaf in found):
+            return True
+        if path not in self._paired and self._is_around(path):
+            return False
+        results = [leaf.raw for leaf in found if leaf.slot == OUTPUT and is_tensor(leaf.raw)]
+        return not all(map(self._values.have, results))
+
+    def _is_around(self, path: str) -> bool:
+        return any(other != path and _is_at_or_below(other, path) for other in self._paired)
+
+    @cached_property
+    def _paired(self) -> frozenset[str]:
+        """Paths of modules with an entry that has a partner."""
+        return frozenset(path_of(key.stem) for key in self._own.keys if is_module(key) and key.name in self._partnered)
+
+    @cached_property
+    def _alone(self) -> dict[str, list[EntryKey]]:
+        """The forward calls without partner of each path."""
+        found: dict[str, list[EntryKey]] = {}
+        for key in self._own.keys:
+            if is_module(key) and key.phase == "forward" and key.name not in self._partnered and not key.recompute:
+                found.setdefault(path_of(key.stem), []).append(key)
+        return found
+
+    @cached_property
+    def _values(self) -> SameValues:
+        return SameValues(self._other.dump.data)
+
+
+def _is_at_or_below(path: str, above: str) -> bool:
+    return not above or path == above or path.startswith(f"{above}.")
