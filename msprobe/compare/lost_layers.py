@@ -13,6 +13,7 @@ A gradient of a module that has a partner is lost when only one side records it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 
 from msprobe.compare.alignment.heard import Heard
@@ -27,10 +28,11 @@ from msprobe.compare.table import LeafTable
 def mark_lost_layers(table: LeafTable, heard: Heard) -> None:
     """Take back the excuse for lost layers of a loose table, before it is measured; ``heard`` is how it was aligned."""
     target, golden = heard.sides
-    sides = [
-        _Layers(own, other, {pair[at] for pair in table.entries if None not in pair[:2]}, heard.answer.fused[at])
-        for at, (own, other) in enumerate(((target, golden), (golden, target)))
-    ]
+    both = [pair for pair in table.entries if pair.target is not None and pair.golden is not None]
+    sides = (
+        _Layers(target, golden, {pair.target for pair in both}, heard.answer.fused[0]),
+        _Layers(golden, target, {pair.golden for pair in both}, heard.answer.fused[1]),
+    )
     for number in range(_end(table.entries, target.dump.recovered, golden.dump.recovered)):
         pair, key = table.entries[number], table.key(number)
         if None in pair[:2] and is_module(key) and not key.recompute and sides[pair.target is None].have_lost(key):
@@ -58,13 +60,13 @@ class _Layers:
     def have_lost(self, key: EntryKey) -> bool:
         """Whether an entry without partner is a lost layer, a part of one, or a lost gradient."""
         path = path_of(key.stem)
-        if any(_is_at_or_below(path, fused) for fused in self._fused):
+        if self._fused and not self._fused.isdisjoint((path, *_above(path))):
             return False
         if key.phase != "forward":
             calls = self._alone.get(path)
             if path in self._paired:
                 return True
-            return any(map(self.have_lost, calls)) if calls else not self._is_around(path)
+            return any(map(self.have_lost, calls)) if calls else path not in self._around
         if key.name not in self._known:
             self._known[key.name] = self._is_lost(key, path)
         return self._known[key.name]
@@ -73,18 +75,20 @@ class _Layers:
         found = leaves(key.name, self._own.dump.data[key.name])
         if any(leaf.slot == PARAMETER for leaf in found):
             return True
-        if path not in self._paired and self._is_around(path):
+        if path not in self._paired and path in self._around:
             return False
         results = [leaf.raw for leaf in found if leaf.slot == OUTPUT and is_tensor(leaf.raw)]
         return not all(map(self._values.have, results))
-
-    def _is_around(self, path: str) -> bool:
-        return any(other != path and _is_at_or_below(other, path) for other in self._paired)
 
     @cached_property
     def _paired(self) -> frozenset[str]:
         """Paths of modules with an entry that has a partner."""
         return frozenset(path_of(key.stem) for key in self._own.keys if is_module(key) and key.name in self._partnered)
+
+    @cached_property
+    def _around(self) -> frozenset[str]:
+        """Paths around modules that have a partner."""
+        return frozenset(above for path in self._paired for above in _above(path))
 
     @cached_property
     def _alone(self) -> dict[str, list[EntryKey]]:
@@ -100,5 +104,8 @@ class _Layers:
         return SameValues(self._other.dump.data)
 
 
-def _is_at_or_below(path: str, above: str) -> bool:
-    return not above or path == above or path.startswith(f"{above}.")
+def _above(path: str) -> Iterator[str]:
+    """The paths of the modules around one, the model's own (empty) last."""
+    while path:
+        path = path.rpartition(".")[0]
+        yield path

@@ -8,10 +8,11 @@ SelfAttention:
 from __future__ import annotations
 
 from msprobe.compare.alignment.in_backward import is_module
+from msprobe.compare.alignment.layer_mapping import TOP
 from msprobe.compare.alignment.layer_scope import Path, Scopes, scopes
 from msprobe.compare.alignment.protocol import Side
 from msprobe.compare.inference.layer_map import LayerMap
-from msprobe.compare.inference.mapping_text import TOP, Sections
+from msprobe.compare.inference.mapping_text import Sections
 from msprobe.compare.pairs import entry_keys
 from msprobe.compare.table import LeafTable
 from msprobe.core.store.reader import Dump

@@ -18,7 +18,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from msprobe.compare.inference.fused_rules import TOP, fused_rules
+from msprobe.compare.alignment.layer_mapping import TOP
+from msprobe.compare.inference.fused_rules import fused_rules
 from msprobe.compare.inference.layer_map import DOUBTFUL, FusedPair, LayerMap, LayerPair
 
 _ALONE = "only_in_the_target"
