@@ -20,7 +20,11 @@ def _json_name(field_name: str) -> str:
 
 @dataclass(slots=True)
 class Counts:
-    """Numbers of rows: ``pairs`` is the sum of pass, warning and error; the last two are rows without a partner."""
+    """Numbers of rows: ``pairs`` is the sum of pass, warning and error; the last two are rows without a partner.
+
+    Under the policy ``default`` runs diverged only where one of error, ``target_only`` and ``golden_only`` is not 0: a
+    call that only one side makes is a divergence without a pair, and stands in the table as a warning.
+    """
 
     __pydantic_config__: ClassVar[Any] = {"alias_generator": _json_name}
 

@@ -1,9 +1,9 @@
 """From measured differences to verdicts: the policy ``default``.
 
-A row passes, or is an error where the difference arises in this call, or a warning where the call was already given
-different inputs. A result may differ by the tolerance of its dtype (``tolerance``) plus ``AMPLIFICATION`` times
-what its
-own inputs differ; an input by the tolerance plus ``CARRIED`` times the noise that earlier calls were found to have.
+A row passes, or is an error where the difference arises in this call or no call before it differs, or a warning where
+the call was already given different inputs. A result may differ by the tolerance of its dtype (``tolerance``) plus
+``AMPLIFICATION`` times what its own inputs differ; an input by the tolerance plus ``CARRIED`` times the noise that
+earlier calls were found to have.
 NaN or Inf on one side, a shape, a dtype, an argument and a missing value are never within a tolerance.
 """
 
@@ -170,7 +170,18 @@ def _levels(measured: Measured, kind: Ints, flows: Bools) -> Ints:
     differs = kind > Kind.UNCHECKED
     own = (measured.role == Role.PARAMETER) | ((measured.role == Role.RESULT) & ~flows) | (kind >= Kind.ARGUMENT)
     level = np.where(differs, np.where(own, Level.ERROR, Level.WARNING), Level.PASS)
+    if differs.any():
+        _make_error(level, measured, int(differs.argmax()))
     return np.where((kind == Kind.UNCHECKED) | (kind == Kind.UNINITIALISED), Level.WARNING, level)
+
+
+def _make_error(level: Ints, measured: Measured, first: int) -> None:
+    """What differs first, in row ``first``, follows from nothing before it: what its call is given is an error."""
+    entry = int(np.searchsorted(measured.row_starts, first, side="right")) - 1
+    rows = slice(measured.row_starts[entry], measured.row_starts[entry + 1])
+    if level[rows].max() == Level.WARNING:
+        given = (level[rows] == Level.WARNING) & (measured.role[rows] != Role.RESULT)
+        level[rows][given if given.any() else level[rows] == Level.WARNING] = Level.ERROR
 
 
 def _flows(measured: Measured, differs_given: Bools, differs_result: Bools) -> Bools:

@@ -82,6 +82,18 @@ def test_recorded_table(case: str, tmp_path: Path) -> None:
 def test_verdict_of_the_default_policy(case: str) -> None:
     result = compare(HERE / case / "target", HERE / case / "golden", **_mapping(case))
     assert result.verdict == VERDICTS.get(case, "diverged")
+    counts = result.summary.counts
+    assert (counts.error + counts.target_only + counts.golden_only > 0) == (result.verdict == "diverged")
+
+
+def test_an_input_that_differs_out_of_nothing_is_an_error() -> None:
+    """Nothing before it differs; the results of the call then follow from it."""
+    case = HERE / "29_defect_output_in_module_path"
+    result = compare(case / "target", case / "golden")
+    found = result.summary.first_divergence
+    first = [row for row in result.rows() if row.level != "pass"][:2]
+    assert found is not None and found.slot == "input.0"
+    assert [(row.level, ".forward.0.input.0" in row.target) for row in first] == [("error", True), ("warning", False)]
 
 
 def test_missing_dtype_match_is_an_error_not_a_pass() -> None:
