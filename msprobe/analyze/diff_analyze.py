@@ -23,9 +23,11 @@ from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.columns import columns
 from msprobe.compare.items import OUTPUT, RANK_KEYS, Leaf, describe
 from msprobe.compare.locate import locate
+from msprobe.compare.locations import PathLike, local, opened
+from msprobe.compare.parallel_layout import load_pair
 from msprobe.compare.rows import CompareRow
 from msprobe.compare.run import Comparison, Past, Policy, compare_dumps
-from msprobe.core.store.reader import Dump, Place, load_dump, paused_gc
+from msprobe.core.store.reader import Dump, Place, paused_gc
 from msprobe.numerics.metrics.statistics import Cell
 from msprobe.numerics.verdict import Kind
 
@@ -58,24 +60,24 @@ class DiffAnalysis:
 
 
 def diff_analyze(
-    target: Path, golden: Path, output: Path, policy: str = "default", mapping: MappingOptions | None = None
+    target: PathLike, golden: PathLike, output: PathLike, policy: str = "default", mapping: MappingOptions | None = None
 ) -> DiffAnalysis:
     """Compare all ranks of the first step that differs and write the documents into ``output``. ``mapping`` says which
-    entries, ranks and steps belong together.
+    entries, ranks and steps belong together; the dumps are paths or URLs.
 
     Raises:
         ReadError: a path holds no dump, or one is damaged.
         NotComparableError: the dumps cannot be compared.
         MsprobeException: the output folder cannot be written.
     """
-    mapping = mapping or MappingOptions()
-    located = locate(target, golden, mapping)
+    mapping, folder = mapping or MappingOptions(), local(output)
+    located = locate(opened(target), opened(golden), mapping)
     result = DiffAnalysis(unpaired=located.unpaired)
     past: dict[str, _Past] = {}
     with paused_gc():
         for step, pairs in groupby(located.pairs, key=lambda pair: pair[0].step):
             stem = f"_step{step}" if located.several_steps else ""
-            _step(result, list(pairs), _How(Policy(policy), mapping, output, stem), past)
+            _step(result, list(pairs), _How(Policy(policy), mapping, folder, stem), past)
             if result.document:
                 break
     return result
@@ -99,8 +101,10 @@ def _step(result: DiffAnalysis, pairs: list[tuple[Place, Place]], how: _How, pas
     records: dict[int, dict[str, Any]] = {}
     for rank, (left, right) in zip(rank_numbers((p.kind, p.number) for p, _ in pairs), pairs, strict=True):
         known = past.setdefault(left.label, _Past())
-        sides = [_as_statistics(load_dump(place)) for place in (left, right)]
-        comparison = compare_dumps(sides[0], sides[1], how.policy, mapping=how.mapping, past=known)
+        ours, theirs, _ = load_pair(left, right)
+        comparison = compare_dumps(
+            _as_statistics(ours), _as_statistics(theirs), how.policy, mapping=how.mapping, past=known
+        )
         calls = call_records(comparison)
         result.files.append(write_finding(calls, how.output, f"compare_result_rank{rank}{how.stem}"))
         found = _first(comparison, calls, known)

@@ -21,6 +21,7 @@ from msprobe.analyze.communication import Exchange, exchanges
 from msprobe.analyze.earliest_rank import rank_numbers
 from msprobe.analyze.non_finite_source import Source, find_source, has_statistics
 from msprobe.analyze.rank_order import Event, Standing, order_events
+from msprobe.compare.locations import PathLike, opened
 from msprobe.compare.pairs import parent_of
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.store.atomic import make_folder, write_atomic
@@ -64,8 +65,9 @@ class Overflow:
         yield from self.notes
 
 
-def check_overflow(path: Path) -> Overflow:
-    """Search a step folder, a process folder or a dump root; of several steps the first with a finding counts.
+def check_overflow(path: PathLike) -> Overflow:
+    """Search a step folder, a process folder or a dump root, as path or URL; of several steps the first with a finding
+    counts.
 
     Raises:
         ReadError: there is no dump, or one is damaged.
@@ -73,7 +75,7 @@ def check_overflow(path: Path) -> Overflow:
     """
     result = Overflow()
     with paused_gc():
-        for step, places in groupby(find_dumps(path), key=lambda place: place.step):
+        for step, places in groupby(find_dumps(opened(path)), key=lambda place: place.step):
             result = _of_step(step, list(places))
             if result.found:
                 break

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from msprobe.report.outcome import PairOutcome
 
 EXIT_DIVERGED = 1
+_NOT_ANALYZED = ("xlsx", "html", "junit", "json_path", "noise", "metrics", "log_items")
 
 
 @click.command("compare")
@@ -73,6 +74,7 @@ EXIT_DIVERGED = 1
     is_flag=True,
     help="Write per rank which calls agree, and the calls of the first difference of all ranks, as JSON; no table.",
 )
+@click.option("-tensor_log", "--is_print_compare_log", "log_items", is_flag=True, help="Log a line per compared value.")
 @mapping_flags
 @older_flags
 def command(target_path: str, golden_path: str, output_path: str, **options: Any) -> int:
@@ -106,9 +108,13 @@ def _analyzed(paths: tuple[str, str, str], options: dict[str, Any]) -> int:
     from msprobe.analyze.diff_analyze import diff_analyze
     from msprobe.compare.alignment.options import MappingKeywords, mapping_options
 
+    unused = [f"--{name.removesuffix('_path')}" for name in _NOT_ANALYZED if options[name]]
+    if unused:
+        from msprobe.core.log import logger
+
+        logger.warning("-da writes documents of its own, so this is not used: %s", ", ".join(unused))
     given = mapping_keywords({name: options[name] for name in MappingKeywords.__annotations__ if name in options})
-    target, golden, output = map(Path, paths)
-    result = diff_analyze(target, golden, output, options["policy"], mapping_options(given))
+    result = diff_analyze(*paths, options["policy"], mapping_options(given))
     for line in result.lines:
         click.echo(line)
     return EXIT_DIVERGED if options["fail_on"] == "diverged" and result.document else 0

@@ -28,12 +28,17 @@ def _only_auto(context: click.Context, _parameter: click.Parameter, mode: str) -
 
 def _absent(context: click.Context, parameter: click.Parameter, given: Any) -> None:
     if given:
-        raise click.BadParameter("this version does not have it", context, parameter)
+        raise click.BadParameter(f"this version does not have it; {_INSTEAD[parameter.name or '']}", context, parameter)
 
 
+_LAYERS = "-lm without a file aligns models that are written differently"
+_INSTEAD = {
+    "consistent_check": _LAYERS,
+    "backend": _LAYERS,
+    "config": "apply the matrices to the tensor files before they are compared",
+}
 _OPTIONS = (
     click.option("-m", "--mode", type=click.Choice(_MODES), default="auto", expose_value=False, callback=_only_auto),
-    click.option("-tensor_log", "--is_print_compare_log", is_flag=True, expose_value=False, hidden=True),
     click.option("--consistent_check", is_flag=True, expose_value=False, hidden=True, callback=_absent),
     click.option("--backend", expose_value=False, hidden=True, callback=_absent),
     click.option("--config", expose_value=False, hidden=True, callback=_absent),

@@ -26,19 +26,18 @@ _FOUND = 1
 def command(input_path: str, output_path: str, fail_on: str) -> int:
     """Name the call that made the first NaN or infinity.
 
-    The input is a step folder with its rank folders, one process folder, or a dump root with several steps. Exit
-    status: 0 done, 1 found (with --fail-on found), 2 unreadable input, 3 the dump holds no statistics.
+    The input is a step folder with its rank folders, one process folder, or a dump root with several steps; or the URL
+    of one. Exit status: 0 done, 1 found (with --fail-on found), 2 unreadable input, 3 the dump holds no statistics.
     """
-    from pathlib import Path
-
     from msprobe.analyze.overflow import check_overflow, write_finding
+    from msprobe.compare.locations import local
 
-    finding = check_overflow(Path(input_path))
+    folder, finding = local(output_path), check_overflow(input_path)
     for line in finding.lines:
         click.echo(line)
     if not finding.found:
         return 0
-    click.echo(f"Result: {write_finding(finding.document(), Path(output_path), 'anomaly_analyze')}")
+    click.echo(f"Result: {write_finding(finding.document(), folder, 'anomaly_analyze')}")
     return _FOUND if fail_on == "found" else 0
 
 

@@ -103,11 +103,17 @@ def _step_pairs(left: _Steps, right: _Steps, lone: list[str]) -> list[tuple[list
 
 
 def _ranks(ours: list[Place], theirs: list[Place]) -> list[tuple[Place, Place]]:
+    found: list[tuple[Place, Place]] = []
+    for mode in dict.fromkeys(place.mode for place in ours):
+        found += _of_one_mode([one for one in ours if one.mode == mode], [one for one in theirs if one.mode == mode])
+    return found
+
+
+def _of_one_mode(ours: list[Place], theirs: list[Place]) -> list[tuple[Place, Place]]:
     if len(ours) == 1 and len(theirs) == 1:
         numbers = {ours[0].number, theirs[0].number}
-        if {ours[0].kind, theirs[0].kind} != {"rank"} or len(numbers) == 1:
-            return [(ours[0], theirs[0])]
-        return []
+        kinds = {place.kind.removeprefix(f"{place.mode}_") for place in (ours[0], theirs[0])}
+        return [(ours[0], theirs[0])] if kinds != {"rank"} or len(numbers) == 1 else []
     by_label = {(place.kind, place.number): place for place in theirs}
     return [(place, by_label[place.kind, place.number]) for place in ours if (place.kind, place.number) in by_label]
 

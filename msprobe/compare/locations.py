@@ -47,6 +47,18 @@ def opened(location: PathLike) -> Path:
     return cast(Path, path)
 
 
+def local(output: PathLike) -> Path:
+    """The folder of this machine that results are written to.
+
+    Raises:
+        MsprobeException: it is a URL.
+    """
+    if is_url(output):
+        reason = f"output {output}: results are written to a folder of this machine (or one that it shares)"
+        raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason)
+    return Path(output)
+
+
 def _is_remote(location: object) -> bool:
     """A path of universal_pathlib that the caller made."""
     return not isinstance(location, os.PathLike) and hasattr(location, "iterdir")

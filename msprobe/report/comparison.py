@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from msprobe.analyze.earliest_rank import earliest
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.extras import Extras, load_extras
 from msprobe.compare.locate import Located, locate
-from msprobe.compare.locations import PathLike, is_url, opened
+from msprobe.compare.locations import PathLike, local, opened
 from msprobe.compare.parallel_layout import load_pair
 from msprobe.compare.rows import CompareRow
 from msprobe.compare.run import Comparison, Policy, compare_dumps
@@ -138,10 +139,8 @@ def _policy(name: str) -> Policy:
 
 
 def _output(output: PathLike, executor: str) -> str:
-    if is_url(output):
-        reason = f"output {output}: results are written to a folder of this machine (or one that it shares)"
-        raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason)
-    return os.path.abspath(output) if executor.startswith("dask:") else os.fspath(output)
+    folder = os.fspath(local(output))
+    return os.path.abspath(folder) if executor.startswith("dask:") else folder
 
 
 def _pages(html: Path) -> tempfile.TemporaryDirectory[str]:
@@ -161,9 +160,13 @@ def _compared(
     if len(tasks) == 1 and (wanted.output or wanted.pages) and cores() > 1:
         tasks[0] = replace(tasks[0], options=replace(wanted, helper=True))
     size = sum(_size(place) for pair in located.pairs for place in pair) if len(tasks) > 1 else 0
-    executor = executor_named(options["executor"], len(tasks), size)
+    executor = None if options["log_items"] else executor_named(options["executor"], len(tasks), size)
     kept: list[Comparison] = []
-    keep = kept.append if len(located.pairs) == 1 else None
+    keep: Callable[[Comparison], None] | None = kept.append if len(located.pairs) == 1 else None
+    if options["log_items"]:
+        from msprobe.report.item_log import log_items
+
+        keep = partial(_each, (log_items, *([keep] if keep is not None else [])))
     answers: Iterable[list[PairOutcome]]
     if executor is None:
         answers = (compare_rank(task, keep) for task in tasks)
@@ -175,6 +178,11 @@ def _compared(
         if (progress := options["progress"]) is not None:
             progress(len(outcomes), len(located.pairs))
     return sorted(outcomes, key=lambda outcome: outcome.order), kept[-1] if kept else None
+
+
+def _each(wanted: Iterable[Callable[[Comparison], None]], comparison: Comparison) -> None:
+    for one in wanted:
+        one(comparison)
 
 
 def _tasks(located: Located, options: PairOptions) -> list[RankTask]:

@@ -25,8 +25,9 @@ _PASSED_ON = {"fuzzy_match", "cell_mapping", "api_mapping", "data_mapping", "lay
 def compare(input_param: Mapping[str, Any], output_path: str, *in_order: Any, **options: Any) -> Any:
     """Compare the two dumps that ``input_param`` names and write the table into ``output_path``.
 
-    ``options`` are fuzzy_match, cell_mapping, api_mapping, data_mapping, layer_mapping, suffix and xlsx; the ones that
-    asked for more of the table (stack_mode, highlight) are always on.
+    ``options`` are fuzzy_match, cell_mapping, api_mapping, data_mapping, layer_mapping, suffix, xlsx and
+    is_print_compare_log (a line per value); the ones that asked for more of the table (stack_mode, highlight) are
+    always on.
 
     Raises:
         MsprobeException: a path is missing, or the dumps cannot be read or compared.
@@ -36,6 +37,7 @@ def compare(input_param: Mapping[str, Any], output_path: str, *in_order: Any, **
     if len(in_order) > len(_IN_ORDER):
         raise MsprobeException(0, f"compare: at most {2 + len(_IN_ORDER)} arguments go without a name")
     given = {**dict(zip(_IN_ORDER, in_order, strict=False)), **options}
+    given.setdefault("is_print_compare_log", input_param.get("is_print_compare_log"))
     return _compared(_path(input_param, _TARGET), _path(input_param, _GOLDEN), output_path, given)
 
 
@@ -70,7 +72,9 @@ def _compared(target: str, golden: str, output: str, options: Mapping[str, Any])
     if unused:
         logger.warning("compare: %s not used by this version", ", ".join(unused))
     chosen = {name: value for name, value in options.items() if value and name in _PASSED_ON}
-    return importlib.import_module("msprobe.compare").compare(target, golden, output=output, **chosen)
+    logged = bool(options.get("is_print_compare_log"))
+    whole = importlib.import_module("msprobe.compare").compare
+    return whole(target, golden, output=output, log_items=logged, **chosen)
 
 
 def _path(given: Mapping[str, Any], names: tuple[str, ...]) -> str:

@@ -21,6 +21,7 @@ class CompareOptions(MappingKeywords, total=False):
     written. ``executor`` says where ranks are compared (``auto``, ``serial``, ``processes:N``, ``dask://HOST:PORT``,
     ``dask://local``); ``metrics`` names functions for further columns of whole tensors (``module:function``), ``noise``
     a file of ``msprobe noise`` to judge by; ``progress`` is called with the number of pairs done and of all pairs.
+    ``log_items`` writes a line per value into the log; all ranks are then compared in this process.
     """
 
     policy: str
@@ -33,6 +34,7 @@ class CompareOptions(MappingKeywords, total=False):
     metrics: Sequence[str]
     noise: PathLike | None
     progress: Progress | None
+    log_items: bool
 
 
 def checked(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOptions]:
@@ -53,6 +55,7 @@ def checked(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOptions]
         metrics=(),
         noise=None,
         progress=None,
+        log_items=False,
     )
     known = [*own, *MappingKeywords.__annotations__]
     for name in options:

@@ -39,7 +39,7 @@ def parsed(*words: str) -> dict[str, Any]:
         pytest.param((), "layer_mapping", None, id="nothing"),
         pytest.param(("--pair", "order"), "pair", "order", id="pair"),
         pytest.param(("-o",), "output_path", "./output", id="o-alone"),
-        pytest.param(("-m", "auto", "-tensor_log"), "rank", None, id="older"),
+        pytest.param(("-m", "auto", "-tensor_log"), "log_items", True, id="older"),
     ],
 )
 @pytest.mark.parametrize("first", [True, False], ids=["paths-first", "paths-last"])
@@ -52,6 +52,8 @@ def test_flags(words: tuple[str, ...], name: str, value: object, first: bool) ->
     [
         pytest.param(("-m", "atb"), "this version knows auto", id="mode"),
         pytest.param(("--consistent_check",), "this version does not have it", id="consistent-check"),
+        pytest.param(("--backend", "fsdp"), "-lm without a file", id="backend"),
+        pytest.param(("--config", "c.yaml"), "apply the matrices", id="config"),
         pytest.param(("-dm",), "requires an argument", id="dm-alone"),
         pytest.param(("--pair", "name"), "'number', 'order'", id="pair"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 
 from msprobe.compare.alignment.options import mapping_options
 from msprobe.compare.locate import Located, locate
-from msprobe.core.errors import MsprobeException, NotComparableError
+from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
+from msprobe.report.comparison import compare
 from tests.compare.dumps import call, tensor, write
 
 DATA = {"Torch.abs.0.forward": call([tensor()], [tensor()])}
@@ -58,3 +60,22 @@ def test_only_some_ranks_and_steps(tmp_path: Path) -> None:
 def test_a_wrong_choice_is_told(keywords: dict[str, Any]) -> None:
     with pytest.raises(MsprobeException, match=next(iter(keywords))):
         mapping_options(keywords)
+
+
+def test_programs_of_both_modes_pair_mode_by_mode(tmp_path: Path) -> None:
+    for side, process in (("t", 11), ("g", 12)):
+        for mode, data in (("graph", "Cell.a.A.forward.0"), ("pynative", "Cell.b.B.forward.0")):
+            write(tmp_path / side / mode / "step0" / f"proc{process}", {data: call([tensor()], [tensor()])})
+    result = compare(tmp_path / "t", tmp_path / "g", output=tmp_path / "o")
+    assert [outcome.label for outcome in result.outcomes] == ["graph_proc11", "pynative_proc11"]
+    assert result.verdict == "same" and result.summary.counts.pairs == 4
+    shutil.rmtree(tmp_path / "g" / "graph")
+    alone = compare(tmp_path / "t", tmp_path / "g").summary
+    assert alone.unpaired == ["graph_proc11 of step 0 only in the target"]
+
+
+@pytest.mark.parametrize("given", ["", "rank_0"])
+def test_kernel_files_are_to_be_imported(tmp_path: Path, given: str) -> None:
+    (tmp_path / "rank_0" / "Net" / "0" / "0").mkdir(parents=True)
+    with pytest.raises(ReadError, match="msprobe import"):
+        compare(tmp_path / given, tmp_path / given)

@@ -1,5 +1,6 @@
 """Dumps in another store: the memory file system of fsspec stands for any of them."""
 
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from msprobe.analyze.diff_analyze import diff_analyze
+from msprobe.analyze.overflow import check_overflow
 from msprobe.compare.locations import is_url, opened
 from msprobe.core.errors import MsprobeException, ReadError
 from msprobe.report.comparison import compare
@@ -47,6 +50,17 @@ def test_two_runs_in_a_store(store: str, tmp_path: Path) -> None:
     found = result.summary.first_divergence
     assert found is not None and (found.step, found.rank, found.target) == (0, 1, FIRST)
     assert len(result.summary.results) == 2 and sum(1 for _ in result.rows()) == 4
+
+
+def test_analyses_of_runs_in_a_store(store: str, tmp_path: Path) -> None:
+    for side, output in (("t", tensor(Max=math.inf)), ("g", tensor())):
+        write(tmp_path / side / "step0" / "rank0", {FIRST: call([tensor()], [output])})
+    left, right = (upload(tmp_path / side, f"{store}/{side}") for side in "tg")
+    assert list(diff_analyze(left, right, tmp_path / "o").document) == ["rank_0"]
+    (finding,) = check_overflow(left).document()["rank_0"]
+    assert finding["op_name"] == FIRST
+    with pytest.raises(MsprobeException, match="a folder of this machine"):
+        diff_analyze(left, right, f"{store}/out")
 
 
 def test_a_store_against_a_folder_with_tensor_files(store: str, tmp_path: Path) -> None:

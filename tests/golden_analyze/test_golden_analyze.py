@@ -8,6 +8,7 @@ import pytest
 
 from msprobe.analyze.diff_analyze import diff_analyze
 from msprobe.analyze.overflow import check_overflow, write_finding
+from msprobe.analyze.result_documents import ComparedCalls, FirstCalls, OverflowCalls
 from msprobe.report.comparison import compare
 
 HERE = Path(__file__).parent
@@ -60,6 +61,17 @@ def test_rows_of_each_rank_are_as_recorded(rank: int, tmp_path: Path) -> None:
         for got, want in zip(found[name]["op_items"], call["op_items"], strict=True):
             kept = {key for key in want if key not in ("Result", "Err_message") and not key.startswith("Bench P2POp")}
             assert {key: got[key] for key in kept} == {key: want[key] for key in kept}
+
+
+@pytest.mark.parametrize("policy", ["default", "reference"])
+def test_written_documents_are_what_their_schemas_say(policy: str, tmp_path: Path) -> None:
+    result = diff_analyze(DIFFERENCES / "target", DIFFERENCES / "golden", tmp_path, policy)
+    for file in result.files:
+        kind = FirstCalls if file.name.startswith("diff_analyze") else ComparedCalls
+        kind.validate_json(file.read_bytes(), strict=True)
+    for case in ("24_overflow_check_2ranks", "25_overflow_check_4ranks_2groups"):
+        written = write_finding(check_overflow(HERE / case / "target").document(), tmp_path, "anomaly_analyze")
+        OverflowCalls.validate_json(written.read_bytes(), strict=True)
 
 
 def test_compare_names_the_same_call() -> None:

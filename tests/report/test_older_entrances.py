@@ -42,6 +42,16 @@ def test_keywords_reach_the_comparison(line: str, paths: dict[str, str], tmp_pat
     assert [path.name.rpartition("_")[0] for path in (tmp_path / "out").iterdir()] == ["compare_result_mine"]
 
 
+@pytest.mark.parametrize("where", ["in_the_paths", "as_keyword"])
+def test_a_line_per_value(where: str, paths: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    asked: dict[str, Any] = {"is_print_compare_log": True}
+    given = {**paths, **asked} if where == "in_the_paths" else paths
+    result = _old(LINES[0])(given, str(tmp_path / "out"), **({} if given is not paths else asked))
+    lines = [record.message for record in caplog.records if "Compare result" in record.message]
+    assert len(lines) == sum(1 for _ in result.rows())
+    assert all("] Compare result: Max diff " in line for line in lines)
+
+
 def test_arguments_in_their_old_order(paths: dict[str, str], tmp_path: Path) -> None:
     compare = _old(LINES[-1])
     assert compare(paths, str(tmp_path / "out"), False, True, True).summary.counts.passed == 2

@@ -16,7 +16,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,6 +28,8 @@ from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, JOURNAL, STACK, TE
 
 _STEP = re.compile(r"step(\d+)$")
 _PROCESS = re.compile(r"(rank|proc|rank\d+_)(\d*)$")
+_KERNELS = re.compile(r"rank_\d+$")
+_MODES = ("graph", "pynative")
 _RECORDS = (DUMP, DEBUG, JOURNAL)
 
 
@@ -36,7 +38,8 @@ class Place:
     """Where one process's records of one step lie.
 
     ``kind`` is ``rank``, ``proc``, ``rank0_`` (a rank that several processes say they have, by process id) or "" for a
-    folder of another name.
+    folder of another name; below ``graph`` and ``pynative``, which MindSpore programs of both modes leave, it begins
+    with that name (``pynative_rank``).
     """
 
     document: Path
@@ -48,6 +51,11 @@ class Place:
     def label(self) -> str:
         """``rank0``, ``proc4711`` or "": the words used in file names and messages."""
         return f"{self.kind}{'' if self.number is None else self.number}"
+
+    @property
+    def mode(self) -> str:
+        """``graph``, ``pynative``, or "" for a program of one mode."""
+        return next((mode for mode in _MODES if self.kind.startswith(f"{mode}_")), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +103,25 @@ def find_dumps(path: Path) -> list[Place]:
         raise ReadError(f"{path}: no such file or folder")
     found = [place for folder in _folders(path) for place in _in_folder(folder)]
     if not found:
-        names = sorted(child.name for child in path.iterdir())[:5]
-        raise ReadError(
-            f"{path}: no {DUMP} in it or in its step and rank folders (found: {', '.join(names) or 'nothing'})"
-        )
+        found = [
+            _in_mode(mode, place) for mode in _MODES if (path / mode).is_dir() for place in find_dumps(path / mode)
+        ]
+    if not found:
+        raise ReadError(_without_dump(path))
     return sorted(found, key=lambda place: (-1 if place.step is None else place.step, place.kind, place.number or 0))
+
+
+def _in_mode(mode: str, place: Place) -> Place:
+    return replace(place, kind=f"{mode}_{place.kind or 'dump'}")
+
+
+def _without_dump(path: Path) -> str:
+    """Why nothing was found below a folder."""
+    names = sorted(child.name for child in path.iterdir())
+    if _KERNELS.match(path.name) or any(map(_KERNELS.match, names)):
+        return f"{path}: kernel files of MindSpore's runtime; make a dump of them: msprobe import {path} -o FOLDER"
+    found = ", ".join(names[:5]) or "nothing"
+    return f"{path}: no {DUMP} in it or in its step and rank folders (found: {found})"
 
 
 def _folders(path: Path) -> list[Path]:
