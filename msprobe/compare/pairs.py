@@ -7,8 +7,10 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 from msprobe.core.naming import NameSyntaxError, Phase, parse_entry
+from msprobe.core.naming.model import MODULE_PREFIXES
 
 _Parts = tuple[str, str, int | None]
+_MODULES = tuple(f"{prefix}." for prefix in MODULE_PREFIXES)
 
 
 class EntryKey(NamedTuple):
@@ -47,10 +49,12 @@ def entry_keys(
 ) -> list[EntryKey]:
     """Keys of all entries in file order. Names that follow no grammar are their own stem.
 
-    ``parsed`` remembers names; give the same dict for both sides, which share most of them.
+    ``parsed`` remembers names; give the same dict for both sides, which share most of them. Dumps of other tools do not
+    mark what activation checkpointing repeats: there a module that is called below a backward call tells it.
     """
     known: dict[str, _Parts] = {} if parsed is None else parsed
     parents: dict[str | None, str] = {None: ""}
+    below: dict[str, bool] = {}
     keys = []
     for name, body in data.items():
         parts = known.get(name)
@@ -61,8 +65,36 @@ def entry_keys(
         if above is None:
             above = parents[parent] = stem_of(parent or "")
         recompute = type(body) is dict and body.get("is_recompute") is True
+        if not recompute and parent is not None and parts[1] == "forward":
+            recompute = _in_backward(construct, name, parent, below)
         keys.append(_entry_key((name, *parts, above, recompute)))
+    if any(below.values()):
+        _mark_left_early(keys, construct)
     return keys
+
+
+def _mark_left_early(keys: list[EntryKey], construct: Mapping[str, Any]) -> None:
+    """A repeated call that was left as soon as backward had what it needs is not in construct.json; the module around
+    it comes next."""
+    for at in range(len(keys) - 2, -1, -1):
+        key = keys[at]
+        if keys[at + 1].recompute and key.phase == "forward" and key.name not in construct:
+            keys[at] = key._replace(recompute=True)
+
+
+def _in_backward(construct: Mapping[str, Any], name: str, parent: str, below: dict[str, bool]) -> bool:
+    """Whether the forward call of a module at or above ``name`` was made below a backward call; ``below`` remembers
+    parents."""
+    if parent not in below:
+        below[parent] = False  # also ends a cycle
+        above = parent_of(construct, parent)
+        if above is not None and _phase(parent) == "forward":
+            below[parent] = _in_backward(construct, parent, above, below)
+    return below[parent] or (name.startswith(_MODULES) and _phase(parent) == "backward")
+
+
+def _phase(name: str) -> str:
+    return _parts(name)[1]
 
 
 def _parts(name: str) -> _Parts:
