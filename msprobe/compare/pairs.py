@@ -10,6 +10,7 @@ from msprobe.core.naming import NameSyntaxError, Phase, parse_entry
 from msprobe.core.naming.model import MODULE_PREFIXES
 
 _Parts = tuple[str, str, int | None]
+_ORDINARY, _BACKWARD, _REPEATED = range(3)
 _MODULES = tuple(f"{prefix}." for prefix in MODULE_PREFIXES)
 
 
@@ -54,7 +55,7 @@ def entry_keys(
     """
     known: dict[str, _Parts] = {} if parsed is None else parsed
     parents: dict[str | None, str] = {None: ""}
-    below: dict[str, bool] = {}
+    below: dict[str, int] = {}
     keys = []
     for name, body in data.items():
         parts = known.get(name)
@@ -65,10 +66,14 @@ def entry_keys(
         if above is None:
             above = parents[parent] = stem_of(parent or "")
         recompute = type(body) is dict and body.get("is_recompute") is True
-        if not recompute and parent is not None and parts[1] == "forward":
-            recompute = _in_backward(construct, name, parent, below)
+        if parent is not None:
+            place = below.get(parent)
+            if place is None:
+                place = _place(construct, parent, below)
+            if place and parts[1] == "forward":
+                recompute = recompute or place == _REPEATED or name.startswith(_MODULES)
         keys.append(_entry_key((name, *parts, above, recompute)))
-    if any(below.values()):
+    if _REPEATED in below.values():
         _mark_left_early(keys, construct)
     return keys
 
@@ -82,19 +87,25 @@ def _mark_left_early(keys: list[EntryKey], construct: Mapping[str, Any]) -> None
             keys[at] = key._replace(recompute=True)
 
 
-def _in_backward(construct: Mapping[str, Any], name: str, parent: str, below: dict[str, bool]) -> bool:
-    """Whether the forward call of a module at or above ``name`` was made below a backward call; ``below`` remembers
-    parents."""
-    if parent not in below:
-        below[parent] = False  # also ends a cycle
-        above = parent_of(construct, parent)
-        if above is not None and _phase(parent) == "forward":
-            below[parent] = _in_backward(construct, parent, above, below)
-    return below[parent] or (name.startswith(_MODULES) and _phase(parent) == "backward")
-
-
-def _phase(name: str) -> str:
-    return _parts(name)[1]
+def _place(construct: Mapping[str, Any], parent: str, below: dict[str, int]) -> int:
+    """What a parent says about the calls inside it; ``below`` remembers it, and that of all around it."""
+    chain: list[str] = []
+    name: str | None = parent
+    while name is not None and name not in below:
+        below[name] = _ORDINARY  # also ends a cycle
+        chain.append(name)
+        name = parent_of(construct, name)
+    around = _ORDINARY if name is None else below[name]
+    for one in reversed(chain):
+        phase = _parts(one)[1]
+        if phase == "backward":
+            around = _BACKWARD
+        elif phase != "forward" or not (around == _REPEATED or (around == _BACKWARD and one.startswith(_MODULES))):
+            around = _ORDINARY
+        else:
+            around = _REPEATED
+        below[one] = around
+    return below[parent]
 
 
 def _parts(name: str) -> _Parts:

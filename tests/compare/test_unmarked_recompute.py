@@ -54,3 +54,10 @@ def test_a_cycle_of_parents_ends(tmp_path: Path) -> None:
     for side in ("t", "g"):
         write(tmp_path / side, FORWARD, loop)
     assert compare(tmp_path / "t", tmp_path / "g").verdict == "same"
+
+
+def test_parents_may_be_as_deep_as_they_like(tmp_path: Path) -> None:
+    deep = {f"Module.m.M.forward.{n}": f"Module.m.M.forward.{n + 1}" for n in range(5000)}
+    for side in ("t", "g"):
+        write(tmp_path / side, FORWARD, {**PARENTS, **deep, f"{BLOCK}.forward.0": "Module.m.M.forward.0"})
+    assert compare(tmp_path / "t", tmp_path / "g").verdict == "same"
