@@ -7,8 +7,11 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 from msprobe.core.naming import NameSyntaxError, Phase, parse_entry
+from msprobe.core.naming.model import MODULE_PREFIXES
 
 _Parts = tuple[str, str, int | None]
+_ORDINARY, _BACKWARD, _REPEATED = range(3)
+_MODULES = tuple(f"{prefix}." for prefix in MODULE_PREFIXES)
 
 
 class EntryKey(NamedTuple):
@@ -47,10 +50,12 @@ def entry_keys(
 ) -> list[EntryKey]:
     """Keys of all entries in file order. Names that follow no grammar are their own stem.
 
-    ``parsed`` remembers names; give the same dict for both sides, which share most of them.
+    ``parsed`` remembers names; give the same dict for both sides, which share most of them. Dumps of other tools do not
+    mark what activation checkpointing repeats: there a module that is called below a backward call tells it.
     """
     known: dict[str, _Parts] = {} if parsed is None else parsed
     parents: dict[str | None, str] = {None: ""}
+    below: dict[str, int] = {}
     keys = []
     for name, body in data.items():
         parts = known.get(name)
@@ -61,8 +66,46 @@ def entry_keys(
         if above is None:
             above = parents[parent] = stem_of(parent or "")
         recompute = type(body) is dict and body.get("is_recompute") is True
+        if parent is not None:
+            place = below.get(parent)
+            if place is None:
+                place = _place(construct, parent, below)
+            if place and parts[1] == "forward":
+                recompute = recompute or place == _REPEATED or name.startswith(_MODULES)
         keys.append(_entry_key((name, *parts, above, recompute)))
+    if _REPEATED in below.values():
+        _mark_left_early(keys, construct)
     return keys
+
+
+def _mark_left_early(keys: list[EntryKey], construct: Mapping[str, Any]) -> None:
+    """A repeated call that was left as soon as backward had what it needs is not in construct.json; the module around
+    it comes next."""
+    for at in range(len(keys) - 2, -1, -1):
+        key = keys[at]
+        if keys[at + 1].recompute and key.phase == "forward" and key.name not in construct:
+            keys[at] = key._replace(recompute=True)
+
+
+def _place(construct: Mapping[str, Any], parent: str, below: dict[str, int]) -> int:
+    """What a parent says about the calls inside it; ``below`` remembers it, and that of all around it."""
+    chain: list[str] = []
+    name: str | None = parent
+    while name is not None and name not in below:
+        below[name] = _ORDINARY  # also ends a cycle
+        chain.append(name)
+        name = parent_of(construct, name)
+    around = _ORDINARY if name is None else below[name]
+    for one in reversed(chain):
+        phase = _parts(one)[1]
+        if phase == "backward":
+            around = _BACKWARD
+        elif phase != "forward" or not (around == _REPEATED or (around == _BACKWARD and one.startswith(_MODULES))):
+            around = _ORDINARY
+        else:
+            around = _REPEATED
+        below[one] = around
+    return below[parent]
 
 
 def _parts(name: str) -> _Parts:

@@ -48,7 +48,7 @@ def _client(address: str) -> Iterator[Any]:
     try:
         if address == "local":
             with (
-                LocalCluster(n_workers=cores(), threads_per_worker=1, dashboard_address=None) as cluster,
+                LocalCluster(n_workers=cores(), threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
                 Client(cluster) as client,
             ):
                 yield client

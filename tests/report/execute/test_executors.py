@@ -108,7 +108,7 @@ def test_a_running_scheduler_is_joined_and_a_missing_one_told(
     dumps: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
         address = cluster.scheduler_address.removeprefix("tcp://")
         assert compare(*dumps, executor=f"dask://{address}").verdict == "diverged"
     monkeypatch.setattr(dask, "_CONNECT_SECONDS", 1)

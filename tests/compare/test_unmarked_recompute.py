@@ -1,0 +1,63 @@
+"""Dumps of other tools do not mark repeated forward calls; that they lie below a backward call tells them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msprobe.report.comparison import compare
+from tests.compare.dumps import call, gradient, tensor, write
+
+BLOCK, INNER = "Module.block.Block", "Module.block.b.Linear"
+CALL = call([tensor()], [tensor()])
+FORWARD = {"Functional.linear.0.forward": CALL, f"{INNER}.forward.0": CALL, f"{BLOCK}.forward.0": CALL}
+BACKWARD = {
+    f"{INNER}.backward.0": gradient([tensor()], [tensor()]),
+    f"{BLOCK}.backward.0": gradient([tensor()], [tensor()]),
+}
+AGAIN = {"Functional.linear.1.forward": CALL, f"{INNER}.forward.1": CALL, f"{BLOCK}.forward.1": CALL}
+PARENTS: dict[str, Any] = {
+    "Functional.linear.0.forward": f"{INNER}.forward.0",
+    f"{INNER}.forward.0": f"{BLOCK}.forward.0",
+    f"{BLOCK}.forward.0": None,
+    f"{INNER}.backward.0": f"{BLOCK}.backward.0",
+    f"{BLOCK}.backward.0": None,
+}
+REPEATED = {f"{INNER}.forward.1": f"{BLOCK}.forward.1", f"{BLOCK}.forward.1": f"{INNER}.backward.0"}
+
+
+@pytest.mark.parametrize("early", [True, False], ids=["left_early", "whole"])
+@pytest.mark.parametrize("turned", [True, False], ids=["in_golden", "in_target"])
+def test_a_repeated_forward_call_is_not_missing(tmp_path: Path, early: bool, turned: bool) -> None:
+    inner = {} if early else {"Functional.linear.1.forward": f"{INNER}.forward.1"}
+    write(tmp_path / "with", {**FORWARD, **AGAIN, **BACKWARD}, {**PARENTS, **REPEATED, **inner})
+    write(tmp_path / "without", {**FORWARD, **BACKWARD}, PARENTS)
+    sides = ("without", "with") if turned else ("with", "without")
+    summary = compare(*(tmp_path / side for side in sides)).summary
+    assert summary.verdict == "same" and summary.counts.target_only == summary.counts.golden_only == 0
+
+
+def test_a_function_of_a_hand_written_backward_is_none(tmp_path: Path) -> None:
+    extra = {"Torch.mul.0.forward": CALL}
+    write(
+        tmp_path / "with", {**FORWARD, **extra, **BACKWARD}, {**PARENTS, "Torch.mul.0.forward": f"{INNER}.backward.0"}
+    )
+    write(tmp_path / "without", {**FORWARD, **BACKWARD}, PARENTS)
+    found = compare(tmp_path / "with", tmp_path / "without").summary.first_divergence
+    assert found is not None and found.kind == "missing_in_golden" and found.target == "Torch.mul.0.forward"
+
+
+def test_a_cycle_of_parents_ends(tmp_path: Path) -> None:
+    loop = {f"{INNER}.forward.0": f"{BLOCK}.forward.0", f"{BLOCK}.forward.0": f"{INNER}.forward.0"}
+    for side in ("t", "g"):
+        write(tmp_path / side, FORWARD, loop)
+    assert compare(tmp_path / "t", tmp_path / "g").verdict == "same"
+
+
+def test_parents_may_be_as_deep_as_they_like(tmp_path: Path) -> None:
+    deep = {f"Module.m.M.forward.{n}": f"Module.m.M.forward.{n + 1}" for n in range(5000)}
+    for side in ("t", "g"):
+        write(tmp_path / side, FORWARD, {**PARENTS, **deep, f"{BLOCK}.forward.0": "Module.m.M.forward.0"})
+    assert compare(tmp_path / "t", tmp_path / "g").verdict == "same"
