@@ -2,7 +2,7 @@
 
 Everything is measured on the host: several of MindSpore's reductions have no CPU kernel, and the compiled kernel reads
 memory in one pass anyway. Where every tensor lies in memory that the process can read, it reads a dense one in place,
-at an address that MindSpore gives out when the value is there; the array of ``asnumpy``, twenty times as slow to get,
+at an address that MindSpore gives out when the value is there; the array of ``asnumpy``, several times as slow,
 serves for all others. A device measures by itself and hands over all numbers in one copy per ``settle``
 (``device_reductions``); checksums and files take the values to the host.
 """
