@@ -82,16 +82,17 @@ def test_values_and_stacks_of_a_node(board: TensorBoard) -> None:
     told = board.ask("getNodeInfo", "compare", nodeInfo={"nodeName": NORM, "nodeType": "NPU"})
     weight = told["npu"]["input_data"][f"{NORM}.input.2"]
     assert weight["NormRelativeErr"] == "50.0%"
-    assert weight["Result"] == "warning"
+    assert weight["Result"] == "error"  # a weight that nothing before it explains
     assert any("train.py" in frame for frame in told["npu"]["stack_info"])
     assert told["bench"]["node_name"] == NORM
 
 
 def test_filters(board: TensorBoard) -> None:
     assert "Functional.linear.1.forward" in board.ask("screen", "overflow", type="precision", values=[[0.6, 1]])
-    odd = board.ask("screen", "compare", type="precision", values=[[0.3, 0.6]])
-    assert NORM in odd
-    assert RELU not in odd
+    wrong = board.ask("screen", "compare", type="precision", values=[[0.6, 1]])
+    assert NORM in wrong
+    assert RELU not in wrong
+    assert NORM not in board.ask("screen", "compare", type="precision", values=[[0.3, 0.6]])
     assert RELU in board.ask("screen", "compare", type="precision", values=[[0, 0.3]])
     critical = board.ask("screen", "overflow", type="overflow", values=["critical", "high"])
     assert "Functional.linear.1.forward" in critical
