@@ -156,8 +156,9 @@ def test_nothing_is_wrapped_while_idle(world: World, tmp_path: Any) -> None:
     before = dict(world.attributes())
     session = DumpSession(load_config(None, dump_path=str(tmp_path), level="mix"), world.make)
 
-    def changed() -> list[str]:
-        return [name for name, value in world.attributes() if before.get(name) is not value]
+    def changed() -> list[str]:  # a number counts something, as MindSpore counts its cells
+        now = [(name, value) for name, value in world.attributes() if not isinstance(value, int)]
+        return [name for name, value in now if before.get(name) is not value]
 
     assert changed() == []
     session.start(world.mlp())
