@@ -21,6 +21,7 @@ from msprobe.adapters.mindspore.graph_tap import GraphCellTap, in_graph_mode
 from msprobe.adapters.mindspore.recomputation import is_means, opening, reopens, second_runner
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
+from msprobe.core.dump.given_models import headed_models
 from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.errors import MsprobeException
 from msprobe.core.selection.modes import Modes
@@ -58,16 +59,8 @@ class MindSporeModuleTap:
         self._hooks: list[_Hook] = []
 
     def adopt(self, model: Any) -> None:
-        models: list[Any] = list(model) if isinstance(model, (list, tuple)) else [model]
-        for position, part in enumerate(models):
-            if not isinstance(part, nn.Cell):
-                raise MsprobeException(
-                    0,
-                    f"start(model=...): expected a mindspore.nn.Cell or a list or tuple of them, "
-                    f"got {type(part).__name__}" + (f" at position {position}" if part is not model else ""),
-                )
-        for position, part in enumerate(models):
-            self._adopt("Cell" if models[0] is model else f"Cell.{position}", part)
+        for head, part in headed_models(model, nn.Cell, "mindspore.nn.Cell", "Cell"):
+            self._adopt(head, part)
 
     def cells(self) -> list[nn.Cell]:
         """Every cell of the adopted models that still lives, the models themselves first."""
@@ -137,19 +130,22 @@ class MindSporeModuleTap:
             known = self._sites.get(id(cell))
             if not path or is_means(cell) or (known is not None and known[0]() is cell):
                 continue
-            reference = weakref.ref(cell, functools.partial(forget, self._sites, id(cell)))
-            parameters = functools.partial(_own_parameters, weakref.ref(cell))
-            site = ModuleSite(f"{head}.{path}.{type(cell).__name__}", parameters)
-            first = self._first.setdefault(site.stem, site)
-            if first is not site:
-                site.follow(first)
-            self._sites[id(cell)] = (reference, site)
+            site = self._know(f"{head}.{path}.{type(cell).__name__}", cell, _own_parameters)
             runner = second_runner(cell)
             if runner is not None:
                 self._again[id(runner)] = (
-                    weakref.ref(runner, functools.partial(forget, self._again, id(runner))),
+                    weakref.ref(runner, functools.partial(_forget, self._again, id(runner))),
                     site,
                 )
+
+    def _know(self, stem: str, cell: Any, own_parameters: Callable[[weakref.ref[Any]], Any]) -> ModuleSite:
+        """The site of a cell from now on; a second one of the same name counts its calls on with the first."""
+        site = ModuleSite(stem, functools.partial(own_parameters, weakref.ref(cell)))
+        first = self._first.setdefault(site.stem, site)
+        if first is not site:
+            site.follow(first)
+        self._sites[id(cell)] = weakref.ref(cell, functools.partial(_forget, self._sites, id(cell))), site
+        return site
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         sites, again, thread, relay = self._sites, self._again, self._thread, self._relay
@@ -191,7 +187,7 @@ def _own_parameters(reference: weakref.ref[nn.Cell]) -> list[tuple[str, Any]]:
     return [] if cell is None else list(cell._params.items())
 
 
-def forget(sites: dict[int, _Known], identity: int, reference: Any) -> None:
+def _forget(sites: dict[int, _Known], identity: int, reference: Any) -> None:
     if identity in sites and sites[identity][0] is reference:
         del sites[identity]
 

@@ -7,15 +7,14 @@ be a MindSpore cell or a plain Python class; only what PyTorch's modules offer i
 from __future__ import annotations
 
 import contextlib
-import functools
 import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from msprobe.adapters.mindspore.module_tap import MindSporeModuleTap, forget
+from msprobe.adapters.mindspore.module_tap import MindSporeModuleTap
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
-from msprobe.core.dump.modules import ModuleSite
+from msprobe.core.dump.given_models import headed_models
 from msprobe.core.errors import MsprobeException
 from msprobe.core.selection.modes import Modes
 
@@ -32,16 +31,8 @@ class MSAdapterModuleTap(MindSporeModuleTap):
         self._kind = kind
 
     def adopt(self, model: Any) -> None:
-        models: list[Any] = list(model) if isinstance(model, (list, tuple)) else [model]
-        for position, part in enumerate(models):
-            if not isinstance(part, self._kind):
-                raise MsprobeException(
-                    0,
-                    f"start(model=...): expected a torch.nn.Module of MSAdapter or a list or tuple of them, "
-                    f"got {type(part).__name__}" + (f" at position {position}" if part is not model else ""),
-                )
-        for position, part in enumerate(models):
-            self._adopt_named("Module" if models[0] is model else f"Module.{position}", part)
+        for head, part in headed_models(model, self._kind, "torch.nn.Module of MSAdapter", "Module"):
+            self._adopt_named(head, part)
 
     def focus(self, module: Any, name: Any) -> None:
         raise MsprobeException(3, "module_dump is not available with MSAdapter; name the modules in list or scope")
@@ -62,15 +53,8 @@ class MSAdapterModuleTap(MindSporeModuleTap):
     def _adopt_named(self, head: str, model: Any) -> None:
         for path, module in named_modules(model):
             known = self._sites.get(id(module))
-            if not path or (known is not None and known[0]() is module):
-                continue
-            reference = weakref.ref(module, functools.partial(forget, self._sites, id(module)))
-            parameters = functools.partial(_own_parameters, weakref.ref(module))
-            site = ModuleSite(f"{head}.{path}.{type(module).__name__}", parameters)
-            first = self._first.setdefault(site.stem, site)
-            if first is not site:
-                site.follow(first)
-            self._sites[id(module)] = (reference, site)
+            if path and (known is None or known[0]() is not module):
+                self._know(f"{head}.{path}.{type(module).__name__}", module, _own_parameters)
 
 
 def named_modules(model: Any) -> Iterable[tuple[str, Any]]:

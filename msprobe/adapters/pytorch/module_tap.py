@@ -25,6 +25,7 @@ from msprobe.adapters.pytorch.gradient_tap import TorchGradientTap
 from msprobe.adapters.pytorch.sharding import is_sharded
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import Quiet, ThreadState
+from msprobe.core.dump.given_models import headed_models
 from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.errors import MsprobeException
 
@@ -50,23 +51,14 @@ class TorchModuleTap:
         self._unfocused: dict[int, _Known] | None = None
 
     def adopt(self, model: Any) -> None:
-        models: list[Any] = list(model) if isinstance(model, (list, tuple)) else [model]
-        for position, part in enumerate(models):
-            if not isinstance(part, nn.Module):
-                raise MsprobeException(
-                    0,
-                    f"start(model=...): expected a torch.nn.Module or a list or tuple of them, "
-                    f"got {type(part).__name__}" + (f" at position {position}" if part is not model else ""),
-                )
+        models = headed_models(model, nn.Module, "torch.nn.Module", "Module")
+        for _, part in models:
             if isinstance(part, torch.jit.ScriptModule):
                 raise MsprobeException(
                     0, "start(model=...): a ScriptModule runs outside Python; give the model it was made of"
                 )
-        if not models:
-            raise MsprobeException(0, "start(model=...): the list of models is empty; give a torch.nn.Module")
         named: set[int] = set()  # within one call the first name counts; a later start names what it is given anew
-        for position, part in enumerate(models):
-            head = "Module" if models[0] is model else f"Module.{position}"
+        for head, part in models:
             self._adopt(head, part, named)
 
     def focus(self, module: Any, name: Any) -> None:

@@ -1,0 +1,30 @@
+"""What ``start(model=...)`` is given: one model, or several in a list or tuple."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msprobe.core.errors import MsprobeException
+
+
+def headed_models(model: Any, kind: type, called: str, prefix: str) -> list[tuple[str, Any]]:
+    """Each model with the head of its children's names: ``prefix`` for a single one, ``prefix.position`` in a list.
+
+    Args:
+        kind: the class of models.
+        called: what messages call that class, such as ``torch.nn.Module``.
+
+    Raises:
+        MsprobeException: a part is no model, or there is none.
+    """
+    parts: list[Any] = list(model) if isinstance(model, (list, tuple)) else [model]
+    if not parts:
+        raise MsprobeException(0, f"start(model=...): the list of models is empty; give a {called}")
+    for position, part in enumerate(parts):
+        if not isinstance(part, kind):
+            where = f" at position {position}" if part is not model else ""
+            raise MsprobeException(
+                0,
+                f"start(model=...): expected a {called} or a list or tuple of them, got {type(part).__name__}{where}",
+            )
+    return [(prefix if part is model else f"{prefix}.{position}", part) for position, part in enumerate(parts)]
