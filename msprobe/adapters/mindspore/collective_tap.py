@@ -8,15 +8,14 @@ the keyword values as they are afterwards, and buffers that only receive are nul
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
-import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mindspore import communication, mint
 
-from msprobe.core.capture.observer import Observer, Relay
+from msprobe.core.capture.collective_call import Arguments, CollectiveCalls
+from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 from msprobe.core.capture.pending_work import PendingCall, PendingWorks
 from msprobe.core.capture.site import CallSite
@@ -36,8 +35,6 @@ _RECEIVES = {  # the position of the parameter that carries no data yet, in ``mi
     "gather": 1,
 }
 
-Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
-
 
 class MindSporeCollectiveTap:
     """Implements ``CollectiveTap``.
@@ -51,6 +48,8 @@ class MindSporeCollectiveTap:
         self._thread = thread
         self._patches = Patches()
         self._works = PendingWorks(relay, thread)
+        self._calls = CollectiveCalls(_RECEIVES, relay, thread)
+        self._returning = CollectiveCalls({}, relay, thread)
         self._sites: list[CallSite] = []
         self._originals: dict[Any, Any] = {}
         owners = _owners()
@@ -63,7 +62,7 @@ class MindSporeCollectiveTap:
                 self._let_operations_know(owner.P2POp)
         for owner, name in ((communication, "init"), (mint.distributed, "init_process_group")):
             if hasattr(owner, name):
-                self._patches.plan(owner, name, self._announcing(getattr(owner, name)))
+                self._patches.plan(owner, name, self._calls.announcing(getattr(owner, name)))
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
@@ -85,45 +84,27 @@ class MindSporeCollectiveTap:
         site = CallSite(prefix, name)
         site.differentiable = False
         self._sites.append(site)
-        wrapper = self._observed(site, original, in_place=prefix == "MintDistributed")
+        if prefix == "MintDistributed":
+            wrapper = self._calls.observed(site, original, self._end_in_place)
+        else:
+            wrapper = self._returning.observed(site, original, self._end_returning)
         self._originals[wrapper] = original
         self._patches.plan(owner, name, wrapper)
 
-    def _observed(self, site: CallSite, original: Callable[..., Any], in_place: bool) -> Callable[..., Any]:
-        relay, thread = self._relay, self._thread
-        blank = _parameter(original, _RECEIVES.get(site.api)) if in_place else None
+    def _end_in_place(self, record: Any, arguments: Arguments, result: Any) -> None:
+        positional, keywords = arguments
+        self._end(record, (*positional, *keywords.values()), result)
 
-        @functools.wraps(original)
-        def observed(*args: Any, **kwargs: Any) -> Any:
-            observer = relay.observer
-            if thread.busy or observer is None:
-                return original(*args, **kwargs)
-            thread.busy = True
-            try:
-                record = observer.api_begin(site, *_without((args, kwargs), blank))
-                if record is None:
-                    return original(*args, **kwargs)
-                try:
-                    result = original(*args, **kwargs)
-                except BaseException as error:
-                    observer.fail(record, error)
-                    raise
-                self._end(observer, record, (*args, *kwargs.values()) if in_place else None, result)
-                return result
-            finally:
-                thread.busy = False
+    def _end_returning(self, record: Any, arguments: Arguments, result: Any) -> None:
+        values = tuple(part for part in _parts(result) if part is not None and not _is_handle(part))
+        self._end(record, values, result)
 
-        return observed
-
-    def _end(self, observer: Observer, record: Any, arguments: tuple[Any, ...] | None, result: Any) -> None:
-        parts = result if isinstance(result, (tuple, list)) else (result,)
-        handles = [part for part in parts if hasattr(type(part), "wait")]
-        values = tuple(part for part in parts if part is not None and not hasattr(type(part), "wait"))
-        outputs = values if arguments is None else arguments
+    def _end(self, record: Any, outputs: tuple[Any, ...], result: Any) -> None:
+        handles = [part for part in _parts(result) if _is_handle(part)]
         if handles:
             self._works.add(PendingCall(record, lambda: outputs), handles)
-        else:
-            observer.end(record, outputs)
+        elif self._relay.observer is not None:
+            self._relay.observer.end(record, outputs)
 
     def _let_operations_know(self, operation: type) -> None:
         """``P2POp`` accepts only the functions it knows: hand it those and not our wrappers."""
@@ -139,16 +120,6 @@ class MindSporeCollectiveTap:
         self._patches.plan(operation, "__new__", staticmethod(new))
         self._patches.plan(operation, "__init__", init)
 
-    def _announcing(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def announced(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
-            if self._relay.ranked is not None:
-                self._relay.ranked()
-            return result
-
-        return announced
-
 
 def _owners() -> dict[str, Any]:
     """Where the functions of each prefix live in this version."""
@@ -163,15 +134,9 @@ def _known(originals: Mapping[Any, Any], op: Any) -> Any:
     return originals.get(op, op) if callable(op) else op
 
 
-def _parameter(function: Callable[..., Any], position: int | None) -> tuple[int, str] | None:
-    return None if position is None else (position, list(inspect.signature(function).parameters)[position])
+def _parts(result: Any) -> Sequence[Any]:
+    return result if isinstance(result, (tuple, list)) else (result,)
 
 
-def _without(arguments: Arguments, blank: tuple[int, str] | None) -> Arguments:
-    """The arguments with a buffer that only receives left out of sight."""
-    if blank is None:
-        return arguments
-    (position, key), (positional, keywords) = blank, arguments
-    if len(positional) > position:
-        return (*positional[:position], None, *positional[position + 1 :]), keywords
-    return positional, {**keywords, key: None} if key in keywords else keywords
+def _is_handle(part: Any) -> bool:
+    return hasattr(type(part), "wait")

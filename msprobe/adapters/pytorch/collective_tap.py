@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -19,6 +18,7 @@ import torch.distributed.distributed_c10d as c10d
 from msprobe.adapters.pytorch.compile_switch import is_traced
 from msprobe.adapters.pytorch.point_to_point import NAMES, BatchOutputs, plan_operations, present_operations
 from msprobe.adapters.pytorch.step_aside import ASIDE
+from msprobe.core.capture.collective_call import Arguments, CollectiveCalls, without
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 from msprobe.core.capture.pending_work import PendingCall, PendingWorks
@@ -44,10 +44,6 @@ _RECEIVES = {  # the position of the parameter that carries no data yet
     "gather": 1,
 }
 
-Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
-Blank = tuple[int, str] | None
-"""Position and name of a parameter that stands as null in the record."""
-
 
 class TorchCollectiveTap:
     """Implements ``CollectiveTap``.
@@ -61,6 +57,7 @@ class TorchCollectiveTap:
         self._thread = thread
         self._patches = Patches()
         self._works = PendingWorks(relay, thread)
+        self._calls = CollectiveCalls(_RECEIVES, relay, thread, is_traced)
         self._sites: list[CallSite] = []
         self._originals: dict[Any, Any] = {}  # isend and irecv by their wrappers
         for name in names:
@@ -68,7 +65,7 @@ class TorchCollectiveTap:
                 self._plan(name)
         if self._originals:
             plan_operations(self._patches, self._originals)
-        self._replace("init_process_group", self._announcing)
+        self._replace("init_process_group", self._calls.announcing)
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
@@ -103,34 +100,13 @@ class TorchCollectiveTap:
                 self._originals[wrapper] = original
 
     def _observed(self, site: CallSite, original: Callable[..., Any]) -> Callable[..., Any]:
-        relay, thread = self._relay, self._thread
-        unsent = _parameter(original, _RECEIVES.get(site.api))
         gone = (0, "tensor") if site.api == "isend" else None
         call = self._batch(original) if site.api == _BATCH else original
 
-        @functools.wraps(original)
-        def observed(*args: Any, **kwargs: Any) -> Any:
-            if is_traced():
-                return original(*args, **kwargs)
-            observer = relay.observer
-            if thread.busy or observer is None:
-                return call(*args, **kwargs)
-            thread.busy = True
-            try:
-                record = observer.api_begin(site, *_without((args, kwargs), unsent))
-                if record is None:
-                    return call(*args, **kwargs)
-                try:
-                    result = call(*args, **kwargs)
-                except BaseException as error:
-                    observer.fail(record, error)
-                    raise
-                self._end(record, _without((args, kwargs), gone), result)
-                return result
-            finally:
-                thread.busy = False
+        def end(record: Any, arguments: Arguments, result: Any) -> None:
+            self._end(record, without(arguments, gone), result)
 
-        return observed
+        return self._calls.observed(site, original, end, call)
 
     def _end(self, record: Any, arguments: Arguments, result: Any) -> None:
         works = result if isinstance(result, list) else [result]
@@ -154,29 +130,3 @@ class TorchCollectiveTap:
                 return original(*args, **kwargs)
 
         return call
-
-    def _announcing(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def init_process_group(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
-            if self._relay.ranked is not None:
-                self._relay.ranked()
-            return result
-
-        return init_process_group
-
-
-def _parameter(function: Callable[..., Any], position: int | None) -> Blank:
-    if position is None:
-        return None
-    return position, list(inspect.signature(function).parameters)[position]
-
-
-def _without(arguments: Arguments, blank: Blank) -> Arguments:
-    """The arguments with one of them left out of sight."""
-    if blank is None:
-        return arguments
-    (position, key), (positional, keywords) = blank, arguments
-    if len(positional) > position:
-        return (*positional[:position], None, *positional[position + 1 :]), keywords
-    return positional, {**keywords, key: None} if key in keywords else keywords
