@@ -3,11 +3,12 @@
     random_save("./output")      ./output/random_{rank{R} | proc{pid}}_{time}.csv with the columns api_name, stack
 
 An ``api_name`` is ``{library}.{function}.{count}``, for example ``torch_random.randn.0``. Every call is on disk when it
-returns.
+returns. A table that cannot be written any more ends with one line in the log; the program goes on.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import itertools
@@ -23,7 +24,7 @@ import torch
 from msprobe.adapters.pytorch.random_sources import Source, replaced
 from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.core.capture.stack import StackTable
-from msprobe.core.errors import MsprobeException
+from msprobe.core.errors import FileCheckException, MsprobeException, said, shown
 from msprobe.core.log import logger
 from msprobe.core.store.atomic import make_folder, open_private
 
@@ -37,16 +38,21 @@ def random_save(output_path: str = "./output") -> None:
 
     Raises:
         MsprobeException: the path is no str.
-        OSError: the table cannot be created.
+        FileCheckException: code 3, the table cannot be created there.
     """
     global _active
     given: object = output_path
     if not isinstance(given, str) or not given:
-        raise MsprobeException(0, f"random_save: output_path is a non-empty str, got {output_path!r}")
+        raise MsprobeException(0, f"random_save: output_path is a non-empty str, got {shown(given)}")
     if _active is not None:
         logger.warning("random_save is on already and writes to %s", _active.path)
         return
-    _active = RandomCalls(Path(output_path).absolute())
+    try:
+        _active = RandomCalls(Path(output_path).absolute())
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        where = shown(output_path)
+        reason = f"random_save: output_path {where} cannot be written ({said(error)}); give a folder that can be"
+        raise FileCheckException(FileCheckException.ILLEGAL_PATH_ERROR, reason) from error
     replaced(_active.around).apply()
     logger.info("calls of random functions go to %s", _active.path)
 
@@ -65,7 +71,9 @@ class RandomCalls:
         make_folder(folder)
         self.path = folder / self._name()
         self._file = open_private(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.write(self._file, f"{_BYTE_ORDER_MARK}api_name,stack\r\n".encode())
+        self._ended = False
+        self._size = 0
+        self._append(f"{_BYTE_ORDER_MARK}api_name,stack\r\n")
 
     def around(
         self, source: Source, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -78,7 +86,7 @@ class RandomCalls:
         return result
 
     def _note(self, source: Source) -> None:
-        if os.getpid() != self._pid:  # a forked data loader worker: the table is its parent's
+        if self._ended or os.getpid() != self._pid:  # a forked data loader worker: the table is its parent's
             return
         with self._lock:
             name = f"{source.library}.{source.name}"
@@ -86,8 +94,30 @@ class RandomCalls:
             stack = "".join(f"{frame} \n" for frame in self._stacks.text(self._stacks.capture()))
             row = io.StringIO()
             csv.writer(row).writerow([f"{name}.{number}", stack])
-            self._follow_rank()
-            os.write(self._file, row.getvalue().encode("utf-8", "backslashreplace"))
+            try:
+                self._follow_rank()
+                self._append(row.getvalue())
+            except OSError as error:
+                self._end(error)
+
+    def _append(self, text: str) -> None:
+        data = memoryview(text.encode("utf-8", "backslashreplace"))
+        written = 0
+        while written < len(data):
+            written += os.write(self._file, data[written:])
+        self._size += written
+
+    def _end(self, error: OSError) -> None:
+        """Keep the whole rows, and write no more."""
+        self._ended = True
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._file, self._size)
+        logger.error(
+            "cannot write %s (%s): random calls are listed no more, the run goes on. "
+            "Free some space or give random_save another folder.",
+            self.path,
+            error.strerror or error,
+        )
 
     def _follow_rank(self) -> None:
         """The rank is often known only later: the table then takes its name."""

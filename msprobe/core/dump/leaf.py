@@ -76,7 +76,12 @@ class LeafTask(Generic[T_contra]):
         except OSError as error:
             self._disk_failed = True
             reason = error.strerror or error
-            logger.error("cannot save tensors in %s (%s): statistics go on without them", self.folder, reason)
+            logger.error(
+                "cannot save tensors in %s (%s): statistics go on without them. "
+                "Free some space or choose another dump_path.",
+                self.folder,
+                reason,
+            )
             return
         if saved:
             node["data_name"] = path.name

@@ -27,8 +27,7 @@ from msprobe.core.dump.plan import DumpPlan
 from msprobe.core.dump.step import Step
 from msprobe.core.dump.task import make_background, make_golden, make_judge
 from msprobe.core.dump.whereabouts import Whereabouts
-from msprobe.core.log import logger, set_rank
-from msprobe.core.store.layout import DUMP
+from msprobe.core.log import set_rank
 
 MakeBackend = Callable[[DumpConfig, Relay, ThreadState], Backend]
 
@@ -118,8 +117,7 @@ class DumpSession:
         self.gates.shut()
         self._look_for_rank()
         if self._step is not None:
-            self._step.sink.publish()
-            logger.info("%s is at %s", DUMP, self._step.sink.folder.parent)
+            self._step.publish()
 
     def step(self, dump: bool = True) -> None:
         """End the step: publish, and number everything from 0 again. Collecting goes on if it was not stopped.
@@ -244,9 +242,7 @@ class DumpSession:
     def _open_step(self) -> Step:
         judge = make_judge(self)  # before there is a folder: it may refuse
         folder = self._places.folder(self._root, self.current_step, self.rank)
-        step = Step(self, folder, judge)
-        logger.info("collecting step %d into %s", self.current_step, folder)
-        return step
+        return Step(self, folder, judge)
 
     def _attach(self, collects: bool = True) -> None:
         self.thread.scopes.clear()

@@ -13,7 +13,7 @@ from msprobe.core.dump.shield import ErrorLog
 from msprobe.core.dump.task import make_recording
 from msprobe.core.log import logger
 from msprobe.core.selection.build import build_selection
-from msprobe.core.store.layout import ERRORS, TENSORS
+from msprobe.core.store.layout import DUMP, ERRORS, TENSORS
 from msprobe.core.store.sink import DirectorySink
 
 if TYPE_CHECKING:
@@ -51,6 +51,14 @@ class Step:
         self.points = Points(self.recording, backend)
         self._selection = selection
         self._unwatch: Callable[[], None] | None = None
+        if not self.sink.failed:  # the sink has said why there is no dump
+            logger.info("collecting step %d into %s", session.current_step, folder)
+
+    def publish(self) -> None:
+        """Make everything so far readable, and say where."""
+        self.sink.publish()
+        if not self.sink.failed:
+            logger.info("%s is at %s", DUMP, self.sink.folder.parent)
 
     def watch_parameters(self) -> None:
         """Observe the gradients of the parameters from now until the step ends."""
