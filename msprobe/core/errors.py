@@ -165,13 +165,21 @@ def said(error: BaseException) -> str:
 
 
 def shown(value: object) -> str:
-    """The value as JSON on one line, cut to a readable length; things JSON cannot say are shown by ``repr``."""
+    """The value as JSON on one line, cut to a readable length; things JSON cannot say by ``repr`` and their type."""
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
-        text = " ".join(repr(value).split())
+        text, kind = " ".join(_repr(value).split()), type(value).__name__
+        text = text if kind in text or isinstance(value, dict | list | tuple) else f"{text} ({kind})"
     text = text.encode("utf-8", "backslashreplace").decode()  # lone surrogates cannot be printed
     return text if len(text) <= _SHOWN_VALUE else text[: _SHOWN_VALUE - 3] + "..."
+
+
+def _repr(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001  (a class of the user)
+        return "a value that cannot be shown"
 
 
 class ConfigError(MsprobeException):

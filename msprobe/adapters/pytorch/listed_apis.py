@@ -20,7 +20,8 @@ import torch
 from msprobe.core.backend.protocols import ApiTap
 from msprobe.core.config import DumpConfig
 from msprobe.core.config.read import read_file
-from msprobe.core.errors import ConfigError, MsprobeException, Problem
+from msprobe.core.config.rules import module_name_problems
+from msprobe.core.errors import ConfigError, FileCheckException, MsprobeException, Problem
 from msprobe.core.log import logger, once
 
 
@@ -102,8 +103,13 @@ def _lists(given: Any) -> Mapping[str, tuple[str, ...]]:
     """
     if given is None or isinstance(given, Mapping):
         return given or {}
-    written = read_file(Path(given)).raw
+    try:
+        written = read_file(Path(given), least='{"package.module": ["function"]}').raw
+    except FileCheckException as error:
+        raise FileCheckException(error.code, f"custom_apis: {error.error_info}") from None
     for key, names in written.items():
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ConfigError([Problem(str(key), names, 'is a list of API names, such as ["attention"]')], str(given))
+            raise ConfigError([Problem(str(key), names, 'must be a list of API names, such as ["attention"]')], given)
+    if problems := module_name_problems("", written):
+        raise ConfigError(problems, given)
     return {key: tuple(names) for key, names in written.items()}

@@ -96,9 +96,9 @@ def full_data_mode(written: tuple[str, ...]) -> frozenset[str]:
     Raises ValueError when "all" stands beside others or more than four are named.
     """
     if "all" in written and len(written) > 1:
-        raise ValueError('"all" cannot be combined with others; leave it alone or remove it')
+        raise ValueError('"all" cannot be combined with others; write ["all"] or leave "all" out')
     if len(written) > len(ALL_FLOWS):
-        raise ValueError(f"at most {len(ALL_FLOWS)} entries are allowed")
+        raise ValueError(f"at most {len(ALL_FLOWS)} entries are allowed; name each one once")
     chosen = frozenset(written) - {"all"}
     return (chosen & _PHASES or _PHASES) | (chosen & _SIDES or _SIDES)
 

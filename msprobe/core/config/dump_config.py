@@ -3,9 +3,10 @@
 Building a ``DumpConfig`` directly checks each field on its own; ``load_config`` also applies the rules between fields.
 """
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue, Strict
+from pydantic import BeforeValidator, Discriminator, Field, JsonValue, Strict, Tag
 
 from msprobe.core.config.base import ConfigModel, Names, PathText, Ranges
 from msprobe.core.config.ranges import IntRanges
@@ -32,6 +33,23 @@ TaskName = Literal[
     "nan_check",
 ]
 LevelName = Literal["L0", "L1", "L2", "mix", "debug"]
+
+
+def _apis_form(value: Any) -> str:
+    return "<path>" if isinstance(value, str) else "<object>"
+
+
+def _apis_or_path(value: Any) -> Any:
+    if value != "" and isinstance(value, str | Mapping):
+        return value
+    raise ValueError('must be an object {"package.module": ["function"]}, or the path of a YAML file with one')
+
+
+CustomApis = Annotated[
+    Annotated[dict[str, Names], Tag("<object>")] | Annotated[PathText, Tag("<path>")],
+    Discriminator(_apis_form),
+    BeforeValidator(_apis_or_path),
+]
 _EMPTY: dict[str, JsonValue] = {"default": []}  # ranges are written as a list
 
 
@@ -83,7 +101,7 @@ class DumpConfig(ConfigModel):
     custom_op_namespaces: Names = Field(
         default=("_C_ascend",), description="Namespaces of torch.ops whose operators are collected too."
     )
-    custom_apis: dict[str, Names] | PathText | None = Field(
+    custom_apis: CustomApis | None = Field(
         default=None,
         description='More APIs to collect: {"package.module": ["function", "Class.method"]}, or a YAML file with that.',
     )

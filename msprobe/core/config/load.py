@@ -5,11 +5,12 @@ The order: read, put arguments over the file, tidy names, check fields, check ru
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, get_args
 
 from pydantic import ValidationError
 
+from msprobe.core.config.attribution import with_arguments
 from msprobe.core.config.dump_config import DumpConfig, TaskName
 from msprobe.core.config.problems import problems_of
 from msprobe.core.config.read import read_source
@@ -63,7 +64,7 @@ def check_config(source: ConfigSource, **overrides: Any) -> ConfigReport:
     # Rules judge what will be used: level debug with task structure is mix by then.
     config, settle_warnings = settled(config, raw.keys())
     problems += broken_rules(config, failed)
-    problems = [replace(problem, argument=problem.path.split("[")[0] in given) for problem in problems]
+    problems = with_arguments(problems, given)
     warnings = (*written.remarks, *tidied.warnings, *idle_warnings)
     if problems:  # what settled says would be about defaults that stand in for faulty values
         return ConfigReport(written.label, None, tuple(problems), warnings)

@@ -6,6 +6,7 @@ path, the value that is there, what is allowed and, for a slip of the pen, the w
 
 import difflib
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -39,12 +40,12 @@ def problems_of(error: ValidationError) -> list[Problem]:
 
 
 def path_of(place: Sequence[int | str]) -> str:
-    """``("statistics", "scope", 1)`` as ``statistics.scope[1]``; union tags such as ``<list>`` are left out."""
+    """``("statistics", "scope", 1)`` as ``statistics.scope[1]``; marks of pydantic (``<list>``, ``[key]``) are left out."""
     path = ""
     for part in place:
         if isinstance(part, int):
             path += f"[{part}]"
-        elif not part.startswith("<"):
+        elif not part.startswith(("<", "[")):
             path += f".{part}" if path else part
     return path
 
@@ -69,19 +70,22 @@ def _problem(item: Any) -> Problem:
         return Problem(path, ABSENT, _EXPECTED[kind])
     if kind == "literal_error":
         choices = _QUOTED.findall(context["expected"])
-        return Problem(path, value, f"allowed: {', '.join(choices)}", _quoted(nearest(value, choices)))
+        word = value[0] if isinstance(value, list | tuple) and len(value) == 1 else value
+        return Problem(path, value, f"allowed: {', '.join(choices)}", _quoted(nearest(word, choices)))
     if kind == "value_error":
         return Problem(path, value, str(context["error"]))
     if kind in _BOUNDS:
         key, text = _BOUNDS[kind]
         return Problem(path, value, f"{text} {context[key]}")
-    return Problem(path, value, _EXPECTED.get(kind, item["msg"]), _rewritten(kind, value))
+    return Problem(path, value, _EXPECTED.get(kind, item["msg"]), _rewritten(kind, path, value))
 
 
-def _rewritten(kind: str, value: Any) -> str | None:
+def _rewritten(kind: str, path: str, value: Any) -> str | None:
     """The value in the type that was expected, where the intention is plain."""
-    if kind == "tuple_type" and isinstance(value, str | int | Mapping) and not isinstance(value, bool):
-        return json.dumps([value], ensure_ascii=False)
+    if kind == "tuple_type" and isinstance(value, _element_of(path)) and not isinstance(value, bool):
+        return json.dumps([dict(value) if isinstance(value, Mapping) else value], ensure_ascii=False, default=repr)
+    if kind == "string_type" and isinstance(value, os.PathLike):
+        return json.dumps(os.fspath(value), ensure_ascii=False, default=repr)
     if kind == "bool_type" and str(value).strip().casefold() in {"true", "1", "yes", "on"}:
         return "true"
     if kind == "bool_type" and str(value).strip().casefold() in {"false", "0", "no", "off"}:
@@ -89,6 +93,12 @@ def _rewritten(kind: str, value: Any) -> str | None:
     if kind == "int_type" and isinstance(value, str) and value.strip().lstrip("-").isdecimal():
         return value.strip()
     return None
+
+
+def _element_of(path: str) -> Any:
+    """What the list at ``path`` is made of."""
+    key = path.rpartition(".")[2]
+    return {"slice": Mapping, "rank": str | int, "step": str | int}.get(key, str)
 
 
 def _quoted(word: str | None) -> str | None:

@@ -6,12 +6,16 @@ Only the outer form is judged here (there, readable, an object); what the keys m
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from msprobe.core.errors import ABSENT, ConfigError, ConfigTextError, FileCheckException, MsprobeException, Problem
 
+UNNAMED = "config"
+"""What messages call a configuration that is no file."""
+DEFAULTS = "default configuration"
+_LEAST = '{"dump_path": "./dump"}'
 PACKAGED_DEFAULT = Path(__file__).parents[2] / "config.json"
 _JSON_SUFFIXES = {".json"}
 _YAML_SUFFIXES = {".yaml", ".yml"}
@@ -34,9 +38,9 @@ def read_source(source: str | os.PathLike[str] | Mapping[str, Any] | None) -> Wr
     code 0 (source of a wrong type).
     """
     if source is None:
-        return read_file(PACKAGED_DEFAULT)
+        return replace(read_file(PACKAGED_DEFAULT), label=DEFAULTS)
     if isinstance(source, Mapping):
-        return _checked_keys(dict(source), "config", [])
+        return _checked_keys(dict(source), UNNAMED, _LEAST)
     if isinstance(source, str | os.PathLike):
         return read_file(Path(os.fspath(source)))
     raise MsprobeException(
@@ -45,18 +49,25 @@ def read_source(source: str | os.PathLike[str] | Mapping[str, Any] | None) -> Wr
     )
 
 
-def read_file(path: Path) -> Written:
-    """Read one file by its extension. Raises as ``read_source``."""
+def label_of(source: str | os.PathLike[str] | Mapping[str, Any] | None) -> str:
+    """What messages call this source."""
+    if source is None:
+        return DEFAULTS
+    return UNNAMED if isinstance(source, Mapping) else _label(Path(os.fspath(source)))
+
+
+def read_file(path: Path, least: str = _LEAST) -> Written:
+    """Read one file by its extension; ``least`` shows what at least it holds. Raises as ``read_source``."""
     text = _text_of(path)
     label = _label(path)
     remarks: list[str] = []
     if not text.strip():
-        raise ConfigTextError([Problem("", ABSENT, 'the file is empty; write at least {"dump_path": "./dump"}')], label)
+        raise ConfigTextError([Problem("", ABSENT, f"the file is empty; write at least {least}")], label)
     if path.suffix.lower() in _JSON_SUFFIXES:
         data = _parsed_json(text, label, remarks)
     else:
         data = _parsed_yaml(text, label)
-    return _checked_keys(data, label, remarks)
+    return replace(_checked_keys(data, label, least), remarks=tuple(remarks))
 
 
 def _text_of(path: Path) -> str:
@@ -117,10 +128,10 @@ def _parsed_yaml(text: str, label: str) -> Any:
         raise ConfigTextError([Problem("", ABSENT, f"not usable as YAML: {reason}")], label) from error
 
 
-def _checked_keys(data: Any, label: str, remarks: list[str]) -> Written:
+def _checked_keys(data: Any, label: str, least: str) -> Written:
     if not isinstance(data, dict):
-        raise ConfigError([Problem("", data, "the top level must be an object { } with keys such as task")], label)
+        raise ConfigError([Problem("", data, f"the top level must be an object {{ }}, such as {least}")], label)
     odd = [key for key in data if not isinstance(key, str)]
     if odd:
         raise ConfigError([Problem("", key, "a key must be a text in quotes") for key in odd], label)
-    return Written(label, data, tuple(remarks))
+    return Written(label, data)

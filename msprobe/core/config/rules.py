@@ -5,7 +5,7 @@ already reported as wrong, so that one mistake is told once.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,7 +81,7 @@ def _task_and_level(config: DumpConfig) -> Iterator[Problem]:
     if config.task == "nan_check" and config.level != "L1":
         yield Problem("level", config.level, "task nan_check works at level L1 only")
     if config.task == "exception_dump" and config.level != "L2":
-        yield Problem("level", config.level, "task exception_dump works at level L2 only")
+        yield Problem("level", config.level, "task exception_dump (of MindSpore) works at level L2 only")
     if config.level == "debug" and config.task in {"acc_check", "overflow_check", "diff_check"}:
         yield Problem("level", config.level, "level debug needs task statistics or tensor")
 
@@ -132,6 +132,17 @@ def _loaded_modules(config: DumpConfig) -> Iterator[Problem]:
             yield Problem(f"load.modules[{index}]", name, "stands there twice; remove one")
 
 
+def _custom_apis(config: DumpConfig) -> Iterator[Problem]:
+    if isinstance(config.custom_apis, Mapping):
+        yield from module_name_problems("custom_apis", config.custom_apis)
+
+
+def module_name_problems(path: str, names: Iterable[str]) -> list[Problem]:
+    """Those ``names`` under which nothing can be imported."""
+    expected = "must be the full name of a module or class, such as package.module"
+    return [Problem(path, name, expected) for name in names if not all(map(str.isidentifier, name.split(".")))]
+
+
 RULES: tuple[Rule, ...] = (
     Rule(("dump_path", "load"), _needs_dump_path),
     Rule(("task", "level"), _task_and_level),
@@ -141,6 +152,7 @@ RULES: tuple[Rule, ...] = (
     Rule(("section.data_mode",), _nan_check_sides),
     Rule(("task", "async_dump", "section.bench_path"), _async_judging),
     Rule(("load",), _loaded_modules),
+    Rule(("custom_apis",), _custom_apis),
 )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from msprobe.core.config.base import ConfigModel
 from msprobe.core.config.dump_config import DumpConfig, LoadConfig
 from msprobe.core.config.problems import nearest
-from msprobe.core.config.sections import Section
+from msprobe.core.config.sections import Section, SliceItem
 
 TASK_ALIASES = {"run_ut": "acc_check"}
 SECTIONS: dict[str, type[Section]] = {
@@ -100,11 +100,20 @@ def _tidy_section(name: str, section: Mapping[Any, Any], warnings: list[str]) ->
         if key in allowed:
             if value is not None:
                 kept[key] = value
+            if key == "slice" and isinstance(value, list | tuple):
+                _check_slices(name, value, warnings)
         elif key in SECTIONS[name].inert:
             _inert(key, value, name, warnings)
         else:
             _unknown(key, name, allowed, warnings)
     return kept
+
+
+def _check_slices(section: str, slices: Iterable[Any], warnings: list[str]) -> None:
+    allowed = _written_keys(SliceItem)
+    for index, item in enumerate(slices):
+        for key in item.keys() - allowed if isinstance(item, Mapping) else ():
+            _unknown(key, f"{section}.slice[{index}]", allowed, warnings)
 
 
 def _inert(key: str, value: Any, name: str, warnings: list[str]) -> None:

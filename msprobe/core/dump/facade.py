@@ -7,7 +7,8 @@ Every method works on the class as well as on the object, because the documented
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from msprobe.core.backend.model import Backend
@@ -15,6 +16,8 @@ from msprobe.core.backend.support import Support, check_support
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import DumpConfig, load_config
+from msprobe.core.config.attribution import attributed
+from msprobe.core.config.places import require_places
 from msprobe.core.config.watch import ConfigWatch
 from msprobe.core.dump import handle
 from msprobe.core.dump.points import point_fault
@@ -63,12 +66,15 @@ class Debugger:
             if cls.is_model(step):  # the older order of arguments
                 model, step = step, model
             given = {"task": task, "dump_path": dump_path, "level": level, "step": step}
-            watch = watch_of(config_path, given, cls.check)  # before the file is read: no change falls in between
+            given = {name: value for name, value in given.items() if value is not None}
+            accept = functools.partial(cls._accept, config_path, given)
+            watch = watch_of(config_path, given, accept)  # before the file is read: no change falls in between
             config = load_config(config_path, **given)
-            cls.check(config)
+            accept(config)
             if handle.peek() is not None:  # `_instance = None` asks for a fresh object
                 handle.peek().close()
-            session = cls.open(config, watch)
+            with attributed(config_path, given):
+                session = cls.open(config, watch)
             handle.put(session)
             cls._instance = super().__new__(cls)
             cls._instance.config = settings_of(config, session.backend.name)
@@ -90,6 +96,13 @@ class Debugger:
     def open(cls, config: DumpConfig, watch: ConfigWatch | None) -> Any:
         """The session that serves ``config``: a ``DumpSession``, or what stands in for one."""
         return open_session(config, cls.make, watch)
+
+    @classmethod
+    def _accept(cls, source: Any, given: Mapping[str, Any], config: DumpConfig) -> None:
+        """Refuse what cannot be served here, naming where it was asked for."""
+        with attributed(source, given):
+            cls.check(config)
+            require_places(config)
 
     @classmethod
     def check(cls, config: DumpConfig) -> None:

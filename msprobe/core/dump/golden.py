@@ -5,22 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from msprobe.core.errors import FileCheckException, MsprobeException
+from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
 from msprobe.core.store.layout import step_folder
 from msprobe.core.store.reader import find_dumps, load_dump
-
-
-def golden_root(field: str, path: str) -> Path:
-    """The root of an earlier dump that the configuration names in ``field``.
-
-    Raises:
-        FileCheckException: code 3, it is no folder.
-    """
-    root = Path(path).absolute()
-    if not root.is_dir():
-        raise FileCheckException(3, f"{field}: {path} is no folder; give the dump_path of the earlier run")
-    return root
 
 
 def golden_folder(root: Path, step: int, rank: int | None) -> Path | None:
@@ -41,14 +29,10 @@ def golden_folder(root: Path, step: int, rank: int | None) -> Path | None:
 
 
 class GoldenSteps:
-    """The entries of a golden dump, step by step.
-
-    Raises:
-        FileCheckException: ``path`` is no folder.
-    """
+    """The entries of a golden dump, step by step."""
 
     def __init__(self, path: str) -> None:
-        self._root = golden_root("bench_path", path)
+        self._root = Path(path).absolute()
         self._found = False
 
     def data(self, step: int, rank: int | None) -> dict[str, dict[str, Any]]:

@@ -14,20 +14,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from msprobe.core.config.dump_config import LoadConfig
-from msprobe.core.dump.golden import golden_folder, golden_root
+from msprobe.core.dump.golden import golden_folder
 from msprobe.core.log import logger
 from msprobe.core.store.layout import TENSORS, file_name
 
 
 class InputOverride:
-    """Counts the calls of modules and knows the files of those whose inputs are replaced.
-
-    Raises:
-        FileCheckException: ``path`` is no folder.
-    """
+    """Counts the calls of modules and knows the files of those whose inputs are replaced."""
 
     def __init__(self, config: LoadConfig) -> None:
-        self._root = golden_root("load.path", config.path)
+        self._root = Path(config.path).absolute()
         self._names = frozenset(config.modules)
         self._steps = config.step
         self._ranks = config.rank

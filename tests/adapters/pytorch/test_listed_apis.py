@@ -78,7 +78,7 @@ def test_what_is_not_there_is_told_once(lists: Bench, capsys: pytest.CaptureFixt
 def test_a_wrong_file_is_refused(lists: Bench) -> None:
     path = lists.folder / "apis.yaml"
     path.write_text("user_kernels: fused\n")
-    with pytest.raises(ConfigError, match="is a list of API names"):
+    with pytest.raises(ConfigError, match="must be a list of API names"):
         record(lists, call, custom_apis=str(path))
     with pytest.raises(FileCheckException):
         record(lists, call, custom_apis="absent.yaml")
