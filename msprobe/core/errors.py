@@ -165,12 +165,21 @@ def said(error: BaseException) -> str:
 
 
 def shown(value: object) -> str:
-    """The value as JSON on one line, cut to a readable length; things JSON cannot say by ``repr`` and their type."""
+    """The value as JSON on one line, cut to a readable length; things JSON cannot say as ``given`` says them."""
     try:
-        text = json.dumps(value, ensure_ascii=False)
+        return _cut(json.dumps(value, ensure_ascii=False))
     except (TypeError, ValueError, RecursionError):
-        text, kind = " ".join(_repr(value).split()), type(value).__name__
-        text = text if kind in text or isinstance(value, dict | list | tuple) else f"{text} ({kind})"
+        return given(value)
+
+
+def given(value: object) -> str:
+    """An argument of a Python call on one line, cut to a readable length, with its type where that is not plain."""
+    text, kind = " ".join(_repr(value).split()), type(value)
+    plain = kind.__module__ == "builtins" or kind.__name__ in text
+    return _cut(text if plain else f"{text} ({kind.__name__})")
+
+
+def _cut(text: str) -> str:
     text = text.encode("utf-8", "backslashreplace").decode()  # lone surrogates cannot be printed
     return text if len(text) <= _SHOWN_VALUE else text[: _SHOWN_VALUE - 3] + "..."
 

@@ -16,7 +16,7 @@ from mindspore import mint, ops
 from msprobe.adapters.mindspore.jit_tap import JitTap
 from msprobe.adapters.mindspore.primitive_tap import PrimitiveTap
 from msprobe.core.capture.observer import Relay
-from msprobe.core.capture.patch import Patches
+from msprobe.core.capture.patch import Patches, require_patchable
 from msprobe.core.capture.site import CallSite
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.capture.wrap import wrap
@@ -74,8 +74,13 @@ class MindSporeApiTap:
             site.reset()
 
     def add(self, owner: Any, name: str, prefix: str) -> None:
-        """Wrap a function of the user; registering it again under another prefix replaces the first registration."""
+        """Wrap a function of the user; registering it again under another prefix replaces the first registration.
+
+        Raises:
+            MsprobeException: the attribute cannot be replaced.
+        """
         self.remove(owner, name)
+        require_patchable(owner, name, prefix)
         self._custom[(id(owner), name)] = (owner, name, prefix, self._plan(owner, name, prefix))
 
     def remove(self, owner: Any, name: str) -> None:

@@ -11,7 +11,7 @@ import mindspore
 import numpy as np
 from mindspore import mint, nn, ops
 
-from msprobe.core.errors import MsprobeException
+from msprobe.core.errors import MsprobeException, given
 from msprobe.core.log import logger
 
 _LARGEST_SEED = 2**32 - 1
@@ -79,7 +79,7 @@ def _idle(original: Any) -> Any:
 
 def _check(seed: Any, **switches: Any) -> None:
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= _LARGEST_SEED:
-        raise MsprobeException(0, f"seed_all: seed is an integer from 0 to {_LARGEST_SEED}, got {seed!r}")
+        raise MsprobeException(0, f"seed_all: seed is an integer from 0 to {_LARGEST_SEED}, got {given(seed)}")
     for name, value in switches.items():
         if not isinstance(value, bool):
-            raise MsprobeException(0, f"seed_all: {name} is True or False, got {value!r}")
+            raise MsprobeException(0, f"seed_all: {name} is True or False, got {given(value)}")

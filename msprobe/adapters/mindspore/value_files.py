@@ -23,7 +23,7 @@ from mindspore import Tensor
 from msprobe.adapters.mindspore.runtime import MindSporeRuntime
 from msprobe.adapters.mindspore.tensor_ops import MindSporeTensorOps
 from msprobe.core.capture.containers import tensors_in
-from msprobe.core.errors import MsprobeException
+from msprobe.core.errors import MsprobeException, given
 from msprobe.core.log import logger, once
 from msprobe.core.store.atomic import make_folder
 from msprobe.core.store.layout import process_folder, step_folder
@@ -95,7 +95,7 @@ def step() -> None:
 
 def _checked(caller: str, name: Any, data: Any) -> list[Any]:
     if not isinstance(name, str) or not name or name != Path(name).name or name.startswith("."):
-        raise MsprobeException(0, f"{caller}: name is a plain file name, got {name!r}")
+        raise MsprobeException(0, f"{caller}: name is a plain file name, got {given(name)}")
     tensors = tensors_in(data, Tensor)
     if not tensors:
         raise MsprobeException(0, f"{caller}: there is no mindspore.Tensor in data ({type(data).__name__})")

@@ -21,11 +21,10 @@ from msprobe.adapters.pytorch.step_aside import ASIDE
 from msprobe.core.backend.protocols import ApiTap
 from msprobe.core.capture.calling import calling
 from msprobe.core.capture.observer import Relay
-from msprobe.core.capture.patch import Patches, refusal
+from msprobe.core.capture.patch import Patches, require_patchable
 from msprobe.core.capture.site import CallSite
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.capture.wrap import wrap
-from msprobe.core.errors import MsprobeException
 
 OWNERS: Mapping[str, Any] = {
     "Functional": torch.nn.functional,
@@ -99,9 +98,7 @@ class TorchApiTap:
             MsprobeException: the attribute cannot be replaced.
         """
         self.remove(owner, name)
-        if reason := refusal(owner, name):
-            text = f"{prefix}.{name} cannot be recorded: its owner lets no function be replaced ({reason})"
-            raise MsprobeException(0, text)
+        require_patchable(owner, name, prefix)
         self._custom[(id(owner), name)] = (owner, name, prefix, self._plan(owner, name, prefix))
 
     def remove(self, owner: Any, name: str) -> None:

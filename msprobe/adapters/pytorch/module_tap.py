@@ -27,7 +27,7 @@ from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import Quiet, ThreadState
 from msprobe.core.dump.given_models import headed_models
 from msprobe.core.dump.modules import ModuleSite
-from msprobe.core.errors import MsprobeException
+from msprobe.core.errors import MsprobeException, given
 
 _jit_tracing = torch._C._get_tracing_state  # what is measured meanwhile would become part of the traced program
 _Known = tuple[weakref.ref[nn.Module], ModuleSite]
@@ -65,7 +65,7 @@ class TorchModuleTap:
         if not isinstance(module, nn.Module):
             raise MsprobeException(0, f"module_dump: expected a torch.nn.Module, got {type(module).__name__}")
         if not isinstance(name, str) or not name:
-            raise MsprobeException(0, f"module_dump: the name is a non-empty str, got {name!r}")
+            raise MsprobeException(0, f"module_dump: the name is a non-empty str, got {given(name)}")
         stem = f"Module.{name}.{type(module).__name__}"
         reference = weakref.ref(module)
         site = self._focused.setdefault(stem, ModuleSite(stem, functools.partial(_own_parameters, reference)))

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from msprobe.core.errors import MsprobeException
+from msprobe.core.errors import MsprobeException, given
 from msprobe.core.log import logger
 from msprobe.core.store.atomic import make_folder, open_private, write_atomic
 from msprobe.core.store.journal import dumps
@@ -43,7 +43,7 @@ class SingleSave:
 
     def __new__(cls, dump_path: str, fmk: str = "pytorch") -> SingleSave:
         if fmk != "pytorch":
-            raise MsprobeException(0, f"SingleSave: fmk is pytorch in this version, got {fmk!r}")
+            raise MsprobeException(0, f"SingleSave: fmk is pytorch in this version, got {given(fmk)}")
         if cls._instance is None:
             cls._instance = super().__new__(cls)
             cls._instance._root = Path(dump_path).absolute()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msprobe.core.errors import MsprobeException, said
+
 _INHERITED = object()
 
 
@@ -62,14 +64,27 @@ class Patches:
         self._originals.append((owner, name, original))
 
 
-def refusal(owner: Any, name: str) -> str | None:
-    """Why the attribute ``name`` of ``owner`` cannot be replaced; None when it can."""
+def require_patchable(owner: Any, name: str, prefix: str) -> None:
+    """Refuse an attribute that cannot be replaced.
+
+    Raises:
+        MsprobeException: code 0.
+    """
+    if reason := _refusal(owner, name):
+        raise MsprobeException(
+            0,
+            f"{prefix}.{name} cannot be recorded: its owner lets no function be replaced ({reason}); "
+            "call it through a function of your own and register that",
+        )
+
+
+def _refusal(owner: Any, name: str) -> str | None:
     try:
         original = vars(owner).get(name, _INHERITED)
         setattr(owner, name, getattr(owner, name))
         _put_back(owner, name, original)
-    except (AttributeError, TypeError) as error:
-        return str(error)
+    except Exception as error:  # noqa: BLE001  (an owner may refuse with whatever it likes)
+        return said(error)
     return None
 
 

@@ -40,7 +40,7 @@ def problems_of(error: ValidationError) -> list[Problem]:
 
 
 def path_of(place: Sequence[int | str]) -> str:
-    """``("statistics", "scope", 1)`` as ``statistics.scope[1]``; marks of pydantic (``<list>``, ``[key]``) are left out."""
+    """``("statistics", "scope", 1)`` as ``statistics.scope[1]``; ``<list>`` and ``[key]`` are left out."""
     path = ""
     for part in place:
         if isinstance(part, int):

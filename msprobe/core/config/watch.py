@@ -84,6 +84,6 @@ class ConfigWatch:
     def _signature(self) -> _Signature:
         try:
             status = os.stat(self._path)
-        except OSError:
+        except (OSError, ValueError):  # ValueError: a NUL in the name
             return None
         return status.st_mtime_ns, status.st_size

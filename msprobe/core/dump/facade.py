@@ -18,14 +18,16 @@ from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import DumpConfig, load_config
 from msprobe.core.config.attribution import attributed
 from msprobe.core.config.places import require_places
+from msprobe.core.config.problems import nearest
 from msprobe.core.config.watch import ConfigWatch
 from msprobe.core.dump import handle
+from msprobe.core.dump.named_function import check_function, owner_name
 from msprobe.core.dump.points import point_fault
 from msprobe.core.dump.service import Service, Settings, settings_of
 from msprobe.core.dump.session import DumpSession
 from msprobe.core.dump.shield import contained
 from msprobe.core.dump.watched import WatchedSession, open_session, watch_of
-from msprobe.core.errors import MsprobeException
+from msprobe.core.errors import MsprobeException, given
 from msprobe.core.log import logger, once
 
 
@@ -65,15 +67,15 @@ class Debugger:
                 return cls._instance
             if cls.is_model(step):  # the older order of arguments
                 model, step = step, model
-            given = {"task": task, "dump_path": dump_path, "level": level, "step": step}
-            given = {name: value for name, value in given.items() if value is not None}
-            accept = functools.partial(cls._accept, config_path, given)
-            watch = watch_of(config_path, given, accept)  # before the file is read: no change falls in between
-            config = load_config(config_path, **given)
+            fields = {"task": task, "dump_path": dump_path, "level": level, "step": step}
+            arguments = {name: value for name, value in fields.items() if value is not None}
+            accept = functools.partial(cls._accept, config_path, arguments)
+            watch = watch_of(config_path, arguments, accept)  # before the file is read: no change falls in between
+            config = load_config(config_path, **arguments)
             accept(config)
             if handle.peek() is not None:  # `_instance = None` asks for a fresh object
                 handle.peek().close()
-            with attributed(config_path, given):
+            with attributed(config_path, arguments):
                 session = cls.open(config, watch)
             handle.put(session)
             cls._instance = super().__new__(cls)
@@ -98,9 +100,9 @@ class Debugger:
         return open_session(config, cls.make, watch)
 
     @classmethod
-    def _accept(cls, source: Any, given: Mapping[str, Any], config: DumpConfig) -> None:
+    def _accept(cls, source: Any, arguments: Mapping[str, Any], config: DumpConfig) -> None:
         """Refuse what cannot be served here, naming where it was asked for."""
-        with attributed(source, given):
+        with attributed(source, arguments):
             cls.check(config)
             require_places(config)
 
@@ -135,7 +137,7 @@ class Debugger:
         """
         with handle.LOCK:
             session = handle.current()
-            _ignore("start", unknown)
+            _ignore("start", unknown, "model", "token_range", "rank_id", "scheduled_tokens")
             if not session.opened:
                 cls.look_again(session)
             if cls._instance is not None and not cls._instance.service.before_start():
@@ -155,7 +157,7 @@ class Debugger:
     def step(cls, dump: bool = True, **unknown: Any) -> None:
         """End the step; what is collected next belongs to the next one. ``dump=False`` forgets what it recorded."""
         with handle.LOCK:
-            _ignore("step", unknown)
+            _ignore("step", unknown, "dump")
             handle.current().step(dump)
 
     @classmethod
@@ -207,12 +209,9 @@ class Debugger:
         """Record calls of ``module.api`` too, as ``{api_prefix}.{api}``; the prefix defaults to the module's name."""
         with handle.LOCK:
             session = handle.current()
-            if not isinstance(api, str) or not callable(getattr(module, api, None)):
-                raise MsprobeException(0, f"register_custom_api: {_name_of(module)} has no function {api!r}")
-            if api_prefix is not None and not isinstance(api_prefix, str):
-                raise MsprobeException(0, f"register_custom_api: api_prefix is a str, got {type(api_prefix).__name__}")
-            session.backend.apis.add(module, api, api_prefix or _name_of(module))
-            logger.info("API %s of %s is recorded from now on", api, _name_of(module))
+            check_function(module, api, api_prefix)
+            session.backend.apis.add(module, api, api_prefix or owner_name(module))
+            logger.info("API %s of %s is recorded from now on", api, owner_name(module))
 
     @classmethod
     @contained
@@ -222,19 +221,18 @@ class Debugger:
             handle.current().backend.apis.remove(module, api)
 
 
-def _ignore(call: str, unknown: dict[str, Any]) -> None:
+def _ignore(call: str, unknown: dict[str, Any], *known: str) -> None:
     """Arguments of other versions must not end a training."""
-    if unknown and once((call, *unknown)):
-        logger.warning("%s: %s unknown and ignored", call, ", ".join(sorted(unknown)))
-
-
-def _name_of(module: Any) -> str:
-    return str(getattr(module, "__name__", "Custom"))
+    for name in sorted(unknown):
+        if once((call, name)):
+            close = nearest(name, known)
+            hint = f"; did you mean {close}?" if close else ""
+            logger.warning("%s: the argument %s is unknown and ignored%s", call, name, hint)
 
 
 def _index(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise MsprobeException(0, f"{name} must be an integer, got {value!r}")
+        raise MsprobeException(0, f"{name} must be an integer, got {given(value)}")
     if value < 0:
-        raise MsprobeException(0, f"{name} must be greater than or equal to 0, got {value}")
+        raise MsprobeException(0, f"{name} must be greater than or equal to 0, got {given(value)}")
     return value

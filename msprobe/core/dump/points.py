@@ -17,6 +17,7 @@ from msprobe.core.backend.model import Backend
 from msprobe.core.capture.describe import DEPTH_LIMIT, Node
 from msprobe.core.dump.recording import Recording
 from msprobe.core.dump.shield import shielded
+from msprobe.core.errors import given
 from msprobe.core.store.journal import POINT
 
 Path = tuple[int | str, ...]
@@ -151,9 +152,9 @@ def point_fault(value: Any, name: Any, save_backward: Any, is_tensor: Callable[[
     of such values; None is refused anywhere.
     """
     if not isinstance(name, str) or not name:
-        return f"name is a non-empty str, got {name!r}"
+        return f"name is a non-empty str, got {given(name)}"
     if not isinstance(save_backward, bool):
-        return f"save_backward is True or False, got {save_backward!r}"
+        return f"save_backward is True or False, got {given(save_backward)}"
     return _value_fault(value, "variable", is_tensor, ())
 
 
@@ -164,7 +165,7 @@ def _value_fault(value: Any, where: str, is_tensor: Callable[[type], bool], arou
         parts = value.items() if isinstance(value, dict) else enumerate(value)
         for key, part in parts:
             if isinstance(value, dict) and not isinstance(key, str):
-                return f"{where} has the key {key!r}; keys are str"
+                return f"{where} has the key {given(key)}; keys are str"
             if fault := _value_fault(part, f"{where}[{key!r}]", is_tensor, (*around, id(value))):
                 return fault
         return None

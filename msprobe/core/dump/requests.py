@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from msprobe.core.config.sections import SliceItem
-from msprobe.core.errors import MsprobeException
+from msprobe.core.errors import MsprobeException, given
 
 
 def tokens_of(request: str, scheduled: Mapping[str, int]) -> SliceItem | None:
@@ -47,7 +47,9 @@ def checked_tokens(value: Any) -> dict[str, int] | None:
     for name, count in value.items():
         if not isinstance(name, str) or isinstance(count, bool) or not _is_count(count):
             raise MsprobeException(
-                0, f"start(scheduled_tokens=...): expected request ids (str) with token counts, got {name!r}: {count!r}"
+                0,
+                "start(scheduled_tokens=...): expected request ids (str) with token counts, "
+                f"got {given(name)}: {given(count)}",
             )
     return {name: int(count) for name, count in value.items()}
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 
-from msprobe.core.errors import MsprobeException
+from msprobe.core.errors import FileCheckException, MsprobeException
 from msprobe.pytorch import PrecisionDebugger, module_dump, module_dump_end, random_save, seed_all
 from tests.adapters.pytorch.conftest import Bench
 
@@ -23,12 +25,13 @@ def net() -> torch.nn.Module:
     return torch.nn.Sequential(torch.nn.Linear(2, 2))
 
 
-def refused(call: Call, debugger: Any, code: int, said: str) -> None:
+def refused(call: Call, debugger: Any, code: int, *said: str) -> None:
+    """``call`` raises a MsprobeException of this code with one line that says all this."""
     with pytest.raises(MsprobeException) as caught:
         call(debugger)
     assert type(caught.value) is MsprobeException
     assert caught.value.code == code
-    assert said in caught.value.error_info
+    assert [text for text in said if text not in caught.value.error_info] == []
     assert len(str(caught.value).splitlines()) == 1
 
 
@@ -48,7 +51,7 @@ def refused(call: Call, debugger: Any, code: int, said: str) -> None:
 )
 def test_before_there_is_a_debugger(call: Callable[[], Any], bench: Bench) -> None:
     bench.close()
-    refused(lambda _: call(), None, 3, "call PrecisionDebugger(...) first")
+    refused(lambda _: call(), None, 3, "PrecisionDebugger instance is not created", "call PrecisionDebugger(...) first")
 
 
 class Frozen:
@@ -60,65 +63,135 @@ class Frozen:
         return 1
 
 
-PAIR, INTEGER = "token_range must be a list or tuple of two integers", "must be an integer"
+class Refusing:
+    """Says no in its own way."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise RuntimeError(f"{name}\nis mine")
+
+    def method(self) -> int:
+        return 1
 
 
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        pytest.param(lambda d: d.start(net(), token_range="ab"), PAIR, id="token_range text"),
-        pytest.param(lambda d: d.start(net(), token_range={1, 2}), PAIR, id="token_range set"),
-        pytest.param(lambda d: d.start(net(), token_range=[1]), PAIR, id="token_range of one"),
-        pytest.param(lambda d: d.start(net(), token_range=[1, 2, 3]), PAIR, id="token_range of three"),
-        pytest.param(lambda d: d.start(net(), token_range=[1.0, 2]), "must hold two integers", id="token_range float"),
-        pytest.param(lambda d: d.start(net(), token_range=[True, 2]), "must hold two integers", id="token_range bool"),
-        pytest.param(lambda d: d.start(net(), token_range=[3, 1]), "0 <= first <= last", id="token_range turned"),
-        pytest.param(lambda d: d.start(net(), token_range=[-1, 1]), "0 <= first <= last", id="token_range negative"),
-        pytest.param(lambda d: d.start(token_range=[0, 1]), "start(model=...", id="token_range without model"),
-        pytest.param(lambda d: d.start(rank_id="1"), f"rank_id {INTEGER}", id="rank_id text"),
-        pytest.param(lambda d: d.start(rank_id=1.0), f"rank_id {INTEGER}", id="rank_id float"),
-        pytest.param(lambda d: d.start(rank_id=True), f"rank_id {INTEGER}", id="rank_id bool"),
-        pytest.param(
-            lambda d: d.start(rank_id=-1), "rank_id must be greater than or equal to 0", id="rank_id negative"
-        ),
-        pytest.param(lambda d: d.start(scheduled_tokens=[1]), "a dict from request id", id="scheduled_tokens list"),
-        pytest.param(lambda d: d.start(scheduled_tokens={"a": "b"}), "token counts", id="scheduled_tokens text"),
-        pytest.param(lambda d: d.start(scheduled_tokens={1: 1}), "request ids (str)", id="scheduled_tokens key"),
-        pytest.param(lambda d: d.set_init_step("1"), f"step {INTEGER}", id="set_init_step text"),
-        pytest.param(lambda d: d.set_init_step(None), f"step {INTEGER}", id="set_init_step None"),
-        pytest.param(
-            lambda d: d.set_init_step(-1), "step must be greater than or equal to 0", id="set_init_step negative"
-        ),
-        pytest.param(lambda d: d.register_custom_api(math, "sqrt", 5), "api_prefix is a str", id="prefix"),
-        pytest.param(lambda d: d.register_custom_api(math, "nope"), "math has no function 'nope'", id="no such api"),
-        pytest.param(lambda d: d.register_custom_api(math, "pi"), "math has no function 'pi'", id="api not callable"),
-        pytest.param(lambda d: d.register_custom_api(math, 5), "math has no function 5", id="api not text"),
-        pytest.param(
-            lambda d: d.register_custom_api(int, "bit_length"), "lets no function be replaced", id="builtin type"
-        ),
-        pytest.param(lambda d: d.register_custom_api(Frozen(), "method"), "lets no function be replaced", id="slots"),
-        pytest.param(lambda d: module_dump(5, "x"), "expected a torch.nn.Module, got int", id="module_dump module"),
-        pytest.param(lambda d: module_dump(net(), 5), "non-empty str", id="module_dump name"),
-        pytest.param(lambda d: module_dump(net(), ""), "non-empty str", id="module_dump empty name"),
-        pytest.param(lambda d: seed_all("1"), "seed is an integer from 0", id="seed text"),
-        pytest.param(lambda d: seed_all(1.0), "seed is an integer from 0", id="seed float"),
-        pytest.param(lambda d: seed_all(True), "seed is an integer from 0", id="seed bool"),
-        pytest.param(lambda d: seed_all(-1), "seed is an integer from 0", id="seed negative"),
-        pytest.param(lambda d: seed_all(2**32), "to 4294967295", id="seed large"),
-        pytest.param(lambda d: seed_all(mode=1), "mode is True or False", id="mode"),
-        pytest.param(lambda d: seed_all(rm_dropout="a"), "rm_dropout is True or False", id="rm_dropout"),
-        pytest.param(lambda d: seed_all(is_enhanced=None), "is_enhanced is True or False", id="is_enhanced"),
-        pytest.param(lambda d: random_save(5), "output_path is a non-empty str", id="random_save number"),
-        pytest.param(lambda d: random_save(None), "output_path is a non-empty str", id="random_save None"),
-    ],
-)
-def test_refused(call: Call, said: str, bench: Bench) -> None:
+class Row(NamedTuple):
+    """One wrong call: the argument that is wrong, what to do, and an id."""
+
+    call: Call
+    argument: str
+    remedy: str
+    id: str
+
+
+def token_range(value: Any, remedy: str) -> Row:
+    return Row(lambda d: d.start(net(), token_range=value), "token_range", remedy, f"token_range={value!r:.12}")
+
+
+def rank_id(value: Any, remedy: str) -> Row:
+    return Row(lambda d: d.start(rank_id=value), "rank_id", remedy, f"rank_id={value!r}")
+
+
+def set_init_step(value: Any, remedy: str) -> Row:
+    return Row(lambda d: d.set_init_step(value), "step", remedy, f"set_init_step={value!r}")
+
+
+def register(remedy: str, *arguments: Any) -> Row:
+    shown = ",".join(str(getattr(value, "__name__", value))[:20] for value in arguments)
+    return Row(lambda d: d.register_custom_api(*arguments), "register_custom_api", remedy, f"register={shown}")
+
+
+def seeded(name: str, value: Any, remedy: str) -> Row:
+    return Row(lambda d: seed_all(**{name: value}), f"seed_all: {name}", remedy, f"seed_all-{name}={value!r}")
+
+
+PAIR, INTEGER, POSITIVE = "a list or tuple of two integers [first, last]", "an integer", "greater than or equal to 0"
+SEED, SWITCH, REPLACED = "an integer from 0 to 4294967295", "True or False", "lets no function be replaced"
+ROWS = [
+    *(token_range(value, PAIR) for value in ("ab", {1, 2}, 5, [], [1], [1, 2, 3], torch.ones(2, 2))),
+    *(token_range(value, "two integers") for value in ([1.0, 2], [True, 2], [None, 2])),
+    *(token_range(value, "0 <= first <= last") for value in ([3, 1], [-1, 1])),
+    Row(lambda d: d.start(token_range=[0, 1]), "token_range", "call start(model=...", "token_range-without-model"),
+    *(rank_id(value, INTEGER) for value in ("1", 1.0, True)),
+    rank_id(np.int64(1), "(int64)"),
+    rank_id(-1, POSITIVE),
+    *(set_init_step(value, INTEGER) for value in ("1", 1.0, True, None)),
+    set_init_step(-1, POSITIVE),
+    Row(lambda d: d.start(scheduled_tokens=[1]), "scheduled_tokens", "a dict from request id", "scheduled_tokens-list"),
+    Row(lambda d: d.start(scheduled_tokens={"a": "b"}), "scheduled_tokens", "token counts", "scheduled_tokens-text"),
+    Row(lambda d: d.start(scheduled_tokens={1: 1}), "scheduled_tokens", "request ids (str)", "scheduled_tokens-key"),
+    register("api_prefix must be a str, got 5", math, "sqrt", 5),
+    register("math has no function 'squrt'; did you mean 'sqrt'?", math, "squrt"),
+    register("math has no function 'xyz'; give the name of one that it has", math, "xyz"),
+    register("math has no function 'pi'", math, "pi"),
+    *(register("api must be the name of a function (str)", math, value) for value in (5, None, math.sqrt)),
+    *(register("module must be a module, class or object, not its name", value, "sqrt") for value in ("math", None)),
+    *(
+        Row(
+            lambda d, owner=owner, name=name: d.register_custom_api(owner, name),
+            REPLACED,
+            "call it through a function of your own",
+            f"register-{name}-of-{owner!r:.15}",
+        )
+        for owner, name in ((int, "bit_length"), (Frozen(), "method"), (Refusing(), "method"))
+    ),
+    *(
+        Row(
+            lambda d, value=value: module_dump(value, "x"),
+            "module_dump",
+            "expected a torch.nn.Module, got",
+            f"module_dump={value!r:.10}",
+        )
+        for value in (5, None, [net()], torch.nn.Linear)
+    ),
+    *(
+        Row(
+            lambda d, value=value: module_dump(net(), value),
+            "module_dump",
+            "the name is a non-empty str, got",
+            f"module_dump-name={value!r}",
+        )
+        for value in (5, "", None)
+    ),
+    *(seeded("seed", value, SEED) for value in ("1", 1.0, True, -1, 2**32, None, [1])),
+    *(seeded("mode", value, SWITCH) for value in (1, "True", None)),
+    *(seeded("rm_dropout", value, SWITCH) for value in ("a", 0, None)),
+    *(seeded("is_enhanced", value, SWITCH) for value in (None, 1)),
+    *(
+        Row(
+            lambda d, value=value: random_save(value),
+            "random_save: output_path",
+            "a non-empty str, got",
+            f"random_save={value!r}",
+        )
+        for value in (5, None, "", ["x"])
+    ),
+]
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=row.id) for row in ROWS])
+def test_refused(row: Row, bench: Bench) -> None:
     debugger = bench.open()
-    refused(call, debugger, 0, said)
+    refused(row.call, debugger, 0, row.argument, row.remedy)
     debugger.start()  # and nothing is broken
     torch.tanh(torch.ones(2))
     debugger.stop()
     assert bench.read().names("tanh") == ["Torch.tanh.0.forward"]
+
+
+@pytest.mark.parametrize(
+    "path", ["taken", "/proc/self/nothing", "a\0b", "x" * 300], ids=["file", "proc", "NUL", "long"]
+)
+def test_random_save_where_nothing_can_be_written(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").write_text("mine")
+    randn = torch.randn
+    with pytest.raises(FileCheckException) as caught:
+        random_save(path)
+    assert caught.value.code == FileCheckException.ILLEGAL_PATH_ERROR
+    (line,) = str(caught.value).splitlines()
+    assert line.startswith("[msprobe] Illegal path: random_save: output_path '")
+    assert line.endswith("give a folder that can be")
+    assert torch.randn is randn
+    assert (tmp_path / "taken").read_text() == "mine"
 
 
 @pytest.mark.parametrize("level", ["L0", "mix"])

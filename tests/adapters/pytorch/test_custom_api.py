@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-from msprobe.core.errors import MsprobeException
-
 pytestmark = pytest.mark.torch
 
 X = torch.ones(3)
@@ -96,15 +94,3 @@ def test_gradients_of_custom_apis(bench: Any, library: Any) -> None:
     debugger.stop()
     body = bench.read().data["mylib.triple.0.backward"]
     assert (body["input"][0]["Max"], body["output"][0]["Max"]) == (1.0, 3.0)
-
-
-@pytest.mark.parametrize("name", ["missing", "version", 3, None])
-def test_a_name_that_is_no_function(bench: Any, library: Any, name: Any) -> None:
-    with pytest.raises(MsprobeException, match="mylib has no function") as caught:
-        bench.open().register_custom_api(library, name)
-    assert caught.value.code == 0
-
-
-def test_a_prefix_that_is_no_text(bench: Any, library: Any) -> None:
-    with pytest.raises(MsprobeException, match="api_prefix is a str, got int"):
-        bench.open().register_custom_api(library, "triple", 3)

@@ -296,5 +296,5 @@ def test_arguments_of_other_versions_are_told_once_and_ignored(bench: Any, capsy
         debugger.stop()
         debugger.step(unheard_of=1)
     out = capsys.readouterr().out
-    assert out.count("start: unheard_of unknown and ignored") == 1
-    assert out.count("step: unheard_of unknown and ignored") == 1
+    assert out.count("start: the argument unheard_of is unknown and ignored") == 1
+    assert out.count("step: the argument unheard_of is unknown and ignored") == 1

@@ -1,76 +1,170 @@
-"""Each documented row of what a configuration may hold: the class and code of the error for what it may not."""
+"""Each documented row of what a configuration may not hold, as a user meets it: PrecisionDebugger refuses the file.
+
+The error has the documented class and code, one line per mistake, and each line names the file, the place in it and
+what to do instead.
+"""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from msprobe.core.backend.support import PYTORCH, check_support
-from msprobe.core.config import load_config
-from msprobe.core.errors import ConfigError, FileCheckException, MsprobeException, ScopeException
+from msprobe.core.errors import ConfigError, MsprobeException, ScopeException
+from tests.core.config.refusing import error_of
 
 API, MODULE = "Functional.relu.0.forward", "Module.fc.Linear.forward.0"
-LOAD = {"path": "golden", "modules": [MODULE]}
+LOAD = {"path": ".", "modules": [MODULE]}
 
 
-def error_of(source: Any, **arguments: Any) -> MsprobeException:
-    with pytest.raises(MsprobeException) as caught:
-        check_support(load_config(source, **arguments), PYTORCH)
-    assert len(str(caught.value).splitlines()) == 1
-    return caught.value
+def rows(place: str, remedy: str, *values: Any, **beside: Any) -> list[Any]:
+    """One row for each bad value at ``place``: ``step``, ``tensor.list`` (the task too), ``statistics.slice[0].dim``.
 
-
-def rows(key: str, *values: Any, task: str | None = None) -> list[Any]:
-    """One row for each bad value of a top-level key, or with ``task`` of a key of its section."""
+    ``beside`` are further keys at the top.
+    """
+    key = place.split("[", 1)[0]
+    section, _, inner = key.rpartition(".")
     built = []
     for value in values:
-        raw = {"task": task, task: {key: value}} if task else {key: value}
-        shown = repr(value) if len(repr(value)) < 30 else f"{repr(value)[:20]}..."
-        built.append(pytest.param(raw, f"{task}.{key}" if task else key, id=f"{task or ''}.{key}={shown}"))
+        raw = {inner: value} if not section else {section: {inner: value}}
+        raw = {"load": {**LOAD, **raw["load"]}} if section == "load" else raw
+        task = {"task": section} if section and section != "load" else {}
+        shown = repr(value) if len(repr(value)) < 40 else f"{repr(value)[:30]}..."
+        built.append(pytest.param({**task, **raw, **beside}, place, remedy, id=f"{place}={shown}"))
     return built
 
 
+NUMBER, FORM = "a whole number", 'must have the form "3" or "3-5"'
+RANGE, OBJECT, LIST, TEXT = "between 0 and 1000000", "must be an object { }", "must be a list [ ]", "a text in quotes"
+SWITCH, COUNT, FULL = "must be true or false", "-1 (no limit) or greater than 0", "must be a full forward name like"
 COMMON = [
-    *rows("task", "tensors", "free_benchmark", 3, ["tensor"], "exception_dump", "acc_check"),
-    *rows("dump_path", 3, ["x"], True, "", None, "a\0b", "a/" + "b" * 256, "a/" * 2100),
-    *rows("rank", 3, "3", {"a": 1}, [1.5], [True], [None], [-1], [1000001], ["a"], ["1-2-3"], ["a-3"], ["3-b"]),
-    *rows("rank", ["6-4"], ["0-1000001"], ["-1"], [[1]]),
-    *rows("step", 3, "3", {"a": 1}, [1.5], [True], [None], [-1], [1000001], ["a"], ["6-4"], [""], ["-"]),
-    *rows("level", "L3", "l1", "MIX", 1, ["L1"]),
-    *rows("async_dump", "true", 1, None, []),
-    *rows("extra_info", "true", 0, None, []),
-    *rows("dump_enable", "true", 1, []),
-    *rows("precision", "High", None, 1, ""),
-    *rows("risk_level", "LOW", "focus", 1),
-    *rows("custom_op_namespaces", "ns", [1], {"a": 1}),
-    *rows("statistics", None, [], "x", 1),
-    *rows("load", [], "x", 1),
+    *rows("task", "allowed: statistics, tensor", "free_benchmark", 3),
+    *rows("task", 'did you mean "tensor"?', "tensors", "Tensor", ["tensor"]),
+    *rows("task", "pytorch collects statistics, tensor, structure", "exception_dump", "acc_check", "run_ut"),
+    *rows("dump_path", TEXT, 3, ["x"], True),
+    *rows("dump_path", "is required: the directory for the results", "", None),
+    *rows("dump_path", "must not contain NUL", "a\0b", "a\nb"),
+    *rows("dump_path", "longer than 255 bytes; use a shorter name", "a/" + "b" * 256),
+    *rows("dump_path", "longer than 4096 bytes; use a shorter path", "a/" * 2100),
+    *rows("rank", LIST, {"a": 1}, True),
+    *rows("rank", "did you mean [3]?", 3),
+    *rows("rank", 'did you mean ["3-5"]?', "3-5"),
+    *rows("rank[0]", NUMBER, [1.5], [True], [None], [[1]]),
+    *rows("rank[0]", RANGE, [-1], [1000001], ["0-1000001"]),
+    *rows("rank[0]", FORM, ["a"], ["1-2-3"], ["a-3"], ["3-b"], ["-1"]),
+    *rows("rank[0]", 'write "4-6"', ["6-4"]),
+    *rows("step", LIST, {"a": 1}, False),
+    *rows("step", "did you mean [3]?", 3),
+    *rows("step", 'did you mean ["3"]?', "3"),
+    *rows("step[0]", NUMBER, [1.5], [True], [None]),
+    *rows("step[0]", RANGE, [-1], [1000001], ["1000001"]),
+    *rows("step[0]", FORM, ["a"], [""], ["-"]),
+    *rows("step[0]", 'write "4-6"', ["6-4"]),
+    *rows("level", "allowed: L0, L1, L2, mix, debug", "L3", 1),
+    *rows("level", 'did you mean "L1"?', "l1", ["L1"]),
+    *rows("level", 'did you mean "mix"?', "MIX"),
+    *rows("async_dump", f"{SWITCH}; did you mean true?", "true", 1, "on"),
+    *rows("async_dump", SWITCH, None, []),
+    *rows("extra_info", f"{SWITCH}; did you mean false?", "false", 0, "no"),
+    *rows("extra_info", SWITCH, None, []),
+    *rows("dump_enable", f"{SWITCH}; did you mean true?", "true", 1, "on"),
+    *rows("dump_enable", SWITCH, []),
+    *rows("precision", 'allowed: low, high; did you mean "high"?', "High"),
+    *rows("precision", "allowed: low, high", None, 1, ""),
+    *rows("risk_level", "allowed: CORE, FOCUS, ALL", "LOW", 1),
+    *rows("risk_level", 'did you mean "FOCUS"?', "focus"),
+    *rows("custom_op_namespaces", 'did you mean ["ns"]?', "ns"),
+    *rows("custom_op_namespaces", LIST, {"a": 1}),
+    *rows("custom_op_namespaces[0]", TEXT, [1]),
+    *rows("custom_apis", 'an object {"package.module": ["function"]}, or the path of a YAML file', 3, ["a"], ""),
+    *rows("custom_apis", "the full name of a module or class", {"a b": ["f"]}, {"": ["f"]}, {".a": ["f"]}),
+    *rows("enable_dataloader", SWITCH, "x"),
+    *rows("statistics", OBJECT, None, [], "x", 1),
+    *rows("load", OBJECT, [], "x", 1),
 ]
 SECTION = [
-    *rows("scope", "x", ["x", 1], {"a": 1}, task="statistics"),
-    *rows("list", "relu", [1], {"a": 1}, [""], ["name-regex(()"], task="statistics"),
-    *rows("tensor_list", "relu", [1], [""], task="statistics"),
-    *rows("data_mode", "forward", ["forwards"], [1], ["all", "input"], ["input"] * 5, task="statistics"),
-    *rows("summary_mode", "md4", "MD5", 1, ["md5"], task="statistics"),
-    *rows("slice", {"dim": 0}, "x", [1], [{"dim": -1}], [{"size": -1}], [{"begin": "1"}], task="statistics"),
-    *rows("request_id", 1, ["a"], task="statistics"),
-    *rows("diff_nums", "a", 0, -5, 1.5, True, task="tensor"),
-    *rows("bench_path", 1, ["a"], task="tensor"),
-    *rows("overflow_nums", "a", 0, -5, task="overflow_check"),
-    *rows("diff_nums", "a", 0, -5, task="diff_check"),
+    *rows("statistics.scope", 'did you mean ["x"]?', "x"),
+    *rows("statistics.scope", LIST, {"a": 1}),
+    *rows("statistics.scope[1]", TEXT, ["x", 1]),
+    *rows("statistics.list", 'did you mean ["relu"]?', "relu"),
+    *rows("statistics.list", LIST, {"a": 1}, 3),
+    *rows("statistics.list[0]", TEXT, [1]),
+    *rows("statistics.list[0]", "remove it", [""], [" "]),
+    *rows("statistics.list[0]", "the regular expression is not valid", ["name-regex(()"]),
+    *rows("statistics.tensor_list", 'did you mean ["relu"]?', "relu"),
+    *rows("statistics.tensor_list[0]", TEXT, [1]),
+    *rows("statistics.tensor_list[0]", "remove it", [""]),
+    *rows("statistics.data_mode", 'did you mean ["forward"]?', "forward"),
+    *rows("statistics.data_mode[0]", 'did you mean "forward"?', ["forwards"]),
+    *rows("statistics.data_mode[0]", "allowed: all, forward, backward, input, output", [1]),
+    *rows("statistics.data_mode", 'write ["all"] or leave "all" out', ["all", "input"]),
+    *rows("statistics.data_mode", "at most 4 entries", ["input"] * 5),
+    *rows("statistics.summary_mode", 'allowed: statistics, md5, xor; did you mean "md5"?', "md4", "MD5"),
+    *rows("statistics.summary_mode", "allowed: statistics, md5, xor", 1),
+    *rows("statistics.summary_mode", "pytorch takes statistics, md5 or xor here", ["md5"]),
+    *rows("statistics.summary_mode[0]", 'did you mean "max"?', ["maxx"]),
+    *rows("statistics.summary_mode", "must not be an empty list", []),
+    *rows("statistics.slice", 'did you mean [{"dim": 0}]?', {"dim": 0}),
+    *rows("statistics.slice", LIST, "x"),
+    *rows("statistics.slice[0]", OBJECT, [1]),
+    *rows("statistics.slice[0].dim", "must be at least 0", [{"dim": -1}]),
+    *rows("statistics.slice[0].size", "must be at least 0", [{"size": -1}]),
+    *rows("statistics.slice[0].begin", "did you mean 1?", [{"begin": "1"}]),
+    *rows("statistics.slice[0].end", NUMBER, [{"end": 1.5}], [{"end": True}]),
+    *rows("statistics.request_id", TEXT, 1, ["a"]),
+    *rows("statistics.device", "allowed: host, device", "npu"),
+    *rows("tensor.summary_mode", "allowed: statistics, md5, xor", ["max"]),
+    *rows("tensor.file_format", "allowed: npy, bin", "pt"),
+    *rows("tensor.diff_nums", NUMBER, "a", 1.5, True),
+    *rows("tensor.diff_nums", "did you mean 3?", "3"),
+    *rows("tensor.diff_nums", COUNT, 0, -5),
+    *rows("tensor.bench_path", TEXT, 1, ["a"]),
+    *rows("overflow_check.overflow_nums", NUMBER, "a"),
+    *rows("overflow_check.overflow_nums", COUNT, 0, -5),
+    *rows("diff_check.diff_nums", NUMBER, "a"),
+    *rows("diff_check.diff_nums", COUNT, 0, -5),
+]
+INPUT_OVERRIDE = [
+    *rows("load.modules", "must not be an empty list", []),
+    *rows("load.modules", f'did you mean ["{MODULE}"]?', MODULE),
+    *rows("load.modules[0]", TEXT, [1]),
+    *rows("load.modules[0]", FULL, [API], [MODULE[:-2]], ["Module.fc.Linear.backward.0"]),
+    *rows("load.modules[1]", "stands there twice; remove one", [MODULE, MODULE]),
+    *rows("load.path", "must not be empty", ""),
+    *rows("load.path", TEXT, 3),
+    *rows("load.path", "give the dump_path of the run that recorded the inputs", "missing", __file__),
+    *rows("load.step[0]", FORM, ["x"]),
+    *rows("load.rank", "did you mean [3]?", 3),
+    *rows("load.dump_after_load", f"{SWITCH}; did you mean true?", "yes"),
+]
+TOGETHER = [
+    *rows("level", "task nan_check works at level L1 only", "mix", task="nan_check"),
+    *rows("level", "task exception_dump (of MindSpore) works at level L2 only", "L1", task="exception_dump"),
+    *rows("level", "level debug needs task statistics or tensor", "debug", task="overflow_check"),
+    *rows("nan_check.data_mode", 'must include "output"', ["input"]),
+    *rows("tensor.list", "exactly one full API name", [], ["relu"], [API, API], [MODULE], level="L2"),
+    *rows("task", 'level L2 on PyTorch needs "tensor"', "statistics", level="L2", statistics={"list": [API]}),
+    *rows(
+        "tensor.scope", "must be empty at level L2", [API, API], level="L2", tensor={"list": [API], "scope": [API] * 2}
+    ),
+    *rows("async_dump", "leave out one of them", True, task="tensor", tensor={"bench_path": "."}),
+    *rows("diff_check.bench_path", "is required: the golden dump to compare with", None),
 ]
 
 
-@pytest.mark.parametrize(("raw", "path"), COMMON + SECTION)
-def test_a_bad_value_is_named(raw: dict[str, Any], path: str) -> None:
-    error = error_of({"dump_path": "x", **raw})
+@pytest.mark.parametrize(("raw", "path", "remedy"), COMMON + SECTION + INPUT_OVERRIDE + TOGETHER)
+def test_a_bad_value(raw: dict[str, Any], path: str, remedy: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({"dump_path": "x", **raw}), encoding="utf-8")
+    error = error_of(file)
     assert isinstance(error, ConfigError)
     assert error.code == MsprobeException.INVALID_PARAM_ERROR
-    (problem,) = error.problems
-    assert problem.path.split("[")[0] == path
-    assert problem.expected
+    assert [problem.path for problem in error.problems] == [path]
+    (line,) = str(error).splitlines()
+    assert line.startswith(f"[msprobe] Invalid parameter: {file}: {path}: ")
+    assert remedy in line
 
 
 @pytest.mark.parametrize(
@@ -80,97 +174,47 @@ def test_a_bad_value_is_named(raw: dict[str, Any], path: str) -> None:
         for key, value in [
             ("task", "tensors"),
             ("task", 3),
+            ("task", "acc_check"),
             ("level", "L9"),
             ("level", 0),
             ("dump_path", 3),
+            ("dump_path", Path("x")),
             ("step", 3),
             ("step", [-1]),
         ]
     ],
 )
 def test_a_bad_argument_is_called_one(given: dict[str, Any]) -> None:
-    error = error_of({"dump_path": "x"}, **given)
-    assert error.code == 0
-    assert "(argument)" in str(error)
+    for source, label in (({"dump_path": "x"}, "config"), (None, "default configuration")):
+        error = error_of(source, **given)
+        assert error.code == 0
+        (line,) = str(error).splitlines()
+        assert line.startswith(f"[msprobe] Invalid parameter: {label}: {next(iter(given))}")
+        assert " (argument): got " in line
+
+
+FIRST, SECOND = "statistics.scope[0]", "statistics.scope[1]"
 
 
 @pytest.mark.parametrize(
-    ("load", "said"),
+    ("level", "scope", "path", "remedy"),
     [
-        pytest.param({**LOAD, "modules": []}, "must not be an empty list", id="no modules"),
-        pytest.param({**LOAD, "modules": [1]}, "must be a text", id="module not text"),
-        pytest.param({**LOAD, "modules": [API]}, "full forward name", id="no module"),
-        pytest.param({**LOAD, "modules": [MODULE[:-2]]}, "full forward name", id="no call number"),
-        pytest.param({**LOAD, "modules": ["Module.fc.Linear.backward.0"]}, "full forward name", id="backward"),
-        pytest.param({**LOAD, "modules": [MODULE, MODULE]}, "stands there twice", id="twice"),
-        pytest.param({"modules": [MODULE]}, "load.path: is required", id="no path"),
-        pytest.param({**LOAD, "path": ""}, "must not be empty", id="empty path"),
-        pytest.param({**LOAD, "step": ["x"]}, "load.step[0]", id="step"),
-        pytest.param({**LOAD, "rank": 3}, "load.rank", id="rank"),
-        pytest.param({**LOAD, "dump_after_load": "yes"}, "true or false", id="dump_after_load"),
+        pytest.param("L1", [API], "statistics.scope", "exactly two names: the first and the last", id="one"),
+        pytest.param("L1", [API] * 3, "statistics.scope", "exactly two names: the first and the last", id="three"),
+        pytest.param("L1", [API, MODULE], SECOND, "modules need level L0 or mix", id="module-at-L1"),
+        pytest.param("L0", [MODULE, API], SECOND, "it must be a full module name like", id="API-at-L0"),
+        pytest.param("mix", [API, "a"], SECOND, "it must be a full name like", id="no-full-name"),
+        pytest.param("mix", ["", API], FIRST, "it must be a full name like", id="empty"),
+        pytest.param("mix", ["Functional.relu", API], FIRST, f'did you mean "{API}"?', id="no-number"),
+        pytest.param("L1", ["Functional.relu.0", API], FIRST, f'did you mean "{API}"?', id="no-phase"),
+        pytest.param("L0", ["Module.fc.Linear.forward", MODULE], FIRST, f'did you mean "{MODULE}"?', id="no-call"),
     ],
 )
-def test_load(load: dict[str, Any], said: str) -> None:
-    error = error_of({"dump_path": "x", "load": load})
-    assert error.code == 0
-    assert said in str(error)
-
-
-@pytest.mark.parametrize(
-    ("level", "scope"),
-    [
-        pytest.param("L1", [API], id="one name"),
-        pytest.param("L1", [API] * 3, id="three names"),
-        pytest.param("L1", [API, MODULE], id="module at L1"),
-        pytest.param("L0", [MODULE, API], id="API at L0"),
-        pytest.param("mix", [API, "relu"], id="no full name"),
-        pytest.param("L1", ["Functional.relu.0", API], id="no phase"),
-    ],
-)
-def test_scope(level: str, scope: list[str]) -> None:
+def test_scope(level: str, scope: list[str], path: str, remedy: str) -> None:
     error = error_of({"dump_path": "x", "level": level, "statistics": {"scope": scope}})
     assert isinstance(error, ScopeException)
+    assert isinstance(error, ConfigError)
     assert error.code == ScopeException.INVALID_SCOPE
-
-
-def write(folder: Path, name: str, text: str) -> Path:
-    path = folder / name
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-@pytest.mark.parametrize("text", ["", " \n", "{", "{'task': 1}", "{} x"], ids=repr)
-def test_text_that_is_no_json_is_also_a_runtime_error(text: str, tmp_path: Path) -> None:
-    error = error_of(write(tmp_path, "config.json", text))
-    assert isinstance(error, RuntimeError)
-    assert error.code == 0
-    assert str(tmp_path) in str(error)
-
-
-@pytest.mark.parametrize("text", ["[]", "null", "3", '"x"'], ids=repr)
-def test_a_file_that_is_no_object(text: str, tmp_path: Path) -> None:
-    error = error_of(write(tmp_path, "config.json", text))
-    assert error.code == 0
-    assert "must be an object { }" in str(error)
-
-
-@pytest.mark.parametrize("source", [3, ["config.json"], b"config.json", 1.5, True], ids=repr)
-def test_a_source_of_a_wrong_type(source: Any) -> None:
-    error = error_of(source)
-    assert type(error) is MsprobeException
-    assert error.code == 0
-    assert type(source).__name__ in str(error)
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    error = error_of(tmp_path / "none.json")
-    assert isinstance(error, FileCheckException)
-    assert error.code == FileCheckException.ILLEGAL_PATH_ERROR
-    assert "working directory" in str(error)
-
-
-def test_a_file_of_another_kind(tmp_path: Path) -> None:
-    for path in (write(tmp_path, "config.txt", "{}"), tmp_path):
-        error = error_of(path)
-        assert isinstance(error, FileCheckException)
-        assert error.code == FileCheckException.INVALID_FILE_ERROR
+    (line,) = str(error).splitlines()
+    assert line.startswith(f"[msprobe] Invalid scope: config: {path}: ")
+    assert remedy in line

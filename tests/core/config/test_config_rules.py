@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from msprobe.core.config import check_config, load_config
-from msprobe.core.errors import ConfigError, ScopeConfigError, ScopeException
+from msprobe.core.errors import ConfigError, ScopeConfigError
 
 API = ["Functional.relu.0.forward", "Tensor.add.2.backward"]
 MODULE = ["Module.conv1.Conv2d.forward.0", "Cell.fc2.Dense.backward.0"]
@@ -28,28 +28,6 @@ def test_scope_accepts_every_recorded_name_of_the_level(level: str, scope: list[
     assert config.section.scope == tuple(scope)
 
 
-@pytest.mark.parametrize(
-    ("level", "scope", "path", "said"),
-    [
-        ("L1", API[:1], "statistics.scope", "exactly two names"),
-        ("L1", [*API, API[0]], "statistics.scope", "exactly two names"),
-        ("L1", [API[0], MODULE[1]], "statistics.scope[1]", "modules need level L0 or mix"),
-        ("L0", [API[0], MODULE[1]], "statistics.scope[0]", "full module name"),
-        ("mix", ["Functional.relu", API[1]], "statistics.scope[0]", 'did you mean "Functional.relu.0.forward"?'),
-        ("L1", ["Functional.relu.0", API[1]], "statistics.scope[0]", 'did you mean "Functional.relu.0.forward"?'),
-        ("L0", ["Module.a.A.forward", MODULE[1]], "statistics.scope[0]", 'did you mean "Module.a.A.forward.0"?'),
-        ("mix", ["", API[1]], "statistics.scope[0]", "full name"),
-    ],
-)
-def test_a_wrong_scope_is_a_scope_exception(level: str, scope: list[str], path: str, said: str) -> None:
-    with pytest.raises(ScopeException) as caught:
-        load_config({"dump_path": "x", "level": level, "statistics": {"scope": scope}})
-    assert isinstance(caught.value, ConfigError)
-    assert caught.value.code == ScopeException.INVALID_SCOPE
-    assert [problem.path for problem in caught.value.problems] == [path]
-    assert said in str(caught.value)
-
-
 def test_scope_beside_other_problems_is_one_common_error() -> None:
     with pytest.raises(ConfigError) as caught:
         load_config({"dump_path": "x", "precision": "x", "statistics": {"scope": ["a"]}})
@@ -62,28 +40,6 @@ def test_a_scope_error_survives_pickling() -> None:
         load_config({"dump_path": "x", "statistics": {"scope": ["a"]}})
     again = pickle.loads(pickle.dumps(caught.value))
     assert (type(again), str(again), again.problems) == (ScopeConfigError, str(caught.value), caught.value.problems)
-
-
-@pytest.mark.parametrize(
-    ("raw", "path", "said"),
-    [
-        ({"task": "nan_check", "level": "mix"}, "level", "L1 only"),
-        ({"task": "nan_check", "nan_check": {"data_mode": ["input"]}}, "nan_check.data_mode", '"output"'),
-        ({"task": "exception_dump", "level": "L1"}, "level", "L2 only"),
-        ({"task": "acc_check", "level": "debug"}, "level", "statistics or tensor"),
-        ({"statistics": {"list": ["name-regex(Default/(.+)"]}}, "statistics.list[0]", "not valid"),
-        ({"statistics": {"list": ["relu", " "]}}, "statistics.list[1]", "remove it"),
-        ({"statistics": {"tensor_list": [""]}}, "statistics.tensor_list[0]", "remove it"),
-        ({"task": "tensor", "async_dump": True, "tensor": {"bench_path": "b"}}, "async_dump", "leave out one of them"),
-        ({"load": {"path": "p", "modules": ["Module.a.A.backward.0"]}}, "load.modules[0]", "forward name"),
-        ({"load": {"path": "p", "modules": ["Functional.a.0.forward"]}}, "load.modules[0]", "forward name"),
-        ({"load": {"path": "p", "modules": ["Module.a.A.forward.0"] * 2}}, "load.modules[1]", "twice"),
-    ],
-)
-def test_broken_rule(raw: dict[str, Any], path: str, said: str) -> None:
-    found = check_config({"dump_path": "x", **raw}).problems
-    assert [problem.path for problem in found] == [path]
-    assert said in str(found[0])
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,8 @@ class Expected:
 
     def start(self, session: DumpSession) -> None:
         session.start()
+        if not self.running:
+            self.unasked.discard(self.step)  # now it is asked for
         self.running = True
         self.names.setdefault(self.step, [])
 
