@@ -1,6 +1,7 @@
 """The error tree: classes, codes and texts that callers rely on."""
 
 import pickle
+from collections.abc import Callable
 
 import pytest
 
@@ -17,6 +18,7 @@ from msprobe.core.errors import (
     ScopeConfigError,
     ScopeException,
     config_error,
+    given,
     shown,
 )
 
@@ -87,6 +89,31 @@ def test_only_scope_problems_make_a_scope_error() -> None:
     assert isinstance(config_error([scope], "c"), ScopeException)
     assert config_error([scope], "c").code == ScopeException.INVALID_SCOPE
     assert not isinstance(config_error([scope, other], "c"), ScopeException)
+
+
+class Ones:
+    """Looks like a number and is none, as an integer of numpy does."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        if not self.text:
+            raise RuntimeError("no text")
+        return self.text
+
+
+@pytest.mark.parametrize("how", [given, shown])
+def test_a_value_of_another_type_is_shown_with_it(how: Callable[[object], str]) -> None:
+    assert how(Ones("1\n1")) == "1 1 (Ones)"
+    assert how(Ones("Ones(1)")) == "Ones(1)"
+    assert how(Ones("")) == "a value that cannot be shown (Ones)"
+    assert how(1) == "1"
+
+
+def test_arguments_are_shown_as_python_and_configurations_as_json() -> None:
+    assert [given(value) for value in (True, None, "a")] == ["True", "None", "'a'"]
+    assert [shown(value) for value in (True, None, "a")] == ["true", "null", '"a"']
 
 
 def test_values_are_shown_short_and_on_one_line() -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from msprobe.core.backend.protocols import ApiTap
+from msprobe.core.backend.support import DEFAULT_NAMESPACES
 from msprobe.core.config import DumpConfig
 from msprobe.core.config.read import read_file
 from msprobe.core.config.rules import module_name_problems
@@ -66,6 +67,10 @@ class ListedApis:
         head = f"{namespace}::"
         listed = torch._C._dispatch_get_all_op_names()
         names = {name[len(head) :].partition(".")[0] for name in listed if name.startswith(head)}
+        if not names and namespace not in DEFAULT_NAMESPACES and once(("custom_op_namespaces", namespace)):
+            logger.warning(
+                "custom_op_namespaces: torch.ops.%s has no operators (yet); nothing of it is recorded", namespace
+            )
         added = sorted(name for name in names if (head, name) not in self._done)
         for name in added:
             owner = getattr(torch.ops, namespace)

@@ -292,9 +292,10 @@ def test_names_follow_what_the_latest_start_was_given(bench: Any) -> None:
 def test_arguments_of_other_versions_are_told_once_and_ignored(bench: Any, capsys: pytest.CaptureFixture[str]) -> None:
     debugger = bench.open()
     for _ in range(2):
-        debugger.start(unheard_of=1)
+        debugger.start(unheard_of=1, modle=None)
         debugger.stop()
         debugger.step(unheard_of=1)
     out = capsys.readouterr().out
-    assert out.count("start: the argument unheard_of is unknown and ignored") == 1
+    assert out.count("start: the argument unheard_of is unknown and ignored\n") == 1
+    assert out.count("start: the argument modle is unknown and ignored; did you mean model?\n") == 1
     assert out.count("step: the argument unheard_of is unknown and ignored") == 1

@@ -75,13 +75,39 @@ def test_what_is_not_there_is_told_once(lists: Bench, capsys: pytest.CaptureFixt
     assert "no_such_module has no function f" in out
 
 
-def test_a_wrong_file_is_refused(lists: Bench) -> None:
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        pytest.param("user_kernels: fused\n", 'user_kernels: got "fused"; must be a list of API names', id="text"),
+        pytest.param("user_kernels: [1]\n", "user_kernels: got [1]; must be a list of API names", id="number"),
+        pytest.param("user kernels: [fused]\n", "must be the full name of a module or class", id="name"),
+        pytest.param("", 'the file is empty; write at least {"package.module": ["function"]}', id="empty"),
+        pytest.param("- fused\n", 'must be an object { }, such as {"package.module": ["function"]}', id="list"),
+        pytest.param("a: [b\n", "not valid YAML at line", id="no-yaml"),
+    ],
+)
+def test_a_wrong_file_is_refused(text: str, remedy: str, lists: Bench) -> None:
     path = lists.folder / "apis.yaml"
-    path.write_text("user_kernels: fused\n")
-    with pytest.raises(ConfigError, match="must be a list of API names"):
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
         record(lists, call, custom_apis=str(path))
-    with pytest.raises(FileCheckException):
+    assert caught.value.code == 0
+    (line,) = str(caught.value).splitlines()
+    assert line.startswith(f"[msprobe] Invalid parameter: {path}: ")
+    assert remedy in line
+
+
+def test_a_file_that_is_not_there_is_refused(lists: Bench) -> None:
+    with pytest.raises(FileCheckException, match="custom_apis: absent.yaml: there is no such config file") as caught:
         record(lists, call, custom_apis="absent.yaml")
+    assert caught.value.code == FileCheckException.ILLEGAL_PATH_ERROR
+
+
+def test_a_namespace_without_operators_is_told(lists: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    record(lists, call, custom_op_namespaces=["_C_ascend", "no_such_ops"])
+    out = capsys.readouterr().out
+    assert out.count("custom_op_namespaces: torch.ops.no_such_ops has no operators (yet)") == 1
+    assert "_C_ascend" not in out  # the default, which is there on NPU only
 
 
 def test_operators_of_a_namespace(lists: Bench) -> None:

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import nn
 
-from msprobe.core.errors import FileCheckException
 from tests.adapters.pytorch.networks import Keywords, Mlp
 
 pytestmark = pytest.mark.torch
@@ -100,11 +99,6 @@ def test_what_was_not_recorded_or_has_another_form_is_told(bench: Any, capsys: p
     assert "[1, 4], the live one is torch.float32 [3, 4]" in said
     assert "Module.fc1.Linear.forward.1.input.0 was not recorded" in said
     assert torch.equal(result, model(LIVE_INPUT))
-
-
-def test_a_path_that_is_no_folder_is_named(bench: Any, tmp_path: Path) -> None:
-    with pytest.raises(FileCheckException, match=r"load\.path"):
-        loading(bench, tmp_path / "nothing", "Module.fc1.Linear.forward.0")
 
 
 def test_the_patch_is_gone_after_stop(bench: Any) -> None:
