@@ -69,4 +69,4 @@ class EarlyRecord:
             self._line["p"] = record.parent
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        yield self._line
+        yield dict(self._line)

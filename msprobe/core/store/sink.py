@@ -16,9 +16,10 @@ from typing import Any, Protocol
 
 from msprobe.core.errors import said
 from msprobe.core.log import logger, once
-from msprobe.core.store import journal
-from msprobe.core.store.atomic import make_folder, open_private
+from msprobe.core.store.atomic import make_folder
 from msprobe.core.store.earlier_run import clear_earlier_run, remove_documents
+from msprobe.core.store.journal import VERSION
+from msprobe.core.store.journal_writer import JournalWriter
 from msprobe.core.store.layout import JOURNAL, TENSORS
 
 FLUSH_SECONDS = 0.05
@@ -90,19 +91,16 @@ class DirectorySink:
         self.statistics: Statistics | None = None
         self._extra_info = extra_info
         self._waiting: list[Record] = []
-        self._buffer: list[bytes] = []
-        self._adding = threading.Lock()  # guards index and buffer
+        self._adding = threading.Lock()  # held while records are laid out
         self._writing = threading.Lock()  # guards the file, held while the disk works
-        self._index = journal.Index()
-        self._published = -1
-        self._file = -1
+        self._journal = JournalWriter()
         with _DiskGuard(self, "create"):
             make_folder(folder)
             clear_earlier_run(folder)
             if tensors:
                 make_folder(folder / TENSORS)
-            self._file = open_private(folder / JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
-            self._add({"v": journal.VERSION, **header})
+            self._journal.open(folder / JOURNAL)
+            self._add({"v": VERSION, **header})
             self._write_buffer()
             self._publish()
         FLUSHER.add(self)
@@ -152,7 +150,7 @@ class DirectorySink:
             except OSError:
                 return False
             self.folder = folder
-            header = dict(self._index.header)
+            header = dict(self._journal.index.header)
             if header.get("dump_data_dir"):
                 with self._adding:
                     self._add({**header, "dump_data_dir": str(folder / TENSORS)})
@@ -172,18 +170,21 @@ class DirectorySink:
     def release(self) -> None:
         """Let go of the file without writing: for a forked child, which must leave the parent's journal alone."""
         self.failed = True
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        self._journal.close()
 
     def _lay_out_waiting(self) -> None:
         with self._adding:
-            waiting = self._waiting[:]
-            del self._waiting[: len(waiting)]  # in place: another thread may be adding to this very list
-            if waiting and self.statistics is not None:
-                self.statistics.settle()
-            for record in waiting:
-                self._lay_out(record)
+            waiting, laid = self._waiting[:], 0
+            try:
+                del self._waiting[: len(waiting)]  # in place: another thread may be adding to this very list
+                if waiting and self.statistics is not None:
+                    self.statistics.settle()
+                for record in waiting:
+                    self._lay_out(record)
+                    laid += 1
+            except BaseException:  # an interrupt: the rest waits again
+                self._waiting[:0] = waiting[laid:]
+                raise
 
     def _lay_out(self, record: Record) -> None:
         try:
@@ -195,22 +196,21 @@ class DirectorySink:
                 logger.error("%s could not be written: %s (the run goes on)", name, said(error))
 
     def _add(self, line: dict[str, Any]) -> None:
-        noted, text = journal.encode(line)
         if not self.failed:
-            self._index.note(noted, text.index(b"\n") + 1)
-            self._buffer.append(text)
+            self._journal.add(line)
 
     def _write_buffer(self) -> None:
-        with self._adding:
-            taken, self._buffer = self._buffer, []
-        data = memoryview(b"".join(taken))
-        while data and not self.failed:
-            data = data[os.write(self._file, data) :]
+        if not self.failed:
+            self._journal.flush()
 
     def _publish(self) -> None:
-        if not self.failed and self._index.size != self._published:
-            journal.publish(self.folder / JOURNAL, self._index, self._extra_info)
-            self._published = self._index.size
+        if self.failed:
+            return
+        path = self.folder / JOURNAL
+        if self._journal.doubtful:
+            with self._adding:
+                self._journal.repair(path)
+        self._journal.publish(path, self._extra_info)
 
 
 class _DiskGuard:

@@ -142,7 +142,7 @@ def test_a_linked_tensor_folder_is_not_followed(opened: Callable[..., DirectoryS
 def test_a_full_disk_is_said_once(opened: Callable[..., DirectorySink], said: list[str]) -> None:
     sink = opened()
     full = os.open("/dev/full", os.O_WRONLY)
-    os.dup2(full, sink._file)
+    os.dup2(full, sink._journal._file)
     os.close(full)
     for number in range(5):
         sink.write(Line(f"A.b.{number}.forward", {"output": [number]}))
