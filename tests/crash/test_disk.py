@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.crash.child import check_files, start
+from tests.crash.child import QUIET, check_files, start
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -28,14 +30,18 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def finish(folder: Path, **options: int) -> list[str]:
-    """Let the training run to its end; returns the error lines."""
+    """Let the training run to its end; returns the error lines. No other line says that the dump is there."""
     process = start(folder, steps=1, **options)
     out, _ = process.communicate(timeout=60)
     text = out.decode()
     assert process.returncode == 0, text
     assert text.endswith("finished\n")
     assert "Traceback" not in text
-    return [line for line in text.splitlines() if "[ERROR]" in line]
+    assert "dump.json is at" not in text
+    errors = [line for line in text.splitlines() if "[ERROR]" in line]
+    assert errors[-1].endswith("Free some space or choose another dump_path.")
+    assert ("collecting step" in text) is ("cannot create" not in errors[-1])
+    return errors
 
 
 def test_disk_full(small_disk: Path) -> None:
@@ -72,3 +78,30 @@ def test_dump_path_is_a_file(tmp_path: Path) -> None:
     path.write_text("mine", encoding="utf-8")
     assert len(finish(path)) == 1
     assert path.read_text(encoding="utf-8") == "mine"
+
+
+RANDOM = """
+import sys
+import torch
+from msprobe.pytorch import random_save
+random_save(sys.argv[1])
+for _ in range(5000):
+    torch.rand(1)
+print("finished")
+"""
+
+
+def test_disk_full_of_random_calls(small_disk: Path) -> None:
+    command = [sys.executable, "-c", RANDOM, str(small_disk / "calls")]
+    done = subprocess.run(command, env=QUIET, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("finished\n")
+    (error,) = [line for line in done.stdout.splitlines() if "[ERROR]" in line]
+    assert "No space left on device): random calls are listed no more, the run goes on" in error
+    (table,) = (small_disk / "calls").iterdir()
+    with table.open(encoding="utf-8-sig", newline="") as file:
+        head, *rows = csv.reader(file)
+    assert head == ["api_name", "stack"]
+    assert [row[0] for row in rows] == [f"torch_random.rand.{number}" for number in range(len(rows))]
+    assert all(len(row) == 2 and row[1].endswith("\n") for row in rows)
+    assert len(rows) > 100

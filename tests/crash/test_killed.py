@@ -79,3 +79,21 @@ def test_every_tensor_file_that_is_named_is_whole(calls: int, tmp_path: Path) ->
     assert len(named) > calls
     for name in named:
         assert read_tensor(dump.tensor_folder / name).size
+
+
+@pytest.mark.parametrize("task", ["statistics", pytest.param("tensor", marks=pytest.mark.slow)])
+def test_interrupted_in_the_middle_of_a_step(task: str, tmp_path: Path) -> None:
+    """Ctrl-C ends the training as without the tool, with one trace of the user's, and everything is published."""
+    process = start(tmp_path, calls=10**6, task=task)
+    lines = wait_for(process, 40)
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=30)
+    text = rest.decode()
+    assert process.returncode in (130, -signal.SIGINT)
+    assert text.rstrip().endswith("KeyboardInterrupt")
+    assert text.count("Traceback") == 1
+    assert "[ERROR]" not in text
+    assert check_files(tmp_path) == []
+    data = load_dump(find_dumps(tmp_path)[0]).data
+    called = [number for _, number in announced(lines + rest.splitlines())]
+    assert [number for number in called if f"Functional.softplus.{number}.backward" not in data] == []
