@@ -20,12 +20,12 @@ def place_problems(config: DumpConfig) -> tuple[Problem, ...]:
 def require_places(config: DumpConfig) -> None:
     """Refuse a configuration whose input places are not there; asked before a training starts.
 
-    Raises FileCheckException code 3 for a missing ``bench_path`` and ConfigError for the other places.
+    Raises FileCheckException code 3 for a missing ``bench_path`` or ``custom_apis`` and ConfigError for the others.
     """
     problems = place_problems(config)
-    bench = [problem for problem in problems if problem.path.endswith(".bench_path")]
-    if bench:
-        raise FileCheckException(FileCheckException.ILLEGAL_PATH_ERROR, str(bench[0]))
+    for problem in problems:
+        if problem.path.endswith(("bench_path", "custom_apis")):
+            raise FileCheckException(FileCheckException.ILLEGAL_PATH_ERROR, str(problem))
     if problems:
         raise config_error(problems, UNNAMED)
 
@@ -38,6 +38,9 @@ def _problems(config: DumpConfig) -> Iterator[Problem]:
     if isinstance(section, AccCheckSection) and not os.path.isdir(section.error_data_path):
         expected = "there is no such directory; create it first"
         yield Problem("acc_check.error_data_path", section.error_data_path, expected)
+    if isinstance(config.custom_apis, str) and not os.path.isfile(config.custom_apis):
+        expected = "there is no such file; give the path of a YAML file with module names and lists of API names"
+        yield Problem("custom_apis", config.custom_apis, expected)
     if config.load and not os.path.isdir(config.load.path):
         expected = "there is no such directory; give the dump_path of the run that recorded the inputs"
         yield Problem("load.path", config.load.path, expected)

@@ -98,7 +98,7 @@ def test_a_wrong_file_is_refused(text: str, remedy: str, lists: Bench) -> None:
 
 
 def test_a_file_that_is_not_there_is_refused(lists: Bench) -> None:
-    with pytest.raises(FileCheckException, match=r"custom_apis: absent\.yaml: there is no such config file") as caught:
+    with pytest.raises(FileCheckException, match=r'custom_apis: got "absent\.yaml"; there is no such file') as caught:
         record(lists, call, custom_apis="absent.yaml")
     assert caught.value.code == FileCheckException.ILLEGAL_PATH_ERROR
 
