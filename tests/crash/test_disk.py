@@ -76,7 +76,8 @@ def test_read_only_folder(tmp_path: Path) -> None:
 def test_dump_path_is_a_file(tmp_path: Path) -> None:
     path = tmp_path / "taken"
     path.write_text("mine", encoding="utf-8")
-    assert len(finish(path)) == 1
+    (error,) = finish(path)
+    assert f"({path} is a file and no folder)" in error
     assert path.read_text(encoding="utf-8") == "mine"
 
 

@@ -49,6 +49,7 @@ class Debugger:
     support: ClassVar[Support]
     _instance: ClassVar[Any] = None
     _model: ClassVar[Any] = None
+    _given: ClassVar[tuple[Any, ...]] = ()
     config: Settings
     service: Service
 
@@ -62,11 +63,11 @@ class Debugger:
         model: Any = None,
     ) -> Any:
         with handle.LOCK:
-            if cls._instance is not None and handle.peek() is not None:
-                logger.debug("PrecisionDebugger exists already in this process: its configuration stays as it is")
-                return cls._instance
             if cls.is_model(step):  # the older order of arguments
                 model, step = step, model
+            if cls._instance is not None and handle.peek() is not None:
+                cls._keep((config_path, task, dump_path, level, step))
+                return cls._instance
             fields = {"task": task, "dump_path": dump_path, "level": level, "step": step}
             arguments = {name: value for name, value in fields.items() if value is not None}
             accept = functools.partial(cls._accept, config_path, arguments)
@@ -82,7 +83,18 @@ class Debugger:
             cls._instance.config = settings_of(config, session.backend.name)
             cls._instance.service = Service(session)
             cls._model = model
+            cls._given = (config_path, task, dump_path, level, step)
             return cls._instance
+
+    @classmethod
+    def _keep(cls, given: tuple[Any, ...]) -> None:
+        """Constructed again: say so when another configuration is asked for than the one that stays."""
+        asked = any(value is not None for value in given)
+        if asked and repr(given) != repr(cls._given) and once(("constructed again", repr(given))):
+            logger.warning(
+                "PrecisionDebugger exists already in this process and keeps its configuration: what it is constructed "
+                "with now is not used"
+            )
 
     @classmethod
     def is_model(cls, value: Any) -> bool:

@@ -72,9 +72,11 @@ class Gates:
         else:
             self._gate.hold(observer)
 
-    def shut(self) -> None:
-        """Count tokens no longer."""
+    def shut(self, tell: bool = False) -> None:
+        """Count tokens no longer; with ``tell`` say when the range never began."""
         if self._gate is not None:
+            if tell:
+                self._gate.conclude()
             self._gate.close()
             self._gate = None
 

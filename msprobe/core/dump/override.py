@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from msprobe.core.config.dump_config import LoadConfig
+from msprobe.core.config.problems import nearest
 from msprobe.core.dump.golden import golden_folder
 from msprobe.core.log import logger
 from msprobe.core.store.layout import TENSORS, file_name
@@ -29,6 +30,7 @@ class InputOverride:
         self._ranks = config.rank
         self._calls: dict[str, Iterator[int]] = {}
         self._folder: Path | None = None
+        self._missed: set[str] = set()
 
     def active(self, step: int, rank: int | None) -> bool:
         """Whether inputs are replaced in this step and rank."""
@@ -43,6 +45,7 @@ class InputOverride:
             MsprobeException: the step was recorded by several processes and the present one has no rank.
         """
         self._calls = {}
+        self._missed = set(self._names)
         self._folder = golden_folder(self._root, step, rank)
         if self._folder is None:
             logger.warning("load.path: no recorded inputs for step %d in %s: the live ones are used", step, self._root)
@@ -51,7 +54,18 @@ class InputOverride:
         """A module is called: the name of the call when its inputs are to be replaced."""
         number = next(self._calls.setdefault(stem, itertools.count()))
         name = f"{stem}.forward.{number}"
-        return name if self._folder is not None and name in self._names else None
+        if self._folder is None or name not in self._names:
+            return None
+        self._missed.discard(name)
+        return name
+
+    def close(self) -> None:
+        """The step is over: say which calls never came."""
+        missed, self._missed = sorted(self._missed), set()
+        for name in missed if self._folder is not None else ():
+            close = nearest(name.partition(".forward.")[0], self._calls)
+            hint = f"; {close} was called" if close else ""
+            logger.warning("load: %s did not come in this step, nothing was fed to it%s", name, hint)
 
     def file(self, place: str, suffix: str) -> Path | None:
         """The recorded tensor of ``place`` (``{call}.input.0``); warns when there is none."""

@@ -114,7 +114,7 @@ class DumpSession:
             return
         self._detach()
         self._await_no_more()
-        self.gates.shut()
+        self.gates.shut(tell=True)
         self._look_for_rank()
         if self._step is not None:
             self._step.publish()
@@ -126,6 +126,8 @@ class DumpSession:
         """
         self._detach()
         self._close_step(discard=not dump)
+        if self._override is not None:
+            self._override.close()
         self.loop += 1
         if self._wanted:
             self._resume(self._collects(None, again=True), asked=False)
@@ -190,6 +192,7 @@ class DumpSession:
         self._wanted = False
         self._detach()
         self._close_step()
+        self._chosen.conclude()
         self.closing.close()
 
     def abandon(self) -> None:

@@ -119,9 +119,13 @@ class Step:
         elif filters:
             reason = f"no call was seen that {filters} could choose from"
         else:
-            reason = (
-                "no call was seen between start and stop"
-                if self._session.config.level != "L1" or self._session.config.risk_level == "ALL"
-                else f"no API of risk_level {self._session.config.risk_level} was called (risk_level ALL records all)"
-            )
+            reason = self._nothing_seen()
         logger.warning("step is empty (%s): %s", self.sink.folder, reason)
+
+    def _nothing_seen(self) -> str:
+        config = self._session.config
+        if config.level == "L0":
+            return "no call of a module inside the model was seen between start and stop (the model itself is no entry)"
+        if config.level != "L1" or config.risk_level == "ALL":
+            return "no call was seen between start and stop"
+        return f"no API of risk_level {config.risk_level} was called (risk_level ALL records all)"

@@ -49,6 +49,17 @@ class TokenGate:
             logger.info("token %d: the token range [%d, %d] is over", self.count, self.first, self.last)
         self._show()
 
+    def conclude(self) -> None:
+        """Say so when the range never began."""
+        if self._observer is not None and self.count < self.first:
+            logger.warning(
+                "nothing is collected: the token range [%d, %d] was not reached, the model was called %d times since "
+                "start(); tokens are counted from 0",
+                self.first,
+                self.last,
+                self.count + 1,
+            )
+
     def close(self) -> None:
         """Count no longer."""
         self._observer = None

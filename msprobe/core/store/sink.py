@@ -233,9 +233,15 @@ class _DiskGuard:
                 "Free some space or choose another dump_path.",
                 self._what,
                 self._sink.folder,
-                error.strerror or error,
+                _reason(error),
             )
         return True
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, (FileExistsError, NotADirectoryError)):
+        return f"{error.filename} is a file and no folder"
+    return error.strerror or str(error)
 
 
 class Flusher:
