@@ -71,8 +71,9 @@ class _ListOptions(click.Command):
 def command(target_path: str, golden_path: str | None, output_path: str, **options: Any) -> int:
     """Draw a dump as a graph, or two dumps side by side with their differences.
 
-    Each PATH is a dump root, a step folder, a rank or proc folder, or a dump.json. All steps and ranks go into one
-    file, build_{timestamp}.vis.db or compare_{timestamp}.vis.db, which TensorBoard (plugin tb_graph_ascend) shows.
+    Each PATH is a dump root, a step folder, a rank or proc folder, or a dump.json, or the URL of one. All steps and
+    ranks go into one file, build_{timestamp}.vis.db or compare_{timestamp}.vis.db, which TensorBoard (plugin
+    tb_graph_ascend) shows.
 
     The ranks of a step are merged to one graph per model replica with --rank_size, --tp and --pp; give two values
     where target and golden run differ.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.compare.columns import columns
 from msprobe.compare.explained import explained_columns
+from msprobe.compare.locations import opened
 from msprobe.compare.mode import Mode
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def load_extras(metrics: Sequence[str] = (), noise: str | os.PathLike[str] | Non
     named = tuple(metrics)
     loaded = _metrics(named) if named else None
     wanted = partial(_metrics, ()) if loaded is None else partial(tuple, loaded)
-    return Extras(wanted, None if noise is None else _profile(Path(noise)))
+    return Extras(wanted, None if noise is None else _profile(opened(noise)))
 
 
 def _metrics(named: tuple[str, ...]) -> Sequence[Metric]:

@@ -139,7 +139,7 @@ class NoiseProfile:
             content = from_json(path.read_bytes())
             return TypeAdapter(cls).validate_python(content)
         except OSError as error:
-            raise ReadError(f"{path}: cannot be read ({error.strerror})") from error
+            raise ReadError(f"{path}: cannot be read ({error.strerror or error})") from error
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "the document"

@@ -16,7 +16,7 @@ from msprobe.analyze.earliest_rank import earliest
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.extras import Extras, load_extras
 from msprobe.compare.locate import Located, locate
-from msprobe.compare.locations import PathLike, local, opened
+from msprobe.compare.locations import PathLike, is_url, opened
 from msprobe.compare.parallel_layout import load_pair
 from msprobe.compare.rows import CompareRow
 from msprobe.compare.run import Comparison, Policy, compare_dumps
@@ -112,7 +112,7 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
             policy=policy,
             mapping=mapping,
             metrics=tuple(os.path.abspath(name) if ".py" in name else name for name in chosen["metrics"]),
-            noise=None if chosen["noise"] is None else os.path.abspath(chosen["noise"]),
+            noise=None if chosen["noise"] is None else _from_anywhere(chosen["noise"]),
             stamp=f"{chosen['suffix']}_{datetime.now().strftime('%Y%m%d%H%M%S')}",
             output=None if output is None else _output(output, chosen["executor"]),
             xlsx=chosen["xlsx"],
@@ -140,8 +140,13 @@ def _policy(name: str) -> Policy:
 
 
 def _output(output: PathLike, executor: str) -> str:
-    folder = os.fspath(local(output))
+    folder = os.fspath(output)
     return os.path.abspath(folder) if executor.startswith("dask:") else folder
+
+
+def _from_anywhere(file: PathLike) -> str:
+    """The file as a worker finds it that stands in another folder."""
+    return str(file) if is_url(file) else os.path.abspath(file)
 
 
 def _pages(html: Path) -> tempfile.TemporaryDirectory[str]:

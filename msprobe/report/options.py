@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msprobe.compare.alignment.options import MappingKeywords, MappingOptions, mapping_options
-from msprobe.compare.locations import PathLike
+from msprobe.compare.locations import PathLike, local
 from msprobe.core.errors import InterfaceError
 
 Progress = Callable[[int, int], None]
@@ -42,7 +42,7 @@ def checked(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOptions]
 
     Raises:
         InterfaceError: there is no such option.
-        MsprobeException: a value no mapping can be.
+        MsprobeException: a value no mapping can be, or a result that is wanted at a URL.
     """
     own = CompareOptions(
         policy="default",
@@ -65,4 +65,7 @@ def checked(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOptions]
             raise InterfaceError(f"compare: no option {name!r}; {hint}")
     mapping = mapping_options({name: value for name, value in options.items() if name not in own})
     own.update({name: value for name, value in options.items() if name in own})  # type: ignore[typeddict-item]
+    for name, place in (("output", own["output"]), ("html", own["html"]), ("junit", own["junit"])):
+        if place is not None:
+            local(place, name)
     return own, mapping
