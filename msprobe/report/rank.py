@@ -89,6 +89,8 @@ def _compare(
 
         outcome.notes.append(told(comparison.table.layer_map))
     outcome.notes += lone_directions(comparison.table)
+    if past.extras.noise is not None:
+        outcome.notes += past.extras.noise.dtypes(comparison.table).notes()
     if keep is not None:
         keep(comparison)
 
