@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from msprobe.compare.alignment.choice import strategy_of
-from msprobe.compare.alignment.heard import Heard
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.alignment.protocol import Strategy
 from msprobe.compare.columns import columns
@@ -114,14 +113,9 @@ def compare_dumps(
             strategy, loose = strategy_of(target, golden, mapping, published=reference), mapping.spread
         else:
             strategy, loose = mapping, False
-        heard = Heard(strategy)
-        table = build_table(target, golden, heard, dtype_gate=reference and strategy is not mapping, loose=loose)
+        table = build_table(target, golden, strategy, dtype_gate=reference and strategy is not mapping, loose=loose)
         if table.loose and not reference and not table.foreign:
             pair_by_value(table)
-        if table.loose:
-            from msprobe.compare.lost_layers import mark_lost_layers  # only where two programs are compared
-
-            mark_lost_layers(table, heard)
         if mode is Mode.STATISTICS and (helper := current_helper()) is not None:
             helper.begin(table.float_pairs.values)
             table.texts = helper

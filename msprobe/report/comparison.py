@@ -220,6 +220,8 @@ def _conclude(summary: CompareSummary, outcomes: list[PairOutcome]) -> CompareSu
         summary.results.extend(outcome.results)
     problems = [outcome.problem for outcome in outcomes if outcome.problem]
     notes = [note for outcome in compared for note in outcome.notes]
+    partial = [note for outcome in compared for note in outcome.partial]
+    summary.incomplete = [*summary.unpaired, *dict.fromkeys(partial)]
     summary.reason = "; ".join(dict.fromkeys([*problems, *notes]))
     diverged = [outcome for outcome in compared if outcome.first_divergence is not None]
     if diverged:

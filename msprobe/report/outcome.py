@@ -66,7 +66,8 @@ class PairOutcome:
 
     ``problem`` says why it was not compared (then counts are zero), ``unreadable`` that a document is damaged.
     ``entry`` is the position of ``first_divergence`` in the pair, ``finding`` what orders the ranks. ``checked`` is set
-    when a value could be checked on both sides. ``failures`` are the first ones only, ``failed`` is the number of all.
+    when a value could be checked on both sides. ``partial`` are those of the notes that say what one side lacks as a
+    whole. ``failures`` are the first ones only, ``failed`` is the number of all.
     ``page`` is a file with the table for the HTML report.
     """
 
@@ -83,6 +84,7 @@ class PairOutcome:
     finding: RankFinding | None = None
     checked: bool = False
     notes: list[str] = field(default_factory=list)
+    partial: list[str] = field(default_factory=list)
     results: list[str] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     failed: int = 0

@@ -79,20 +79,29 @@ def _compare(
         outcome.entry, outcome.first_divergence = found.entry, found.found
     outcome.counts = counts(comparison, _written(outcome, comparison, places[0], options))
     outcome.checked = bool((comparison.judged.level == Level.PASS).any())
-    outcome.notes = merging + [
-        f"{dump.place.document.parent} was read from its journal: the run is not finished or died"
-        for dump in (target, golden)
-        if dump.recovered
-    ]
+    outcome.partial = _partial(comparison)
+    outcome.notes = [*merging, *outcome.partial]
     if comparison.table.layer_map is not None:
         from msprobe.report.layer_map import told
 
         outcome.notes.append(told(comparison.table.layer_map))
-    outcome.notes += lone_directions(comparison.table)
     if past.extras.noise is not None:
         outcome.notes += past.extras.noise.dtypes(comparison.table).notes()
     if keep is not None:
         keep(comparison)
+
+
+def _partial(comparison: Comparison) -> list[str]:
+    """What one side lacks as a whole."""
+    dumps, table = (comparison.target, comparison.golden), comparison.table
+    unfinished = [
+        f"{dump.place.document.parent} was read from its journal: the run is not finished or died"
+        for dump in dumps
+        if dump.recovered
+    ]
+    if not table.loose:
+        return unfinished
+    return unfinished + lone_directions(table.entries, table.keys, np.diff(table.starts).tolist())
 
 
 def _written(outcome: PairOutcome, comparison: Comparison, place: Place, options: PairOptions) -> list[str]:
