@@ -120,11 +120,14 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
             by_file=left.is_file(),
             failures=chosen["junit"] is not None,
             every_page=len(located.pairs) <= _MOST_PAGES,
+            alone=len(located.pairs) == 1,
             pages=None if html is None else stack.enter_context(_pages(Path(html))),
         )
         outcomes, last = _compared(located, wanted, chosen)
         summary.unpaired.extend(located.unpaired)
-        result = CompareResult(_conclude(summary, outcomes), policy, mapping, located.pairs, outcomes, extras, last)
+        result = CompareResult(
+            _conclude(summary, outcomes, mapping), policy, mapping, located.pairs, outcomes, extras, last
+        )
         _write_reports(result, chosen)
     return result
 
@@ -209,7 +212,7 @@ def _size(place: Place) -> int:
         return 0
 
 
-def _conclude(summary: CompareSummary, outcomes: list[PairOutcome]) -> CompareSummary:
+def _conclude(summary: CompareSummary, outcomes: list[PairOutcome], mapping: MappingOptions) -> CompareSummary:
     compared = [outcome for outcome in outcomes if not outcome.problem]
     if not compared:
         if outcomes[0].unreadable:
@@ -220,6 +223,10 @@ def _conclude(summary: CompareSummary, outcomes: list[PairOutcome]) -> CompareSu
         summary.results.extend(outcome.results)
     problems = [outcome.problem for outcome in outcomes if outcome.problem]
     notes = [note for outcome in compared for note in outcome.notes]
+    if mapping.given:
+        from msprobe.compare.alignment.unapplied import unapplied_notes
+
+        notes += unapplied_notes(mapping, [outcome.unapplied for outcome in compared])
     partial = [note for outcome in compared for note in outcome.partial]
     summary.incomplete = [*summary.unpaired, *dict.fromkeys(partial)]
     summary.reason = "; ".join(dict.fromkeys([*problems, *notes]))

@@ -26,7 +26,7 @@ from msprobe.core.store.reader import Place
 class PairOptions:
     """What is made of each pair. ``output`` and ``pages`` are folders, None where nothing of the kind is wanted;
     ``stamp`` is the end of the names of result tables. ``helper`` says that a second process may help with a rank;
-    without ``every_page`` only pairs that diverged leave a page."""
+    without ``every_page`` only pairs that diverged leave a page; ``alone`` says that there is one pair."""
 
     policy: Policy
     mapping: MappingOptions
@@ -41,6 +41,7 @@ class PairOptions:
     pages: str | None = None
     helper: bool = False
     every_page: bool = True
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,8 @@ class PairOutcome:
     ``entry`` is the position of ``first_divergence`` in the pair, ``finding`` what orders the ranks. ``checked`` is set
     when a value could be checked on both sides. ``partial`` are those of the notes that say what one side lacks as a
     whole. ``failures`` are the first ones only, ``failed`` is the number of all.
-    ``page`` is a file with the table for the HTML report.
+    ``page`` is a file with the table for the HTML report, ``unapplied`` the entries of mappings that fit nothing here
+    (see ``alignment.unapplied``).
     """
 
     order: int
@@ -89,6 +91,7 @@ class PairOutcome:
     failures: list[Failure] = field(default_factory=list)
     failed: int = 0
     page: str | None = None
+    unapplied: list[tuple[str, str, str]] = field(default_factory=list)
 
     @property
     def place(self) -> str:
@@ -149,6 +152,7 @@ def _outcome(content: dict[str, Any]) -> PairOutcome:
         "counts": Counts(**content["counts"]),
         "first_divergence": None if found is None else FirstDivergence(**found),
         "finding": _finding(content["finding"]),
+        "unapplied": [tuple(one) for one in content["unapplied"]],
         "failures": [Failure(**failure) for failure in content["failures"]],
     })
 

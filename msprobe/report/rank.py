@@ -68,6 +68,12 @@ def _compare(
     outcome: PairOutcome, places: tuple[Place, Place], past: _Past, options: PairOptions, keep: Kept | None
 ) -> None:
     target, golden, merging = load_pair(*places)
+    if options.mapping.given:
+        from msprobe.compare.alignment.unapplied import unapplied, unapplied_notes  # not free, where mappings are
+
+        outcome.unapplied = unapplied(options.mapping, target, golden)
+        if options.alone:
+            unapplied_notes(options.mapping, [outcome.unapplied])  # an error leaves no table behind
     comparison = compare_dumps(target, golden, options.policy, mapping=options.mapping, past=past, extras=past.extras)
     found = first_divergence(comparison, later_step=past.agreed)
     past.agreed = found is None

@@ -183,6 +183,11 @@ def _finish(state: _State, database: Database) -> None:
     request, written, found = state.request, state.written, state.found
     if not written:
         raise NotComparableError(found.refused[0] if found.refused else "there is nothing to draw")
+    if found.unapplied:
+        from msprobe.compare.alignment.unapplied import unapplied_notes
+
+        for line in unapplied_notes(request.mapping, found.unapplied):
+            logger.warning("%s", line)
     database.write_links(state.links.found())
     ranks, steps = [work.rank for work in written], [work.step for work in written]
     database.write_config(settings_row(found.task, state.micro_steps, request.overflow, ranks, steps))
