@@ -80,9 +80,7 @@ def command(target_path: str, golden_path: str | None, output_path: str, **optio
 
     Exit status: 0 done, 2 wrong usage or unreadable input, 3 not comparable.
     """
-    from dataclasses import fields
-
-    from msprobe.compare.alignment.options import MappingOptions, mapping_options
+    from msprobe.compare.alignment.options import MappingKeywords, mapping_options
     from msprobe.visualize.job import Request, visualize
     from msprobe.visualize.merge.layout import layouts
 
@@ -92,7 +90,7 @@ def command(target_path: str, golden_path: str | None, output_path: str, **optio
         golden=golden_path,
         output=output_path,
         policy=options["policy"],
-        mapping=mapping_options(mapping_keywords({one.name: options[one.name] for one in fields(MappingOptions)})),
+        mapping=mapping_options(mapping_keywords({name: options[name] for name in MappingKeywords.__annotations__})),
         overflow=options["overflow_check"],
         log_progress=options["is_print_progress_log"],
         log_values=options["is_print_compare_log"],

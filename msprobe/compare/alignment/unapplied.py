@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from msprobe.compare.alignment.content import content_of
 from msprobe.compare.alignment.frameworks import is_mindspore
 from msprobe.compare.alignment.known_names import Names, item_names, layer_names, module_names, stem_names
-from msprobe.compare.alignment.options import MappingOptions
+from msprobe.compare.alignment.options import MappingOptions, is_path
 from msprobe.core.errors import ReadError
 from msprobe.core.store.reader import Dump
 
@@ -64,7 +65,7 @@ def _given(options: MappingOptions) -> Iterator[tuple[str, Any]]:
     for mapping in _MAPPINGS:
         content = getattr(options, mapping)
         if content is not None and content is not True:
-            yield mapping, content
+            yield mapping, content_of(mapping, content) if is_path(content) else content
         if mapping == "layer_mapping" and content is not None:
             return
 
