@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from msprobe.report.outcome import PairOutcome
 
 EXIT_DIVERGED = 1
-_NOT_ANALYZED = ("xlsx", "html", "junit", "json_path", "noise", "metrics", "log_items")
+_NOT_ANALYZED = ("xlsx", "html", "junit", "json_path", "noise", "config", "metrics", "log_items")
 
 
 @click.command("compare")
@@ -54,6 +54,12 @@ _NOT_ANALYZED = ("xlsx", "html", "junit", "json_path", "noise", "metrics", "log_
     help="When to end with exit status 1; incomplete: also when a step, a rank or the rest of a run was not compared.",
 )
 @click.option("--noise", metavar="FILE", type=click.Path(), help="Judge by the spread that `msprobe noise` learned.")
+@click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(),
+    help="Multiply whole tensors with the matrices that this YAML names, before they are compared.",
+)
 @click.option(
     "--metrics",
     metavar="MODULE:FUNCTION",

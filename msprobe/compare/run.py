@@ -24,6 +24,7 @@ from msprobe.compare.rows import CompareRow, RowBlock, RowMaker
 from msprobe.compare.summary import Counts
 from msprobe.compare.table import LeafTable, build_table
 from msprobe.compare.text_helper import current_helper
+from msprobe.core.errors import NotComparableError
 from msprobe.core.store.reader import Dump, paused_gc
 from msprobe.numerics.verdict import Judged, Kind, Level, Measured, judge
 
@@ -124,7 +125,10 @@ def compare_dumps(
             from msprobe.compare.tensors import tensor_differences  # zip files and threads: only where they are read
 
             metrics = tuple(extras.metrics())
-            tensors = tensor_differences(table, target.tensor_folder, golden.tensor_folder, metrics)
+            folders = target.tensor_folder, golden.tensor_folder
+            tensors = tensor_differences(table, *folders, metrics, extras.calibration)
+        elif extras.calibration is not None:
+            raise NotComparableError("--config multiplies whole tensors, and these dumps are not of the task tensor")
         measured = measure(table, checksums=mode is Mode.CHECKSUM, tensors=tensors, vanished=past.vanished)
         if mode is Mode.CHECKSUM:
             _no_tolerance(measured)

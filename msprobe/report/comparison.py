@@ -97,7 +97,7 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
         MsprobeException: an option is unknown, a package is missing, or a result cannot be written.
     """
     chosen, mapping = checked(options)
-    policy, extras = _policy(chosen["policy"]), load_extras(chosen["metrics"], chosen["noise"])
+    policy, extras = _policy(chosen["policy"]), load_extras(chosen["metrics"], chosen["noise"], chosen["config"])
     summary = CompareSummary(verdict="same", target=str(target), golden=str(golden), policy=policy.value)
     left, right = opened(target), opened(golden)
     try:
@@ -112,7 +112,8 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
             policy=policy,
             mapping=mapping,
             metrics=tuple(os.path.abspath(name) if ".py" in name else name for name in chosen["metrics"]),
-            noise=None if chosen["noise"] is None else _from_anywhere(chosen["noise"]),
+            noise=_from_anywhere(chosen["noise"]),
+            config=_from_anywhere(chosen["config"]),
             stamp=f"{chosen['suffix']}_{datetime.now().strftime('%Y%m%d%H%M%S')}",
             output=None if output is None else _output(output, chosen["executor"]),
             xlsx=chosen["xlsx"],
@@ -147,8 +148,10 @@ def _output(output: PathLike, executor: str) -> str:
     return os.path.abspath(folder) if executor.startswith("dask:") else folder
 
 
-def _from_anywhere(file: PathLike) -> str:
+def _from_anywhere(file: PathLike | None) -> str | None:
     """The file as a worker finds it that stands in another folder."""
+    if file is None:
+        return None
     return str(file) if is_url(file) else os.path.abspath(file)
 
 

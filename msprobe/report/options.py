@@ -20,7 +20,8 @@ class CompareOptions(MappingKeywords, total=False):
     their names, ``xlsx`` makes them workbooks; ``html`` and ``junit`` are files for a report. What is not named is not
     written. ``executor`` says where ranks are compared (``auto``, ``serial``, ``processes:N``, ``dask://HOST:PORT``,
     ``dask://local``); ``metrics`` names functions for further columns of whole tensors (``module:function``), ``noise``
-    a file of ``msprobe noise`` to judge by; ``progress`` is called with the number of pairs done and of all pairs.
+    a file of ``msprobe noise`` to judge by, ``config`` one of matrices to multiply tensors with (see
+    ``compare.calibration``); ``progress`` is called with the number of pairs done and of all pairs.
     ``log_items`` writes a line per value into the log; all ranks are then compared in this process.
     """
 
@@ -33,6 +34,7 @@ class CompareOptions(MappingKeywords, total=False):
     executor: str
     metrics: Sequence[str]
     noise: PathLike | None
+    config: PathLike | None
     progress: Progress | None
     log_items: bool
 
@@ -54,6 +56,7 @@ def checked(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOptions]
         executor="auto",
         metrics=(),
         noise=None,
+        config=None,
         progress=None,
         log_items=False,
     )

@@ -33,6 +33,7 @@ class PairOptions:
     stamp: str
     metrics: tuple[str, ...] = ()
     noise: str | None = None
+    config: str | None = None
     output: str | None = None
     xlsx: bool = False
     several_steps: bool = False

@@ -51,7 +51,7 @@ def compare_rank(task: RankTask, keep: Kept | None = None) -> list[PairOutcome]:
     Raises:
         MsprobeException: the output folder cannot be written.
     """
-    past = _Past(extras=load_extras(task.options.metrics, task.options.noise))
+    past = _Past(extras=load_extras(task.options.metrics, task.options.noise, task.options.config))
     found = []
     for order, (target, golden) in zip(task.order, task.pairs, strict=True):
         outcome = PairOutcome(order, target.step, target.label, str(target.document), str(golden.document))
@@ -93,6 +93,8 @@ def _compare(
         outcome.notes.append(told(comparison.table.layer_map))
     if past.extras.noise is not None:
         outcome.notes += past.extras.noise.dtypes(comparison.table).notes()
+    if past.extras.calibration is not None:
+        outcome.notes += past.extras.calibration.notes(comparison.table)
     if keep is not None:
         keep(comparison)
 
