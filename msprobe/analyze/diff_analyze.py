@@ -20,6 +20,7 @@ from msprobe.analyze.earliest_rank import RankFinding, earliest, rank_finding, r
 from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.analyze.overflow import write_finding
 from msprobe.compare.alignment.options import MappingOptions
+from msprobe.compare.alignment.unapplied import Unapplied, unapplied, unapplied_notes
 from msprobe.compare.columns import columns
 from msprobe.compare.items import OUTPUT, RANK_KEYS, Leaf, describe
 from msprobe.compare.locate import locate
@@ -27,6 +28,7 @@ from msprobe.compare.locations import PathLike, local, opened
 from msprobe.compare.parallel_layout import load_pair
 from msprobe.compare.rows import CompareRow
 from msprobe.compare.run import Comparison, Past, Policy, compare_dumps
+from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, Place, paused_gc
 from msprobe.numerics.metrics.statistics import Cell
 from msprobe.numerics.verdict import Kind
@@ -74,12 +76,15 @@ def diff_analyze(
     located = locate(opened(target), opened(golden), mapping)
     result = DiffAnalysis(unpaired=located.unpaired)
     past: dict[str, _Past] = {}
+    lost: list[list[Unapplied]] = []
     with paused_gc():
         for step, pairs in groupby(located.pairs, key=lambda pair: pair[0].step):
             stem = f"_step{step}" if located.several_steps else ""
-            _step(result, list(pairs), _How(Policy(policy), mapping, folder, stem), past)
+            _step(result, list(pairs), _How(Policy(policy), mapping, folder, stem, lost), past)
             if result.document:
                 break
+    for line in unapplied_notes(mapping, lost):
+        logger.warning("%s", line)
     return result
 
 
@@ -94,6 +99,7 @@ class _How:
     mapping: MappingOptions
     output: Path
     stem: str
+    lost: list[list[Unapplied]]
 
 
 def _step(result: DiffAnalysis, pairs: list[tuple[Place, Place]], how: _How, past: dict[str, _Past]) -> None:
@@ -102,6 +108,8 @@ def _step(result: DiffAnalysis, pairs: list[tuple[Place, Place]], how: _How, pas
     for rank, (left, right) in zip(rank_numbers((p.kind, p.number) for p, _ in pairs), pairs, strict=True):
         known = past.setdefault(left.label, _Past())
         ours, theirs, _ = load_pair(left, right)
+        if how.mapping.given:
+            how.lost.append(unapplied(how.mapping, ours, theirs))
         comparison = compare_dumps(
             _as_statistics(ours), _as_statistics(theirs), how.policy, mapping=how.mapping, past=known
         )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from msprobe.report.outcome import PairOutcome
 
 EXIT_DIVERGED = 1
-_NOT_ANALYZED = ("xlsx", "html", "junit", "json_path", "noise", "metrics", "log_items")
+_NOT_ANALYZED = ("xlsx", "html", "junit", "json_path", "noise", "config", "metrics", "log_items")
 
 
 @click.command("compare")
@@ -48,12 +48,18 @@ _NOT_ANALYZED = ("xlsx", "html", "junit", "json_path", "noise", "metrics", "log_
 )
 @click.option(
     "--fail-on",
-    type=click.Choice(["never", "diverged"]),
+    type=click.Choice(["never", "diverged", "incomplete"]),
     default="never",
     show_default=True,
-    help="When to end with exit status 1.",
+    help="When to end with exit status 1; incomplete: also when a step, a rank or the rest of a run was not compared.",
 )
 @click.option("--noise", metavar="FILE", type=click.Path(), help="Judge by the spread that `msprobe noise` learned.")
+@click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(),
+    help="Multiply whole tensors with the matrices that this YAML names, before they are compared.",
+)
 @click.option(
     "--metrics",
     metavar="MODULE:FUNCTION",
@@ -83,15 +89,18 @@ def command(target_path: str, golden_path: str, output_path: str, **options: Any
     Each PATH is a dump.json, a rank or proc folder, a step folder, or a dump root with several steps; or the URL of one
     (s3://...).
 
-    Exit status: 0 done, 1 diverged (with --fail-on diverged), 2 wrong usage or unreadable input, 3 not comparable.
+    Exit status: 0 done, 1 diverged or incomplete (with --fail-on), 2 wrong usage or unreadable input, 3 not comparable.
     """
     if options.pop("diff_analyze"):
         return _analyzed((target_path, golden_path, output_path), options)
     from msprobe.cli.terminal import progress
+    from msprobe.compare.locations import local
     from msprobe.core.store.reader import paused_gc
     from msprobe.report.comparison import compare
 
     json_path, fail_on = options.pop("json_path"), options.pop("fail_on")
+    if json_path is not None:
+        local(json_path, "json")
     with paused_gc():  # until the dumps are freed: a collection would walk millions of their objects for nothing
         with progress(quiet=json_path == "-") as shown:
             result = compare(target_path, golden_path, output=output_path, progress=shown, **mapping_keywords(options))
@@ -101,7 +110,12 @@ def command(target_path: str, golden_path: str, output_path: str, **options: Any
     if summary.verdict == "not_comparable":
         click.echo(f"msprobe: error: Not comparable: {summary.reason}", err=True)
         return EXIT_NOT_COMPARABLE
-    return EXIT_DIVERGED if fail_on == "diverged" and summary.verdict == "diverged" else 0
+    failed = _fails(fail_on, diverged=summary.verdict == "diverged", incomplete=bool(summary.incomplete))
+    return EXIT_DIVERGED if failed else 0
+
+
+def _fails(fail_on: str, *, diverged: bool, incomplete: bool) -> bool:
+    return fail_on != "never" and (diverged or (incomplete and fail_on == "incomplete"))
 
 
 def _analyzed(paths: tuple[str, str, str], options: dict[str, Any]) -> int:
@@ -117,7 +131,8 @@ def _analyzed(paths: tuple[str, str, str], options: dict[str, Any]) -> int:
     result = diff_analyze(*paths, options["policy"], mapping_options(given))
     for line in result.lines:
         click.echo(line)
-    return EXIT_DIVERGED if options["fail_on"] == "diverged" and result.document else 0
+    failed = _fails(options["fail_on"], diverged=bool(result.document), incomplete=bool(result.unpaired))
+    return EXIT_DIVERGED if failed else 0
 
 
 def _show(summary: CompareSummary, outcomes: list[PairOutcome], json_path: str | None) -> None:

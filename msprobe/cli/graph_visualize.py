@@ -71,17 +71,16 @@ class _ListOptions(click.Command):
 def command(target_path: str, golden_path: str | None, output_path: str, **options: Any) -> int:
     """Draw a dump as a graph, or two dumps side by side with their differences.
 
-    Each PATH is a dump root, a step folder, a rank or proc folder, or a dump.json. All steps and ranks go into one
-    file, build_{timestamp}.vis.db or compare_{timestamp}.vis.db, which TensorBoard (plugin tb_graph_ascend) shows.
+    Each PATH is a dump root, a step folder, a rank or proc folder, or a dump.json, or the URL of one. All steps and
+    ranks go into one file, build_{timestamp}.vis.db or compare_{timestamp}.vis.db, which TensorBoard (plugin
+    tb_graph_ascend) shows.
 
     The ranks of a step are merged to one graph per model replica with --rank_size, --tp and --pp; give two values
     where target and golden run differ.
 
     Exit status: 0 done, 2 wrong usage or unreadable input, 3 not comparable.
     """
-    from dataclasses import fields
-
-    from msprobe.compare.alignment.options import MappingOptions, mapping_options
+    from msprobe.compare.alignment.options import MappingKeywords, mapping_options
     from msprobe.visualize.job import Request, visualize
     from msprobe.visualize.merge.layout import layouts
 
@@ -91,7 +90,7 @@ def command(target_path: str, golden_path: str | None, output_path: str, **optio
         golden=golden_path,
         output=output_path,
         policy=options["policy"],
-        mapping=mapping_options(mapping_keywords({one.name: options[one.name] for one in fields(MappingOptions)})),
+        mapping=mapping_options(mapping_keywords({name: options[name] for name in MappingKeywords.__annotations__})),
         overflow=options["overflow_check"],
         log_progress=options["is_print_progress_log"],
         log_values=options["is_print_compare_log"],

@@ -18,12 +18,12 @@ def command(runs: tuple[str, ...], output: str) -> None:
 
     The spread is kept per operator, dtype and depth. Exit status: 0 done, 2 unreadable input, 3 not comparable.
     """
-    from pathlib import Path
-
     from msprobe.analyze.noise import learn
+    from msprobe.compare.locations import local, opened
 
-    found = learn([Path(run) for run in runs])
-    found.profile.write(Path(output))
+    file = local(output)
+    found = learn([opened(run) for run in runs])
+    found.profile.write(file)
     for line in found.lines:
         click.echo(line)
     click.echo(f"Result: {output}")

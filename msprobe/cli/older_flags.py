@@ -35,11 +35,9 @@ _LAYERS = "-lm without a file aligns models that are written differently"
 _INSTEAD = {
     "consistent_check": _LAYERS,
     "backend": _LAYERS,
-    "config": "apply the matrices to the tensor files before they are compared",
 }
 _OPTIONS = (
     click.option("-m", "--mode", type=click.Choice(_MODES), default="auto", expose_value=False, callback=_only_auto),
     click.option("--consistent_check", is_flag=True, expose_value=False, hidden=True, callback=_absent),
     click.option("--backend", expose_value=False, hidden=True, callback=_absent),
-    click.option("--config", expose_value=False, hidden=True, callback=_absent),
 )

@@ -20,7 +20,7 @@ _PORT = 6016
     "--html",
     "page",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False),
     help="Write one page with everything in it instead; it needs no server and no network.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to serve on.")
@@ -28,18 +28,20 @@ _PORT = 6016
     "--port", default=_PORT, show_default=True, type=click.IntRange(0, 65535), help="Port; 0 takes any free one."
 )
 @click.option("--open", "show", is_flag=True, help="Open the viewer in the default browser.")
-def command(path: Path, page: Path | None, host: str, port: int, show: bool) -> None:
+def command(path: Path, page: str | None, host: str, port: int, show: bool) -> None:
     """Show graphs in the browser, opened at the first divergence.
 
     PATH is a .vis.db of msprobe graph_visualize, or a folder with some.
     """
+    from msprobe.compare.locations import local
     from msprobe.visualize.viewer.databases import find_databases
 
+    file = None if page is None else local(page, "html")
     found = find_databases(path)
-    if page is None:
+    if file is None:
         _serve(found, host, port, show)
     else:
-        _write(found, page, show)
+        _write(found, file, show)
 
 
 def _write(found: list[Path], page: Path, show: bool) -> None:

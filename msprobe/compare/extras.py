@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING
 
 from msprobe.compare.columns import columns
 from msprobe.compare.explained import explained_columns
+from msprobe.compare.locations import opened
 from msprobe.compare.mode import Mode
 
+Given = str | os.PathLike[str] | None
+
 if TYPE_CHECKING:
+    from msprobe.compare.calibration import Calibration
     from msprobe.compare.noise_profile import NoiseProfile
     from msprobe.numerics.metrics.custom import Metric
 
@@ -21,26 +25,29 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Extras:
     """``metrics()`` have a column each; it is called where whole tensors are compared. ``noise`` replaces the
-    tolerances of the number format where it knows better."""
+    tolerances of the number format where it knows better; ``calibration`` multiplies tensors before they are compared.
+    """
 
     metrics: Callable[[], Sequence[Metric]] = tuple
     noise: NoiseProfile | None = None
+    calibration: Calibration | None = None
 
 
-def load_extras(metrics: Sequence[str] = (), noise: str | os.PathLike[str] | None = None) -> Extras:
-    """The metrics of installed packages and those named here, and the profile in the file ``noise``.
+def load_extras(metrics: Sequence[str] = (), noise: Given = None, config: Given = None) -> Extras:
+    """The metrics of installed packages and those named here, the profile in the file ``noise``, the calibration in the
+    file ``config``.
 
     What is named is loaded at once. Installed packages alone are asked when their metrics are wanted: that opens the
     records of every package of the environment.
 
     Raises:
-        ReadError: the noise file is missing or damaged.
+        ReadError: a file is missing or damaged.
         MsprobeException: a metric cannot be loaded, or its title is taken.
     """
     named = tuple(metrics)
     loaded = _metrics(named) if named else None
     wanted = partial(_metrics, ()) if loaded is None else partial(tuple, loaded)
-    return Extras(wanted, None if noise is None else _profile(Path(noise)))
+    return Extras(wanted, None if noise is None else _profile(opened(noise)), _calibration(config))
 
 
 def _metrics(named: tuple[str, ...]) -> Sequence[Metric]:
@@ -48,6 +55,14 @@ def _metrics(named: tuple[str, ...]) -> Sequence[Metric]:
 
     reserved = (*columns(Mode.TENSOR, True), *columns(Mode.STATISTICS, True), *explained_columns(Mode.TENSOR))
     return load_metrics(named, reserved)
+
+
+def _calibration(file: Given) -> Calibration | None:
+    if file is None:
+        return None
+    from msprobe.compare.calibration import read_calibration
+
+    return read_calibration(file)
 
 
 def _profile(path: Path) -> NoiseProfile:

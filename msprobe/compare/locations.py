@@ -47,14 +47,14 @@ def opened(location: PathLike) -> Path:
     return cast(Path, path)
 
 
-def local(output: PathLike) -> Path:
-    """The folder of this machine that results are written to.
+def local(output: PathLike, what: str = "output") -> Path:
+    """The folder or file of this machine that results are written to. ``what`` names it in the message.
 
     Raises:
         MsprobeException: it is a URL.
     """
-    if is_url(output):
-        reason = f"output {output}: results are written to a folder of this machine (or one that it shares)"
+    if is_url(output) or _is_remote(output):
+        reason = f"{what} {output}: results are written to a folder of this machine (or one that it shares)"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason)
     return Path(output)
 

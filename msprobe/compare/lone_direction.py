@@ -1,37 +1,61 @@
-"""What a comparison of two different programs cannot have looked at: a direction that only one of them recorded.
+"""A direction that only one of two different programs recorded: the forward calls, the backward calls, the gradients.
 
-Between such programs a single call without a partner means nothing. A run without any backward pass means that the
-verdict is about the forward pass alone.
+Between such programs a single function without a partner is other code. A whole direction is no choice of words: a run
+without any backward pass cannot vouch for that of the other, so its entries are missing, and the answer says that they
+were not compared.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
-from msprobe.compare.table import LeafTable
+from msprobe.compare.pairs import EntryKey, EntryPair
 from msprobe.core.naming.model import Phase
 
+TARGET, GOLDEN = "target", "golden run"
 _TOLD = {
-    Phase.FORWARD: "no forward calls",
-    Phase.BACKWARD: "no backward calls",
-    Phase.PARAMETERS_GRAD: "no gradients of parameters",
+    Phase.FORWARD.value: "no forward calls",
+    Phase.BACKWARD.value: "no backward calls",
+    Phase.PARAMETERS_GRAD.value: "no gradients of parameters",
 }
 
 
-def lone_directions(table: LeafTable) -> list[str]:
-    """A sentence for each direction that one side lacks altogether; none where lone calls are divergences anyway."""
-    if not table.loose:
-        return []
+def lost_directions(entries: Sequence[EntryPair], keys: Sequence[EntryKey], rows: Sequence[int]) -> list[EntryPair]:
+    """The entries, none of them benign in a direction that one side lacks. ``keys`` and ``rows`` (how many) are those
+    of each entry."""
+    lone = {phase for phase, _, _, _ in _lone(entries, keys, rows)}
+    if not lone:
+        return list(entries)
+    return [
+        pair._replace(benign=False) if key.phase in lone and not key.recompute else pair
+        for pair, key in zip(entries, keys, strict=True)
+    ]
+
+
+def lone_directions(entries: Sequence[EntryPair], keys: Sequence[EntryKey], rows: Sequence[int]) -> list[str]:
+    """A sentence for each direction that one side lacks; arguments as for ``lost_directions``."""
+    return [
+        f"the {lacking} recorded {_TOLD[phase]}: {count} values of the {other} were not compared"
+        for phase, lacking, other, count in _lone(entries, keys, rows)
+    ]
+
+
+def _lone(
+    entries: Sequence[EntryPair], keys: Sequence[EntryKey], rows: Sequence[int]
+) -> list[tuple[str, str, str, int]]:
+    """Phase, the side that lacks it, the other side, and how many values that has."""
     values: Counter[tuple[str, str]] = Counter()
-    for number, pair in enumerate(table.entries):
-        rows = int(table.starts[number + 1] - table.starts[number])
-        for side, name in (("target", pair.target), ("golden run", pair.golden)):
-            if name is not None:
-                values[side, table.key(number).phase] += rows
-    told = []
-    for phase, text in _TOLD.items():
-        ours, theirs = (values[side, phase.value] for side in ("target", "golden run"))
-        if (ours > 0) != (theirs > 0):
-            lacking, other, rows = ("golden run", "target", ours) if ours else ("target", "golden run", theirs)
-            told.append(f"the {lacking} recorded {text}: {rows} values of the {other} were not compared")
-    return told
+    for pair, key, count in zip(entries, keys, rows, strict=True):
+        if pair.target is not None:
+            values[TARGET, key.phase] += count
+        if pair.golden is not None:
+            values[GOLDEN, key.phase] += count
+    found = []
+    for phase in _TOLD:
+        ours, theirs = values[TARGET, phase], values[GOLDEN, phase]
+        if ours and not theirs:
+            found.append((phase, GOLDEN, TARGET, ours))
+        elif theirs and not ours:
+            found.append((phase, TARGET, GOLDEN, theirs))
+    return found

@@ -1,4 +1,4 @@
-"""Which layers of one side are lost, where the sides are different programs.
+"""Which entries of one side alone are lost, and which are other code, where the sides are different programs.
 
 A function that only one of two programs calls is no difference: the other one computes the same in other words. A
 module is more than words. One that holds parameters, or has a result that the other side has nowhere, is missing there.
@@ -13,41 +13,33 @@ A gradient of a module that has a partner is lost when only one side records it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from msprobe.compare.alignment.heard import Heard
 from msprobe.compare.alignment.in_backward import is_module
-from msprobe.compare.alignment.protocol import Side
+from msprobe.compare.alignment.protocol import Fused, Side
 from msprobe.compare.items import OUTPUT, PARAMETER, is_tensor, leaves
 from msprobe.compare.pairs import EntryKey, EntryPair, path_of
 from msprobe.compare.same_values import SameValues
-from msprobe.compare.table import LeafTable
 
 
-def mark_lost_layers(table: LeafTable, heard: Heard) -> None:
-    """Take back the excuse for lost layers of a loose table, before it is measured; ``heard`` is how it was aligned."""
-    target, golden = heard.sides
-    both = [pair for pair in table.entries if pair.target is not None and pair.golden is not None]
-    sides = (
-        _Layers(target, golden, {pair.target for pair in both}, heard.answer.fused[0]),
-        _Layers(golden, target, {pair.golden for pair in both}, heard.answer.fused[1]),
+def other_code(
+    entries: Sequence[EntryPair], keys: Sequence[EntryKey], sides: tuple[Side, Side], fused: Fused
+) -> list[EntryPair]:
+    """The entries, benign where what only one side has is other code. ``keys`` has the key of each entry, ``sides`` are
+    target and golden run, and ``fused`` are the paths of their fused modules (see ``Alignment``)."""
+    both = [pair for pair in entries if pair.target is not None and pair.golden is not None]
+    target, golden = sides
+    layers = (
+        _Layers(target, golden, {pair.target for pair in both}, fused[0]),
+        _Layers(golden, target, {pair.golden for pair in both}, fused[1]),
     )
-    for number in range(_end(table.entries, target.dump.recovered, golden.dump.recovered)):
-        pair, key = table.entries[number], table.key(number)
-        if None in pair[:2] and is_module(key) and not key.recompute and sides[pair.target is None].have_lost(key):
-            table.entries[number] = pair._replace(benign=False)
-
-
-def _end(entries: list[EntryPair], target_ended: bool, golden_ended: bool) -> int:
-    """Where the entries begin that a run which died, or still runs, has not come to."""
-    end = len(entries)
-    while end:
-        pair = entries[end - 1]
-        if not ((target_ended and pair.target is None) or (golden_ended and pair.golden is None)):
-            break
-        end -= 1
-    return end
+    found = list(entries)
+    for number, (pair, key) in enumerate(zip(entries, keys, strict=True)):
+        if pair.target is None or pair.golden is None:
+            lost = is_module(key) and not key.recompute and layers[pair.target is None].have_lost(key)
+            found[number] = pair._replace(benign=not lost)
+    return found
 
 
 class _Layers:

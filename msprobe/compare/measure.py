@@ -237,6 +237,8 @@ def _fill_tensors(measured: Measured, table: LeafTable, tensors: Sequence[Differ
             if measured.kind[row] <= Kind.UNCHECKED:
                 measured.kind[row] = Kind.UNCHECKED
             continue
+        if difference.calibrated and measured.kind[row] == Kind.SHAPE:
+            measured.kind[row] = Kind.NONE  # the products have one shape
         leaf = table.golden[row]
         raw = leaf.raw if leaf is not None else {}
         measured.roundoff[row] = unit_roundoff(str(raw.get("dtype", "")))

@@ -23,6 +23,7 @@ from pydantic_core import from_json, to_json
 
 from msprobe.compare.items import element_count, is_tensor
 from msprobe.compare.mode import Mode
+from msprobe.compare.noise_dtypes import NoiseDtypes
 from msprobe.compare.table import LeafTable
 from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.naming.model import MODULE_PREFIXES
@@ -71,13 +72,14 @@ class NoiseProfile:
         """The spread of every row of a table, NaN where none is known.
 
         Raises:
-            NotComparableError: the profile was learned from dumps of another kind.
+            NotComparableError: the profile was learned from dumps of another kind, or from values of other dtypes.
         """
         if mode.value != self.mode:
             raise NotComparableError(
                 f"the noise file was learned from dumps of mode {self.mode}, these are of mode {mode}; "
                 "learn one from reruns collected like them"
             )
+        self.dtypes(table).check()
         exact: dict[_Key, Parts] = {}
         anywhere: dict[_Key, Parts] = {}
         for spread in self.spreads:
@@ -97,6 +99,13 @@ class NoiseProfile:
                     spread_out[row] = min(max(found[1:]) * math.sqrt(element_count(leaf.raw)), 1.0)
         values[:, 0] = np.maximum(values[:, 0], spread_out)
         return NoiseFloor(values[:, 0], values[:, 1], values[:, 2], self.limit)
+
+    def dtypes(self, table: LeafTable) -> NoiseDtypes:
+        """Which rows of a table the profile knows, and in which dtypes."""
+        learned: dict[tuple[str, str, str], set[str]] = {}
+        for spread in self.spreads:
+            learned.setdefault((spread.operator, spread.phase, spread.role), set()).add(spread.dtype)
+        return NoiseDtypes(learned).count((key[:3], key[3]) for _, key in _keys(table))
 
     def add(self, comparison: Comparison) -> None:
         """Learn from one comparison of two reruns; rows that differ in shape, dtype or being there are no noise."""
@@ -139,7 +148,7 @@ class NoiseProfile:
             content = from_json(path.read_bytes())
             return TypeAdapter(cls).validate_python(content)
         except OSError as error:
-            raise ReadError(f"{path}: cannot be read ({error.strerror})") from error
+            raise ReadError(f"{path}: cannot be read ({error.strerror or error})") from error
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "the document"

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from msprobe.compare.alignment.choice import strategy_of
-from msprobe.compare.alignment.heard import Heard
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.alignment.protocol import Strategy
 from msprobe.compare.columns import columns
@@ -25,6 +24,7 @@ from msprobe.compare.rows import CompareRow, RowBlock, RowMaker
 from msprobe.compare.summary import Counts
 from msprobe.compare.table import LeafTable, build_table
 from msprobe.compare.text_helper import current_helper
+from msprobe.core.errors import NotComparableError
 from msprobe.core.store.reader import Dump, paused_gc
 from msprobe.numerics.verdict import Judged, Kind, Level, Measured, judge
 
@@ -114,14 +114,9 @@ def compare_dumps(
             strategy, loose = strategy_of(target, golden, mapping, published=reference), mapping.spread
         else:
             strategy, loose = mapping, False
-        heard = Heard(strategy)
-        table = build_table(target, golden, heard, dtype_gate=reference and strategy is not mapping, loose=loose)
+        table = build_table(target, golden, strategy, dtype_gate=reference and strategy is not mapping, loose=loose)
         if table.loose and not reference and not table.foreign:
             pair_by_value(table)
-        if table.loose:
-            from msprobe.compare.lost_layers import mark_lost_layers  # only where two programs are compared
-
-            mark_lost_layers(table, heard)
         if mode is Mode.STATISTICS and (helper := current_helper()) is not None:
             helper.begin(table.float_pairs.values)
             table.texts = helper
@@ -130,7 +125,10 @@ def compare_dumps(
             from msprobe.compare.tensors import tensor_differences  # zip files and threads: only where they are read
 
             metrics = tuple(extras.metrics())
-            tensors = tensor_differences(table, target.tensor_folder, golden.tensor_folder, metrics)
+            folders = target.tensor_folder, golden.tensor_folder
+            tensors = tensor_differences(table, *folders, metrics, extras.calibration)
+        elif extras.calibration is not None:
+            raise NotComparableError("--config multiplies whole tensors, and these dumps are not of the task tensor")
         measured = measure(table, checksums=mode is Mode.CHECKSUM, tensors=tensors, vanished=past.vanished)
         if mode is Mode.CHECKSUM:
             _no_tolerance(measured)

@@ -81,7 +81,8 @@ class CompareSummary:
     """What `msprobe compare --json` prints.
 
     ``reason`` says why runs are not comparable, or what limits the answer; ``unpaired`` are the steps and ranks that
-    only one side has; ``results`` the result tables written.
+    only one side has, ``incomplete`` those and whatever else only one side has as a whole (a direction, what followed
+    when a run died); ``results`` the result tables written.
     """
 
     verdict: VerdictText
@@ -92,6 +93,7 @@ class CompareSummary:
     counts: Counts = field(default_factory=Counts)
     first_divergence: FirstDivergence | None = None
     unpaired: list[str] = field(default_factory=list)
+    incomplete: list[str] = field(default_factory=list)
     results: list[str] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from msprobe.compare.alignment import frameworks
 from msprobe.compare.alignment.protocol import Alignment, Side, Strategy
 from msprobe.compare.items import OUTPUT, Leaf, leaves
 from msprobe.compare.leaf_pairs import LeafPairs
+from msprobe.compare.lone_direction import lost_directions
 from msprobe.compare.pairs import EntryKey, EntryPair, entry_keys, in_execution_order
 from msprobe.compare.plain import FloatPairs, Texts, float_pairs
 from msprobe.compare.twins import twin_leaves
@@ -97,7 +98,11 @@ def build_table(
         starts.append(len(table.target))
     table.starts = np.array(starts, np.int64)
     if table.loose:
-        table.entries = [_excused(pair) for pair in table.entries]
+        from msprobe.compare.lost_layers import other_code  # only where two programs are compared
+
+        sides = Side(target, left), Side(golden, right)
+        excused = other_code(table.entries, table.keys, sides, alignment.fused)
+        table.entries = lost_directions(excused, table.keys, np.diff(table.starts).tolist())
     _excuse_cut_off(table.entries, target.recovered, golden.recovered)
     return table
 
@@ -139,11 +144,6 @@ def _entry_pairs(alignment: Alignment, target: list[EntryKey], golden: list[Entr
     if alignment.same:
         return (EntryPair(ours.name, theirs.name) for ours, theirs in zip(target, golden, strict=True))
     return in_execution_order(alignment.pairs, target, golden)
-
-
-def _excused(pair: EntryPair) -> EntryPair:
-    """A call that only one of two different programs makes is not missing."""
-    return pair._replace(benign=True) if pair.target is None or pair.golden is None else pair
 
 
 def _excuse_cut_off(entries: list[EntryPair], target_ended: bool, golden_ended: bool) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from msprobe.compare.calibration import GOLDEN, TARGET, Calibration
 from msprobe.compare.cells import data_name
 from msprobe.compare.table import LeafTable
 from msprobe.core.errors import ReadError
@@ -22,10 +23,14 @@ _MOST_WORKERS = 8
 
 
 def tensor_differences(
-    table: LeafTable, target: Path, golden: Path, metrics: Sequence[Metric] = ()
+    table: LeafTable,
+    target: Path,
+    golden: Path,
+    metrics: Sequence[Metric] = (),
+    calibration: Calibration | None = None,
 ) -> list[TensorDifference | None]:
     """One difference per row that has tensor data on both sides, None for the others; a failure is a stated
-    problem. ``metrics`` are computed too."""
+    problem. ``metrics`` are computed too; ``calibration`` multiplies tensors first."""
     jobs = []
     for row, (ours, theirs) in enumerate(zip(table.target, table.golden, strict=True)):
         if ours is not None and theirs is not None:
@@ -34,14 +39,20 @@ def tensor_differences(
                 jobs.append((row, left, right, str(ours.raw.get("dtype", ""))))
     found: list[TensorDifference | None] = [None] * table.rows
     with ThreadPoolExecutor(min(_MOST_WORKERS, os.cpu_count() or 1)) as pool:
-        results = pool.map(lambda job: _difference((target, job[1]), (golden, job[2]), job[3], metrics), jobs)
+        results = pool.map(
+            lambda job: _difference((target, job[1]), (golden, job[2]), job[3], metrics, calibration), jobs
+        )
         for (row, *_), difference in zip(jobs, results, strict=True):
             found[row] = difference
     return found
 
 
 def _difference(
-    target: tuple[Path, str | None], golden: tuple[Path, str | None], dtype: str, metrics: Sequence[Metric]
+    target: tuple[Path, str | None],
+    golden: tuple[Path, str | None],
+    dtype: str,
+    metrics: Sequence[Metric],
+    calibration: Calibration | None,
 ) -> TensorDifference:
     (folder, left), (other, right) = target, golden
     if left is None or right is None:
@@ -49,9 +60,14 @@ def _difference(
         return TensorDifference(UNSUPPORTED, problem=problem, custom=(FAILED,) * len(metrics))
     try:
         n, b = read_tensor(_inside(folder, left)), read_tensor(_inside(other, right))
+        multiplied = calibration is not None and (calibration.has(TARGET, left) or calibration.has(GOLDEN, right))
+        if calibration is not None and multiplied:
+            n, b = calibration.applied(TARGET, left, n), calibration.applied(GOLDEN, right, b)
     except ReadError as error:
         return TensorDifference(UNSUPPORTED, problem=error.error_info, custom=(FAILED,) * len(metrics))
     found = tensor_difference(n, b)
+    if multiplied:
+        found = replace(found, calibrated=True)
     n, b = np.squeeze(n), np.squeeze(b)
     if n.shape != b.shape:
         return replace(found, custom=("shape unmatched",) * len(metrics))

@@ -78,6 +78,17 @@ def tolerances(roundoff: Floats, numel: Floats, reduction: Floats, factors: Fact
     return Tolerances(element + 1e-300, average + 1e-300)
 
 
+def of_single_elements(mean: Floats, norm: Floats, numel: Floats) -> Floats:
+    """How far single elements may be apart where only mean and norm are seen, all relative to the scale of the tensor.
+
+    Differences d of n independent elements move mean and norm by about d / sqrt(n); the largest and smallest element,
+    which statistics also show, need not be among those that differ. What rounding of the statistics explains is left
+    out.
+    """
+    beyond = np.maximum(np.maximum(mean, norm) - 2.0 * _FLOAT32, 0.0)
+    return np.asarray(beyond * np.sqrt(np.maximum(numel, 1.0)))
+
+
 def rounded_to(values: Floats, roundoff: Floats) -> NDArray[Any]:
     """True where a finite value fits the precision of its dtype exactly: its statistic was itself rounded to it."""
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):

@@ -1,9 +1,11 @@
 """From measured differences to verdicts: the policy ``default``.
 
 A row passes, or is an error where the difference arises in this call or no call before it differs, or a warning where
-the call was already given different inputs. A result may differ by the tolerance of its dtype (``tolerance``) plus
+the call was already given different inputs. A result of which nothing is known that it was made of (a gradient without
+a backward call) is judged like an input. A result may differ by the tolerance of its dtype (``tolerance``) plus
 ``AMPLIFICATION`` times what its own inputs differ; an input by the tolerance plus ``CARRIED`` times the noise that
-earlier calls were found to have.
+earlier calls were found to have. Statistics show the inputs' largest element, mean and norm; what mean and norm tell of
+single elements (``of_single_elements``) is allowed in the elements of the result as well.
 NaN or Inf on one side, a shape, a dtype, an argument and a missing value are never within a tolerance.
 """
 
@@ -16,7 +18,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.numerics.tolerance import LOOSE, STRICT, Factors, Tolerances, tolerances
+from msprobe.numerics.tolerance import LOOSE, STRICT, Factors, Tolerances, of_single_elements, tolerances
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -133,6 +135,19 @@ class _Weighed:
         )
 
 
+@dataclass(slots=True)
+class _Slack:
+    """What rows may differ because of what their call was given: by what is seen in every part, and what is
+    ``unseen`` of single elements, which averages out in mean and norm."""
+
+    seen: Floats
+    unseen: Floats
+
+    @classmethod
+    def of(cls, seen: Floats) -> _Slack:
+        return cls(seen, np.zeros_like(seen))
+
+
 def judge(measured: Measured, noise: float = 0.0, floor: NoiseFloor | None = None) -> Judged:
     """Judge all rows of one dump pair; ``noise`` is what the step before was found to carry (dimensionless).
 
@@ -143,20 +158,22 @@ def judge(measured: Measured, noise: float = 0.0, floor: NoiseFloor | None = Non
     worst = np.where(hard, np.inf, measured.worst)
     entry = np.repeat(np.arange(measured.row_starts.size - 1), np.diff(measured.row_starts))
     inherited = _inherited(measured, given, worst)
+    unseen = _inherited(measured, given, _unseen(measured))
     strict, loose = _limits(measured, STRICT), _limits(measured, LOOSE)
     exact = (inherited == 0.0)[entry] & (noise == 0.0)
-    slack = AMPLIFICATION * inherited[entry]
+    slack = _Slack(AMPLIFICATION * inherited[entry], AMPLIFICATION * unseen[entry])
     learned = _against(floor, measured, strict)
-    alone = learned(_weigh(measured, loose, np.zeros_like(slack)))
+    alone = learned(_weigh(measured, loose, _Slack.of(np.zeros_like(worst))))
     amplified = learned(_weigh(measured, strict, slack).where(exact, _weigh(measured, loose, slack)))
     clean = ~_any(given & ((alone.excess > 1.0) | hard), measured.row_starts)
     quiet = np.where(given, alone.excess <= 1.0, amplified.excess <= 1.0) & ~hard & clean[entry]
     before = _noise_before(np.where(quiet, worst, 0.0), measured.row_starts, noise)
     slack_given = np.maximum(CARRIED * before[entry], UPDATED if noise > 0.0 else 0.0)
-    carried = learned(_weigh(measured, loose, slack_given))
+    carried = learned(_weigh(measured, loose, _Slack.of(slack_given)))
     differs_given = given & (hard | (carried.excess > 1.0))
     flows = _flows(measured, differs_given, hard | (~given & (amplified.excess > 1.0)))
-    weighed = carried.where(given, alone.where(flows[entry], amplified))
+    unknown = ~(_any(given, measured.row_starts) | (measured.depends >= 0))[entry] & (before[entry] > 0.0)
+    weighed = carried.where(given | unknown, alone.where(flows[entry], amplified))
     beyond = np.where(given, differs_given, weighed.excess > 1.0)
     soft = np.where(beyond, Kind.VALUE, np.minimum(measured.kind, Kind.UNCHECKED))
     kind = np.where(hard, measured.kind, soft)
@@ -199,9 +216,9 @@ def _limits(measured: Measured, factors: Factors) -> Tolerances:
     return Tolerances(limits.element, np.where(measured.whole, limits.element, average))
 
 
-def _weigh(measured: Measured, limits: Tolerances, slack: Floats) -> _Weighed:
-    average = limits.average + slack
-    return _weighed(measured, limits.element + slack, average, average)
+def _weigh(measured: Measured, limits: Tolerances, slack: _Slack) -> _Weighed:
+    average = limits.average + np.maximum(slack.seen, slack.unseen / np.sqrt(np.maximum(measured.numel, 1.0)))
+    return _weighed(measured, limits.element + np.maximum(slack.seen, slack.unseen), average, average)
 
 
 def _weighed(measured: Measured, element: Floats, mean: Floats, norm: Floats) -> _Weighed:
@@ -223,6 +240,12 @@ def _against(floor: NoiseFloor | None, measured: Measured, strict: Tolerances) -
     known = np.isfinite(floor.element)
     learned = _weighed(measured, *(np.where(known, values, 1.0) for values in allowed))
     return lambda weighed: learned.where(known, weighed)
+
+
+def _unseen(measured: Measured) -> Floats:
+    """How far single elements of a row may be apart beyond what its statistics show; whole tensors show all."""
+    single = of_single_elements(measured.mean, measured.norm, measured.numel)
+    return np.minimum(np.where(measured.whole, 0.0, single), NOISE_CAP)
 
 
 def _inherited(measured: Measured, given: Bools, worst: Floats) -> Floats:

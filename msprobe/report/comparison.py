@@ -16,7 +16,7 @@ from msprobe.analyze.earliest_rank import earliest
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.extras import Extras, load_extras
 from msprobe.compare.locate import Located, locate
-from msprobe.compare.locations import PathLike, local, opened
+from msprobe.compare.locations import PathLike, is_url, opened
 from msprobe.compare.parallel_layout import load_pair
 from msprobe.compare.rows import CompareRow
 from msprobe.compare.run import Comparison, Policy, compare_dumps
@@ -97,7 +97,7 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
         MsprobeException: an option is unknown, a package is missing, or a result cannot be written.
     """
     chosen, mapping = checked(options)
-    policy, extras = _policy(chosen["policy"]), load_extras(chosen["metrics"], chosen["noise"])
+    policy, extras = _policy(chosen["policy"]), load_extras(chosen["metrics"], chosen["noise"], chosen["config"])
     summary = CompareSummary(verdict="same", target=str(target), golden=str(golden), policy=policy.value)
     left, right = opened(target), opened(golden)
     try:
@@ -112,7 +112,8 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
             policy=policy,
             mapping=mapping,
             metrics=tuple(os.path.abspath(name) if ".py" in name else name for name in chosen["metrics"]),
-            noise=None if chosen["noise"] is None else os.path.abspath(chosen["noise"]),
+            noise=_from_anywhere(chosen["noise"]),
+            config=_from_anywhere(chosen["config"]),
             stamp=f"{chosen['suffix']}_{datetime.now().strftime('%Y%m%d%H%M%S')}",
             output=None if output is None else _output(output, chosen["executor"]),
             xlsx=chosen["xlsx"],
@@ -120,11 +121,14 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
             by_file=left.is_file(),
             failures=chosen["junit"] is not None,
             every_page=len(located.pairs) <= _MOST_PAGES,
+            alone=len(located.pairs) == 1,
             pages=None if html is None else stack.enter_context(_pages(Path(html))),
         )
         outcomes, last = _compared(located, wanted, chosen)
         summary.unpaired.extend(located.unpaired)
-        result = CompareResult(_conclude(summary, outcomes), policy, mapping, located.pairs, outcomes, extras, last)
+        result = CompareResult(
+            _conclude(summary, outcomes, mapping), policy, mapping, located.pairs, outcomes, extras, last
+        )
         _write_reports(result, chosen)
     return result
 
@@ -140,8 +144,15 @@ def _policy(name: str) -> Policy:
 
 
 def _output(output: PathLike, executor: str) -> str:
-    folder = os.fspath(local(output))
+    folder = os.fspath(output)
     return os.path.abspath(folder) if executor.startswith("dask:") else folder
+
+
+def _from_anywhere(file: PathLike | None) -> str | None:
+    """The file as a worker finds it that stands in another folder."""
+    if file is None:
+        return None
+    return str(file) if is_url(file) else os.path.abspath(file)
 
 
 def _pages(html: Path) -> tempfile.TemporaryDirectory[str]:
@@ -204,7 +215,7 @@ def _size(place: Place) -> int:
         return 0
 
 
-def _conclude(summary: CompareSummary, outcomes: list[PairOutcome]) -> CompareSummary:
+def _conclude(summary: CompareSummary, outcomes: list[PairOutcome], mapping: MappingOptions) -> CompareSummary:
     compared = [outcome for outcome in outcomes if not outcome.problem]
     if not compared:
         if outcomes[0].unreadable:
@@ -215,6 +226,12 @@ def _conclude(summary: CompareSummary, outcomes: list[PairOutcome]) -> CompareSu
         summary.results.extend(outcome.results)
     problems = [outcome.problem for outcome in outcomes if outcome.problem]
     notes = [note for outcome in compared for note in outcome.notes]
+    if mapping.given:
+        from msprobe.compare.alignment.unapplied import unapplied_notes
+
+        notes += unapplied_notes(mapping, [outcome.unapplied for outcome in compared])
+    partial = [note for outcome in compared for note in outcome.partial]
+    summary.incomplete = [*summary.unpaired, *dict.fromkeys(partial)]
     summary.reason = "; ".join(dict.fromkeys([*problems, *notes]))
     diverged = [outcome for outcome in compared if outcome.first_divergence is not None]
     if diverged:

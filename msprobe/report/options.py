@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msprobe.compare.alignment.options import MappingKeywords, MappingOptions, mapping_options
-from msprobe.compare.locations import PathLike
+from msprobe.compare.locations import PathLike, local
 from msprobe.core.errors import InterfaceError
 
 Progress = Callable[[int, int], None]
@@ -20,7 +20,8 @@ class CompareOptions(MappingKeywords, total=False):
     their names, ``xlsx`` makes them workbooks; ``html`` and ``junit`` are files for a report. What is not named is not
     written. ``executor`` says where ranks are compared (``auto``, ``serial``, ``processes:N``, ``dask://HOST:PORT``,
     ``dask://local``); ``metrics`` names functions for further columns of whole tensors (``module:function``), ``noise``
-    a file of ``msprobe noise`` to judge by; ``progress`` is called with the number of pairs done and of all pairs.
+    a file of ``msprobe noise`` to judge by, ``config`` one of matrices to multiply tensors with (see
+    ``compare.calibration``); ``progress`` is called with the number of pairs done and of all pairs.
     ``log_items`` writes a line per value into the log; all ranks are then compared in this process.
     """
 
@@ -33,6 +34,7 @@ class CompareOptions(MappingKeywords, total=False):
     executor: str
     metrics: Sequence[str]
     noise: PathLike | None
+    config: PathLike | None
     progress: Progress | None
     log_items: bool
 
@@ -42,7 +44,7 @@ def checked(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOptions]
 
     Raises:
         InterfaceError: there is no such option.
-        MsprobeException: a value no mapping can be.
+        MsprobeException: a value no mapping can be, or a result that is wanted at a URL.
     """
     own = CompareOptions(
         policy="default",
@@ -54,6 +56,7 @@ def checked(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOptions]
         executor="auto",
         metrics=(),
         noise=None,
+        config=None,
         progress=None,
         log_items=False,
     )
@@ -65,4 +68,7 @@ def checked(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOptions]
             raise InterfaceError(f"compare: no option {name!r}; {hint}")
     mapping = mapping_options({name: value for name, value in options.items() if name not in own})
     own.update({name: value for name, value in options.items() if name in own})  # type: ignore[typeddict-item]
+    for name, place in (("output", own["output"]), ("html", own["html"]), ("junit", own["junit"])):
+        if place is not None:
+            local(place, name)
     return own, mapping

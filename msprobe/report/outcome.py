@@ -26,13 +26,14 @@ from msprobe.core.store.reader import Place
 class PairOptions:
     """What is made of each pair. ``output`` and ``pages`` are folders, None where nothing of the kind is wanted;
     ``stamp`` is the end of the names of result tables. ``helper`` says that a second process may help with a rank;
-    without ``every_page`` only pairs that diverged leave a page."""
+    without ``every_page`` only pairs that diverged leave a page; ``alone`` says that there is one pair."""
 
     policy: Policy
     mapping: MappingOptions
     stamp: str
     metrics: tuple[str, ...] = ()
     noise: str | None = None
+    config: str | None = None
     output: str | None = None
     xlsx: bool = False
     several_steps: bool = False
@@ -41,6 +42,7 @@ class PairOptions:
     pages: str | None = None
     helper: bool = False
     every_page: bool = True
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,10 @@ class PairOutcome:
 
     ``problem`` says why it was not compared (then counts are zero), ``unreadable`` that a document is damaged.
     ``entry`` is the position of ``first_divergence`` in the pair, ``finding`` what orders the ranks. ``checked`` is set
-    when a value could be checked on both sides. ``failures`` are the first ones only, ``failed`` is the number of all.
-    ``page`` is a file with the table for the HTML report.
+    when a value could be checked on both sides. ``partial`` are those of the notes that say what one side lacks as a
+    whole. ``failures`` are the first ones only, ``failed`` is the number of all.
+    ``page`` is a file with the table for the HTML report, ``unapplied`` the entries of mappings that fit nothing here
+    (see ``alignment.unapplied``).
     """
 
     order: int
@@ -83,10 +87,12 @@ class PairOutcome:
     finding: RankFinding | None = None
     checked: bool = False
     notes: list[str] = field(default_factory=list)
+    partial: list[str] = field(default_factory=list)
     results: list[str] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     failed: int = 0
     page: str | None = None
+    unapplied: list[tuple[str, str, str]] = field(default_factory=list)
 
     @property
     def place(self) -> str:
@@ -147,6 +153,7 @@ def _outcome(content: dict[str, Any]) -> PairOutcome:
         "counts": Counts(**content["counts"]),
         "first_divergence": None if found is None else FirstDivergence(**found),
         "finding": _finding(content["finding"]),
+        "unapplied": [tuple(one) for one in content["unapplied"]],
         "failures": [Failure(**failure) for failure in content["failures"]],
     })
 

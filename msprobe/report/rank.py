@@ -51,7 +51,7 @@ def compare_rank(task: RankTask, keep: Kept | None = None) -> list[PairOutcome]:
     Raises:
         MsprobeException: the output folder cannot be written.
     """
-    past = _Past(extras=load_extras(task.options.metrics, task.options.noise))
+    past = _Past(extras=load_extras(task.options.metrics, task.options.noise, task.options.config))
     found = []
     for order, (target, golden) in zip(task.order, task.pairs, strict=True):
         outcome = PairOutcome(order, target.step, target.label, str(target.document), str(golden.document))
@@ -68,6 +68,12 @@ def _compare(
     outcome: PairOutcome, places: tuple[Place, Place], past: _Past, options: PairOptions, keep: Kept | None
 ) -> None:
     target, golden, merging = load_pair(*places)
+    if options.mapping.given:
+        from msprobe.compare.alignment.unapplied import unapplied, unapplied_notes  # not free, where mappings are
+
+        outcome.unapplied = unapplied(options.mapping, target, golden)
+        if options.alone:
+            unapplied_notes(options.mapping, [outcome.unapplied])  # an error leaves no table behind
     comparison = compare_dumps(target, golden, options.policy, mapping=options.mapping, past=past, extras=past.extras)
     found = first_divergence(comparison, later_step=past.agreed)
     past.agreed = found is None
@@ -79,18 +85,31 @@ def _compare(
         outcome.entry, outcome.first_divergence = found.entry, found.found
     outcome.counts = counts(comparison, _written(outcome, comparison, places[0], options))
     outcome.checked = bool((comparison.judged.level == Level.PASS).any())
-    outcome.notes = merging + [
-        f"{dump.place.document.parent} was read from its journal: the run is not finished or died"
-        for dump in (target, golden)
-        if dump.recovered
-    ]
+    outcome.partial = _partial(comparison)
+    outcome.notes = [*merging, *outcome.partial]
     if comparison.table.layer_map is not None:
         from msprobe.report.layer_map import told
 
         outcome.notes.append(told(comparison.table.layer_map))
-    outcome.notes += lone_directions(comparison.table)
+    if past.extras.noise is not None:
+        outcome.notes += past.extras.noise.dtypes(comparison.table).notes()
+    if past.extras.calibration is not None:
+        outcome.notes += past.extras.calibration.notes(comparison.table)
     if keep is not None:
         keep(comparison)
+
+
+def _partial(comparison: Comparison) -> list[str]:
+    """What one side lacks as a whole."""
+    dumps, table = (comparison.target, comparison.golden), comparison.table
+    unfinished = [
+        f"{dump.place.document.parent} was read from its journal: the run is not finished or died"
+        for dump in dumps
+        if dump.recovered
+    ]
+    if not table.loose:
+        return unfinished
+    return unfinished + lone_directions(table.entries, table.keys, np.diff(table.starts).tolist())
 
 
 def _written(outcome: PairOutcome, comparison: Comparison, place: Place, options: PairOptions) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.compare.alignment.options import MappingOptions
+from msprobe.compare.alignment.unapplied import unapplied
 from msprobe.compare.natural_scale import Vanished
 from msprobe.compare.run import Comparison, Policy, counts
 from msprobe.compare.summary import CompareSummary
@@ -40,6 +41,8 @@ class Comparing:
             self._found.refused.append(error.error_info)
             logger.warning("%s: %s; not drawn.", work.label, error.error_info)
             return None
+        if self._matching.mapping.given:
+            self._found.unapplied.append(unapplied(self._matching.mapping, graphs[0].dump, graphs[1].dump))
         self._conclude(work, compared.comparison, compared.rows)
         return compared.texts
 

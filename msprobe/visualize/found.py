@@ -13,4 +13,5 @@ class Found:
     task: str | None = None
     refused: list[str] = field(default_factory=list)
     summaries: list[dict[str, Any]] = field(default_factory=list)
+    unapplied: list[list[tuple[str, str, str]]] = field(default_factory=list)
     divergences: list[tuple[tuple[int, int], dict[str, Any]]] = field(default_factory=list)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe import __version__
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.items import leaves
+from msprobe.compare.locations import is_url, local, opened
 from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, paused_gc
@@ -77,10 +78,11 @@ def visualize(request: Request) -> Path:
     Raises:
         ReadError: a path holds no dump, or a document is damaged.
         NotComparableError: no pair of dumps can be compared.
-        MsprobeException: a layout does not fit the dumps, or the output folder cannot be written.
+        MsprobeException: a layout does not fit the dumps, or the output folder is a URL or cannot be written.
     """
-    golden = None if request.golden is None else Path(request.golden)
-    sources = find_sources(Path(request.target), golden, request.layouts, request.mapping)
+    local(request.output)
+    golden = None if request.golden is None else opened(request.golden)
+    sources = find_sources(opened(request.target), golden, request.layouts, request.mapping)
     found = Found()
     state = _State(request, None if golden is None else _comparing(request, found), found)
     if request.as_json and golden is None and request.layouts:
@@ -172,7 +174,8 @@ def _write(
         state.micro_steps = max(state.micro_steps, graph.micro_steps)
         state.written.append(work)
     if data_dir is not None:
-        text = os.path.relpath(folder, Path(state.request.output).resolve())
+        there = is_url(data_dir)
+        text = data_dir if there else os.path.relpath(folder, Path(state.request.output).resolve())
         state.folders.append({"source": source, "step": graph.step, "rank": graph.rank, "path": text})
 
 
@@ -180,6 +183,11 @@ def _finish(state: _State, database: Database) -> None:
     request, written, found = state.request, state.written, state.found
     if not written:
         raise NotComparableError(found.refused[0] if found.refused else "there is nothing to draw")
+    if found.unapplied:
+        from msprobe.compare.alignment.unapplied import unapplied_notes
+
+        for line in unapplied_notes(request.mapping, found.unapplied):
+            logger.warning("%s", line)
     database.write_links(state.links.found())
     ranks, steps = [work.rank for work in written], [work.step for work in written]
     database.write_config(settings_row(found.task, state.micro_steps, request.overflow, ranks, steps))

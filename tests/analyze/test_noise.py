@@ -105,6 +105,39 @@ def test_a_file_of_another_mode_is_refused(reruns: list[Path], noise: Path, tmp_
     assert result.verdict == "not_comparable" and "learned from dumps of mode tensor" in result.summary.reason
 
 
+def in_dtype(folder: Path, linear: str, dropout: str, scale: float = 1.0) -> Path:
+    first, second = call([], [tensor(scale, dtype=dropout)]), call([], [tensor(dtype=linear)])
+    return write(folder, {"Functional.dropout.0.forward": first, "Functional.linear.0.forward": second})
+
+
+def test_a_file_of_another_dtype_is_refused(noise: Path, tmp_path: Path) -> None:
+    runs = [in_dtype(tmp_path / name, "bfloat16", "bfloat16") for name in "ab"]
+    result = compare(*runs, noise=noise)
+    assert result.verdict == "not_comparable"
+    assert "learned from values of torch.float32, these are of torch.bfloat16" in result.summary.reason
+
+
+def test_a_dtype_that_the_file_lacks_is_told(noise: Path, tmp_path: Path) -> None:
+    runs = [in_dtype(tmp_path / name, "bfloat16", "float32", scale) for name, scale in (("a", 1.04), ("b", 1.0))]
+    result = compare(*runs, noise=noise)
+    assert result.verdict == "same"
+    assert result.summary.reason == (
+        "1 values of torch.bfloat16 were judged as without the noise file, "
+        "which has their operators only in torch.float32"
+    )
+
+
+def test_integers_are_no_dtype_to_tell_of(noise: Path, tmp_path: Path) -> None:
+    runs = [in_dtype(tmp_path / name, "int64", "float32") for name in "ab"]
+    assert compare(*runs, noise=noise).summary.reason == ""
+
+
+def test_a_file_of_another_program_is_told(noise: Path, tmp_path: Path) -> None:
+    runs = [write(tmp_path / name, {"Torch.exp.0.forward": call([], [tensor()])}) for name in "ab"]
+    result = compare(*runs, noise=noise)
+    assert result.verdict == "same" and "the noise file has none of these operators" in result.summary.reason
+
+
 def test_checksums_have_no_spread(tmp_path: Path) -> None:
     runs = [
         write(tmp_path / name, {"Torch.exp.0.forward": call([tensor()], [tensor(md5="0" * 8)])}) for name in ("a", "b")

@@ -46,6 +46,23 @@ def test_summary_and_statuses(runs: dict[str, Path]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("side", "analyze"),
+    [
+        pytest.param("target", (), id="step-of-the-target"),
+        pytest.param("golden", (), id="step-of-the-golden-run"),
+        pytest.param("golden", ("-da",), id="analyzed"),
+    ],
+)
+def test_what_was_not_compared_can_fail(tmp_path: Path, side: str, analyze: tuple[str, ...]) -> None:
+    data = {"Functional.relu.0.forward": call([tensor()], [tensor(0.5)])}
+    for name in ("target", "golden"):
+        for step in (0, 1) if name == side else (0,):
+            write(tmp_path / name / f"step{step}" / "rank0", data)
+    given = ("-tp", tmp_path / "target", "-gp", tmp_path / "golden", "-o", tmp_path / "out", *analyze)
+    assert [msprobe(*given, "--fail-on", level).returncode for level in ("diverged", "incomplete")] == [0, 1]
+
+
+@pytest.mark.parametrize(
     ("target", "golden", "status"), [("empty", "good", 3), ("empty", "empty", 3), ("md5", "good", 3)]
 )
 def test_not_comparable(runs: dict[str, Path], target: str, golden: str, status: int) -> None:

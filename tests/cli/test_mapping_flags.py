@@ -53,7 +53,6 @@ def test_flags(words: tuple[str, ...], name: str, value: object, first: bool) ->
         pytest.param(("-m", "atb"), "this version knows auto", id="mode"),
         pytest.param(("--consistent_check",), "this version does not have it", id="consistent-check"),
         pytest.param(("--backend", "fsdp"), "-lm without a file", id="backend"),
-        pytest.param(("--config", "c.yaml"), "apply the matrices", id="config"),
         pytest.param(("-dm",), "requires an argument", id="dm-alone"),
         pytest.param(("--pair", "name"), "'number', 'order'", id="pair"),
     ],

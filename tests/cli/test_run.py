@@ -85,6 +85,30 @@ def test_a_name_that_never_comes_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
+def test_a_program_without_any_module_is_told_that_nothing_was_recorded(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\ntorch.relu(torch.ones(2))\n")
+    (tmp_path / "c.json").write_text('{"dump_path": "dump"}')
+    result = run(tmp_path, "-c", "c.json", "train.py")
+    assert result.returncode == 0
+    assert result.stdout.count("\n") == 1, result.stdout
+    assert "nothing was recorded: a model with parameters was never called, nor any other module" in result.stdout
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("model", [pytest.param(True, id="model"), pytest.param(False, id="no-model")])
+def test_a_launcher_speaks_for_the_processes_it_starts(tmp_path: Path, *, model: bool) -> None:
+    body = "torch.nn.Linear(2, 2)(torch.ones(1, 2))" if model else "torch.relu(torch.ones(2))"
+    (tmp_path / "work.py").write_text(f"import torch\n{body}\n")
+    (tmp_path / "train.py").write_text(
+        "import subprocess, sys, torch\nfor _ in range(2): subprocess.run([sys.executable, 'work.py'], check=True)\n"
+    )
+    (tmp_path / "c.json").write_text('{"dump_path": "dump"}')
+    result = run(tmp_path, "-c", "c.json", "train.py")
+    assert result.returncode == 0
+    assert result.stdout.count("nothing was recorded") == (0 if model else 1), result.stdout
+
+
+@pytest.mark.torch
 def test_a_debugger_of_the_script_stays_in_charge(tmp_path: Path) -> None:
     script(tmp_path, before="from msprobe.pytorch import PrecisionDebugger; PrecisionDebugger(dump_path='own')")
     result = run(tmp_path, "-c", "c.json", "train.py")

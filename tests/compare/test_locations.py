@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 
 from msprobe.analyze.diff_analyze import diff_analyze
+from msprobe.analyze.noise import learn
 from msprobe.analyze.overflow import check_overflow
+from msprobe.cli.main import run
 from msprobe.compare.locations import is_url, opened
 from msprobe.core.errors import MsprobeException, ReadError
 from msprobe.report.comparison import compare
+from msprobe.visualize.job import Request, visualize
 from tests.compare.dumps import call, tensor, write
 
 FIRST = "Functional.relu.0.forward"
@@ -100,10 +103,50 @@ def _has(module: str) -> bool:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
-def test_results_are_not_written_to_a_url(tmp_path: Path) -> None:
-    dump = write(tmp_path / "t", {FIRST: call([], [tensor()])})
-    with pytest.raises(MsprobeException, match="folder of this machine"):
-        compare(dump, dump, output="s3://bucket/out")
+@pytest.mark.parametrize("option", ["output", "html", "junit"])
+def test_results_are_not_written_to_a_url(tmp_path: Path, option: str) -> None:
+    with pytest.raises(MsprobeException, match=rf"{option} s3://bucket/out: .* folder of this machine"):
+        compare(tmp_path / "not even", tmp_path / "looked at", **{option: "s3://bucket/out"})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(("compare", "-tp", "t", "-gp", "t", "--json", "s3://b/x.json"), id="json"),
+        pytest.param(("graph_visualize", "-tp", "t", "-o", "s3://b/x"), id="graph"),
+        pytest.param(("view", "t", "--html", "s3://b/x.html"), id="page"),
+        pytest.param(("noise", "t", "t", "-o", "s3://b/x.json"), id="noise"),
+        pytest.param(("merge_result", "-i", "t", "-o", "s3://b/x", "-config", "c.yaml"), id="merged"),
+    ],
+)
+def test_a_url_to_write_to_is_one_line(
+    tmp_path: Path, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "t", {FIRST: call([], [tensor()])})
+    assert run(arguments) == 2
+    assert "s3://b/x" in (told := capsys.readouterr().err) and "folder of this machine" in told
+    assert told.count("\n") == 1 and [path.name for path in tmp_path.iterdir()] == ["t"]
+
+
+def test_a_mapping_and_a_noise_file_in_a_store(store: str, tmp_path: Path) -> None:
+    ours, theirs = ({name: call([tensor()], [tensor()])} for name in (FIRST, FIRST.replace("relu", "gelu")))
+    dumps = write(tmp_path / "t", ours), write(tmp_path / "g", theirs)
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "names.yaml").write_text(f"{FIRST}: {next(iter(theirs))}\n")
+    learn([dumps[0], dumps[0]]).profile.write(tmp_path / "store" / "noise.json")
+    url = upload(tmp_path / "store", f"{store}/files")
+    found = compare(*dumps, data_mapping=f"{url}/names.yaml", noise=f"{url}/noise.json")
+    assert (found.verdict, found.summary.counts.pairs) == ("same", 2)
+    with pytest.raises(ReadError, match=r"absent\.yaml: the data mapping cannot be read"):
+        compare(*dumps, data_mapping=f"{url}/absent.yaml")
+
+
+def test_a_graph_of_runs_in_a_store(store: str, tmp_path: Path) -> None:
+    write(tmp_path / "t" / "step0" / "rank0", {FIRST: call([tensor()], [tensor()])})
+    url = upload(tmp_path / "t", f"{store}/t")
+    made = visualize(Request(target=url, golden=url, output=tmp_path / "o"))
+    assert made.parent == tmp_path / "o" and made.name.startswith("compare_")
 
 
 def test_paths_load_no_store(tmp_path: Path) -> None:

@@ -61,6 +61,14 @@ def _refactored(training: Training) -> None:
         block.attention.forward = MethodType(forward, block.attention)
 
 
+def _perturbed(training: Training) -> None:
+    """Weights that differ in their last digit: what single elements carry shows only where they are summed."""
+    generator = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for parameter in training.model.parameters():
+            parameter.mul_(1 + 1e-7 * torch.randn(parameter.shape, generator=generator))
+
+
 BENIGN: dict[str, Callable[[Training], None]] = {
     "rerun": _nothing,
     "other-thread-count": _threads,
@@ -69,4 +77,5 @@ BENIGN: dict[str, Callable[[Training], None]] = {
     "recompute-non-reentrant": _recompute(False),
     "recompute-one-block": _one_block,
     "refactored": _refactored,
+    "weights-perturbed": _perturbed,
 }

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from msprobe.adapters.pytorch.compile_switch import is_traced, pass_by
+from msprobe.adapters.pytorch.record_watch import RecordWatch, first_watch
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
 
@@ -45,8 +46,10 @@ class Attachment:
         self._depth = 0
         self._optimizers = 0
         self._seen: dict[str, None] = {}
+        self._watch: RecordWatch | None = None
 
     def install(self) -> None:
+        self._watch = first_watch(self._config)
         original = nn.Module.__call__
         nn.Module.__call__ = self._watching(original)
         torch.optim.Optimizer.profile_hook_step = staticmethod(self._ending(torch.optim.Optimizer.profile_hook_step))
@@ -141,6 +144,14 @@ class Attachment:
             self._debugger.step()
 
     def _conclude(self) -> None:
-        if os.getpid() == self._process and not self._given_up and self._debugger is None and self._seen:
-            wanted = "a model with parameters" if self._name is None else f"a module of class {self._name}"
+        if os.getpid() != self._process or self._given_up or self._debugger is not None:
+            return
+        wanted = "a model with parameters" if self._name is None else f"a module of class {self._name}"
+        if self._seen:
             logger.warning("msprobe run: %s was never called; called were: %s", wanted, ", ".join(self._seen))
+        elif self._watch is not None and not self._watch.anything():
+            logger.warning(
+                "msprobe run: nothing was recorded: %s was never called, nor any other module; calls of functions "
+                "alone are collected where the script makes a PrecisionDebugger and calls start()",
+                wanted,
+            )

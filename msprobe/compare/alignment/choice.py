@@ -38,7 +38,7 @@ def strategy_of(
     if options.layer_mapping is not None:
         from msprobe.compare.alignment.layer_mapping import layer_mapping
 
-        return layer_mapping(options.layer_mapping, frameworks.parameter_names if across else None)
+        return layer_mapping(options.layer_mapping, _items(target, golden, published=published) if across else None)
     matcher = _matcher(options, published)
     if options.given or across:
         matcher = _translated(matcher, target, golden, options, fold=across and not published)
@@ -47,6 +47,15 @@ def strategy_of(
 
         return data_mapping(options.data_mapping, matcher)
     return matcher
+
+
+def _items(target: Dump, golden: Dump, *, published: bool) -> ItemRule:
+    """How items pair between two frameworks; the published rules pair all arguments by position."""
+    if published:
+        return frameworks.parameter_names
+    from msprobe.compare.alignment.tensor_order import TensorOrder
+
+    return TensorOrder(target, golden)
 
 
 def _matcher(options: MappingOptions, published: bool) -> Strategy:

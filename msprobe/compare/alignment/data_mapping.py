@@ -17,10 +17,8 @@ from typing import Any
 from msprobe.compare.alignment.mapping_file import read_mapping
 from msprobe.compare.alignment.protocol import Alignment, Item, Positions, Side, Strategy
 from msprobe.compare.items import leaves, row_name
-from msprobe.core.log import logger
 
 NOTHING = frozenset({"N/A", "None", ""})
-_SHOWN = 3
 _Names = dict[str, list[Item]]
 
 
@@ -35,17 +33,12 @@ class DataMapping:
     def align(self, target: Side, golden: Side) -> Alignment:
         left, right = _names(target), _names(golden)
         items: dict[str, dict[str, Item | None]] = {}
-        lost: list[str] = []
         for name, partner in self.names.items():
             ours, theirs = left.get(name), [] if partner is None else right.get(partner)
             if ours is None or theirs is None:
-                lost.append(name if ours is None else str(partner))
-                continue
+                continue  # told by ``unapplied``
             for (entry, suffix), other in _paired(ours, theirs):
                 items.setdefault(entry, {})[suffix] = other
-        if lost:
-            shown = ", ".join(lost[:_SHOWN]) + (" ..." if len(lost) > _SHOWN else "")
-            logger.warning("data mapping: %d of its names are in no dump: %s", len(lost), shown)
         found = self.matcher.align(target, golden)
         whole = {name for name, said in items.items() if len(said) == len(left[name])}
         pairs = _positions(found, items, whole, (target, golden))

@@ -29,6 +29,8 @@ from msprobe.compare.pairs import path_of
 TOP = "TopLayer"
 PLUS = " + "
 _Fusion = tuple[list[Path], list[Path]]
+NOBODY = "only_in_the_target"
+"""The right name of a layer without a partner."""
 _OLD_TOP = "Cell"
 
 
@@ -119,7 +121,7 @@ def layer_mapping(given: Any, rule: ItemRule | None = None) -> LayerMapping:
     sections: dict[str, dict[Path, Path]] = {}
     fusions: dict[str, list[_Fusion]] = {}
     for title, section in read_mapping(given, "layer").table("a layer mapping").items():
-        name = TOP if title == _OLD_TOP else title
+        name = TOP if is_top(title) else title
         children = sections.setdefault(name, {})
         for left, value in section.table(f"the section {title!r}").items():
             right = value.text(f"the name for {left!r}").partition("(")[0].strip()
@@ -132,6 +134,11 @@ def layer_mapping(given: Any, rule: ItemRule | None = None) -> LayerMapping:
                 fusions.setdefault(name, []).append((parts, others))
                 children.update((part, (f"{left} = {right}",)) for part in parts)  # a place that no module has
     return LayerMapping(sections, rule, fusions)
+
+
+def is_top(title: str) -> bool:
+    """Whether a section is the one for what is in no module."""
+    return title in (TOP, _OLD_TOP)
 
 
 def _parts(text: str) -> list[Path]:

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from msprobe.compare.alignment.options import is_path, shown
+from msprobe.compare.locations import opened
 from msprobe.core.errors import ReadError
 
 Content = str | None | list["Marked"] | dict[str, "Marked"]
@@ -77,13 +78,13 @@ def read_mapping(given: Any, what: str) -> Marked:
         return given
     if not is_path(given):
         return _from_python(given, shown(given, what), 0)
-    path = Path(given)
+    path = opened(given)
     try:
         if path.stat().st_size > _LARGEST:
             raise ReadError(f"{path}: too large for a mapping file ({path.stat().st_size >> 20} MiB)")
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ReadError(f"{path}: the {what} mapping cannot be read ({error.strerror})") from error
+        raise ReadError(f"{path}: the {what} mapping cannot be read ({error.strerror or error})") from error
     except UnicodeDecodeError as error:
         raise ReadError(f"{path}: the {what} mapping is no text in UTF-8 (byte {error.start})") from error
     try:

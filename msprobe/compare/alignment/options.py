@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -44,6 +44,7 @@ class MappingOptions:
     ``pair`` says how ranks and steps pair: by number, or by order where both sides number them differently.
     ``rank`` and ``step`` are the only ones to compare (``0-2,5``), by their number in the target.
     ``target_parallel`` and ``golden_parallel`` say over how many ranks each side spreads a model (``tp=2,pp=1``).
+    ``files`` are the files that mappings came from, by keyword, for messages.
     """
 
     fuzzy_match: bool = False
@@ -56,6 +57,7 @@ class MappingOptions:
     step: str | None = None
     target_parallel: Layout = _ONE_RANK
     golden_parallel: Layout = _ONE_RANK
+    files: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def spread(self) -> bool:
@@ -76,7 +78,7 @@ def mapping_options(keywords: Mapping[str, Any]) -> MappingOptions:
         MsprobeException: an unknown keyword, or a value no mapping can be.
         ReadError: a mapping file cannot be read; names line and key.
     """
-    known = {one.name for one in fields(MappingOptions)}
+    known = {one.name for one in fields(MappingOptions)} - {"files"}
     unknown = sorted(set(keywords) - known)
     if unknown:
         raise _invalid(f"compare: unknown keyword {unknown[0]!r}; known: {', '.join(sorted(known))}")
@@ -100,7 +102,10 @@ def mapping_options(keywords: Mapping[str, Any]) -> MappingOptions:
         numbers(name, values.get(name))
     for name in ("target_parallel", "golden_parallel"):
         values[name] = parse_layout(values.get(name), name)
-    return _told(MappingOptions(**values))
+    files = {
+        name: str(keywords[name]) for name in _MAPPINGS if is_path(keywords.get(name)) and values[name] is not None
+    }
+    return _told(MappingOptions(**values, files=files))
 
 
 def _told(options: MappingOptions) -> MappingOptions:

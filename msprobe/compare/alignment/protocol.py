@@ -19,6 +19,8 @@ ItemRule = Callable[[EntryKey, EntryKey], tuple[Renaming, Renaming] | None]
 """Two paired entries to the renamings of both; None where items of equal suffix pair."""
 Item = tuple[str, str]
 """Entry name and suffix of one item."""
+Fused = tuple[frozenset[str], frozenset[str]]
+"""Paths of modules, of the target and of the golden run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Alignment:
     stated: bool = False
     loose: bool = False
     layer_map: LayerMap | None = None
-    fused: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
+    fused: Fused = (frozenset(), frozenset())
 
 
 SAME = Alignment(same=True)

@@ -18,11 +18,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from msprobe.compare.alignment.layer_mapping import TOP
+from msprobe.compare.alignment.layer_mapping import NOBODY, TOP
 from msprobe.compare.inference.fused_rules import fused_rules
 from msprobe.compare.inference.layer_map import DOUBTFUL, FusedPair, LayerMap, LayerPair
 
-_ALONE = "only_in_the_target"
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*( \+ [A-Za-z_][A-Za-z0-9_.]*)*")
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
 Sections = dict[str, dict[str, str]]
@@ -106,7 +105,7 @@ def _keep_apart(layer_map: LayerMap, sections: _Sections) -> None:
         left = path[len(above) + 1 :] if pair is not None else path
         if (f"{pair.golden}.{left}" if pair is not None else path) in taken:
             section = pair.target_class if pair is not None else TOP
-            sections.setdefault(section, {}).setdefault(left, _Line(_ALONE))
+            sections.setdefault(section, {}).setdefault(left, _Line(NOBODY))
 
 
 def _rules(layer_map: LayerMap, pair: LayerPair) -> Iterator[_Rule]:

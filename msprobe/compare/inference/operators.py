@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import zip_longest
 from typing import Any
 
 from msprobe.compare.alignment.api_table import pytorch_name
@@ -39,22 +37,22 @@ def operator(stem: str) -> str:
 
 
 def same_form(ours: Any, theirs: Any) -> bool:
-    """Whether two records of function calls have tensors of the same shapes, in the same order, in and out."""
-    return all(left == right for left, right in zip_longest(_shapes(ours), _shapes(theirs)))
+    """Whether two records of function calls have tensors of the same shapes, in the same order, in and out.
+
+    A forward call may give more after the first results: what a primitive keeps for its backward (the mean and variance
+    of a normalization).
+    """
+    (given, made), (others_given, others_made) = _shapes(ours), _shapes(theirs)
+    if given != others_given or bool(made) != bool(others_made):
+        return False
+    shorter = min(len(made), len(others_made))
+    return made[:shorter] == others_made[:shorter]
 
 
-def _shapes(body: Any) -> Iterator[tuple[bool, list[int]]]:
+def _shapes(body: Any) -> tuple[list[list[int]], list[list[int]]]:
+    """Of the tensors given, and of those made."""
+    found: tuple[list[list[int]], list[list[int]]] = [], []
     for leaf in leaves("", body):
         if is_tensor(leaf.raw):
-            yield leaf.slot == OUTPUT, leaf.raw["shape"]
-
-
-def tensor_places(body: Any) -> dict[str, str]:
-    """For each tensor of a function call, by its suffix, which tensor of its slot it is."""
-    counted: dict[str, int] = {}
-    found = {}
-    for leaf in leaves("", body):
-        if is_tensor(leaf.raw):
-            number = counted[leaf.slot] = counted.get(leaf.slot, -1) + 1
-            found[leaf.suffix] = f"{leaf.slot} tensor {number}"
+            found[leaf.slot == OUTPUT].append(leaf.raw["shape"])
     return found

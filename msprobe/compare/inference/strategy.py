@@ -17,9 +17,10 @@ from msprobe.compare.alignment.in_backward import is_module
 from msprobe.compare.alignment.protocol import Alignment, Positions, Renaming, Side, unchanged
 from msprobe.compare.alignment.renamed import numbered
 from msprobe.compare.alignment.sequence import SequenceMatch
+from msprobe.compare.alignment.tensor_order import TensorOrder
 from msprobe.compare.inference.infer import infer_layer_map
 from msprobe.compare.inference.layer_map import LayerMap
-from msprobe.compare.inference.operators import operator, same_form, tensor_places
+from msprobe.compare.inference.operators import operator, same_form
 from msprobe.compare.pairs import EntryKey, path_of
 from msprobe.core.naming.model import MODULE_PREFIXES
 from msprobe.core.store.reader import Dump
@@ -180,8 +181,8 @@ def _of_one_form(target: Side, golden: Side, pairs: Positions) -> Positions:
 
 @dataclass(frozen=True, slots=True)
 class _Items:
-    """Item rule: parameters of paired modules pair by the names the map gives them; of two frameworks' functions the
-    first tensor pairs with the first, and so on, because their other arguments stand elsewhere."""
+    """Item rule: parameters of paired modules pair by the names the map gives them; those of two
+    frameworks' functions by their order (see ``TensorOrder``)."""
 
     layer_map: LayerMap
     target: Dump
@@ -191,21 +192,13 @@ class _Items:
     def __call__(self, target: EntryKey, golden: EntryKey) -> tuple[Renaming, Renaming] | None:
         if is_module(target):
             return self._parameters(target)
-        if not self.across:
-            return None
-        ours = tensor_places(self.target.data[target.name])
-        theirs = tensor_places(self.golden.data[golden.name])
-        return None if ours == theirs else (partial(_placed, ours), partial(_placed, theirs))
+        return TensorOrder(self.target, self.golden)(target, golden) if self.across else None
 
     def _parameters(self, target: EntryKey) -> tuple[Renaming, Renaming] | None:
         pair = self.layer_map.by_target.get(path_of(target.stem))
         if pair is None or all(ours == theirs for ours, theirs in pair.parameters):
             return None
         return partial(_named, dict(pair.parameters)), unchanged
-
-
-def _placed(places: dict[str, str], suffix: str) -> str:
-    return places.get(suffix, suffix)
 
 
 def _named(names: dict[str, str], suffix: str) -> str:

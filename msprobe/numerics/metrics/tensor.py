@@ -41,7 +41,8 @@ class TensorDifference:
     ``relative_norm`` is |n-b| / max(|n|, |b|), ``relative_max`` is max|n_i-b_i| / max(|n_i|, |b_i|): both
     dimensionless, NaN when they could not be computed. ``norm`` and ``largest`` are their denominators, in data units.
     ``problem`` names why, ``non_finite`` a NaN or Inf that only one side has. ``elements`` and ``custom`` (cells of
-    further metrics, with ``notes`` on those that failed) are there when asked for.
+    further metrics, with ``notes`` on those that failed) are there when asked for. ``calibrated`` says that other
+    tensors than the recorded ones were compared: products with a matrix.
     """
 
     cells: tuple[Cell, ...]
@@ -54,6 +55,7 @@ class TensorDifference:
     elements: ElementDifference | None = None
     custom: tuple[Cell, ...] = ()
     notes: tuple[str, ...] = ()
+    calibrated: bool = False
 
 
 def tensor_difference(target: Array, golden: Array) -> TensorDifference:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -73,12 +71,6 @@ def test_every_item_keeps_its_row() -> None:
     found = rows({f"{CONV}.0.forward.input.0": f"{CONV}.3.forward.output.0"})
     assert len([target for target, _ in found if target != "N/A"]) == 7
     assert {golden for _, golden in found} >= {f"{CONV}.3.forward.input.1", f"{CONV}.3.forward.input.0"}
-
-
-def test_names_that_are_in_no_dump_are_told(caplog: Any) -> None:
-    with caplog.at_level(logging.WARNING, logger="msprobe"):
-        rows({"Torch.relu.0.forward.output.0": "Torch.relu.9.forward.output.0", "Torch.nothing.0.forward": "N/A"})
-    assert "2 of its names are in no dump: Torch.relu.9.forward.output.0, Torch.nothing.0.forward" in caplog.text
 
 
 def test_values_come_from_the_listed_item(tmp_path: Path) -> None:

@@ -41,6 +41,18 @@ def test_the_twins_agree(folder: Path, sides: tuple[str, str]) -> None:
     assert result.summary.counts.passed == result.summary.counts.pairs > 400
 
 
+@pytest.mark.parametrize("sides", [("twin", "pytorch"), ("pytorch", "twin")], ids="-".join)
+def test_the_written_map_gives_the_same_pairs(folder: Path, tmp_path: Path, sides: tuple[str, str]) -> None:
+    paths = [folder / side for side in sides]
+    inferred = msprobe.compare(*paths, output=tmp_path)
+    (written,) = tmp_path.glob("layer_mapping_*.yaml")
+    given = msprobe.compare(*paths, layer_mapping=written)
+    first, second = ([(row.target, row.golden, row.level) for row in result.rows()] for result in (inferred, given))
+    assert sorted(first) == sorted(second)
+    pairs = {(ours.rpartition(".")[0], theirs.rpartition(".")[0]) for ours, theirs, _ in first if "N/A" not in theirs}
+    assert any("Primitive.layer_norm.LayerNorm.0.backward" in name for pair in pairs for name in pair)
+
+
 def test_every_layer_has_its_twin(folder: Path) -> None:
     from msprobe.compare.inference import infer_layer_map
     from tests.compare.inference.twin_names import twin_path

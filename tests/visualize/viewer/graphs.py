@@ -1,19 +1,25 @@
-"""Graph databases filled by hand, in the published layout, with or without our extra tables.
+"""Graph databases for the viewer, with or without our extra tables: made by the builder from small dumps, and filled by
+hand in the published layout.
 
-For what no run here gives: verdicts of all kinds at once, another writer, hostile names. ``test_built.py`` views what
-the builder made of real runs."""
+By hand is what no run here gives: verdicts of all kinds at once with chosen errors, another writer, hostile names.
+``test_built.py`` views what the builder made of real runs.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msprobe.visualize.job import Request, visualize
 from msprobe.visualize.schema import INDEXES, TABLES
+from tests.compare.dumps import call, module, tensor, write
 
+_PUBLISHED_ONLY = "DROP TABLE tb_msprobe_nodes; DROP TABLE tb_msprobe_meta"
 _LEVELS = {"pass": 0, "same": 0, "warning": 0.5, "error": 1}
 STACK = [
     "File /env/site-packages/torch/nn/modules/linear.py, line 134, in forward, \n return F.linear(x)",
@@ -59,7 +65,7 @@ class Graph:
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.executescript(TABLES + INDEXES)
             if not ours:
-                connection.executescript("DROP TABLE tb_msprobe_nodes; DROP TABLE tb_msprobe_meta")
+                connection.executescript(_PUBLISHED_ONLY)
             steps, ranks = (sorted({place[axis] for place in self.sides}) for axis in (0, 1))
             kind = "compare" if any(side == "Bench" for *_, side in self.sides) else "build"
             config = ("1", kind, "summary", None, 1, int(self.overflow), "null", json.dumps(ranks), json.dumps(steps))
@@ -159,11 +165,28 @@ def diverging(hostile: str = "") -> Graph:
     return Graph(sides, {"target": "bad", "golden": "good", "policy": "default", "first_divergence": [first]})
 
 
-def overflowing() -> Graph:
+def overflowing(path: Path, ours: bool = True) -> Path:
     """One run with an inf that appears in a softmax."""
-    nodes = [
-        Node("Module.a.Linear.forward.0", overflow="medium"),
-        Node("Functional.softmax.0.forward", overflow="critical"),
-        Node("Module.b.Linear.forward.0"),
-    ]
-    return Graph({(0, 0, "NPU"): nodes}, overflow=True)
+    finite, endless = tensor(), tensor(Max=math.inf)
+    data = {
+        "Module.a.Linear.forward.0": module([endless], [finite]),
+        "Functional.softmax.0.forward": call([finite], [endless]),
+        "Module.b.Linear.forward.0": module([finite], [finite]),
+    }
+    return built(path, data, ours=ours, overflow=True)
+
+
+def built(
+    path: Path, target: dict[str, Any], golden: dict[str, Any] | None = None, *, ours: bool = True, **request: Any
+) -> Path:
+    """The database that the builder makes of one dump or two; ``request`` are further fields of ``Request``."""
+    folder = path.parent / f"{path.name}.dumps"
+    dumps = {
+        side: write(folder / side, data) for side, data in {"target": target, "golden": golden or {}}.items() if data
+    }
+    made = visualize(Request(output=folder / "out", **dumps, **request))
+    made.rename(path)
+    if not ours:
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.executescript(_PUBLISHED_ONLY)
+    return path

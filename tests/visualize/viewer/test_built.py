@@ -77,6 +77,31 @@ def test_each_stack_once_and_the_place_of_every_node(built: Path) -> None:
 
 @pytest.mark.browser
 @pytest.mark.slow
+def test_the_boxes_of_a_narrow_side_are_whole(view: Any, built: Path) -> None:
+    """In a side narrower than the graph the boxes are smaller, not cut."""
+    page = view(built, link="#view=graph")
+    page.until(lambda: page.all(".canvas .box"), bool)
+    page.run("document.querySelectorAll('.side').forEach((side) => { side.style.flex = '0 0 200px'; })")
+    out = """return [...document.querySelectorAll('.canvas')].flatMap((canvas) => {
+        const frame = canvas.getBoundingClientRect(), drawn = canvas.querySelector('svg').viewBox.baseVal.width;
+        const zoom = canvas.clientWidth / drawn;
+        return [...canvas.querySelectorAll('.box rect')].map((box) => box.getBoundingClientRect())
+            .map((box) => [zoom, box.left - frame.left, frame.right - box.right]); })"""
+    found = page.until(lambda: page.run(out), bool)
+    assert all(zoom < 1 and left >= 0 and right >= 0 for zoom, left, right in found), found
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_the_legend_of_the_chart_has_words_alone(view: Any, built: Path) -> None:
+    page = view(built, link="#view=chart")
+    page.until(lambda: page.all(".u-legend th"), bool)
+    after = "return [...document.querySelectorAll('.u-legend th')].map((th) => getComputedStyle(th, '::after').content)"
+    assert set(page.run(after)) == {"none"}
+
+
+@pytest.mark.browser
+@pytest.mark.slow
 def test_a_word_with_a_mark_is_searched_in_stacks(view: Any, built: Path) -> None:
     page = view(built)
     assert page.selected == RELU

@@ -17,8 +17,9 @@ from msprobe.core.errors import ReadError
 from msprobe.visualize.viewer.assembly import asset, asset_names
 from msprobe.visualize.viewer.page import NODES_PER_PART, write_page
 from msprobe.visualize.viewer.queries import GraphDatabase
+from tests.compare.dumps import call, tensor
 from tests.rules.tree import ROOT
-from tests.visualize.viewer.graphs import Graph, Node, diverging
+from tests.visualize.viewer.graphs import built, diverging
 
 PART = re.compile(r'<script type="text/plain" id="([^"]+)">([^<]*)</script>')
 ASSETS = ROOT / "msprobe" / "visualize" / "viewer" / "assets"
@@ -32,8 +33,8 @@ def parts(page: Path) -> dict[str, object]:
 
 
 def test_every_graph_and_node_is_in_the_page(tmp_path: Path) -> None:
-    nodes = [Node(f"Functional.linear.{number}.forward") for number in range(NODES_PER_PART + 5)]
-    path = Graph({(0, 0, "NPU"): nodes, (0, 0, "Bench"): nodes}).write(tmp_path / "a.vis.db")
+    run = {f"Functional.linear.{number}.forward": call([tensor()], [tensor()]) for number in range(NODES_PER_PART + 5)}
+    path = built(tmp_path / "a.vis.db", run, run)
     size = write_page([path], tmp_path / "page.html")
     assert size == (tmp_path / "page.html").stat().st_size
     found = parts(tmp_path / "page.html")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +15,8 @@ from msprobe.visualize.viewer.databases import find_databases
 from msprobe.visualize.viewer.facts import fact_of
 from msprobe.visualize.viewer.parents import parent_indexes
 from msprobe.visualize.viewer.queries import VERDICTS, GraphDatabase
-from tests.visualize.viewer.graphs import Graph, Node, diverging, overflowing
+from tests.compare.dumps import call, tensor
+from tests.visualize.viewer.graphs import built, diverging, overflowing
 
 
 def verdicts(graph: dict, side: str = "target") -> dict[str, str]:
@@ -71,7 +73,7 @@ def test_the_grid_counts_verdicts_of_each_step_and_rank(tmp_path: Path, ours: bo
 
 
 def test_a_single_run_is_not_compared(tmp_path: Path) -> None:
-    database = GraphDatabase(overflowing().write(tmp_path / "a.vis.db", ours=False))
+    database = GraphDatabase(overflowing(tmp_path / "a.vis.db", ours=False))
     graph = database.graph(0, 0)
     assert graph["golden"] is None
     assert "unmatched" not in verdicts(graph).values()
@@ -80,10 +82,9 @@ def test_a_single_run_is_not_compared(tmp_path: Path) -> None:
 
 
 def test_infinite_errors_survive_json(tmp_path: Path) -> None:
-    nodes = [Node("Functional.exp.0.forward", error=float("inf"))]
-    path = Graph({(0, 0, "NPU"): nodes, (0, 0, "Bench"): nodes}).write(tmp_path / "a.vis.db")
-    errors = GraphDatabase(path).graph(0, 0)["target"]["errors"]
-    assert json.loads(json.dumps(errors, allow_nan=False))[0] > 1e299
+    target, golden = ({"Functional.exp.0.forward": call([tensor()], [tensor(Max=most)])} for most in (math.inf, 2.0))
+    errors = GraphDatabase(built(tmp_path / "a.vis.db", target, golden)).graph(0, 0)["target"]["errors"]
+    assert max(error for error in json.loads(json.dumps(errors, allow_nan=False)) if error is not None) > 1e299
 
 
 def test_facts_name_the_dtypes_and_the_worst_difference(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import { differs, SIGNS, VERDICTS } from "msprobe/verdicts.js";
 
 const MOST = 120; // boxes; of larger modules those around the selected node are drawn
 const [WIDTH, HEIGHT] = [190, 40];
+const SMALLEST = 0.7; // what is wider than its side shrinks to it as far as its text can be read, then scrolls
 
 export function Graph({ store }) {
   const { model, focus, graph } = store.state;
@@ -43,11 +44,12 @@ function Side({ store, side, data }) {
     if (place < 0 || !box.current) return;
     const { x, y } = drawn.boxes[place];
     const { clientWidth, clientHeight } = box.current;
-    box.current.scrollTo(x - clientWidth / 2, y - clientHeight / 2);
+    const scale = box.current.firstElementChild.getBoundingClientRect().width / drawn.width;
+    box.current.scrollTo(x * scale - clientWidth / 2, y * scale - clientHeight / 2);
   }, [selected, drawn]);
   return html`<div class="side"><h3>${model.compared ? side : "run"}${nodes.length < all.length ? ` · ${nodes.length} of ${all.length}` : ""}</h3>
     <div class="canvas" ref=${box}>${nodes.length ? html`
-      <svg width=${drawn.width} height=${drawn.height} role="img" aria-label=${`graph of the ${side} side`}>
+      <svg viewBox=${`0 0 ${drawn.width} ${drawn.height}`} style=${{ width: `clamp(${SMALLEST * drawn.width}px, 100%, ${drawn.width}px)` }} role="img" aria-label=${`graph of the ${side} side`}>
         <defs><marker id=${`head-${side}`} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7"
           orient="auto"><path d="M0 0 8 4 0 8z" class="head" /></marker></defs>
         ${drawn.lines.map(({ path, seen }) => html`<path class=${seen ? "edge" : "edge guessed"} d=${path}

@@ -1,0 +1,58 @@
+"""Differences of single elements that statistics of an input do not show may show in the sum of its elements."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from msprobe.numerics.tolerance import of_single_elements
+from msprobe.numerics.verdict import Kind, Level, Measured, Role, judge
+
+N = 4096
+
+
+def call(mean: float, element: float, norm: float) -> Measured:
+    """A call with an input of N elements whose mean differs by ``mean``, and a result of 64 sums of them."""
+    ends = np.array([0, 2])
+    return Measured(
+        role=np.array([Role.INPUT, Role.RESULT], np.int64),
+        kind=np.zeros(2, np.int64),
+        element=np.array([1e-9, element]),
+        mean=np.array([mean, 0.0]),
+        norm=np.array([0.0, norm]),
+        projection=np.zeros(2),
+        roundoff=np.full(2, 2.0**-24),
+        numel=np.array([N, 64.0]),
+        reduction=np.full(2, 64.0),
+        rounded=np.zeros(2, np.bool_),
+        whole=np.zeros(2, np.bool_),
+        row_starts=ends,
+        depends=np.array([-1]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("mean", "element", "norm", "level"),
+    [
+        pytest.param(2e-6, 3e-4, 1e-5, Level.PASS, id="explained-by-single-elements"),
+        pytest.param(1e-7, 3e-4, 1e-5, Level.ERROR, id="mean-differs-by-its-own-rounding-only"),
+        pytest.param(2e-6, 3e-2, 1e-5, Level.ERROR, id="more-than-that"),
+        pytest.param(2e-6, 3e-4, 3e-3, Level.ERROR, id="a-norm-averages-it-out"),
+    ],
+)
+def test_a_sum_is_allowed_what_its_terms_may_carry(mean: float, element: float, norm: float, level: Level) -> None:
+    judged = judge(call(mean, element, norm))
+    assert judged.level.tolist() == [Level.PASS, level]
+    assert judged.kind[1] == (Kind.NONE if level is Level.PASS else Kind.VALUE)
+
+
+def test_the_estimate_is_that_of_independent_elements() -> None:
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(200, N))
+    noise = 1e-4 * generator.normal(size=x.shape)
+    mean = np.abs(noise.mean(axis=1)) / np.sqrt((x**2).mean(axis=1))
+    norm = np.abs(np.linalg.norm(x + noise, axis=1) / np.linalg.norm(x, axis=1) - 1.0)
+    found = of_single_elements(mean, norm, np.full(200, float(N)))
+    assert np.median(found) == pytest.approx(1e-4, rel=0.3)
+    exact = of_single_elements(np.array([5e-8]), np.array([1e-7]), np.array([1e9]))
+    assert exact.tolist() == [0.0]
