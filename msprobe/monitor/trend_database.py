@@ -70,10 +70,7 @@ class TrendDatabase:
         Returns how many rows were left out because there was one for the same value before.
         """
         self._connection.execute("BEGIN")
-        values = [
-            (rank, first_step + step, self._target(metric, name, call), metric, *four)
-            for metric, name, step, call, *four in rows
-        ]
+        values = [(rank, first_step + row[2], self._target(row[0], row[1], row[3]), row[0], *row[4:]) for row in rows]
         written = self._connection.executemany(_INSERT, values).rowcount
         self._connection.execute("COMMIT")
         if values:
