@@ -32,9 +32,7 @@ _DIVERGED = 1
 @click.option("-vv", "verify_verl", is_flag=True, help="Verify a log of verl (not in this release).")
 @click.option("-sc", "compare_slime", is_flag=True, help="Compare logs of slime (not in this release).")
 @click.argument("files", nargs=-1, type=click.Path())
-@click.pass_context
 def command(
-    ctx: click.Context,
     compare: tuple[str, str] | None,
     output: str | None,
     fail_on: str,
@@ -51,7 +49,7 @@ def command(
             "-c compares two checkpoints"
         )
     if compare is None or files:
-        raise click.UsageError("give two checkpoints: -c FIRST SECOND", ctx)
+        raise click.UsageError("give two checkpoints: -c FIRST SECOND")
     return _compare_checkpoints(compare, output or "./ckpt_similarity.json", fail_on)
 
 

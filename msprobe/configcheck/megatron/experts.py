@@ -63,7 +63,7 @@ def grouped(name: str, shards: Shards, local: int | None, *, gated: bool) -> Sto
 
     def read() -> NDArray[Any]:
         parts = [_rank(row, local, along, gated and along == 1) for row in rows]
-        return np.concatenate(parts).reshape(shape)
+        return np.reshape(np.concatenate(parts), shape)
 
     return rearranged(tuple(shape), first, read)
 
