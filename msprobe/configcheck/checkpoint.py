@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from msprobe.configcheck.distributed_files import refused
 from msprobe.configcheck.megatron.folder import is_megatron, read_megatron
 from msprobe.configcheck.named_tensors import NamedTensors
 from msprobe.configcheck.safetensors_file import read_safetensors
@@ -65,7 +66,7 @@ def _lone(folder: Path, names: list[str]) -> NamedTensors:
     if usual or len(found) == 1:
         return _file(folder / (usual or found)[0])
     if not found:
-        raise ReadError(_nothing(folder, names))
+        raise ReadError(refused(folder) or _nothing(folder))
     parts = [match for name in found if (match := _NUMBERED.fullmatch(name))]
     if len(parts) != len(found) or len({(part[1], part[3], part[4]) for part in parts}) > 1:
         raise ReadError(f"{folder}: several checkpoints ({_list(found)}); give one of the files")
@@ -75,12 +76,7 @@ def _lone(folder: Path, names: list[str]) -> NamedTensors:
     return NamedTensors.joined(f"{len(found)} files", [_file(folder / name) for name in found])
 
 
-def _nothing(folder: Path, names: list[str]) -> str:
-    if any(name.endswith(".distcp") for name in names):
-        return (
-            f"{folder}: a distributed checkpoint (.distcp), which is not read; make one file of it: "
-            "python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER FILE.pt"
-        )
+def _nothing(folder: Path) -> str:
     children = sorted(child.name for child in folder.iterdir())
     return f"{folder}: no checkpoint in it (found: {_list(children) or 'nothing'})"
 

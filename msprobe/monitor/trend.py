@@ -161,7 +161,7 @@ def _rows(task: tuple[Place, Mapping[str, str], bool]) -> TrendRows:
 def rows_text(text: str) -> str:
     """``_rows`` for another process: [document, replacements, divided] as JSON in, the rows as JSON out."""
     document, replacements, divided = json.loads(text)
-    found = _rows((Place(Path(opened(document))), replacements, divided))
+    found = _rows((Place(opened(document)), replacements, divided))
     return json.dumps([found.rows, found.micro_steps, found.unplaced, found.unlike_roots])
 
 

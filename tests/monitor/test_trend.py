@@ -222,3 +222,15 @@ def test_no_framework_is_needed(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_dumps_in_an_object_store(tmp_path: Path) -> None:
+    upath = pytest.importorskip("upath")
+    root = _two_ranks(tmp_path / "run")
+    store = upath.UPath("memory://trend")
+    for file in root.rglob("*.json"):
+        target = store / file.relative_to(root).as_posix()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(file.read_bytes())
+    found = write_trend("memory://trend", tmp_path / "remote")
+    assert found.path.read_bytes() == write_trend(root, tmp_path / "local").path.read_bytes()

@@ -17,6 +17,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from msprobe.configcheck.distributed_files import refused
 from msprobe.configcheck.megatron.grid import Grid, Place
 from msprobe.configcheck.megatron.merge import merged
 from msprobe.configcheck.named_tensors import NamedTensors
@@ -60,7 +61,7 @@ def read_megatron(path: Path) -> NamedTensors:
     folder = _iteration(path)
     parts = [_read(child) for child in sorted(folder.iterdir()) if child.is_dir() and _RANK.fullmatch(child.name)]
     if not parts:
-        raise ReadError(f"{folder}: no folder mp_rank_TT[_PPP][_EEE] in it")
+        raise ReadError(refused(folder) or f"{folder}: no folder mp_rank_TT[_PPP][_EEE] in it")
     if len({len(part.numbers) for part in parts}) > 1:
         raise ReadError(f"{folder}: folders of different layouts ({parts[0].path.name}, {parts[-1].path.name})")
     cells = {_place(part, parts): part.chunks for part in parts}

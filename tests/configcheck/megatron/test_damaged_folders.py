@@ -58,6 +58,14 @@ def test_damage_is_named(damage: Callable[[Path], object], message: str, tmp_pat
         read_any(folder)
 
 
+def test_a_distributed_checkpoint_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / ITERATION).mkdir()
+    (tmp_path / ITERATION / "__0_0.distcp").write_text("")
+    _latest("10")(tmp_path)
+    with pytest.raises(ReadError, match="dcp_to_torch"):
+        read_any(tmp_path)
+
+
 def test_ranks_that_only_the_arguments_know_of_are_missing(tmp_path: Path) -> None:
     folder = save(tmp_path / "job", whole_model(), Job(tensor=4))
     for rank in (2, 3):
