@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import command
+import generate_checkpoint
 import generate_dump
 import table
 from collect import OURS, REFERENCE
@@ -23,6 +24,7 @@ from generate_dump import Wish
 
 HEAD = ("command", "tool", "wall s", "CPU s", "peak MB", "status", "MB written", "torch")
 OUTPUT = "{output}"
+STEPS = 4
 DEFAULT_CASES = "help,statistics:1000,statistics:10000,statistics:50000,md5:10000,tensor:500,xlsx:10000"
 TENSOR_ENTRIES = 600
 DRIFTED = ("fuzzy", "drift")
@@ -33,11 +35,18 @@ def arguments_of(case: str, folder: Path) -> list[str]:
     """``help``, ``MODE:ENTRIES`` or ``tensor:MEGABYTES`` (both sides together), as arguments of msprobe.
 
     ``fuzzy`` and ``drift`` are statistics of which one side lacks every hundredth call, with -fm and without;
-    ``xlsx`` is statistics into a workbook; ``build`` and ``graph`` are graph_visualize of one and of two dumps.
+    ``xlsx`` is statistics into a workbook; ``build`` and ``graph`` are graph_visualize of one and of two dumps;
+    ``trend`` is data2db of ``STEPS`` steps of so many entries, ``checkpoint:MEGABYTES`` config_check of two checkpoints
+    of so many megabytes together.
     """
     mode, _, size = case.partition(":")
     if mode == "help":
         return ["--help"]
+    if mode == "trend":
+        return ["data2db", "--db", OUTPUT, "--data", str(_steps(folder / "run", int(size))), "--format", "dump"]
+    if mode == "checkpoint":
+        pair = (generate_checkpoint.write(folder / str(seed), float(size) / 2, seed) for seed in (0, 1))
+        return ["config_check", "-c", *map(str, pair), "-o", f"{OUTPUT}/ckpt_similarity.json"]
     if mode in ("build", "graph"):
         wishes = [Wish(int(size), seed=seed, modules=True) for seed in (0, 1)]
         target, golden = (str(generate_dump.write(folder / mode / size / str(wish.seed), wish)) for wish in wishes)
@@ -52,6 +61,13 @@ def arguments_of(case: str, folder: Path) -> list[str]:
     return ["compare", "-tp", sides[0], "-gp", sides[1], "-o", OUTPUT, *FLAGS.get(mode, [])]
 
 
+def _steps(root: Path, entries: int) -> Path:
+    for step in range(STEPS):
+        generate_dump.write(root / "one", Wish(entries, seed=step, modules=True)).rename(root / f"step{step}")
+    (root / "one").rmdir()
+    return root
+
+
 class Bench:
     """Runs the commands of a tool in fresh output folders and keeps what they took."""
 
@@ -64,7 +80,7 @@ class Bench:
     def run(self, arguments: Sequence[str], environment: dict[str, str] | None = None) -> command.Taken:
         output = Path(tempfile.mkdtemp(prefix="msprobe-benchmark-"))
         try:
-            filled = [str(output) if word == OUTPUT else word for word in arguments]
+            filled = [word.replace(OUTPUT, str(output)) for word in arguments]
             taken = command.take([*self.start, *filled], self.limit, environment)
             self.written = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
         finally:
@@ -91,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--cases",
         default=DEFAULT_CASES,
-        help="help, statistics|md5|fuzzy|drift|xlsx|build|graph:N, tensor:MB; comma-separated",
+        help="help, statistics|md5|fuzzy|drift|xlsx|build|graph|trend:N, tensor|checkpoint:MB; comma-separated",
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=float, default=200.0, help="seconds after which a command is stopped")

@@ -37,6 +37,8 @@ COMMANDS: dict[str, CommandEntry] = {
         "msprobe.cli.code_mapping:command", "Link kernels of a MindSpore graph to lines of Python."
     ),
     "compare": CommandEntry("msprobe.cli.compare:command", "Compare two dumps and name the first divergence."),
+    "config_check": CommandEntry("msprobe.cli.config_check:command", "Compare the parameters of two checkpoints."),
+    "data2db": CommandEntry("msprobe.cli.data2db:command", "Follow the statistics of a dump over its steps."),
     "doctor": CommandEntry("msprobe.cli.doctor:command", "Explain why a dump is, or would be, empty."),
     "import": CommandEntry(
         "msprobe.cli.import_kernels:command", "Read a kernel dump of MindSpore into the store of this tool."

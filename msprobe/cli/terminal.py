@@ -1,4 +1,4 @@
-"""What a terminal shows of a comparison beside plain text: progress while it runs, a table of steps and ranks.
+"""What a terminal shows of a command beside plain text: progress while it runs, a table of steps and ranks.
 
 Both need ``rich`` and a terminal; in a pipe, a log or without the package nothing changes.
 """
@@ -18,8 +18,12 @@ _STYLES = {"same": "green", "diverged": "bold red", "not_comparable": "yellow"}
 
 
 @contextmanager
-def progress(*, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """A function that shows how many pairs of how many are done, on the error stream; None where nothing is shown.
+def progress(
+    *, quiet: bool, doing: str = "comparing", of: str = "pairs"
+) -> Iterator[Callable[[int, int], None] | None]:
+    """A function that shows how many of how many are done, on the error stream; None where nothing is shown.
+
+    ``doing`` and ``of`` are the words around the numbers.
 
     It is drawn only when it is called, so that no thread of ours runs beside the comparison.
     """
@@ -29,7 +33,7 @@ def progress(*, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = TextColumn("comparing"), BarColumn(), MofNCompleteColumn(), TextColumn("pairs"), TimeElapsedColumn()
+    columns = TextColumn(doing), BarColumn(), MofNCompleteColumn(), TextColumn(of), TimeElapsedColumn()
     with Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
         task = bar.add_task("", total=None)
         bar.refresh()

@@ -1,8 +1,12 @@
-"""Backends by name: a built-in table of import paths, so that core names adapters but never imports them."""
+"""Backends by name, and readers of checkpoints: tables of import paths, so that core names adapters but never imports
+them.
+"""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from msprobe.core.errors import MsprobeException
@@ -12,6 +16,7 @@ _BUILT_IN = {
     "mindspore": "msprobe.adapters.mindspore.backend",
     "msadapter": "msprobe.adapters.msadapter.backend",
 }
+_CHECKPOINT_READERS = {"pytorch": "msprobe.adapters.pytorch.checkpoint_file"}
 
 
 def find_backend(name: str) -> Any:
@@ -29,3 +34,19 @@ def find_backend(name: str) -> Any:
         raise MsprobeException(
             0, f"backend {name} needs a package that is not installed ({error.name}): pip install msprobe[{name}]"
         ) from error
+
+
+def find_checkpoint_reader(name: str, path: Path) -> Callable[[Path], Any]:
+    """The function that reads the checkpoint files of a framework.
+
+    Raises:
+        MsprobeException: the framework is not installed, and ``path`` cannot be read without it.
+    """
+    try:
+        reader: Callable[[Path], Any] = importlib.import_module(_CHECKPOINT_READERS[name]).read_checkpoint
+    except ImportError as error:
+        raise MsprobeException(
+            0,
+            f"{path}: cannot be read without {error.name or name}, which is not installed: pip install msprobe[torch]",
+        ) from error
+    return reader

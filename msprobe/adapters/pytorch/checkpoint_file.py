@@ -1,0 +1,124 @@
+"""Checkpoints that ``torch.save`` wrote, as plain values with tensors left in the file.
+
+Only ``weights_only=True`` loads them: the pickle in the file can build tensors and containers, nothing else. Training
+programs store further objects beside the weights (arguments, states of random generators). Each name of a class that
+torch would not load stands for an inert record of what it was built from, so that these objects neither run code nor
+need the package they came from.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from msprobe.core.errors import ReadError, said
+from msprobe.core.tensors.dtypes import find_dtype
+from msprobe.core.tensors.stored import StoredTensor
+
+_DAMAGED = (
+    pickle.UnpicklingError,
+    RuntimeError,
+    EOFError,
+    OSError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    AssertionError,
+    RecursionError,
+    MemoryError,
+)
+_REASON = re.compile(r"WeightsUnpickler error: ([^\n]*)")
+_BITS = {"bfloat16": torch.int16, "complex32": torch.int32}
+
+
+class _Record:
+    """Stands for an object of any class; ``state`` is what the file says of its attributes."""
+
+    def __init__(self, *_arguments: Any, **_named: Any) -> None:
+        self.state: Mapping[str, Any] = {}
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state if isinstance(state, dict) else {}
+
+
+def read_checkpoint(path: Path) -> Any:
+    """What the file holds: dicts, lists, numbers and texts as they are, tensors as ``StoredTensor``, the attributes of
+    an object of another kind as a dict (empty when it has none).
+
+    Raises:
+        ReadError: the file is missing, damaged, or asks for what must not be loaded.
+    """
+    try:
+        with _records(path), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            content = _loaded(path)
+        return _plain(content)
+    except FileNotFoundError:
+        raise ReadError(f"{path}: no such file") from None
+    except _DAMAGED as error:
+        found = _REASON.search(str(error))
+        raise ReadError(
+            f"{path}: not a checkpoint that can be loaded safely ({found[1] if found else said(error)})"
+        ) from error
+
+
+def _loaded(path: Path) -> Any:
+    """Mapped into memory where its format allows that."""
+    try:
+        return torch.load(path, map_location="cpu", mmap=True, weights_only=True)
+    except RuntimeError as error:
+        if "mmap" not in str(error):
+            raise
+        return torch.load(path, map_location="cpu", weights_only=True)
+
+
+@contextmanager
+def _records(path: Path) -> Iterator[None]:
+    """Inside, names in this file that torch would not load stand for records."""
+    if not hasattr(torch.serialization, "get_unsafe_globals_in_checkpoint"):  # before PyTorch 2.6
+        yield
+        return
+    try:
+        names = torch.serialization.get_unsafe_globals_in_checkpoint(path)
+    except (ValueError, RuntimeError):  # not the zip format: loaded without records
+        names = []
+    with torch.serialization.safe_globals([(type("Record", (_Record,), {}), name) for name in names]):
+        yield
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return _stored(value)
+    if isinstance(value, _Record):
+        return _plain(value.state)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _stored(tensor: torch.Tensor) -> StoredTensor:
+    dtype = find_dtype(str(tensor.dtype))
+    shape = tuple(tensor.shape)
+    if dtype is None or tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_meta:
+        return StoredTensor(shape, str(tensor.dtype), lambda: _refuse(tensor))
+    bits = None if dtype.is_native else _BITS.get(dtype.name, torch.uint8)
+
+    def read() -> Any:
+        values = tensor.detach().resolve_conj().resolve_neg()
+        return (values if bits is None else values.view(bits)).numpy().view(dtype.container)
+
+    return StoredTensor(shape, dtype.name, read)
+
+
+def _refuse(tensor: torch.Tensor) -> Any:
+    raise ReadError(f"a tensor of {tensor.dtype}, {tensor.layout}, cannot be read")

@@ -1,0 +1,1 @@
+"""What two runs began with: so far their checkpoints."""

@@ -1,0 +1,57 @@
+"""Names of weights: those of older Megatron versions become those of Megatron Core.
+
+======================================  ===================================
+older                                   Megatron Core
+======================================  ===================================
+``module.``, ``language_model.``        (nothing)
+``encoder.``                            ``decoder.``, in a model that has no decoder of its own
+``query_key_value``                     ``linear_qkv``
+``dense_h_to_4h``, ``dense_4h_to_h``    ``linear_fc1``, ``linear_fc2``
+``.dense.``                             ``.linear_proj.``
+``input_norm``                          ``input_layernorm``
+``post_attention_norm``,                ``pre_mlp_layernorm``
+``post_attention_layernorm``
+``final_norm``                          ``final_layernorm``
+``word_embeddings_for_head``            ``embedding.word_embeddings``, of which it is a copy
+======================================  ===================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_HEADS = ("module.", "language_model.")
+_PARTS = {
+    "query_key_value": "linear_qkv",
+    "dense_h_to_4h": "linear_fc1",
+    "dense_4h_to_h": "linear_fc2",
+    "dense": "linear_proj",
+    "input_norm": "input_layernorm",
+    "post_attention_norm": "pre_mlp_layernorm",
+    "post_attention_layernorm": "pre_mlp_layernorm",
+    "final_norm": "final_layernorm",
+}
+_COPY, _ORIGINAL = "word_embeddings_for_head.", "embedding.word_embeddings."
+
+
+def has_decoder(names: Iterable[str]) -> bool:
+    """Whether a model has a decoder beside its encoder, so that an encoder is one."""
+    return any(_without_heads(name).startswith("decoder.") for name in names)
+
+
+def present_name(name: str, *, keep_encoder: bool) -> str:
+    """The name of a weight in Megatron Core."""
+    name = _without_heads(name)
+    if name.startswith("encoder.") and not keep_encoder:
+        name = f"decoder.{name.removeprefix('encoder.')}"
+    if name.startswith(_COPY):
+        name = _ORIGINAL + name.removeprefix(_COPY)
+    *inner, last = name.split(".")
+    return ".".join([*(_PARTS.get(part, part) for part in inner), last])
+
+
+def _without_heads(name: str) -> str:
+    for head in _HEADS:
+        while name.startswith(head):
+            name = name.removeprefix(head)
+    return name

@@ -1,0 +1,1 @@
+"""Values followed over the steps of a training: the trend database of a dump."""

@@ -1,0 +1,204 @@
+"""The whole job of ``msprobe data2db``: every step and rank of a dump root into one trend database.
+
+Steps come one after the other in the order of their numbers. Where micro steps are told apart they are the steps of
+the database, counted on from one training step to the next; the rank with the most of them says how many a step has.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+
+from msprobe.compare.locations import PathLike, local, opened
+from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
+from msprobe.core.store.layout import DEBUG
+from msprobe.core.store.reader import Place, find_dumps, load_dump
+from msprobe.monitor.trend_database import TrendDatabase
+from msprobe.monitor.trend_rows import TrendRows, trend_rows
+
+DATABASE = "dump_data.trend.db"
+WORK = "msprobe.monitor.trend:rows_text"
+
+Run = Callable[[str, Sequence[str]], Iterator[tuple[int, str]]]
+"""Calls a named function (``module:function``, text to text) elsewhere: gives numbers of texts and their answers."""
+Progress = Callable[[int, int], None]
+
+
+@dataclass(slots=True)
+class Trend:
+    """What was written: the file, how many ranks, steps and rows, and what its reader should know."""
+
+    path: Path
+    ranks: int = 0
+    steps: int = 0
+    rows: int = 0
+    repeated: int = 0
+    unplaced: int = 0
+    unlike_roots: bool = False
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, found: TrendRows, repeated: int) -> None:
+        """Count the rows of one dump."""
+        self.rows += len(found.rows) - repeated
+        self.repeated += repeated
+        self.unplaced += found.unplaced
+        self.unlike_roots |= found.unlike_roots
+
+    def conclude(self) -> None:
+        """Say what is not in the database and why."""
+        if self.unlike_roots:
+            self.notes.append(
+                "different modules begin micro steps: the module above them is not in the dump, so each of them counts "
+                "as a micro step of its own; --micro_step false keeps the steps of the dump"
+            )
+        if self.unplaced:
+            self.notes.append(
+                f"{self.unplaced} calls are outside of the modules that begin micro steps and left out; "
+                "--micro_step false keeps them"
+            )
+        if self.repeated:
+            self.notes.append(f"{self.repeated} values have the name of an earlier one and are left out")
+
+
+def write_trend(
+    data: PathLike,
+    folder: PathLike,
+    mapping: PathLike | None = None,
+    *,
+    divided: bool = True,
+    run: Run | None = None,
+    progress: Progress | None = None,
+) -> Trend:
+    """Write ``dump_data.trend.db`` into ``folder`` (made when missing); an existing one is replaced.
+
+    Args:
+        data: a dump root, or a step or process folder of it.
+        folder: a folder of this machine.
+        mapping: a JSON file ``{"text": "replacement"}`` for the names of calls.
+        divided: whether micro steps are told apart; otherwise a step is a step of the dump.
+        run: reads the dumps in other processes.
+        progress: told how many dumps of how many are done.
+
+    Raises:
+        ReadError: a dump or the mapping cannot be read; nothing is written.
+        NotComparableError: no dump holds statistics of a tensor that can be followed.
+        MsprobeException: the database cannot be written.
+    """
+    replacements = {} if mapping is None else read_mapping(opened(mapping))
+    places = numbered(find_dumps(opened(data)))
+    trend = Trend(local(folder) / DATABASE)
+    texts = [json.dumps([str(place.document), replacements, divided]) for _, _, place in places]
+    found = _in_order(run(WORK, texts)) if run else map(_rows, ((place, replacements, divided) for *_, place in places))
+    with TrendDatabase(trend.path) as database:
+        _write(database, trend, zip(places, found, strict=True), (len(places), divided, progress))
+        if not trend.rows:
+            raise NotComparableError(
+                f"{data}: no statistics of float16, bfloat16 or float32 tensors to follow; collect with task "
+                "statistics or tensor (not structure, not summary_mode xor) at level L0, L1 or mix"
+            )
+    trend.conclude()
+    return trend
+
+
+def _write(
+    database: TrendDatabase,
+    trend: Trend,
+    found: Iterable[tuple[tuple[int, int, Place], TrendRows]],
+    how: tuple[int, bool, Progress | None],
+) -> None:
+    dumps, divided, progress = how
+    ranks: set[int] = set()
+    done = first = 0
+    for step, group in groupby(found, key=lambda item: item[0][0]):
+        begin, longest = (first if divided else step), 0
+        for (_, rank, _), rows in group:
+            trend.add(rows, database.write(rank, begin, rows.rows))
+            longest = max(longest, rows.micro_steps)
+            ranks.add(rank)
+            done += 1
+            if progress is not None:
+                progress(done, dumps)
+        first += longest
+        trend.steps += longest if divided else 1
+    trend.ranks = len(ranks)
+
+
+def numbered(places: Sequence[Place]) -> list[tuple[int, int, Place]]:
+    """Step, rank and place of each dump, sorted by both. Processes without a rank are numbered behind the largest rank
+    of their step.
+
+    Raises:
+        ReadError: a place holds no record of calls, or programs of two modes lie side by side.
+    """
+    found: list[tuple[int, int, Place]] = []
+    for step, group in groupby(places, key=lambda place: place.step or 0):
+        in_step = list(group)
+        for place in in_step:
+            _check(place)
+        ranks = [place for place in in_step if place.kind == "rank" and place.number is not None]
+        others = [place for place in in_step if place not in ranks]
+        behind = max((place.number or 0 for place in ranks), default=-1) + 1
+        found += [(step, place.number or 0, place) for place in ranks]
+        found += [(step, behind + number, place) for number, place in enumerate(others)]
+    return sorted(found, key=lambda item: item[:2])
+
+
+def _check(place: Place) -> None:
+    if place.document.name == DEBUG:
+        raise ReadError(f"{place.document}: single saved values have no trend; give a dump of levels L0, L1 or mix")
+    if place.mode:
+        raise ReadError(f"{place.document}: one of several programs of a run; give the folder {place.mode} alone")
+
+
+def _rows(task: tuple[Place, Mapping[str, str], bool]) -> TrendRows:
+    place, replacements, divided = task
+    return trend_rows(load_dump(place), replacements, divided=divided)
+
+
+def rows_text(text: str) -> str:
+    """``_rows`` for another process: [document, replacements, divided] as JSON in, the rows as JSON out."""
+    document, replacements, divided = json.loads(text)
+    found = _rows((Place(opened(document)), replacements, divided))
+    return json.dumps([found.rows, found.micro_steps, found.unplaced, found.unlike_roots])
+
+
+def _in_order(answers: Iterator[tuple[int, str]]) -> Iterator[TrendRows]:
+    """Answers in the order of the questions, whichever comes first."""
+    waiting: dict[int, str] = {}
+    wanted = 0
+    for number, answer in answers:
+        waiting[number] = answer
+        while wanted in waiting:
+            yield TrendRows(*json.loads(waiting.pop(wanted)))
+            wanted += 1
+
+
+def read_mapping(path: Path) -> dict[str, str]:
+    """The replacements of a mapping file.
+
+    Raises:
+        ReadError: the file cannot be read or is not a JSON object of texts.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ReadError(f"{path}: cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise ReadError(f"{path}: not valid JSON ({error})") from error
+    if not isinstance(content, dict):
+        raise ReadError(f'{path}: not a JSON object such as {{"old text": "new text"}}')
+    wrong = [key for key, value in content.items() if not key or not isinstance(value, str)]
+    if wrong:
+        raise ReadError(f"{path}: key {wrong[0]!r}: both sides must be texts, the left one not empty")
+    return content
+
+
+def refuse_monitor_format() -> MsprobeException:
+    """The error for ``--format monitor``."""
+    text = (
+        "--format monitor: folders that a training monitor wrote are not read yet; data2db reads dumps (--format dump)"
+    )
+    return MsprobeException(MsprobeException.INVALID_PARAM_ERROR, text)
