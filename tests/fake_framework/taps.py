@@ -39,11 +39,8 @@ class FakeApiTap:
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
-        self._patches.apply()
-        try:
+        with self._patches.in_force():
             yield
-        finally:
-            self._patches.undo()
 
     def reset(self) -> None:
         for site in self._sites:
@@ -106,11 +103,8 @@ class FakeModuleTap:
     def attach(self) -> Iterator[None]:
         patches = Patches()
         patches.plan(nn.Module, "__call__", self._observed(nn.Module.__call__))
-        patches.apply()
-        try:
+        with patches.in_force():
             yield
-        finally:
-            patches.undo()
 
     def attach_gradients(self) -> Callable[[], None]:
         detach = [

@@ -62,12 +62,8 @@ class MindSporeApiTap:
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
         self._primitives.find()
-        self._patches.apply()
-        try:
-            with self._jit.attach():
-                yield
-        finally:
-            self._patches.undo()
+        with self._patches.in_force(), self._jit.attach():
+            yield
 
     def reset(self) -> None:
         for site in self._sites.values():

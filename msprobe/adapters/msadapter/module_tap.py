@@ -13,6 +13,7 @@ from typing import Any
 
 from msprobe.adapters.mindspore.module_tap import MindSporeModuleTap
 from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.patch import Patches
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.dump.given_models import headed_models
 from msprobe.core.errors import MsprobeException
@@ -39,16 +40,10 @@ class MSAdapterModuleTap(MindSporeModuleTap):
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
-        original = self._kind.__call__
-        own = "__call__" in vars(self._kind)
-        self._kind.__call__ = self._observed(original)
-        try:
+        patches = Patches()
+        patches.plan(self._kind, "__call__", self._observed(self._kind.__call__))
+        with patches.in_force():
             yield
-        finally:
-            if own:
-                self._kind.__call__ = original
-            else:
-                del self._kind.__call__
 
     def _adopt_named(self, head: str, model: Any) -> None:
         for path, module in named_modules(model):

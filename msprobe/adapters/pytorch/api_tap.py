@@ -140,13 +140,8 @@ class TorchApiTap:
         def with_originals(*args: Any, **kwargs: Any) -> Any:
             if frames and len(args) < 3:  # names are looked up in the frame of the caller, now one further up
                 kwargs["_frames_up"] = kwargs.get("_frames_up", 0) + 1
-            applied = self._patches.applied
-            self._patches.undo()
-            try:
+            with self._patches.out_of_sight():
                 return compiler(*args, **kwargs)
-            finally:
-                if applied:
-                    self._patches.apply()
 
         return with_originals
 
@@ -154,12 +149,9 @@ class TorchApiTap:
         @functools.wraps(original)
         def compile_knowing(*args: Any, **kwargs: Any) -> Any:
             if "torch._dynamo" not in sys.modules and self._patches.applied:
-                self._patches.undo()
-                try:
+                with self._patches.out_of_sight():
                     importlib.import_module("torch._dynamo")
                     know_originals()
-                finally:
-                    self._patches.apply()
                 ASIDE.watch()
             return original(*args, **kwargs)
 
