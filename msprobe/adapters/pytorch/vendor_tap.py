@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msprobe.adapters.pytorch.step_aside import ASIDE
+from msprobe.core.capture.dotted import find_holder
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 from msprobe.core.capture.shown import run_shown
@@ -63,9 +64,7 @@ class VendorTap:
                     self._done.add((prefix, name))
 
     def _plan(self, prefix: str, owner: Any, name: str, hidden: Mapping[str, Sequence[int]]) -> bool:
-        *path, attribute = name.split(".")
-        for part in path:
-            owner = getattr(owner, part, None)
+        owner, attribute = find_holder(owner, name)
         original = getattr(owner, attribute, None)
         if not callable(original):
             return False
