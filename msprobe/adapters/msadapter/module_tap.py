@@ -7,7 +7,6 @@ be a MindSpore cell or a plain Python class; only what PyTorch's modules offer i
 from __future__ import annotations
 
 import contextlib
-import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -47,9 +46,8 @@ class MSAdapterModuleTap(MindSporeModuleTap):
 
     def _adopt_named(self, head: str, model: Any) -> None:
         for path, module in named_modules(model):
-            known = self._sites.get(id(module))
-            if path and (known is None or known[0]() is not module):
-                self._know(f"{head}.{path}.{type(module).__name__}", module, _own_parameters)
+            if path and self._sites.of(module) is None:
+                self._sites.know(f"{head}.{path}.{type(module).__name__}", module, _own_parameters)
 
 
 def named_modules(model: Any) -> Iterable[tuple[str, Any]]:
@@ -58,11 +56,8 @@ def named_modules(model: Any) -> Iterable[tuple[str, Any]]:
     return list(named.items() if isinstance(named, dict) else named)
 
 
-def _own_parameters(reference: weakref.ref[Any]) -> list[tuple[str, Any]]:
+def _own_parameters(module: Any) -> list[tuple[str, Any]]:
     """The parameters of the module itself: those PyTorch's method gives, or those a cell keeps."""
-    module = reference()
-    if module is None:
-        return []
     for holder in ("_parameters", "_params"):
         held = vars(module).get(holder)
         if held:
