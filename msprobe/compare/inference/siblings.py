@@ -6,11 +6,11 @@ sequences: the pairing that keeps the order and has the largest sum of likeness 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from msprobe.compare.alignment.ascending import longest_ascending
 from msprobe.compare.inference.evidence import likeness, overlap
 from msprobe.compare.inference.tree import Layer
 
@@ -44,12 +44,13 @@ class Gap:
 def pair_siblings(ours: Sequence[Layer], theirs: Sequence[Layer]) -> tuple[list[Pairing], list[Gap]]:
     """Pairs and, between them, what is left over."""
     anchored = _anchored(ours, theirs)
-    kept = _longest_rise(anchored)
-    found = [Pairing(ours[i], theirs[j], in_order=(i, j) in kept) for i, j in anchored]
+    kept = longest_ascending(anchored)
+    in_order = set(kept)
+    found = [Pairing(ours[i], theirs[j], in_order=(i, j) in in_order) for i, j in anchored]
     taken_ours, taken_theirs = {i for i, _ in anchored}, {j for _, j in anchored}
     gaps: list[Gap] = []
     start = (0, 0)
-    for i, j in [*sorted(kept), (len(ours), len(theirs))]:
+    for i, j in [*kept, (len(ours), len(theirs))]:
         mine = [ours[k] for k in range(start[0], i) if k not in taken_ours]
         others = [theirs[k] for k in range(start[1], j) if k not in taken_theirs]
         pairs, left = _aligned(mine, others)
@@ -73,24 +74,6 @@ def _anchored(ours: Sequence[Layer], theirs: Sequence[Layer]) -> list[tuple[int,
         if share >= _OWNED and bool(layer.children) == bool(other.children) and _fits(layer, other) > 0.0:
             found.append((i, j))
     return found
-
-
-def _longest_rise(pairs: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
-    """The most pairs whose second positions rise with the first (patience sorting)."""
-    tops: list[int] = []
-    at: list[int] = []
-    before: list[int] = []
-    for number, (_, j) in enumerate(pairs):
-        place = bisect_left(tops, j)
-        before.append(at[place - 1] if place else -1)
-        tops[place : place + 1] = [j]
-        at[place : place + 1] = [number]
-    rise: set[tuple[int, int]] = set()
-    number = at[-1] if at else -1
-    while number >= 0:
-        rise.add(pairs[number])
-        number = before[number]
-    return rise
 
 
 def _fits(ours: Layer, theirs: Layer) -> float:
