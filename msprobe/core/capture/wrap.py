@@ -5,10 +5,10 @@ Only the outermost observed call of a thread is reported: what an API calls inte
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
+from msprobe.core.capture.look_alike import look_like
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.site import CallSite
 from msprobe.core.capture.thread import ThreadState
@@ -51,8 +51,5 @@ def wrap(
         finally:
             thread.busy = False
 
-    try:
-        functools.update_wrapper(observed, original)
-    except (AttributeError, TypeError):  # a callable without the usual attributes
-        observed.__wrapped__ = original  # type: ignore[attr-defined]
+    look_like(observed, original)
     return observed
