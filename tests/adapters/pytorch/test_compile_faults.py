@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,24 +11,14 @@ import torch
 from msprobe.adapters.pytorch import compiled_calls
 from msprobe.adapters.pytorch.compile_switch import supported
 from msprobe.adapters.pytorch.module_tap import TorchModuleTap
-from msprobe.core import log
 from tests.adapters.pytorch.networks import Mlp
 
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.filterwarnings("ignore"),  # of the compiler, about itself
     pytest.mark.skipif(not supported(), reason="this torch has no operators with an ordered effect"),
+    pytest.mark.usefixtures("fresh_compiler", "fresh_log"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    import torch._dynamo
-
-    monkeypatch.setattr(log, "_seen", set())
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def gradient(function: Any) -> torch.Tensor:
