@@ -10,7 +10,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from msprobe.compare.alignment.ascending import longest_ascending
+from msprobe.compare.alignment.weighted import Floats, weighted_subsequence
 from msprobe.compare.inference.evidence import likeness, overlap
 from msprobe.compare.inference.tree import Layer
 
@@ -123,30 +126,13 @@ def _aligned(ours: Sequence[Layer], theirs: Sequence[Layer]) -> tuple[list[Pairi
 
 
 def _best_path(table: _Table) -> list[tuple[int, int]]:
-    """Needleman and Wunsch (1970) with free gaps; the gain of a pair is its likeness above ``LEAST``."""
-    columns = table.columns
-    before = [0.0] * (columns + 1)
-    totals = [before]
-    for row in table.rows:
-        now = [0.0] * (columns + 1)
-        for j in range(columns):
-            best = before[j + 1] if before[j + 1] >= now[j] else now[j]
-            gain = row.get(j, 0.0) - LEAST
-            now[j + 1] = before[j] + gain if gain > 0.0 and before[j] + gain >= best else best
-        totals.append(now)
-        before = now
-    found = []
-    i, j = len(table.rows), columns
-    while i and j:
-        gain = table.rows[i - 1].get(j - 1, 0.0) - LEAST
-        if gain > 0.0 and totals[i][j] == totals[i - 1][j - 1] + gain:
-            i, j = i - 1, j - 1
-            found.append((i, j))
-        elif totals[i][j] == totals[i][j - 1]:
-            j -= 1
-        else:
-            i -= 1
-    return found[::-1]
+    """The pairing in order with the largest sum of gains; that of a pair is its likeness above ``LEAST``."""
+
+    def gains(i: int, start: int, stop: int) -> Floats:
+        row = table.rows[i]
+        return np.array([max(row.get(j, 0.0) - LEAST, 0.0) for j in range(start, stop)])
+
+    return weighted_subsequence(len(table.rows), table.columns, gains)
 
 
 def _rivals(table: _Table, i: int, j: int) -> tuple[int, int]:
