@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.adapters.pytorch.recorded import Recorded, read
+from tests.adapters.recorded import Recorded, read
 from tests.fresh_debugger import forget
 
 
