@@ -6,7 +6,7 @@ from typing import Any
 
 from msprobe.core.backend.protocols import GradientReceiver
 from msprobe.core.capture.thread import ThreadState
-from msprobe.core.dump.call_gradients import Slots, gradient_at
+from msprobe.core.dump.call_gradients import Slots
 
 
 class SingleHook:
@@ -23,7 +23,8 @@ class SingleHook:
         thread = self._thread
         busy, thread.busy = thread.busy, True
         try:
-            gradients = {slot: gradient_at(grad_inputs, index) for index, slot in self._slots}
+            count = len(grad_inputs)
+            gradients = {slot: grad_inputs[index] if index < count else None for index, slot in self._slots}
             self._receiver.whole(grad_outputs[:1], gradients)
         finally:
             thread.busy = busy

@@ -96,6 +96,6 @@ class CallGradients:
 
 def gradient_at(gradients: Any, position: int) -> Any:
     """The gradient at ``position`` of what a hook was given: several in a tuple, or a single one; None past the end."""
-    if not isinstance(gradients, (tuple, list)):
+    if type(gradients) is not tuple and not isinstance(gradients, (tuple, list)):
         return gradients if position == 0 else None
     return gradients[position] if position < len(gradients) else None
