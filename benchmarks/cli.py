@@ -19,8 +19,8 @@ import command
 import generate_checkpoint
 import generate_dump
 import table
-from collect import OURS, REFERENCE
 from generate_dump import Wish
+from tools import parser_of, tools_of
 
 HEAD = ("command", "tool", "wall s", "CPU s", "peak MB", "status", "MB written", "torch")
 OUTPUT = "{output}"
@@ -101,9 +101,7 @@ class Bench:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", default=sys.executable, help="python that has msprobe (default: this one)")
-    parser.add_argument("--reference", help="python that has the tool to compare with; left out: only ours")
+    parser = parser_of(__doc__)
     parser.add_argument(
         "--cases",
         default=DEFAULT_CASES,
@@ -112,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=float, default=200.0, help="seconds after which a command is stopped")
     options = parser.parse_args(arguments)
-    pythons = {OURS: options.python} | ({REFERENCE: options.reference} if options.reference else {})
+    pythons = tools_of(options)
     rows = []
     for case in options.cases.split(","):
         rows += rows_of(case, pythons, options)

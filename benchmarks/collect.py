@@ -14,8 +14,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from costs import OURS, REFERENCE, Cost, cost, report
+from costs import Cost, cost, report
 from live import Live
+from tools import OURS, parser_of, tools_of
 from variants import Variant, parse
 
 DEFAULT_VARIANTS = "none+again,created,L1.statistics+filtered,L0.statistics,L1.statistics,mix.statistics"
@@ -71,9 +72,7 @@ def measure(
 
 
 def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", default=sys.executable, help="python that has msprobe (default: this one)")
-    parser.add_argument("--reference", help="python that has the tool to compare with; left out: only ours")
+    parser = parser_of(__doc__)
     parser.add_argument("--workload", default="tinylstm", help="as tinylstm, llama:layers=4, conv, ops:calls=400")
     parser.add_argument("--variants", default=DEFAULT_VARIANTS, help="comma-separated; see variants.py")
     parser.add_argument("--rounds", type=int, default=5)
@@ -85,7 +84,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = options_of(arguments)
-    pythons = {OURS: options.python} | ({REFERENCE: options.reference} if options.reference else {})
+    pythons = tools_of(options)
     costs = measure(pythons, options.workload, [parse(text) for text in options.variants.split(",")], options)
     print(f"{options.workload}: {options.rounds} rounds of {options.steps} steps, load {os.getloadavg()[0]:.1f}")
     print(report(costs))

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import table
+from tools import OURS, REFERENCE
 from variants import Variant
 
-OURS, REFERENCE = "ours", "reference"
 Turns = Sequence[dict[str, float]]
 
 HEAD = (

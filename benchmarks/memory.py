@@ -14,8 +14,8 @@ import sys
 from collections.abc import Sequence
 
 import table
-from collect import OURS, REFERENCE
 from live import Live
+from tools import OURS, parser_of, tools_of
 from variants import parse
 
 HEAD = ("tool", "variant", "peak MB", "over none", "over created")
@@ -44,15 +44,13 @@ def _peak(python: str, variant: str, options: argparse.Namespace) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", default=sys.executable, help="python that has msprobe (default: this one)")
-    parser.add_argument("--reference", help="python that has the tool to compare with; left out: only ours")
+    parser = parser_of(__doc__)
     parser.add_argument("--workload", default="llama:layers=4")
     parser.add_argument("--variants", default="L1.statistics", help="comma-separated; see variants.py")
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=3, help="fresh processes of each")
     options = parser.parse_args(arguments)
-    pythons = {OURS: options.python} | ({REFERENCE: options.reference} if options.reference else {})
+    pythons = tools_of(options)
     found = peaks(pythons, ["none", "created", *options.variants.split(",")], options)
     rows = [
         [

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Sequence
 
 import table
-from collect import OURS, REFERENCE
 from live import Live
+from tools import parser_of, tools_of
 from variants import parse
 
 HEAD = ("tool", "records", "us/record", "of it before stop", "MB written", "MB on disk", "written/disk", "peak MB")
@@ -51,15 +51,13 @@ def _cheapest(python: str, workload: str, variant: str, repeats: int) -> dict[st
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", default=sys.executable, help="python that has msprobe (default: this one)")
-    parser.add_argument("--reference", help="python that has the tool to compare with; left out: only ours")
+    parser = parser_of(__doc__)
     parser.add_argument("--variant", default="L1.statistics", help="see variants.py")
     parser.add_argument("--calls", default="1000,10000,50000", help="calls in a step, comma-separated")
     parser.add_argument("--elements", type=int, default=16)
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args(arguments)
-    pythons = {OURS: options.python} | ({REFERENCE: options.reference} if options.reference else {})
+    pythons = tools_of(options)
     counts = [int(text) for text in options.calls.split(",")]
     rows = [row(tool, python, options.variant, calls, options) for calls in counts for tool, python in pythons.items()]
     print(f"{options.variant}: cheapest of {options.repeats}, load {os.getloadavg()[0]:.1f}")

@@ -24,7 +24,6 @@ class Located:
     pairs: list[tuple[Place, Place]] = field(default_factory=list)
     unpaired: list[str] = field(default_factory=list)
     several_steps: bool = False
-    several_ranks: bool = False
 
 
 def locate(target: Path, golden: Path, options: MappingOptions = _NOTHING_SAID) -> Located:
@@ -68,9 +67,8 @@ def _advice(*sides: _Steps) -> str:
 
 
 def _located(pairs: list[tuple[Place, Place]], lone: list[str]) -> Located:
-    labels = {(place.kind, place.number) for place, _ in pairs}
     steps = {place.step for place, _ in pairs}
-    return Located(pairs, lone, len(steps) > 1, len(labels) > 1)
+    return Located(pairs, lone, len(steps) > 1)
 
 
 def _wanted(located: Located, options: MappingOptions) -> Located:

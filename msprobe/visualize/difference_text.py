@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from msprobe.compare.columns import METRICS
 from msprobe.compare.items import Leaf, describe
 from msprobe.compare.mode import Mode
 from msprobe.compare.table import LeafTable
@@ -13,15 +14,7 @@ from msprobe.numerics.metrics.tensor import UNSUPPORTED, TensorDifference
 from msprobe.visualize.statistic_texts import DIFFERENCES, DIGITS
 from msprobe.visualize.value_text import quoted
 
-TENSOR = (
-    "Cosine",
-    "EucDist",
-    "MaxAbsErr",
-    "MaxRelativeErr",
-    "One Thousandth Err Ratio",
-    "Five Thousandths Err Ratio",
-)
-_TENSOR_FORMAT = ",".join(f'"{name}":"%s"' for name in TENSOR)
+_TENSOR_FORMAT = ",".join(f'"{name}":"%s"' for name in METRICS[Mode.TENSOR])
 _MISSING = DIFFERENCES % (("N/A",) * 8)
 
 

@@ -6,6 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from msprobe.compare.columns import METRICS
+from msprobe.compare.mode import Mode
+
 _COLOURS: tuple[tuple[str, list[float], str, str], ...] = (
     ("#FFFCF3", [0, 0.3], "pass", "the node passes, and in databases of msprobe everything below it"),
     ("#FFDC7F", [0.3, 0.6], "warning", "a difference that began before this node, or could not be checked"),
@@ -20,17 +23,7 @@ _TIPS = {
         "L2norm diff": "L2 norm: target minus golden",
     },
     "md5": {"md5": "checksum of the data; equal checksums mean equal data"},
-    "all": dict.fromkeys(
-        (
-            "Cosine",
-            "EucDist",
-            "MaxAbsErr",
-            "MaxRelativeErr",
-            "One Thousandth Err Ratio",
-            "Five Thousandths Err Ratio",
-        ),
-        "",
-    ),
+    "all": dict.fromkeys(METRICS[Mode.TENSOR], ""),
 }
 
 

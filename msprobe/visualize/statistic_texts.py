@@ -11,11 +11,11 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.compare.columns import METRICS
+from msprobe.compare.mode import Mode
 from msprobe.compare.plain import FloatPairs, float_texts
 
-STATISTICS = ("Max diff", "Min diff", "Mean diff", "L2norm diff")
-RELATIVE = ("MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr", "NormRelativeErr")
-DIFFERENCES = ",".join(f'"{name}":"%s"' for name in (*STATISTICS, *RELATIVE))
+DIFFERENCES = ",".join(f'"{name}":"%s"' for name in METRICS[Mode.STATISTICS])
 NUMBERS = '"Max":"%s","Min":"%s","Mean":"%s","Norm":"%s"'
 DIGITS = 6
 NO_PAIRS = FloatPairs(np.empty(0, np.int64), np.empty((0, 8)))

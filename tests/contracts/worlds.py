@@ -77,28 +77,45 @@ class World:
         return []
 
 
+def _networks(module: Any, linear: Any, relu: Any, forward: str = "forward") -> tuple[Any, Any]:
+    """The classes that ``World.mlp`` and ``World.raising`` are; ``forward`` is what the framework's modules call it."""
+
+    def network(cls: type) -> type:
+        setattr(cls, forward, cls.run)  # type: ignore[attr-defined]
+        return cls
+
+    @network
+    class MLP(module):
+        def __init__(self, inplace: bool = False) -> None:
+            super().__init__()
+            self.fc1, self.act, self.fc2 = linear(4, 3), relu(inplace), linear(3, 2)
+
+        def run(self, x: Any) -> Any:
+            return self.fc2(self.act(self.fc1(x)))
+
+    @network
+    class Broken(module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Raising()
+
+        def run(self, x: Any) -> Any:
+            return self.inner(x)
+
+    @network
+    class Raising(module):
+        def run(self, x: Any) -> Any:
+            return x.matmul(x)
+
+    return MLP, Broken
+
+
 def fake() -> World:
     from tests.fake_framework import backend, functional, nn
     from tests.fake_framework.tensor import Tensor
     from tests.fake_framework.tensor_ops import FakeTensorOps
 
-    class MLP(nn.Module):
-        def __init__(self, inplace: bool) -> None:
-            self.fc1, self.act, self.fc2 = nn.Linear(4, 3), nn.ReLU(inplace), nn.Linear(3, 2)
-
-        def forward(self, x: Tensor) -> Any:
-            return self.fc2(self.act(self.fc1(x)))
-
-    class Broken(nn.Module):
-        def __init__(self) -> None:
-            self.inner = Raising()
-
-        def forward(self, x: Tensor) -> Any:
-            return self.inner(x)
-
-    class Raising(nn.Module):
-        def forward(self, x: Tensor) -> Any:
-            return x.matmul(x)
+    mlp, broken = _networks(nn.Module, nn.Linear, nn.ReLU)
 
     return World(
         name="fake",
@@ -109,8 +126,8 @@ def fake() -> World:
         functional=functional,
         tensor_class=Tensor,
         module_class=nn.Module,
-        mlp=lambda inplace=False: MLP(inplace),
-        raising=Broken,
+        mlp=mlp,
+        raising=broken,
         sgd=lambda model: nn.SGD(model.parameters(), 0.1),
         differentiate=_by_backward(lambda gradient: np.asarray(gradient)),
     )
@@ -130,25 +147,7 @@ def torch() -> World:
     from msprobe.adapters.pytorch.backend import make
     from msprobe.adapters.pytorch.tensor_ops import TorchTensorOps
 
-    class MLP(torch.nn.Module):
-        def __init__(self, inplace: bool) -> None:
-            super().__init__()
-            self.fc1, self.act, self.fc2 = torch.nn.Linear(4, 3), torch.nn.ReLU(inplace), torch.nn.Linear(3, 2)
-
-        def forward(self, x: torch.Tensor) -> Any:
-            return self.fc2(self.act(self.fc1(x)))
-
-    class Broken(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = Raising()
-
-        def forward(self, x: torch.Tensor) -> Any:
-            return self.inner(x)
-
-    class Raising(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> Any:
-            return x.matmul(x)
+    mlp, broken = _networks(torch.nn.Module, torch.nn.Linear, torch.nn.ReLU)
 
     return World(
         name="torch",
@@ -159,8 +158,8 @@ def torch() -> World:
         functional=torch.nn.functional,
         tensor_class=torch.Tensor,
         module_class=torch.nn.Module,
-        mlp=lambda inplace=False: MLP(inplace),
-        raising=Broken,
+        mlp=mlp,
+        raising=broken,
         sgd=lambda model: torch.optim.SGD(model.parameters(), 0.1),
         differentiate=_by_backward(lambda gradient: gradient.numpy()),
     )
@@ -177,25 +176,7 @@ def msadapter() -> World:
     torch = install()
     nn = torch.nn
 
-    class MLP(nn.Module):
-        def __init__(self, inplace: bool) -> None:
-            super().__init__()
-            self.fc1, self.act, self.fc2 = nn.Linear(4, 3), nn.ReLU(inplace), nn.Linear(3, 2)
-
-        def forward(self, x: Any) -> Any:
-            return self.fc2(self.act(self.fc1(x)))
-
-    class Broken(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = Raising()
-
-        def forward(self, x: Any) -> Any:
-            return self.inner(x)
-
-    class Raising(nn.Module):
-        def forward(self, x: Any) -> Any:
-            return x.matmul(x)
+    mlp, broken = _networks(nn.Module, nn.Linear, nn.ReLU)
 
     return World(
         name="msadapter",
@@ -206,8 +187,8 @@ def msadapter() -> World:
         functional=nn.functional,
         tensor_class=mindspore.Tensor,
         module_class=nn.Module,
-        mlp=lambda inplace=False: MLP(inplace),
-        raising=Broken,
+        mlp=mlp,
+        raising=broken,
         sgd=lambda model: torch.optim.SGD(model.parameters(), 0.1),
         differentiate=_by_value_and_grad(lambda model: list(model.parameters())),
         fields=(),
@@ -223,26 +204,11 @@ def mindspore() -> World:
     mindspore.runtime.launch_blocking()  # an operator that fails does so where it is called
     mint = mindspore.mint
 
-    class MLP(mindspore.nn.Cell):
-        def __init__(self, inplace: bool) -> None:
-            super().__init__()
-            assert not inplace, "mint.nn.ReLU does not work in place"
-            self.fc1, self.act, self.fc2 = mint.nn.Linear(4, 3), mint.nn.ReLU(), mint.nn.Linear(3, 2)
+    def relu(inplace: bool) -> Any:
+        assert not inplace, "mint.nn.ReLU does not work in place"
+        return mint.nn.ReLU()
 
-        def construct(self, x: Any) -> Any:
-            return self.fc2(self.act(self.fc1(x)))
-
-    class Broken(mindspore.nn.Cell):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = Raising()
-
-        def construct(self, x: Any) -> Any:
-            return self.inner(x)
-
-    class Raising(mindspore.nn.Cell):
-        def construct(self, x: Any) -> Any:
-            return x.matmul(x)
+    mlp, broken = _networks(mindspore.nn.Cell, mint.nn.Linear, relu, "construct")
 
     return World(
         name="mindspore",
@@ -253,8 +219,8 @@ def mindspore() -> World:
         functional=mint.nn.functional,
         tensor_class=mindspore.Tensor,
         module_class=mindspore.nn.Cell,
-        mlp=lambda inplace=False: MLP(inplace),
-        raising=Broken,
+        mlp=mlp,
+        raising=broken,
         sgd=lambda model: mindspore.nn.SGD(model.trainable_params(), 0.1),
         differentiate=_by_value_and_grad(lambda model: model.trainable_params()),
         fields=(),

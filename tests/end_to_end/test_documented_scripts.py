@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.adapters.pytorch.recorded import Recorded, read
+from tests.adapters.recorded import Recorded, read
 from tests.end_to_end.fork_runner import log_of, run_scripts
 
 pytestmark = pytest.mark.torch

@@ -27,46 +27,19 @@ CONFIG = {
     "level": "mix",
     "statistics": {"scope": [], "list": [], "tensor_list": ["relu"], "data_mode": ["all"]},
 }
-START = """
+NETWORK = """
+class Net({module}):
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.act, self.fc2 = {ops}.nn.Linear(4, 8), {ops}.nn.ReLU(), {ops}.nn.Linear(8, 2)
+    def {forward}(self, x):
+        return {ops}.exp(self.fc2(self.act(self.fc1(x))))
+"""
+TRAINING = """
 import numpy as np
 values = np.load("values.npz")
-"""
-PYTORCH = """
-import torch
-from msprobe.pytorch import PrecisionDebugger
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc1, self.act, self.fc2 = torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)
-    def forward(self, x):
-        return torch.exp(self.fc2(self.act(self.fc1(x))))
 net = Net()
-with torch.no_grad():
-    for name, parameter in net.named_parameters():
-        parameter.copy_(torch.from_numpy(values[name]))
-x = torch.from_numpy(values["x"]).requires_grad_()
-debugger = PrecisionDebugger("config.json")
-for _ in range(2):
-    debugger.start(net)
-    torch.sum(net(x)).backward()
-    debugger.stop()
-    debugger.step()
-"""
-MINDSPORE = """
-import mindspore
-from mindspore import mint
-from msprobe.mindspore import PrecisionDebugger
-class Net(mindspore.nn.Cell):
-    def __init__(self):
-        super().__init__()
-        self.fc1, self.act, self.fc2 = mint.nn.Linear(4, 8), mint.nn.ReLU(), mint.nn.Linear(8, 2)
-    def construct(self, x):
-        return mint.exp(self.fc2(self.act(self.fc1(x))))
-net = Net()
-for name, parameter in net.parameters_and_names():
-    parameter.set_data(mindspore.Tensor(values[name]))
-x = mindspore.Tensor(values["x"])
-work = mindspore.value_and_grad(lambda x: mint.sum(net(x)), 0, net.trainable_params())
+{weights}
 debugger = PrecisionDebugger("config.json")
 for _ in range(2):
     debugger.start(net)
@@ -74,31 +47,62 @@ for _ in range(2):
     debugger.stop()
     debugger.step()
 """
-MSADAPTER = """
+
+
+def program(imports: str, weights: str, module: str, ops: str, forward: str = "forward") -> str:
+    """``weights`` gives the network its weights and defines ``x`` and ``work(x)``, its forward and backward pass."""
+    return imports + NETWORK.format(module=module, ops=ops, forward=forward) + TRAINING.format(weights=weights)
+
+
+PYTORCH = program(
+    """
+import torch
+from msprobe.pytorch import PrecisionDebugger
+""",
+    """
+with torch.no_grad():
+    for name, parameter in net.named_parameters():
+        parameter.copy_(torch.from_numpy(values[name]))
+x = torch.from_numpy(values["x"]).requires_grad_()
+work = lambda x: torch.sum(net(x)).backward()
+""",
+    module="torch.nn.Module",
+    ops="torch",
+)
+MINDSPORE = program(
+    """
+import mindspore
+from mindspore import mint
+from msprobe.mindspore import PrecisionDebugger
+""",
+    """
+for name, parameter in net.parameters_and_names():
+    parameter.set_data(mindspore.Tensor(values[name]))
+x = mindspore.Tensor(values["x"])
+work = mindspore.value_and_grad(lambda x: mint.sum(net(x)), 0, net.trainable_params())
+""",
+    module="mindspore.nn.Cell",
+    ops="mint",
+    forward="construct",
+)
+MSADAPTER = program(
+    """
 from tests.msadapter_stand_in import install
 install()
 import mindspore
 import torch
 from msprobe.pytorch import PrecisionDebugger
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc1, self.act, self.fc2 = torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)
-    def forward(self, x):
-        return torch.exp(self.fc2(self.act(self.fc1(x))))
-net = Net()
+""",
+    """
 for layer in ("fc1", "fc2"):
     for name, parameter in getattr(net, layer)._parameters.items():
         parameter.set_data(mindspore.Tensor(values[f"{layer}.{name}"]))
 x = mindspore.Tensor(values["x"])
 work = mindspore.value_and_grad(lambda x: torch.sum(net(x)), 0, list(net.parameters()))
-debugger = PrecisionDebugger("config.json")
-for _ in range(2):
-    debugger.start(net)
-    work(x)
-    debugger.stop()
-    debugger.step()
-"""
+""",
+    module="torch.nn.Module",
+    ops="torch",
+)
 PREFIXES = {"Cell": "Module", "Mint": "Torch", "MintFunctional": "Functional"}
 OPERATORS = {"Primitive.dense.Dense": "Functional.linear", "Primitive.relu.ReLU": "Functional.relu"}
 """What MindSpore's cells call where PyTorch's modules call a function."""
@@ -122,7 +126,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         folder = tmp_path_factory.mktemp("same")
         np.savez(folder / "values.npz", **values)
         (folder / "config.json").write_text(json.dumps(CONFIG))
-        (folder / "train.py").write_text(START + program)
+        (folder / "train.py").write_text(program)
         command = [sys.executable, "train.py"]
         environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(folder)}
         result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

@@ -3,69 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
-from msprobe.core.capture.site import CallSite
 from msprobe.core.capture.thread import ThreadState
-from msprobe.core.capture.wrap import wrap
+from msprobe.core.capture.wrapped_apis import WrappedApis
 from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.errors import MsprobeException
 from tests.fake_framework import functional, nn
 from tests.fake_framework.tensor import Tensor
 
-LISTED: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
-    ("Functional", functional, ("relu", "linear", "mse_loss")),
-    ("Tensor", Tensor, ("add", "mul", "mul_", "sum", "chunk", "matmul")),
-)
+OWNERS = {"Functional": functional, "Tensor": Tensor}
+LISTED = {
+    "Functional": ("relu", "linear", "mse_loss"),
+    "Tensor": ("add", "mul", "mul_", "sum", "chunk", "matmul"),
+}
 
 
-class FakeApiTap:
+class FakeApiTap(WrappedApis):
     """Implements ``ApiTap``."""
 
     def __init__(self, recorded: Callable[[str], bool], relay: Relay, thread: ThreadState) -> None:
-        self._relay, self._thread = relay, thread
-        self._recorded = recorded
-        self._patches = Patches()
-        self._sites: list[CallSite] = []
-        self._custom: dict[tuple[int, str], Any] = {}
-        self._given: dict[tuple[int, str], tuple[Any, str, str]] = {}
-        for prefix, owner, names in LISTED:
-            for name in names:
-                self.add(owner, name, prefix)
-
-    @contextlib.contextmanager
-    def attach(self) -> Iterator[None]:
-        self._patches.apply()
-        try:
-            yield
-        finally:
-            self._patches.undo()
-
-    def reset(self) -> None:
-        for site in self._sites:
-            site.reset()
-
-    def add(self, owner: Any, name: str, prefix: str) -> None:
-        site = CallSite(prefix, name)
-        site.recorded = self._recorded(name)
-        self._sites.append(site)
-        wrapper = wrap(getattr(owner, name), site, self._relay, self._thread)
-        self._custom[(id(owner), name)] = wrapper
-        self._given[(id(owner), name)] = (owner, name, prefix)
-        self._patches.plan(owner, name, wrapper)
-
-    def remove(self, owner: Any, name: str) -> None:
-        wrapper = self._custom.pop((id(owner), name), None)
-        if wrapper is not None:
-            del self._given[(id(owner), name)]
-            self._patches.drop(owner, name, wrapper)
-
-    def registered(self) -> Sequence[tuple[Any, str, str]]:
-        return list(self._given.values())
+        super().__init__(recorded, relay, thread)
+        self._plan_table(LISTED, OWNERS)
 
 
 class FakeModuleTap:
@@ -106,11 +69,8 @@ class FakeModuleTap:
     def attach(self) -> Iterator[None]:
         patches = Patches()
         patches.plan(nn.Module, "__call__", self._observed(nn.Module.__call__))
-        patches.apply()
-        try:
+        with patches.in_force():
             yield
-        finally:
-            patches.undo()
 
     def attach_gradients(self) -> Callable[[], None]:
         detach = [

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.fresh_debugger import forget
+
 
 class Bench:
     """A folder with a configuration, and what was dumped into it."""
@@ -44,15 +46,3 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     forget()
     yield Bench(tmp_path)
     forget()
-
-
-def forget() -> None:
-    """End the debugger of this process, as if the process were new."""
-    from msprobe.adapters.pytorch.debugger import PrecisionDebugger
-    from msprobe.core.dump import handle
-
-    session = handle.peek()
-    if session is not None:
-        handle.put(None)
-        session.close()
-    PrecisionDebugger._instance = None

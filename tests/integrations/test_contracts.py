@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.integrations.conftest import forget
+from tests.fresh_debugger import forget
 from tests.integrations.serving import answer, decoder, prompt
 
 pytestmark = pytest.mark.torch

@@ -15,29 +15,13 @@ from msprobe.core.tensors.dtypes import ALL_DTYPES, DType, Kind, find_dtype
 from msprobe.core.tensors.model import TensorStats
 from msprobe.core.tensors.numpy_ops import decode, statistics
 from tests.native.agreement import assert_agree
+from tests.native.random_bits import bits_of, random_bits
 
 SUPPORTED = [dtype for dtype in ALL_DTYPES if dtype.code >= 0]
 FLOATS = [dtype for dtype in SUPPORTED if dtype.kind in (Kind.FLOAT, Kind.COMPLEX) and dtype.name != "float8_e8m0fnu"]
 LENGTHS = [1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 1000, 2047, 2048, 2049, 4096, 5001]
 FLOAT32 = 11
 by_name = pytest.mark.parametrize("dtype", SUPPORTED, ids=lambda dtype: dtype.name)
-
-
-def bits_of(dtype: DType, raw: bytes) -> NDArray[Any]:
-    """Raw bytes as elements of the dtype (numpy's own, or the container)."""
-    array = np.frombuffer(raw[: len(raw) // dtype.itemsize * dtype.itemsize], dtype.container).copy()
-    return (np.frombuffer(raw, np.uint8) & 1).astype(bool) if dtype.kind is Kind.BOOL else array
-
-
-def random_bits(dtype: DType, n: int, seed: int) -> NDArray[Any]:
-    """Ordinary values: normal for floats, every bit pattern for integers and 8-bit floats."""
-    generator = np.random.default_rng(seed)
-    if dtype.kind in (Kind.FLOAT, Kind.COMPLEX) and dtype.is_native:
-        parts = generator.normal(size=n) if dtype.kind is Kind.FLOAT else generator.normal(size=(n, 2)) @ [1, 1j]
-        return np.asarray(parts).astype(dtype.name)
-    if dtype.name == "bfloat16":
-        return (generator.normal(size=n).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
-    return bits_of(dtype, generator.bytes(n * dtype.itemsize))
 
 
 def native(kernel: Any, array: NDArray[Any], dtype: DType, high: bool = False) -> TensorStats:

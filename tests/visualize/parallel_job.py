@@ -1,4 +1,4 @@
-"""One rank of a small model on gloo: ``python parallel_job.py MODE RANK FOLDER`` with MODE single, tp or pp.
+"""A rank of a small model on gloo: ``python -m tests.visualize.parallel_job MODE RANK FOLDER``, MODE single, tp or pp.
 
 All modes train the same weights on the same data, so that the merged dump of two ranks can be held against ``single``.
 """
@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch import nn
 
 from msprobe.pytorch import PrecisionDebugger
+from tests.parallel_layers import ColumnParallelLinear, RowParallelLinear
 
 MODE, RANK, FOLDER = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
 WORLD = 1 if MODE == "single" else 2
@@ -23,62 +22,15 @@ SHARDS = 2 if MODE == "tp" else 1
 LAYERS, WIDTH, INNER = 4, 8, 16
 
 
-class Enter(torch.autograd.Function):
-    """Into a column-parallel layer: the gradients of the shards are summed."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
-        gradient = gradient.clone()
-        dist.all_reduce(gradient)
-        return gradient
-
-
-class Leave(torch.autograd.Function):
-    """Out of a row-parallel layer: the parts of the result are summed."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        x = x.clone()
-        dist.all_reduce(x)
-        return x
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
-        return gradient
-
-
-def shard(whole: torch.Tensor, dim: int) -> nn.Parameter:
-    return nn.Parameter(whole.chunk(SHARDS, dim)[RANK if SHARDS > 1 else 0].clone())
-
-
-class ColumnParallelLinear(nn.Module):
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor) -> None:
-        super().__init__()
-        self.weight, self.bias = shard(weight, 0), shard(bias, 0)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.linear(Enter.apply(x) if SHARDS > 1 else x, self.weight, self.bias)
-
-
-class RowParallelLinear(nn.Module):
-    def __init__(self, weight: torch.Tensor) -> None:
-        super().__init__()
-        self.weight = shard(weight, 1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        part = F.linear(x, self.weight)
-        return Leave.apply(part) if SHARDS > 1 else part
-
-
 class Layer(nn.Module):
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__()
-        draw = [torch.randn(*shape, generator=generator) / 4 for shape in ((INNER, WIDTH), (INNER,), (WIDTH, INNER))]
-        self.up, self.down = ColumnParallelLinear(draw[0], draw[1]), RowParallelLinear(draw[2])
+        up, down = nn.Linear(WIDTH, INNER), nn.Linear(INNER, WIDTH, bias=False)
+        with torch.no_grad():
+            for parameter in (*up.parameters(), *down.parameters()):
+                parameter.copy_(torch.randn(parameter.shape, generator=generator) / 4)
+        shard = RANK if SHARDS > 1 else 0
+        self.up, self.down = ColumnParallelLinear(up, shard, SHARDS), RowParallelLinear(down, shard, SHARDS)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + self.down(torch.tanh(self.up(x)))

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from msprobe.core.dump import handle
 from msprobe.pytorch import PrecisionDebugger
+from tests.fresh_debugger import forget
 from tests.zoo.benign import BENIGN
 from tests.zoo.faults import FAULTS, GOLDEN
 from tests.zoo.model import Recording, healthy, train
@@ -43,14 +43,12 @@ def record(job: Job, out: Path) -> list[float]:
     training = healthy()
     change = GOLDEN.get(job.variant) or BENIGN.get(job.variant) or FAULTS[job.variant].plant
     change(training)
-    PrecisionDebugger._instance = None  # there is one debugger per process: forget that of the job before
     debugger = PrecisionDebugger(job.config(out))
     try:
         torch.manual_seed(1)
         return train(training, Recording(debugger, job.update))
     finally:
-        handle.current().close()
-        handle.put(None)
+        forget()
         torch.set_num_threads(threads)
         torch.backends.mkldnn.enabled = onednn
 

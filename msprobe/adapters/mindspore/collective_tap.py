@@ -66,12 +66,11 @@ class MindSporeCollectiveTap:
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
-        self._patches.apply()
         self._works.attach()
         try:
-            yield
+            with self._patches.in_force():
+                yield
         finally:
-            self._patches.undo()
             self._works.detach()
 
     def reset(self) -> None:

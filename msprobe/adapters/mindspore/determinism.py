@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import functools
-import os
-import random
 from typing import Any
 
 import mindspore
-import numpy as np
 from mindspore import mint, nn, ops
 
-from msprobe.core.errors import MsprobeException, given
 from msprobe.core.log import logger
+from msprobe.core.seeding import check_seed, seed_host
 
-_LARGEST_SEED = 2**32 - 1
 _CELLS = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d")
 _FUNCTIONS = ("dropout", "dropout1d", "dropout2d", "dropout3d")
 
@@ -31,10 +27,8 @@ def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False) -> 
     Raises:
         MsprobeException: an argument is of the wrong type or out of range.
     """
-    _check(seed, mode=mode, rm_dropout=rm_dropout)
-    os.environ["PYTHONHASHSEED"] = str(seed)  # for the processes this one starts
-    random.seed(seed)
-    np.random.seed(seed)
+    check_seed(seed, mode=mode, rm_dropout=rm_dropout)
+    seed_host(seed)
     mindspore.set_seed(seed)
     if hasattr(mindspore, "manual_seed"):
         mindspore.manual_seed(seed)
@@ -75,11 +69,3 @@ def _idle(original: Any) -> Any:
 
     dropout._msprobe_idle = True  # type: ignore[attr-defined]
     return dropout
-
-
-def _check(seed: Any, **switches: Any) -> None:
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= _LARGEST_SEED:
-        raise MsprobeException(0, f"seed_all: seed is an integer from 0 to {_LARGEST_SEED}, got {given(seed)}")
-    for name, value in switches.items():
-        if not isinstance(value, bool):
-            raise MsprobeException(0, f"seed_all: {name} is True or False, got {given(value)}")

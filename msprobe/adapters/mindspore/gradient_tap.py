@@ -23,11 +23,12 @@ from msprobe.adapters.mindspore.versions import executor
 from msprobe.core.backend.protocols import GradientReceiver
 from msprobe.core.capture.containers import shape_of, tensors_in
 from msprobe.core.capture.thread import ThreadState
+from msprobe.core.dump.call_gradients import CallGradients
 
 _executor = executor()
 _LEAF = 2**64 - 1
 Edge = tuple[int, int]
-Slots = list[tuple[int, int]]
+_Pairs = list[tuple[int, int]]
 
 
 class Prepared:
@@ -83,7 +84,7 @@ class MindSporeGradientTap:
         return prepared.positional, prepared.keywords
 
     def attach(self, prepared: Prepared, result: Any, receiver: GradientReceiver, announced: bool = False) -> None:
-        targets: dict[int, tuple[Any, list[tuple[int, int]]]] = {}
+        targets: dict[int, tuple[Any, _Pairs]] = {}
         count = 0
         for tensor in tensors_in(result, Tensor):
             node = _node(tensor)
@@ -95,7 +96,7 @@ class MindSporeGradientTap:
             return
         receiver.expect(count)
         found = _contributions([node for node, _ in targets.values()], prepared)
-        call = _Call(receiver, self._thread, set(found), len(targets))
+        call = CallGradients(receiver, self._thread, found, len(targets), _sum)
         for identity, (node, outputs) in targets.items():
             through = [(number, slots[0]) for number, _ in outputs if (slots := prepared.edges.get((identity, number)))]
             node.register_prehook(call.before(outputs, through))
@@ -104,60 +105,6 @@ class MindSporeGradientTap:
 
     def watch(self, tensor: Any, report: Callable[[Any], None]) -> Callable[[], None] | None:
         return watch(tensor, self._thread, report)
-
-
-class _Call:
-    """Collects the gradients of one call over the nodes it made, and reports when the last one is there."""
-
-    def __init__(self, receiver: GradientReceiver, thread: ThreadState, feeding: set[int], targets: int) -> None:
-        self._receiver = receiver
-        self._thread = thread
-        self._feeding = feeding
-        self._targets = targets
-        self._reset()
-
-    def before(self, outputs: Slots, through: Slots) -> Callable[[Any], None]:
-        """The hook for a node that made outputs: its incoming gradients, and arguments returned unchanged."""
-
-        def hook(grad_outputs: Any) -> None:
-            with self._thread.quiet():
-                for number, position in outputs:
-                    self._receiver.grad_output(position, _at(grad_outputs, number))
-                self._collect(through, grad_outputs)
-                self._outputs_left -= 1
-                if not self._pending and self._outputs_left <= 0:
-                    self._report()
-
-        return hook
-
-    def after(self, node: int, slots: Slots) -> Callable[[Any, Any], None]:
-        """The hook for a node that feeds arguments."""
-
-        def hook(grad_inputs: Any, grad_outputs: Any) -> None:
-            with self._thread.quiet():
-                self._collect(slots, grad_inputs)
-                self._pending.discard(node)
-                if not self._pending:
-                    self._report()
-
-        return hook
-
-    def _collect(self, slots: Slots, gradients: Any) -> None:
-        for number, slot in slots:
-            gradient = _at(gradients, number)
-            if gradient is not None:
-                earlier = self._gradients.get(slot)
-                self._gradients[slot] = gradient if earlier is None else _sum(earlier, gradient)
-
-    def _report(self) -> None:
-        gradients = self._gradients
-        self._reset()
-        self._receiver.grad_inputs(gradients)
-
-    def _reset(self) -> None:
-        self._gradients: dict[int, Any] = {}
-        self._pending = set(self._feeding)
-        self._outputs_left = self._targets
 
 
 def _node(tensor: Any) -> Any:
@@ -170,9 +117,9 @@ def _edge(tensor: Any) -> Edge | None:
     return None if node is None else (node._unique_id(), tensor._output_index)
 
 
-def _contributions(targets: list[Any], prepared: Prepared) -> dict[int, tuple[Any, Slots]]:
+def _contributions(targets: list[Any], prepared: Prepared) -> dict[int, tuple[Any, _Pairs]]:
     """The call's nodes that feed its arguments: id -> (node, [(index of the node's input, slot of the argument)])."""
-    found: dict[int, tuple[Any, Slots]] = {}
+    found: dict[int, tuple[Any, _Pairs]] = {}
     if not prepared.edges:
         return found
     since, used = prepared.since, dict[Edge, int]()
@@ -199,12 +146,6 @@ def _order(node: Any) -> int:
     """Nodes are numbered as they are made; leaves come before all of them."""
     number: int = node._sequence_nr()
     return number if number < _LEAF else -1
-
-
-def _at(values: Any, index: int) -> Any:
-    if not isinstance(values, (tuple, list)):
-        return values if index == 0 else None
-    return values[index] if index < len(values) else None
 
 
 def _sum(earlier: Any, gradient: Any) -> Any:

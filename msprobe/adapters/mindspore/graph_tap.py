@@ -73,11 +73,10 @@ class GraphCellTap:
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
-        self._patches.apply()
         try:
-            yield
+            with self._patches.in_force():
+                yield
         finally:
-            self._patches.undo()
             observer = self._relay.observer
             if self._sender is not None and observer is not None:
                 settle()  # every graph that was started has run

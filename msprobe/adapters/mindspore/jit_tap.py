@@ -42,11 +42,8 @@ class JitTap:
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
-        self._patches.apply()
-        try:
+        with self._patches.in_force():
             yield
-        finally:
-            self._patches.undo()
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -64,13 +61,8 @@ class JitTap:
     def _aside(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def run(*args: Any, **kwargs: Any) -> Any:
-            applied = self._others.applied
-            self._others.undo()
-            try:
+            with self._others.out_of_sight():
                 return original(*args, **kwargs)
-            finally:
-                if applied:
-                    self._others.apply()
 
         return run
 

@@ -20,14 +20,15 @@ from mindspore import nn
 from msprobe.adapters.mindspore.graph_tap import GraphCellTap, in_graph_mode
 from msprobe.adapters.mindspore.recomputation import is_means, opening, reopens, second_runner
 from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.patch import Patches
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.dump.given_models import headed_models
+from msprobe.core.dump.module_sites import Known, ModuleSites, remember
 from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.errors import MsprobeException
 from msprobe.core.selection.modes import Modes
 
 _NOTHING = contextlib.nullcontext()
-_Known = tuple[weakref.ref[nn.Cell], ModuleSite]
 
 
 class _Hook:
@@ -51,11 +52,10 @@ class MindSporeModuleTap:
     def __init__(self, relay: Relay, thread: ThreadState, modes: Modes) -> None:
         self._relay = relay
         self._thread = thread
-        self._sites: dict[int, _Known] = {}
-        self._again: dict[int, _Known] = {}  # cells that run an adopted one again
-        self._first: dict[str, ModuleSite] = {}
+        self._sites = ModuleSites()
+        self._again: dict[int, Known] = {}  # cells that run an adopted one again
         self._models: list[weakref.ref[nn.Cell]] = []
-        self._graphs = GraphCellTap(relay, lambda: list(self._sites.values()), modes, self._gradients_aside)
+        self._graphs = GraphCellTap(relay, self._sites.all, modes, self._gradients_aside)
         self._hooks: list[_Hook] = []
 
     def adopt(self, model: Any) -> None:
@@ -64,7 +64,7 @@ class MindSporeModuleTap:
 
     def cells(self) -> list[nn.Cell]:
         """Every cell of the adopted models that still lives, the models themselves first."""
-        present = [reference() for reference in (*self._models, *(known[0] for known in list(self._sites.values())))]
+        present = [reference() for reference in (*self._models, *(known[0] for known in self._sites.all()))]
         return [cell for cell in present if cell is not None]
 
     def focus(self, module: Any, name: Any) -> None:
@@ -74,11 +74,7 @@ class MindSporeModuleTap:
         """Nothing was focused."""
 
     def reset(self) -> None:
-        for site in self._first.values():
-            site.reset()
-        for _, site in list(self._sites.values()):
-            if self._first.get(site.stem) is not site:
-                site.reset()
+        self._sites.reset()
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
@@ -87,19 +83,17 @@ class MindSporeModuleTap:
 
     @contextlib.contextmanager
     def _attach_calls(self) -> Iterator[None]:
-        original = nn.Cell.__call__
-        nn.Cell.__call__ = self._observed(original)
-        try:
+        patches = Patches()
+        patches.plan(nn.Cell, "__call__", self._observed(nn.Cell.__call__))
+        with patches.in_force():
             yield
-        finally:
-            nn.Cell.__call__ = original
 
     def attach_gradients(self) -> Callable[[], None]:
         if in_graph_mode():
             return lambda: None  # the graph's own taps see them
         hooks = [
             _Hook(parameter, functools.partial(self._report_gradient, site, key))
-            for _, site in list(self._sites.values())
+            for _, site in self._sites.all()
             for key, parameter in site.parameters()
             if parameter.requires_grad
         ]
@@ -127,28 +121,15 @@ class MindSporeModuleTap:
         if not any(reference() is model for reference in self._models):
             self._models.append(weakref.ref(model))
         for path, cell in model.cells_and_names():
-            known = self._sites.get(id(cell))
-            if not path or is_means(cell) or (known is not None and known[0]() is cell):
+            if not path or is_means(cell) or self._sites.of(cell) is not None:
                 continue
-            site = self._know(f"{head}.{path}.{type(cell).__name__}", cell, _own_parameters)
+            site = self._sites.know(f"{head}.{path}.{type(cell).__name__}", cell, _own_parameters)
             runner = second_runner(cell)
             if runner is not None:
-                self._again[id(runner)] = (
-                    weakref.ref(runner, functools.partial(_forget, self._again, id(runner))),
-                    site,
-                )
-
-    def _know(self, stem: str, cell: Any, own_parameters: Callable[[weakref.ref[Any]], Any]) -> ModuleSite:
-        """The site of a cell from now on; a second one of the same name counts its calls on with the first."""
-        site = ModuleSite(stem, functools.partial(own_parameters, weakref.ref(cell)))
-        first = self._first.setdefault(site.stem, site)
-        if first is not site:
-            site.follow(first)
-        self._sites[id(cell)] = weakref.ref(cell, functools.partial(_forget, self._sites, id(cell))), site
-        return site
+                remember(self._again, runner, site)
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        sites, again, thread, relay = self._sites, self._again, self._thread, self._relay
+        sites, again, thread, relay = self._sites.known, self._again, self._thread, self._relay
 
         @functools.wraps(original)
         def call(cell: nn.Cell, *args: Any, **kwargs: Any) -> Any:
@@ -182,30 +163,5 @@ class MindSporeModuleTap:
                 observer.parameter_gradient(site, key, gradient)
 
 
-def _own_parameters(reference: weakref.ref[nn.Cell]) -> list[tuple[str, Any]]:
-    cell = reference()
-    return [] if cell is None else list(cell._params.items())
-
-
-def _forget(sites: dict[int, _Known], identity: int, reference: Any) -> None:
-    if identity in sites and sites[identity][0] is reference:
-        del sites[identity]
-
-
-def calls_of(watched: weakref.ref[nn.Cell], report: Callable[[], None]) -> Callable[[], None]:
-    """Report each call of one cell until the returned function is called."""
-    original = nn.Cell.__call__
-
-    @functools.wraps(original)
-    def call(cell: nn.Cell, *args: Any, **kwargs: Any) -> Any:
-        if cell is watched():
-            report()
-        return original(cell, *args, **kwargs)
-
-    nn.Cell.__call__ = call
-
-    def undo() -> None:
-        if nn.Cell.__call__ is call:
-            nn.Cell.__call__ = original
-
-    return undo
+def _own_parameters(cell: nn.Cell) -> list[tuple[str, Any]]:
+    return list(cell._params.items())

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 from mindspore import nn
 from mindspore.communication import GlobalComm, get_rank
 
-from msprobe.adapters.mindspore.module_tap import calls_of
 from msprobe.adapters.mindspore.recomputation import recomputing
-from msprobe.core.errors import MsprobeException
+from msprobe.adapters.mindspore.watched_calls import calls_of
+from msprobe.core.dump.given_models import counted_model
 
 _EARLY_EXITS = ("_StopRecomputationError", "_StopRecomputeException")
 
@@ -38,9 +37,4 @@ class MindSporeRuntime:
         return type(error).__name__ in _EARLY_EXITS
 
     def watch_calls(self, model: Any, report: Callable[[], None]) -> Callable[[], None]:
-        first = model[0] if isinstance(model, (list, tuple)) and model else model
-        if not isinstance(first, nn.Cell):
-            raise MsprobeException(
-                0, f"start(model=...): token_range counts the calls of a mindspore.nn.Cell, got {type(first).__name__}"
-            )
-        return calls_of(weakref.ref(first), report)
+        return calls_of(nn.Cell, counted_model(model, nn.Cell, "mindspore.nn.Cell"), report)

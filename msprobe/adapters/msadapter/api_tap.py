@@ -13,14 +13,16 @@ from types import ModuleType
 from typing import Any
 
 from msprobe.adapters.mindspore.api_tap import MindSporeApiTap
+from msprobe.core.capture.dotted import find_holder
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
 
 _PLACES: Mapping[str, str] = {
     "Torch": "",
-    "Tensor": "Tensor",
-    "Functional": "nn.functional",
-    "Distributed": "distributed",
+    "Tensor": "Tensor.",
+    "Functional": "nn.functional.",
+    "Distributed": "distributed.",
+    "NPU": "",
 }
 
 
@@ -54,19 +56,11 @@ class MSAdapterApiTap(MindSporeApiTap):
 
     def _look(self) -> None:
         for prefix, names in self._table.items():
-            owner = sys.modules.get("torch_npu") if prefix == "NPU" else _below(self._torch, _PLACES[prefix])
-            for name in names if owner is not None else ():
-                if (prefix, name) not in self._done:
-                    self._find(owner, name, prefix)
+            root = sys.modules.get("torch_npu") if prefix == "NPU" else self._torch
+            for name in names:
+                if (prefix, name) not in self._done and self._find(root, name, prefix):
+                    self._done.add((prefix, name))
 
-    def _find(self, owner: Any, name: str, prefix: str) -> None:
-        path, _, attribute = name.rpartition(".")
-        owner = _below(owner, path)
-        if owner is not None and self._plan(owner, attribute, prefix) is not None:
-            self._done.add((prefix, name))
-
-
-def _below(owner: Any, path: str) -> Any:
-    for part in path.split(".") if path else ():
-        owner = getattr(owner, part, None)
-    return owner
+    def _find(self, root: Any, name: str, prefix: str) -> bool:
+        owner, api = find_holder(root, _PLACES[prefix] + name)
+        return owner is not None and self._plan(owner, api, prefix) is not None

@@ -7,12 +7,12 @@ be a MindSpore cell or a plain Python class; only what PyTorch's modules offer i
 from __future__ import annotations
 
 import contextlib
-import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msprobe.adapters.mindspore.module_tap import MindSporeModuleTap
 from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.patch import Patches
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.dump.given_models import headed_models
 from msprobe.core.errors import MsprobeException
@@ -39,22 +39,15 @@ class MSAdapterModuleTap(MindSporeModuleTap):
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
-        original = self._kind.__call__
-        own = "__call__" in vars(self._kind)
-        self._kind.__call__ = self._observed(original)
-        try:
+        patches = Patches()
+        patches.plan(self._kind, "__call__", self._observed(self._kind.__call__))
+        with patches.in_force():
             yield
-        finally:
-            if own:
-                self._kind.__call__ = original
-            else:
-                del self._kind.__call__
 
     def _adopt_named(self, head: str, model: Any) -> None:
         for path, module in named_modules(model):
-            known = self._sites.get(id(module))
-            if path and (known is None or known[0]() is not module):
-                self._know(f"{head}.{path}.{type(module).__name__}", module, _own_parameters)
+            if path and self._sites.of(module) is None:
+                self._sites.know(f"{head}.{path}.{type(module).__name__}", module, _own_parameters)
 
 
 def named_modules(model: Any) -> Iterable[tuple[str, Any]]:
@@ -63,11 +56,8 @@ def named_modules(model: Any) -> Iterable[tuple[str, Any]]:
     return list(named.items() if isinstance(named, dict) else named)
 
 
-def _own_parameters(reference: weakref.ref[Any]) -> list[tuple[str, Any]]:
+def _own_parameters(module: Any) -> list[tuple[str, Any]]:
     """The parameters of the module itself: those PyTorch's method gives, or those a cell keeps."""
-    module = reference()
-    if module is None:
-        return []
     for holder in ("_parameters", "_params"):
         held = vars(module).get(holder)
         if held:

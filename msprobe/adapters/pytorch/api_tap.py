@@ -1,8 +1,4 @@
-"""The wrapped functions of PyTorch: torch, torch.Tensor, torch.nn.functional, torch._VF, and those a user registers.
-
-Wrappers are made once per session and put in place only between start and stop; outside, every attribute is the
-original.
-"""
+"""The wrapped functions of PyTorch: torch, torch.Tensor, torch.nn.functional, torch._VF, and those a user registers."""
 
 from __future__ import annotations
 
@@ -20,11 +16,11 @@ from msprobe.adapters.pytorch.compile_switch import forget_wrappers, is_traced, 
 from msprobe.adapters.pytorch.step_aside import ASIDE
 from msprobe.core.backend.protocols import ApiTap
 from msprobe.core.capture.calling import calling
+from msprobe.core.capture.dotted import find_holder
 from msprobe.core.capture.observer import Relay
-from msprobe.core.capture.patch import Patches, require_patchable
-from msprobe.core.capture.site import CallSite
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.capture.wrap import wrap
+from msprobe.core.capture.wrapped_apis import WrappedApis
 
 OWNERS: Mapping[str, Any] = {
     "Functional": torch.nn.functional,
@@ -40,7 +36,7 @@ class Listed(Protocol):
     def refresh(self, tap: ApiTap) -> None: ...
 
 
-class TorchApiTap:
+class TorchApiTap(WrappedApis):
     """Implements ``ApiTap``.
 
     Args:
@@ -57,18 +53,11 @@ class TorchApiTap:
         thread: ThreadState,
         operators: bool = False,
     ) -> None:
-        self._relay = relay
-        self._thread = thread
-        self._recorded = recorded
+        super().__init__(recorded, relay, thread)
         self._operators = operators
-        self._patches = Patches()
-        self._sites: dict[tuple[str, str], CallSite] = {}
-        self._custom: dict[tuple[int, str], tuple[Any, str, str, Any]] = {}
         self.listed: Listed | None = None
         for table in tables:
-            for prefix, names in table.items():
-                for name in names:
-                    self._plan(OWNERS[prefix], name, prefix)
+            self._plan_table(table, OWNERS)
         for owner in (torch.jit, torch.jit._script):
             self._patches.plan(owner, "script", self._unwrapped(torch.jit.script, frames=True))
         for name in ("trace", "trace_module"):
@@ -87,37 +76,12 @@ class TorchApiTap:
             if not known:
                 forget_wrappers()
 
-    def reset(self) -> None:
-        for site in self._sites.values():
-            site.reset()
-
-    def add(self, owner: Any, name: str, prefix: str) -> None:
-        """Wrap a function of the user; registering it again under another prefix replaces the first registration.
-
-        Raises:
-            MsprobeException: the attribute cannot be replaced.
-        """
-        self.remove(owner, name)
-        require_patchable(owner, name, prefix)
-        self._custom[(id(owner), name)] = (owner, name, prefix, self._plan(owner, name, prefix))
-
-    def remove(self, owner: Any, name: str) -> None:
-        known = self._custom.pop((id(owner), name), None)
-        if known is not None and known[3] is not None:
-            self._patches.drop(owner, name, known[3])
-
-    def registered(self) -> Sequence[tuple[Any, str, str]]:
-        return [(owner, name, prefix) for owner, name, prefix, _ in self._custom.values()]
-
     def _plan(self, owner: Any, name: str, prefix: str) -> Any:
-        *path, attribute = name.split(".")
-        for part in path:
-            owner = getattr(owner, part, None)
+        owner, attribute = find_holder(owner, name)
         original = getattr(owner, attribute, None)
         if not callable(original):
             return None
-        site = self._sites.setdefault((prefix, attribute), CallSite(prefix, attribute))
-        site.recorded = site.recorded and (self._recorded(attribute) or self._recorded(name))
+        site = self.site(prefix, attribute, name)
         builtin = not isinstance(original, FunctionType)
         if self._operators:
             original = calling(original, self._thread, is_traced)
@@ -137,13 +101,8 @@ class TorchApiTap:
         def with_originals(*args: Any, **kwargs: Any) -> Any:
             if frames and len(args) < 3:  # names are looked up in the frame of the caller, now one further up
                 kwargs["_frames_up"] = kwargs.get("_frames_up", 0) + 1
-            applied = self._patches.applied
-            self._patches.undo()
-            try:
+            with self._patches.out_of_sight():
                 return compiler(*args, **kwargs)
-            finally:
-                if applied:
-                    self._patches.apply()
 
         return with_originals
 
@@ -151,12 +110,9 @@ class TorchApiTap:
         @functools.wraps(original)
         def compile_knowing(*args: Any, **kwargs: Any) -> Any:
             if "torch._dynamo" not in sys.modules and self._patches.applied:
-                self._patches.undo()
-                try:
+                with self._patches.out_of_sight():
                     importlib.import_module("torch._dynamo")
                     know_originals()
-                finally:
-                    self._patches.apply()
                 ASIDE.watch()
             return original(*args, **kwargs)
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import functools
 import os
-import random
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 
 from msprobe.adapters.pytorch.random_sources import RandomState, Source, replaced
 from msprobe.core.capture.patch import Patches
-from msprobe.core.errors import MsprobeException, given
 from msprobe.core.log import logger
+from msprobe.core.seeding import check_seed, seed_host
 
-_LARGEST_SEED = 2**32 - 1
 _DROPOUTS = ("dropout", "dropout2d", "dropout3d")
 
 
@@ -33,11 +30,9 @@ def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False, is_
     Raises:
         MsprobeException: an argument is of the wrong type or out of range.
     """
-    _check(seed, mode=mode, rm_dropout=rm_dropout, is_enhanced=is_enhanced)
-    os.environ["PYTHONHASHSEED"] = str(seed)  # for the processes this one starts
+    check_seed(seed, mode=mode, rm_dropout=rm_dropout, is_enhanced=is_enhanced)
+    seed_host(seed)
     os.environ["HCCL_DETERMINISTIC"] = "True"
-    random.seed(seed)
-    np.random.seed(seed)
     torch.manual_seed(seed)
     torch.use_deterministic_algorithms(mode)
     _seed_devices(seed)
@@ -99,11 +94,3 @@ def _idle(original: Any) -> Any:
 
     dropout._msprobe_idle = True  # type: ignore[attr-defined]
     return dropout
-
-
-def _check(seed: Any, **switches: Any) -> None:
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= _LARGEST_SEED:
-        raise MsprobeException(0, f"seed_all: seed is an integer from 0 to {_LARGEST_SEED}, got {given(seed)}")
-    for name, value in switches.items():
-        if not isinstance(value, bool):
-            raise MsprobeException(0, f"seed_all: {name} is True or False, got {given(value)}")

@@ -16,13 +16,15 @@ from typing import Any
 
 import torch
 
-from msprobe.adapters.pytorch.gradient_hooks import SingleHook, WatchHooks
+from msprobe.adapters.pytorch.single_hook import SingleHook
 from msprobe.adapters.pytorch.tensor_watch import watch
 from msprobe.core.backend.protocols import GradientReceiver
 from msprobe.core.capture.containers import shape_of, tensors_in
 from msprobe.core.capture.thread import ThreadState
+from msprobe.core.dump.call_gradients import CallGradients
 
 _AccumulateGrad = torch._C._functions.AccumulateGrad
+_add = torch._C._VariableFunctions.add
 _sequence = torch._C._autograd._get_sequence_nr
 _NEVER = 2**64 - 1
 _ATOMS = frozenset({type(None), bool, int, float, str, torch.dtype, torch.device, torch.Size})
@@ -116,12 +118,17 @@ class TorchGradientTap:
             return
         receiver.expect(count)
         found = _contributions(targets, prepared)
-        watch = WatchHooks(receiver, self._thread, found, len(targets))
+        call = CallGradients(receiver, self._thread, map(id, found), len(targets), _sum)
         for node, outputs in targets.items():
             through = _passed_through(node, outputs, prepared)
-            node.register_prehook(watch.before(outputs, through))
+            node.register_prehook(call.before(outputs, through))
         for node, slots in found.items():
-            node.register_hook(watch.after(id(node), slots))
+            node.register_hook(call.after(id(node), slots))
+
+
+def _sum(earlier: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return _add(earlier, gradient)
 
 
 def _shape(value: Any, prepared: Prepared) -> Any:

@@ -13,8 +13,7 @@ import math
 import torch
 
 from msprobe.core.tensors.dtypes import DType, Kind
-from msprobe.core.tensors.model import RawStats, TensorStats, finish
-from msprobe.core.tensors.plan import Precision
+from msprobe.core.tensors.model import Precision, RawStats, TensorStats, finish
 
 _F = torch._C._VariableFunctions
 _to = torch._C.TensorBase.to

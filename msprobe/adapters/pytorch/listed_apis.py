@@ -19,6 +19,7 @@ import torch
 
 from msprobe.core.backend.protocols import ApiTap
 from msprobe.core.backend.support import DEFAULT_NAMESPACES
+from msprobe.core.capture.dotted import find_holder
 from msprobe.core.config import DumpConfig
 from msprobe.core.config.read import read_file
 from msprobe.core.config.rules import module_name_problems
@@ -49,17 +50,14 @@ class ListedApis:
         missing = [name for name in names if (path, name) not in self._done]
         owner = _owner(path) if missing else None
         for name in missing:
-            *inner, last = name.split(".")
-            holder = owner
-            for part in inner:
-                holder = getattr(holder, part, None)
+            holder, last = find_holder(owner, name)
             if holder is None or not callable(getattr(holder, last, None)):
                 if once(("custom_apis", path, name)):
                     logger.warning("custom_apis: %s has no function %s (yet); it is not recorded", path, name)
                 continue
             self._done.add((path, name))
             try:
-                tap.add(holder, last, ".".join([path, *inner]))
+                tap.add(holder, last, ".".join([path, *name.split(".")[:-1]]))
             except MsprobeException as error:
                 logger.warning("custom_apis: %s", error.error_info)
 

@@ -26,11 +26,11 @@ from msprobe.adapters.pytorch.sharding import is_sharded
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import Quiet, ThreadState
 from msprobe.core.dump.given_models import headed_models
+from msprobe.core.dump.module_sites import Known, ModuleSites, make_site
 from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.errors import MsprobeException, given
 
 _jit_tracing = torch._C._get_tracing_state  # what is measured meanwhile would become part of the traced program
-_Known = tuple[weakref.ref[nn.Module], ModuleSite]
 
 
 class TorchModuleTap:
@@ -39,16 +39,13 @@ class TorchModuleTap:
     def __init__(self, relay: Relay, thread: ThreadState, gradients: TorchGradientTap) -> None:
         self._relay = relay
         self._thread = thread
-        self._target = Target(relay, gradients, self._site, functools.partial(Quiet, thread))
+        self._sites = ModuleSites()
+        self._target = Target(relay, gradients, self._sites.of, functools.partial(Quiet, thread))
         self._compiled = CompiledModels()
         self._observed: tuple[Any, Any] = (None, None)
-        self._sites: dict[int, _Known] = {}
-        self._first: dict[
-            str, ModuleSite
-        ] = {}  # several models may have modules of one name: the first numbers for all
         self._models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         self._focused: dict[str, ModuleSite] = {}
-        self._unfocused: dict[int, _Known] | None = None
+        self._unfocused: dict[int, Known] | None = None
 
     def adopt(self, model: Any) -> None:
         models = headed_models(model, nn.Module, "torch.nn.Module", "Module")
@@ -67,20 +64,19 @@ class TorchModuleTap:
         if not isinstance(name, str) or not name:
             raise MsprobeException(0, f"module_dump: the name is a non-empty str, got {given(name)}")
         stem = f"Module.{name}.{type(module).__name__}"
-        reference = weakref.ref(module)
-        site = self._focused.setdefault(stem, ModuleSite(stem, functools.partial(_own_parameters, reference)))
+        site = self._focused.setdefault(stem, make_site(stem, module, _own_parameters))
         if self._unfocused is None:
-            self._unfocused = dict(self._sites)
-        self._show({id(module): (reference, site)})
+            self._unfocused = dict(self._sites.known)
+        self._show({id(module): (weakref.ref(module), site)})
 
     def focus_end(self) -> None:
         if self._unfocused is not None:
             self._show(self._unfocused)
             self._unfocused = None
 
-    def _show(self, sites: dict[int, _Known]) -> None:
-        self._sites.clear()  # in place: the patched call holds this very dict
-        self._sites.update(sites)
+    def _show(self, sites: dict[int, Known]) -> None:
+        self._sites.known.clear()
+        self._sites.known.update(sites)
         for reference, _ in sites.values():
             module = reference()
             if module is not None:
@@ -93,34 +89,19 @@ class TorchModuleTap:
                 continue
             named.add(id(module))
             stem = f"{head}.{path}.{class_name(module)}"
-            known = self._sites.get(id(module))
-            if known is not None and known[0]() is module and known[1].stem == stem:
-                continue
-            reference = weakref.ref(module, functools.partial(_forget, self._sites, id(module)))
-            parameters = functools.partial(_own_parameters, weakref.ref(module))
-            site = ModuleSite(stem, parameters)
-            first = self._first.setdefault(site.stem, site)
-            if first is not site:
-                site.follow(first)
-            self._sites[id(module)] = (reference, site)
-            CALLS.know(module)
-
-    def _site(self, module: nn.Module) -> ModuleSite | None:
-        known = self._sites.get(id(module))
-        return known[1] if known is not None and known[0]() is module else None
+            known = self._sites.of(module)
+            if known is None or known.stem != stem:
+                self._sites.know(stem, module, _own_parameters)
+                CALLS.know(module)
 
     def stem(self, module: nn.Module) -> str | None:
         """The name of an adopted module without phase and number, ``Module.fc1.Linear``."""
-        site = self._site(module)
+        site = self._sites.of(module)
         return None if site is None else site.stem
 
     def reset(self) -> None:
         CALLS.reset()
-        for site in self._first.values():
-            site.reset()
-        for _, site in list(self._sites.values()):
-            if self._first.get(site.stem) is not site:
-                site.reset()
+        self._sites.reset()
         self._focused.clear()
 
     @contextlib.contextmanager
@@ -136,10 +117,10 @@ class TorchModuleTap:
         finally:
             CALLS.target = None
             nn.Module.__call__ = original
-            self._compiled.warn_if_unseen(self._site)
+            self._compiled.warn_if_unseen(self._sites.of)
 
     def attach_gradients(self) -> Callable[[], None]:
-        known = list(self._sites.values())
+        known = self._sites.all()
         present = [module for module in (*self._models, *(reference() for reference, _ in known)) if module is not None]
         resting = shards(present)
         handles = [
@@ -165,7 +146,7 @@ class TorchModuleTap:
         return parameter.register_post_accumulate_grad_hook(accumulated)
 
     def _observing(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        sites, thread, relay, compiled = self._sites, self._thread, self._relay, self._compiled
+        sites, thread, relay, compiled = self._sites.known, self._thread, self._relay, self._compiled
 
         @functools.wraps(original)
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -205,11 +186,5 @@ class TorchModuleTap:
                 observer.parameter_gradient(site, key, gradient)
 
 
-def _own_parameters(reference: weakref.ref[nn.Module]) -> list[tuple[str, nn.Parameter]]:
-    module = reference()
-    return [] if module is None else list(module.named_parameters(recurse=False))
-
-
-def _forget(sites: dict[int, _Known], identity: int, reference: Any) -> None:
-    if identity in sites and sites[identity][0] is reference:
-        del sites[identity]
+def _own_parameters(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    return list(module.named_parameters(recurse=False))

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from msprobe.core.errors import MsprobeException
+from msprobe.core.dump.given_models import counted_model
 
 _graph_task = torch._C._current_graph_task_id
 _node = torch._C._current_autograd_node
@@ -54,12 +54,7 @@ class TorchRuntime:
 
     def watch_calls(self, model: Any, report: Callable[[], None]) -> Callable[[], None]:
         """A hook on all modules, so that nothing hangs on the model: copies and pickles of it stay its own."""
-        first = model[0] if isinstance(model, (list, tuple)) and model else model
-        if not isinstance(first, torch.nn.Module):
-            raise MsprobeException(
-                0, f"start(model=...): token_range counts the calls of a torch.nn.Module, got {type(first).__name__}"
-            )
-        watched = weakref.ref(first)
+        watched = weakref.ref(counted_model(model, torch.nn.Module, "torch.nn.Module"))
 
         def before(module: torch.nn.Module, _args: Any) -> None:
             if module is watched():

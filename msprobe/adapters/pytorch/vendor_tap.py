@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msprobe.adapters.pytorch.step_aside import ASIDE
+from msprobe.core.capture.dotted import find_holder
+from msprobe.core.capture.look_alike import look_like
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 from msprobe.core.capture.shown import run_shown
@@ -63,9 +65,7 @@ class VendorTap:
                     self._done.add((prefix, name))
 
     def _plan(self, prefix: str, owner: Any, name: str, hidden: Mapping[str, Sequence[int]]) -> bool:
-        *path, attribute = name.split(".")
-        for part in path:
-            owner = getattr(owner, part, None)
+        owner, attribute = find_holder(owner, name)
         original = getattr(owner, attribute, None)
         if not callable(original):
             return False
@@ -86,8 +86,7 @@ class VendorTap:
             call = functools.partial(original, *args, **kwargs)
             return run_shown(call, site, (args, kwargs), shown, (observer, thread))
 
-        with contextlib.suppress(AttributeError, TypeError):  # a callable without the usual attributes
-            functools.update_wrapper(observed, original)
+        look_like(observed, original)
         return observed
 
 

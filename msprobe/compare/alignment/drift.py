@@ -7,13 +7,13 @@ skipped call stays alone and does not shift those after it.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import starmap
 
 import numpy as np
 
+from msprobe.compare.alignment.ascending import longest_ascending
 from msprobe.compare.alignment.evidence import Floats, Looks, closeness, looks, traits
 from msprobe.compare.alignment.protocol import Positions, Side
 from msprobe.compare.alignment.weighted import weighted_subsequence
@@ -99,17 +99,4 @@ def _unique(left: Sequence[Hashable], right: Sequence[Hashable]) -> list[tuple[i
     ours, theirs = Counter(left), Counter(right)
     place = {key: j for j, key in enumerate(right) if theirs[key] == 1}
     pairs = [(i, place[key]) for i, key in enumerate(left) if ours[key] == 1 and key in place]
-    tails: list[int] = []
-    ends: list[int] = []
-    before: list[int] = []
-    for number, (_, j) in enumerate(pairs):
-        at = bisect_left(tails, j)
-        before.append(ends[at - 1] if at else -1)
-        tails[at : at + 1] = [j]
-        ends[at : at + 1] = [number]
-    chain: list[tuple[int, int]] = []
-    number = ends[-1] if ends else -1
-    while number >= 0:
-        chain.append(pairs[number])
-        number = before[number]
-    return chain[::-1]
+    return longest_ascending(pairs)

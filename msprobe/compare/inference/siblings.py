@@ -6,11 +6,14 @@ sequences: the pairing that keeps the order and has the largest sum of likeness 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from msprobe.compare.alignment.ascending import longest_ascending
+from msprobe.compare.alignment.weighted import Floats, weighted_subsequence
 from msprobe.compare.inference.evidence import likeness, overlap
 from msprobe.compare.inference.tree import Layer
 
@@ -44,12 +47,13 @@ class Gap:
 def pair_siblings(ours: Sequence[Layer], theirs: Sequence[Layer]) -> tuple[list[Pairing], list[Gap]]:
     """Pairs and, between them, what is left over."""
     anchored = _anchored(ours, theirs)
-    kept = _longest_rise(anchored)
-    found = [Pairing(ours[i], theirs[j], in_order=(i, j) in kept) for i, j in anchored]
+    kept = longest_ascending(anchored)
+    in_order = set(kept)
+    found = [Pairing(ours[i], theirs[j], in_order=(i, j) in in_order) for i, j in anchored]
     taken_ours, taken_theirs = {i for i, _ in anchored}, {j for _, j in anchored}
     gaps: list[Gap] = []
     start = (0, 0)
-    for i, j in [*sorted(kept), (len(ours), len(theirs))]:
+    for i, j in [*kept, (len(ours), len(theirs))]:
         mine = [ours[k] for k in range(start[0], i) if k not in taken_ours]
         others = [theirs[k] for k in range(start[1], j) if k not in taken_theirs]
         pairs, left = _aligned(mine, others)
@@ -73,24 +77,6 @@ def _anchored(ours: Sequence[Layer], theirs: Sequence[Layer]) -> list[tuple[int,
         if share >= _OWNED and bool(layer.children) == bool(other.children) and _fits(layer, other) > 0.0:
             found.append((i, j))
     return found
-
-
-def _longest_rise(pairs: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
-    """The most pairs whose second positions rise with the first (patience sorting)."""
-    tops: list[int] = []
-    at: list[int] = []
-    before: list[int] = []
-    for number, (_, j) in enumerate(pairs):
-        place = bisect_left(tops, j)
-        before.append(at[place - 1] if place else -1)
-        tops[place : place + 1] = [j]
-        at[place : place + 1] = [number]
-    rise: set[tuple[int, int]] = set()
-    number = at[-1] if at else -1
-    while number >= 0:
-        rise.add(pairs[number])
-        number = before[number]
-    return rise
 
 
 def _fits(ours: Layer, theirs: Layer) -> float:
@@ -140,30 +126,13 @@ def _aligned(ours: Sequence[Layer], theirs: Sequence[Layer]) -> tuple[list[Pairi
 
 
 def _best_path(table: _Table) -> list[tuple[int, int]]:
-    """Needleman and Wunsch (1970) with free gaps; the gain of a pair is its likeness above ``LEAST``."""
-    columns = table.columns
-    before = [0.0] * (columns + 1)
-    totals = [before]
-    for row in table.rows:
-        now = [0.0] * (columns + 1)
-        for j in range(columns):
-            best = before[j + 1] if before[j + 1] >= now[j] else now[j]
-            gain = row.get(j, 0.0) - LEAST
-            now[j + 1] = before[j] + gain if gain > 0.0 and before[j] + gain >= best else best
-        totals.append(now)
-        before = now
-    found = []
-    i, j = len(table.rows), columns
-    while i and j:
-        gain = table.rows[i - 1].get(j - 1, 0.0) - LEAST
-        if gain > 0.0 and totals[i][j] == totals[i - 1][j - 1] + gain:
-            i, j = i - 1, j - 1
-            found.append((i, j))
-        elif totals[i][j] == totals[i][j - 1]:
-            j -= 1
-        else:
-            i -= 1
-    return found[::-1]
+    """The pairing in order with the largest sum of gains; that of a pair is its likeness above ``LEAST``."""
+
+    def gains(i: int, start: int, stop: int) -> Floats:
+        row = table.rows[i]
+        return np.array([max(row.get(j, 0.0) - LEAST, 0.0) for j in range(start, stop)])
+
+    return weighted_subsequence(len(table.rows), table.columns, gains)
 
 
 def _rivals(table: _Table, i: int, j: int) -> tuple[int, int]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
+from msprobe.core.capture.look_alike import look_like
 from msprobe.core.capture.thread import CALLING, ThreadState
 from msprobe.core.capture.wrap import never
 
@@ -27,8 +27,5 @@ def calling(
         finally:
             thread.busy = busy
 
-    try:
-        functools.update_wrapper(call, original)
-    except (AttributeError, TypeError):  # a callable without the usual attributes
-        call.__wrapped__ = original  # type: ignore[attr-defined]
+    look_like(call, original)
     return call

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from msprobe.core.errors import MsprobeException, said
@@ -53,6 +55,26 @@ class Patches:
         finally:
             if self._originals:
                 self.undo()
+
+    @contextlib.contextmanager
+    def in_force(self) -> Iterator[None]:
+        """Inside, and nowhere else, the replacements are in place."""
+        self.apply()
+        try:
+            yield
+        finally:
+            self.undo()
+
+    @contextlib.contextmanager
+    def out_of_sight(self) -> Iterator[None]:
+        """Inside, every attribute is the original; then the replacements are back, if they were there."""
+        applied = self._applied
+        self.undo()
+        try:
+            yield
+        finally:
+            if applied:
+                self.apply()
 
     @property
     def applied(self) -> bool:

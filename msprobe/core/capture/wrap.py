@@ -5,10 +5,10 @@ Only the outermost observed call of a thread is reported: what an API calls inte
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
+from msprobe.core.capture.look_alike import look_like
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.site import CallSite
 from msprobe.core.capture.thread import ThreadState
@@ -30,6 +30,8 @@ def wrap(
     ``traced`` tells that a compiler reads the code instead of running it: what it then sees is the original alone.
     """
 
+    # Whole in one function: a helper would be one more frame in each call, and a compiler that passes this one by would
+    # compile it. So operators and collectives have the same lines again.
     def observed(*args: Any, **kwargs: Any) -> Any:
         if traced():
             return original(*args, **kwargs)
@@ -51,8 +53,5 @@ def wrap(
         finally:
             thread.busy = False
 
-    try:
-        functools.update_wrapper(observed, original)
-    except (AttributeError, TypeError):  # a callable without the usual attributes
-        observed.__wrapped__ = original  # type: ignore[attr-defined]
+    look_like(observed, original)
     return observed

@@ -84,7 +84,6 @@ Ranges = Annotated[
 
 # ---- data_mode
 
-Flow = Literal["forward", "backward", "input", "output"]
 _PHASES = frozenset({"forward", "backward"})
 _SIDES = frozenset({"input", "output"})
 ALL_FLOWS: frozenset[str] = _PHASES | _SIDES

@@ -15,14 +15,13 @@ TASKS: dict[str, frozenset[str]] = {
     "mindspore": _EVERYWHERE | {"overflow_check", "exception_dump"},
     "msadapter": _EVERYWHERE | {"overflow_check"},
 }
-FRAMEWORKS = tuple(TASKS)
 _STATIC_LEVELS = ("L0", "L2")
 _PYTORCH_ONLY_COMMON = ("dump_enable", "load")
 _PYTORCH_ONLY_SECTION = ("slice", "request_id", "bench_path")
 
 
 def framework_problems(config: DumpConfig, framework: str) -> tuple[Problem, ...]:
-    """Settings that this framework does not have. ``framework`` is one of ``FRAMEWORKS``."""
+    """Settings that this framework does not have. ``framework`` is a key of ``TASKS``."""
     if config.task not in TASKS[framework]:
         allowed = ", ".join(sorted(TASKS[framework]))
         return (Problem("task", config.task, f"{framework} does not have this task; allowed: {allowed}"),)

@@ -28,3 +28,17 @@ def headed_models(model: Any, kind: type, called: str, prefix: str) -> list[tupl
                 f"start(model=...): expected a {called} or a list or tuple of them, got {type(part).__name__}{where}",
             )
     return [(prefix if part is model else f"{prefix}.{position}", part) for position, part in enumerate(parts)]
+
+
+def counted_model(model: Any, kind: type, called: str) -> Any:
+    """The model whose calls ``token_range`` counts: the first of several.
+
+    Raises:
+        MsprobeException: it is none, or there is none.
+    """
+    first = model[0] if isinstance(model, (list, tuple)) and model else model
+    if not isinstance(first, kind):
+        raise MsprobeException(
+            0, f"start(model=...): token_range counts the calls of a {called}, got {type(first).__name__}"
+        )
+    return first

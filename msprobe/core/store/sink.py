@@ -51,30 +51,6 @@ class Sink(Protocol):
     def close(self) -> None: ...
 
 
-class MemorySink:
-    """Keeps the journal lines in memory: for tests and for callers who want no files."""
-
-    def __init__(self) -> None:
-        self.lines: list[Mapping[str, Any]] = []
-
-    def write(self, record: Record) -> None:
-        self.lines.extend(record.lines())
-
-    def publish(self) -> None:
-        """Nothing to do: the lines are already there."""
-
-    def close(self) -> None:
-        """Nothing to do: the lines stay."""
-
-    def entries(self) -> dict[str, dict[str, Any]]:
-        """The bodies by entry name, later lines of an entry merged into it."""
-        found: dict[str, dict[str, Any]] = {}
-        for line in self.lines:
-            if "d" in line:
-                found[line["e"]] = {**found.pop(line["e"], {}), **line["d"]}
-        return found
-
-
 class DirectorySink:
     """Writes one step of one process into its folder. Errors of the disk are said once and end the recording of the
     step.

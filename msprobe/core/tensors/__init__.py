@@ -3,14 +3,12 @@
 Interface, with the module that documents each part:
 
 * `dtypes`: `find_dtype(spelling) -> DType | None` for any framework's spelling; `DType.name, kind, itemsize, digits,
-  largest, code` (`code` is what the compiled kernel wants, -1 = not supported); `torch_name`, `mindspore_name`,
+  largest, code` (`code` is what the compiled kernel wants, -1 = not supported); `mindspore_name`,
   `round_to(dtype, value)`.
-* `plan`: `StatsPlan(statistics, precision, checksum)`, `StatsPlan.for_summary_mode(mode, precision)`, `ChecksumKind`,
-  `Precision`.
-* `model`: `TensorMeta`, `TensorStats`, the table of what each statistic means, `NO_STATS` (all None), and for
-  backends that measure by themselves `RawStats` with `finish(raw, dtype, precision) -> TensorStats` and
+* `model`: `Precision`, `TensorMeta`, `TensorStats`, the table of what each statistic means, `NO_STATS` (all None), and
+  for backends that measure by themselves `RawStats` with `finish(raw, dtype, precision) -> TensorStats` and
   `round_statistic(value, dtype, precision)`.
-* `checksum`: `crc32(data) -> "cbf43926"`, `xor(data) -> "0x…"`, `checksum(data, kind)` on buffers and arrays;
+* `checksum`: `crc32(data) -> "cbf43926"`, `xor(data) -> "0x…"` on buffers and arrays;
   `format_crc32(int)`, `format_xor(int)` for values computed elsewhere.
 * `numpy_ops` (needs numpy): `statistics(array, dtype=None, precision="low") -> TensorStats`, `meta(array)`,
   `decode(bits, dtype)`.

@@ -20,8 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.core.tensors.plan import ChecksumKind
-
 Bytes = bytes | bytearray | memoryview
 Data = Bytes | NDArray[Any]
 _WORD = np.dtype("<u8")
@@ -72,11 +70,6 @@ def xor(data: Data) -> str:
         running ^= int(np.bitwise_xor.reduce(piece[:whole].view(_WORD)))
         rest = piece[whole:].tobytes()
     return format_xor(running ^ int.from_bytes(rest, "little"))
-
-
-def checksum(data: Data, kind: ChecksumKind) -> str:
-    """The checksum of that kind."""
-    return crc32(data) if kind is ChecksumKind.CRC32 else xor(data)
 
 
 def _pieces(data: Data) -> Iterator[NDArray[np.uint8]]:

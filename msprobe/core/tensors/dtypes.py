@@ -117,11 +117,6 @@ def same_dtype(left: str, right: str) -> bool:
     return left == right or ((found := find_dtype(left)) is not None and found is find_dtype(right))
 
 
-def torch_name(dtype: DType) -> str:
-    """As PyTorch prints it: torch.float32."""
-    return f"torch.{dtype.name}"
-
-
 def mindspore_name(dtype: DType) -> str:
     """As MindSpore prints it: Float32, BFloat16, UInt8, Bool, Complex64, Float8E4M3FN."""
     name = dtype.name

@@ -24,12 +24,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from msprobe.core.tensors.dtypes import FLOAT32, DType, Kind, round_to
-from msprobe.core.tensors.plan import Precision
 
 Number = float | int | bool
+Precision = Literal["low", "high"]
+"""Of Mean and Norm: the tensor's own dtype, or float32 and better."""
 
 
 @dataclass(frozen=True, slots=True)

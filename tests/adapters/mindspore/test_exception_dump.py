@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from msprobe.core.kernels.exception_request import find_exception_request
-from tests.adapters.pytorch.recorded import Recorded, read
+from tests.adapters.recorded import Recorded, read
 
 JOB = Path(__file__).parent / "graph_jobs/exceptions.py"
 ROOT = Path(__file__).parents[3]

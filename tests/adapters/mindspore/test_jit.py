@@ -8,7 +8,7 @@ import mindspore
 import numpy as np
 from mindspore import Tensor, nn, ops
 
-from tests.adapters.mindspore.conftest import Bench
+from tests.adapters.bench import Bench
 
 X = (np.arange(8, dtype=np.float32).reshape(2, 4) - 4) / 4  # every result is exact, wherever its memory lies
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from mindspore import Tensor, mint, nn
 
-from tests.adapters.mindspore.conftest import Bench
+from tests.adapters.bench import Bench
 
 
 class Block(nn.Cell):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.adapters.pytorch.recorded import Recorded, read
+from tests.adapters.recorded import Recorded, read
 
 pytestmark = pytest.mark.mindspore
 JOB = Path(__file__).parent / "graph_jobs/cells.py"

@@ -7,7 +7,7 @@ import numpy as np
 from mindspore import nn
 from mindspore.train import Model
 
-from tests.adapters.mindspore.conftest import Bench
+from tests.adapters.bench import Bench
 
 
 def test_every_step_of_model_train_is_recorded(bench: Bench) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from mindspore import Tensor, mint, nn, ops
 
-from tests.adapters.mindspore.conftest import Bench
+from tests.adapters.bench import Bench
 
 ARRAYS = {
     "bool": np.array([True, False]),

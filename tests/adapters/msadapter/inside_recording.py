@@ -15,6 +15,7 @@ from msprobe.core.config import load_config
 from msprobe.core.dump import handle
 from msprobe.core.errors import ConfigError, MsprobeException
 from msprobe.core.store.reader import Dump, find_dumps, load_dump
+from tests.fresh_debugger import forget
 from tests.msadapter_stand_in import install
 
 install()
@@ -48,11 +49,7 @@ def train(net: Net) -> Any:
 def fresh() -> Iterator[None]:
     """There is one debugger per process."""
     yield
-    session = handle.peek()
-    if session is not None:
-        session.close()
-    handle.put(None)
-    PrecisionDebugger._instance = None
+    forget("msprobe.mindspore")
 
 
 def collect(folder: Path, net: Any, **config: Any) -> Dump:

@@ -1,52 +1,19 @@
-"""A debugger per test: the process has one, so every test ends the one before it."""
+"""A bench per test, the same random numbers in each, and a compiler that has seen nothing yet."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.adapters.pytorch.recorded import Recorded, read
-
-
-class Bench:
-    """Opens debuggers that write into one folder and reads what they left there."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-
-    def open(self, level: str = "L1", task: str = "statistics", section: Any = None, **fields: Any) -> Any:
-        """A new debugger; the one before is closed first. Further fields go into the configuration as they are."""
-        from msprobe.pytorch import PrecisionDebugger
-
-        self.close()
-        config = {"task": task, "level": level, "dump_path": str(self.root), task: section or {}, **fields}
-        return PrecisionDebugger(config)
-
-    def close(self) -> None:
-        """End the debugger of the process as its exit would, and forget it."""
-        from msprobe.core.dump import handle
-        from msprobe.pytorch import PrecisionDebugger
-
-        session = handle.peek()
-        if session is not None:
-            handle.put(None)
-            session.close()
-        PrecisionDebugger._instance = None
-
-    def read(self, step: int = 0) -> Recorded:
-        """What lies in the only process folder of a step."""
-        return read(self.root / f"step{step}")
-
-    def steps(self) -> list[str]:
-        return sorted(path.name for path in self.root.glob("*"))
+from msprobe.core import log
+from tests.adapters.bench import Bench
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    opened = Bench(tmp_path / "dump")
+    opened = Bench(tmp_path / "dump", "msprobe.pytorch")
     yield opened
     opened.close()
 
@@ -56,3 +23,19 @@ def _seeded() -> None:
     import torch
 
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def fresh_compiler() -> Iterator[None]:
+    """Nothing that was compiled before counts here, and what is compiled here counts for nothing after."""
+    import torch._dynamo
+
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def fresh_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said once per process has not been said yet."""
+    monkeypatch.setattr(log, "_seen", set())

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from tests.adapters.pytorch.conftest import Bench
+from tests.adapters.bench import Bench
 from tests.adapters.pytorch.odd_values import CONTAINERS, SINGLE, TENSORS, Recipe, build
 
 pytestmark = pytest.mark.torch

@@ -14,7 +14,7 @@ import torch
 
 from msprobe.core.errors import FileCheckException, MsprobeException
 from msprobe.pytorch import PrecisionDebugger, module_dump, module_dump_end, random_save, seed_all
-from tests.adapters.pytorch.conftest import Bench
+from tests.adapters.bench import Bench
 
 pytestmark = pytest.mark.torch
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,6 +17,7 @@ pytestmark = [
     pytest.mark.torch,
     pytest.mark.filterwarnings("ignore"),  # of the compiler, about itself
     pytest.mark.skipif(not supported(), reason="this torch has no operators with an ordered effect"),
+    pytest.mark.usefixtures("fresh_compiler"),
 ]
 
 BACKENDS = [
@@ -90,15 +90,6 @@ class Recomputed(nn.Module):
 
 MODELS = [Mlp, Shared, Inplace, Two, lambda: Nested(Inplace())]
 MODEL_IDS = ["mlp", "shared", "inplace", "two", "nested"]
-
-
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    import torch._dynamo
-
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def train(function: Any, x: torch.Tensor) -> dict[str, torch.Tensor]:

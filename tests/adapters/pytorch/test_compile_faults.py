@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,25 +11,15 @@ import torch
 
 from msprobe.adapters.pytorch import compiled_calls
 from msprobe.adapters.pytorch.compile_switch import supported
-from msprobe.adapters.pytorch.module_tap import TorchModuleTap
-from msprobe.core import log
+from msprobe.adapters.pytorch.compiled_calls import CALLS
 from tests.adapters.pytorch.networks import Mlp
 
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.filterwarnings("ignore"),  # of the compiler, about itself
     pytest.mark.skipif(not supported(), reason="this torch has no operators with an ordered effect"),
+    pytest.mark.usefixtures("fresh_compiler", "fresh_log"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    import torch._dynamo
-
-    monkeypatch.setattr(log, "_seen", set())
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def gradient(function: Any) -> torch.Tensor:
@@ -105,12 +95,15 @@ def test_a_probe_that_fails_is_told_and_changes_nothing(
 ) -> None:
     model = Mlp()
     expected = gradient(torch.compile(model, backend=backend, fullgraph=True))
-    owner, name = (TorchModuleTap, "_site") if where == "at_run_time" else (compiled_calls, "pack")
-    monkeypatch.setattr(owner, name, _broken)
+    if where == "while_tracing":
+        monkeypatch.setattr(compiled_calls, "pack", _broken)
     compiled = torch.compile(model, backend=backend, fullgraph=True)
     debugger = bench.open("L0")
     with caplog.at_level(logging.ERROR, logger="msprobe"):
         debugger.start(model=model)
+        if where == "at_run_time":
+            assert CALLS.target is not None
+            CALLS.target = replace(CALLS.target, site=_broken)  # until the stop
         assert torch.equal(gradient(compiled), expected)
         debugger.stop()
     assert "could not be recorded: ValueError: broken probe" in caplog.text

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from msprobe.adapters.pytorch.host_reductions import host_statistics
 from msprobe.adapters.pytorch.tensor_ops import TorchTensorOps
-from msprobe.core.tensors.dtypes import ALL_DTYPES, DType, Kind
+from msprobe.core.tensors.dtypes import ALL_DTYPES, DType
 from msprobe.core.tensors.numpy_ops import decode, statistics
 from msprobe.native import fused
 from tests.native.agreement import assert_agree
+from tests.native.random_bits import random_bits
 
 PIECES = 600_000  # elements of more than two pieces
 KNOWN = [dtype for dtype in ALL_DTYPES if isinstance(getattr(torch, dtype.name, None), torch.dtype)]
@@ -30,18 +31,6 @@ def tensor_of(array: Any, dtype: DType) -> torch.Tensor:
     return tensor if str(tensor.dtype).removeprefix("torch.") == dtype.name else tensor.view(getattr(torch, dtype.name))
 
 
-def values_of(dtype: DType, n: int) -> Any:
-    generator = np.random.default_rng(n)
-    if dtype.kind in (Kind.FLOAT, Kind.COMPLEX) and dtype.is_native:
-        parts = generator.normal(size=n) if dtype.kind is Kind.FLOAT else generator.normal(size=(n, 2)) @ [1, 1j]
-        return np.asarray(parts).astype(dtype.name)
-    if dtype.name == "bfloat16":
-        return (generator.normal(size=n).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
-    if dtype.kind is Kind.BOOL:
-        return generator.integers(0, 2, n).astype(bool)
-    return np.frombuffer(generator.bytes(n * dtype.itemsize), dtype.container).copy()
-
-
 def check(array: Any, dtype: DType) -> None:
     found = host_statistics(tensor_of(array, dtype), dtype, "low")
     assert_agree(found, statistics(array, dtype.name), dtype, decode(array, dtype))
@@ -50,13 +39,13 @@ def check(array: Any, dtype: DType) -> None:
 @by_dtype
 @pytest.mark.parametrize("n", [1, 2, 17, 4096])
 def test_every_dtype_agrees_with_the_definition(dtype: DType, n: int) -> None:
-    check(values_of(dtype, n), dtype)
+    check(random_bits(dtype, n, seed=n), dtype)
 
 
 @pytest.mark.parametrize("name", ["float32", "bfloat16", "float64", "int64"])
 def test_tensors_of_several_pieces(name: str) -> None:
     dtype = next(one for one in KNOWN if one.name == name)
-    check(values_of(dtype, PIECES), dtype)
+    check(random_bits(dtype, PIECES, seed=PIECES), dtype)
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=200)

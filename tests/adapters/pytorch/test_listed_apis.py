@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from msprobe.core.errors import ConfigError, FileCheckException
-from tests.integrations.conftest import Bench, forget
+from tests.fresh_debugger import forget
+from tests.integrations.conftest import Bench
 
 pytestmark = pytest.mark.torch
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.adapters.pytorch.networks import Checkpointed, Inplace, Mlp, Nested, Shared
-from tests.adapters.pytorch.recorded import Recorded
+from tests.adapters.recorded import Recorded
 
 pytestmark = pytest.mark.torch
 

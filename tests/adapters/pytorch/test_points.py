@@ -14,7 +14,8 @@ import pytest
 import torch
 
 from msprobe.core.store.reader import find_dumps, load_dump
-from tests.integrations.conftest import Bench, forget
+from tests.fresh_debugger import forget
+from tests.integrations.conftest import Bench
 
 pytestmark = pytest.mark.torch
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from msprobe.core import log
 from tests.adapters.pytorch.networks import Mlp
 
-pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]  # of the compiler, about itself
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore"),  # of the compiler, about itself
+    pytest.mark.usefixtures("fresh_compiler", "fresh_log"),
+]
 
 LEVELS = pytest.mark.parametrize("level", ["L0", "L1", "mix"])
 Forbidding = Callable[[], contextlib.AbstractContextManager[None]]
@@ -34,16 +37,6 @@ def by_skipped_guards() -> contextlib.AbstractContextManager[None]:
 
 
 WAYS = pytest.mark.parametrize("forbidding", [by_setting, by_stance, by_skipped_guards])
-
-
-@pytest.fixture(autouse=True)
-def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    import torch._dynamo
-
-    monkeypatch.setattr(log, "_seen", set())
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 class Step:

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from msprobe.core.dump import handle
 from msprobe.core.store.reader import Dump, find_dumps, load_dump
 from msprobe.pytorch import PrecisionDebugger
 from tests.compare.inference.transformers import run
+from tests.fresh_debugger import forget
 
 Record = Callable[[nn.Module, str], Dump]
 
@@ -27,23 +27,15 @@ def record(tmp_path: Path) -> Iterator[Record]:
     """``record(model, name)``: one step of the model at level mix, loaded; files lie in ``tmp_path / name``."""
 
     def recorded(model: nn.Module, name: str) -> Dump:
-        _close()
+        forget()
         debugger = PrecisionDebugger({"task": "statistics", "level": "mix", "dump_path": str(tmp_path / name)})
         debugger.start(model)
         run(model)
         debugger.stop()
         debugger.step()
-        _close()
+        forget()
         (place,) = find_dumps(tmp_path / name)
         return load_dump(place)
 
     yield recorded
-    _close()
-
-
-def _close() -> None:
-    session = handle.peek()
-    if session is not None:
-        handle.put(None)
-        session.close()
-    PrecisionDebugger._instance = None
+    forget()

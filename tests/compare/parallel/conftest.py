@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
-SECONDS = 240
+from tests.ranks import run_ranks
+
 Trained = Callable[..., Path]
 
 
@@ -25,29 +22,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
         name = f"{kind}{size}{fault}"
         if name not in known:
             known[name] = root / name
-            _run(kind, size, known[name], fault)
+            run_ranks("tests.compare.parallel.job", size, lambda rank: (kind, rank, size, known[name], fault))
         return known[name]
 
     return dump
-
-
-def _run(kind: str, size: int, folder: Path, fault: str) -> None:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.compare.parallel.job", kind, str(rank), str(size), str(folder), fault],
-            cwd=ROOT,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(size)
-    ]
-    try:
-        logs = [process.communicate(timeout=SECONDS)[0] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    assert [process.returncode for process in processes] == [0] * size, "\n".join(logs)

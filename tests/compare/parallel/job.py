@@ -9,71 +9,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.nn import functional as F
 
 from msprobe.pytorch import PrecisionDebugger
+from tests.parallel_layers import ColumnParallelLinear, RowParallelLinear
 
 WIDTH, INNER, LAYERS = 8, 12, 4
-
-
-class _Copy(torch.autograd.Function):
-    """To all ranks; gradients add up."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
-        gradient = gradient.clone()
-        dist.all_reduce(gradient)
-        return gradient
-
-
-class _Reduce(torch.autograd.Function):
-    """Partial sums add up; the gradient is the same on all ranks."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        x = x.clone()
-        dist.all_reduce(x)
-        return x
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
-        return gradient
-
-
-class ColumnParallelLinear(nn.Module):
-    """Holds some rows of the weight; makes some features."""
-
-    def __init__(self, whole: nn.Linear, rank: int, size: int) -> None:
-        super().__init__()
-        self.size = size
-        self.weight = nn.Parameter(whole.weight.detach().chunk(size, 0)[rank].clone())
-        self.bias = nn.Parameter(whole.bias.detach().chunk(size, 0)[rank].clone())
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.linear(_Copy.apply(x) if self.size > 1 else x, self.weight, self.bias)
-
-
-class RowParallelLinear(nn.Module):
-    """Holds some columns of the weight; takes some features."""
-
-    def __init__(self, whole: nn.Linear, rank: int, size: int) -> None:
-        super().__init__()
-        self.size = size
-        self.weight = nn.Parameter(whole.weight.detach().chunk(size, 1)[rank].clone())
-        self.bias = nn.Parameter(whole.bias.detach().clone())
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = F.linear(x, self.weight)
-        return (_Reduce.apply(y) if self.size > 1 else y) + self.bias
 
 
 class Layer(nn.Module):

@@ -109,3 +109,24 @@ def test_dropping_puts_the_original_back(running: bool) -> None:
     assert module.g is other
     patches.undo()
     assert (module.f, module.g) == (1, 1)
+
+
+def test_in_force_is_inside_only_even_when_it_raises() -> None:
+    module, patches = types.SimpleNamespace(f=1), Patches()
+    patches.plan(module, "f", 2)
+    with pytest.raises(KeyError), patches.in_force():
+        assert module.f == 2
+        raise KeyError
+    assert (module.f, patches.applied) == (1, False)
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_out_of_sight_shows_the_originals_and_then_what_was_there(running: bool) -> None:
+    module, patches = types.SimpleNamespace(f=1), Patches()
+    patches.plan(module, "f", 2)
+    if running:
+        patches.apply()
+    with pytest.raises(KeyError), patches.out_of_sight():
+        assert module.f == 1
+        raise KeyError
+    assert (module.f, patches.applied) == ((2, True) if running else (1, False))

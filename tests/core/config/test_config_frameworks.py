@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from msprobe.core.config import load_config
-from msprobe.core.config.frameworks import FRAMEWORKS, framework_problems
+from msprobe.core.config.frameworks import TASKS, framework_problems
 
 LOAD = {"path": "golden", "modules": ["Module.a.A.forward.0"]}
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("framework", TASKS)
 @pytest.mark.parametrize("task", ["statistics", "tensor", "structure", "overflow_check"])
 def test_every_framework_has_the_main_tasks(framework: str, task: str) -> None:
     assert framework_problems(load_config({"dump_path": "x", "task": task}), framework) == ()

@@ -18,7 +18,7 @@ from msprobe.core.dump.leaf import LeafTask
 from msprobe.core.dump.plan import DumpPlan
 from msprobe.core.dump.recording import Recording
 from msprobe.core.selection.build import build_selection
-from msprobe.core.store.sink import MemorySink
+from tests.core.memory_sink import MemorySink
 from tests.fake_framework import functional, nn
 from tests.fake_framework.backend import make
 from tests.fake_framework.tensor import Tensor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from msprobe.core.dump.given_models import headed_models
+from msprobe.core.dump.given_models import counted_model, headed_models
 from msprobe.core.errors import MsprobeException
 
 
@@ -36,3 +36,22 @@ def test_several_are_numbered(kind: type) -> None:
 def test_what_is_no_model_is_told(given: object, told: str) -> None:
     with pytest.raises(MsprobeException, match=told):
         headed_models(given, Model, "Model", "Module")
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_calls_of_the_first_model_are_counted(several: bool) -> None:
+    model = Model()
+    assert counted_model([model, Model()] if several else model, Model, "Model") is model
+
+
+@pytest.mark.parametrize(
+    "given, told",
+    [
+        pytest.param([], "counts the calls of a Model, got list", id="empty_list"),
+        pytest.param(None, "counts the calls of a Model, got NoneType", id="none"),
+        pytest.param(["x"], "counts the calls of a Model, got str", id="text_in_a_list"),
+    ],
+)
+def test_what_is_no_model_has_no_calls_to_count(given: object, told: str) -> None:
+    with pytest.raises(MsprobeException, match=told):
+        counted_model(given, Model, "Model")

@@ -15,7 +15,8 @@ import pytest
 from msprobe.core.log import logger
 from msprobe.core.store import sink as sink_module
 from msprobe.core.store.journal import fold
-from msprobe.core.store.sink import DirectorySink, MemorySink
+from msprobe.core.store.sink import DirectorySink
+from tests.core.memory_sink import MemorySink
 
 
 class Line:

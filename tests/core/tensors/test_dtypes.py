@@ -18,7 +18,6 @@ from msprobe.core.tensors.dtypes import (
     float8_values,
     mindspore_name,
     round_to,
-    torch_name,
 )
 
 FLOAT8 = [dtype for dtype in ALL_DTYPES if dtype.name.startswith("float8")]
@@ -32,7 +31,7 @@ def known(name: str) -> DType:
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=lambda dtype: dtype.name)
 def test_every_framework_spelling_is_the_same_dtype(dtype: DType) -> None:
-    assert find_dtype(torch_name(dtype)) is dtype
+    assert find_dtype(f"torch.{dtype.name}") is dtype
     assert find_dtype(mindspore_name(dtype)) is dtype
     assert find_dtype(dtype.name) is dtype
 

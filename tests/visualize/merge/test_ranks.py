@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
@@ -14,11 +12,12 @@ import pytest
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.visualize.job import Request, visualize
 from msprobe.visualize.merge.layout import layout, layouts
+from tests.ranks import run_ranks
 from tests.visualize.databases import check, read
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 SCHEMAS = Path(__file__).parents[3] / "schemas"
-JOB = Path(__file__).parents[1] / "parallel_job.py"
+JOB = "tests.visualize.parallel_job"
 RANKS = {"single": 1, "tp": 2, "pp": 2}
 SIZES = {"single": (1, 1), "tp": (2, 1), "pp": (1, 2)}
 
@@ -26,19 +25,8 @@ SIZES = {"single": (1, 1), "tp": (2, 1), "pp": (1, 2)}
 @pytest.fixture(scope="module")
 def dumps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("jobs")
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(JOB), mode, str(rank), str(root / mode)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for mode, ranks in RANKS.items()
-        for rank in range(ranks)
-    ]
-    for process in processes:
-        output, _ = process.communicate(timeout=180)
-        assert process.returncode == 0, output
+    for mode, ranks in RANKS.items():
+        run_ranks(JOB, ranks, lambda rank, mode=mode: (mode, rank, root / mode))
     return {mode: root / mode / "dump" for mode in RANKS}
 
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from msprobe.core.dump import handle
 from msprobe.pytorch import PrecisionDebugger
 from msprobe.visualize.job import Request, visualize
 from msprobe.visualize.viewer.queries import VERDICTS, GraphDatabase
+from tests.fresh_debugger import forget
 
 pytestmark = pytest.mark.torch
 RELU, FIRST, LAST = "Functional.leaky_relu.0.forward", "Functional.linear.0.forward", "Functional.linear.1.forward"
@@ -42,17 +42,9 @@ def built(tmp_path: Path) -> Iterator[Path]:
         debugger = PrecisionDebugger({"task": "statistics", "level": "mix", "dump_path": str(tmp_path / name)})
         with debugger.collect(net):
             net(torch.randn(8, 4)).mean().backward()
-        _close()
+        forget()
     yield visualize(Request(target=tmp_path / "bad", golden=tmp_path / "good", output=tmp_path / "out"))
-    _close()
-
-
-def _close() -> None:
-    session = handle.peek()
-    if session is not None:
-        handle.put(None)
-        session.close()
-    PrecisionDebugger._instance = None
+    forget()
 
 
 def test_what_the_front_end_is_told(built: Path) -> None:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[4]
-SECONDS = 240
+from tests.ranks import run_ranks
 
 
 @dataclass(frozen=True)
@@ -37,24 +33,5 @@ class Job:
 @pytest.fixture(scope="session")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
     folder = tmp_path_factory.mktemp("job")
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MSPROBE_LOG_LEVEL": "1"}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.adapters.pytorch.distributed.job", str(rank), str(folder)],
-            cwd=ROOT,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        logs = [process.communicate(timeout=SECONDS)[0] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    for process, log in zip(processes, logs, strict=True):
-        assert process.returncode == 0, log
+    logs = run_ranks("tests.adapters.pytorch.distributed.job", 2, lambda rank: (rank, folder), MSPROBE_LOG_LEVEL="1")
     return Job(folder, logs, [json.loads((folder / f"seen{rank}.json").read_text()) for rank in range(2)])

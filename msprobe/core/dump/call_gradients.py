@@ -1,0 +1,101 @@
+"""The gradients of one call, gathered over the autograd nodes it made and told to their receiver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from msprobe.core.backend.protocols import GradientReceiver
+from msprobe.core.capture.thread import ThreadState
+from msprobe.core.dump.shield import shielded
+
+Slots = Sequence[tuple[int, int]]
+"""Position among the gradients of a node, and whose it is: the output at a position, or the argument in a slot."""
+
+
+class CallGradients:
+    """Makes the hooks of the nodes, and reports the gradients of the arguments when the last one is there.
+
+    Args:
+        feeding: the keys of the nodes that feed arguments.
+        targets: how many nodes made outputs.
+        add: the sum of two gradients of one argument, outside of any graph.
+    """
+
+    __slots__ = ("_add", "_feeding", "_gradients", "_outputs_left", "_pending", "_receiver", "_targets", "_thread")
+
+    def __init__(
+        self,
+        receiver: GradientReceiver,
+        thread: ThreadState,
+        feeding: Iterable[int],
+        targets: int,
+        add: Callable[[Any, Any], Any],
+    ) -> None:
+        self._receiver = receiver
+        self._thread = thread
+        self._feeding = frozenset(feeding)
+        self._targets = targets
+        self._add = add
+        self._reset()
+
+    def before(self, outputs: Slots, through: Slots) -> Callable[..., None]:
+        """The hook for a node that made outputs: its incoming gradients, and arguments returned unchanged."""
+
+        def hook(grad_outputs: Any) -> None:
+            busy, self._thread.busy = self._thread.busy, True
+            try:
+                for number, position in outputs:
+                    self._receiver.grad_output(position, gradient_at(grad_outputs, number))
+                self._collect(through, grad_outputs)
+                self._outputs_left -= 1
+                if not self._pending and self._outputs_left <= 0:
+                    self._report()
+            finally:
+                self._thread.busy = busy
+
+        return hook
+
+    def after(self, node: int, slots: Slots) -> Callable[..., None]:
+        """The hook for a node that feeds arguments."""
+
+        def hook(grad_inputs: Any, grad_outputs: Any) -> None:
+            busy, self._thread.busy = self._thread.busy, True
+            try:
+                self._collect(slots, grad_inputs)
+                self._pending.discard(node)
+                if not self._pending:
+                    self._report()
+            finally:
+                self._thread.busy = busy
+
+        return hook
+
+    @property
+    def errors(self) -> Any:
+        return self._receiver.errors
+
+    @shielded
+    def _collect(self, slots: Slots, gradients: Any) -> None:
+        for number, slot in slots:
+            gradient = gradient_at(gradients, number)
+            if gradient is not None:
+                earlier = self._gradients.get(slot)
+                self._gradients[slot] = gradient if earlier is None else self._add(earlier, gradient)
+
+    def _report(self) -> None:
+        gradients = self._gradients
+        self._reset()
+        self._receiver.grad_inputs(gradients)
+
+    def _reset(self) -> None:
+        self._gradients: dict[int, Any] = {}
+        self._pending = set(self._feeding)
+        self._outputs_left = self._targets
+
+
+def gradient_at(gradients: Any, position: int) -> Any:
+    """The gradient at ``position`` of what a hook was given: several in a tuple, or a single one; None past the end."""
+    if type(gradients) is not tuple and not isinstance(gradients, (tuple, list)):
+        return gradients if position == 0 else None
+    return gradients[position] if position < len(gradients) else None
