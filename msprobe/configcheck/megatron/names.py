@@ -1,19 +1,22 @@
-"""Names of weights: those of older Megatron versions become those of Megatron Core.
+"""Names of weights: those of older Megatron versions become those of Megatron Core, and those of norms that
+TransformerEngine puts into the layer behind them those of the norms.
 
-======================================  ===================================
-older                                   Megatron Core
-======================================  ===================================
-``module.``, ``language_model.``        (nothing)
-``encoder.``                            ``decoder.``, in a model that has no decoder of its own
-``query_key_value``                     ``linear_qkv``
-``dense_h_to_4h``, ``dense_4h_to_h``    ``linear_fc1``, ``linear_fc2``
-``.dense.``                             ``.linear_proj.``
-``input_norm``                          ``input_layernorm``
-``post_attention_norm``,                ``pre_mlp_layernorm``
+=========================================  ===================================
+found                                      compared as
+=========================================  ===================================
+``module.``, ``language_model.``           (nothing)
+``encoder.``                               ``decoder.``, in a model that has no decoder of its own
+``query_key_value``                        ``linear_qkv``
+``dense_h_to_4h``, ``dense_4h_to_h``       ``linear_fc1``, ``linear_fc2``
+``.dense.``                                ``.linear_proj.``
+``input_norm``                             ``input_layernorm``
+``post_attention_norm``,                   ``pre_mlp_layernorm``
 ``post_attention_layernorm``
-``final_norm``                          ``final_layernorm``
-``word_embeddings_for_head``            ``embedding.word_embeddings``, of which it is a copy
-======================================  ===================================
+``final_norm``                             ``final_layernorm``
+``word_embeddings_for_head``               ``embedding.word_embeddings``, of which it is a copy
+``self_attention.linear_qkv.layer_norm_``  ``input_layernorm.``
+``mlp.linear_fc1.layer_norm_``             ``pre_mlp_layernorm.``
+=========================================  ===================================
 """
 
 from __future__ import annotations
@@ -31,6 +34,10 @@ _PARTS = {
     "post_attention_layernorm": "pre_mlp_layernorm",
     "final_norm": "final_layernorm",
 }
+_FUSED_NORMS = {
+    ".self_attention.linear_qkv.layer_norm_": ".input_layernorm.",
+    ".mlp.linear_fc1.layer_norm_": ".pre_mlp_layernorm.",
+}
 _COPY, _ORIGINAL = "word_embeddings_for_head.", "embedding.word_embeddings."
 
 
@@ -47,7 +54,10 @@ def present_name(name: str, *, keep_encoder: bool) -> str:
     if name.startswith(_COPY):
         name = _ORIGINAL + name.removeprefix(_COPY)
     *inner, last = name.split(".")
-    return ".".join([*(_PARTS.get(part, part) for part in inner), last])
+    present = ".".join([*(_PARTS.get(part, part) for part in inner), last])
+    for fused, norm in _FUSED_NORMS.items():
+        present = present.replace(fused, norm)
+    return present
 
 
 def _without_heads(name: str) -> str:

@@ -13,6 +13,8 @@ import numpy as np
 import torch
 
 LAYERS, HIDDEN, FFN, VOCABULARY, EXPERTS = 8, 4, 8, 12, 4
+FUSED_NORM = "self_attention.linear_qkv.layer_norm_"
+"""A training with TransformerEngine stores the norm before the attention under this name."""
 Weights = dict[str, torch.Tensor]
 
 
@@ -53,7 +55,7 @@ def whole_model(experts: str = "none", seed: int = 0) -> Weights:
         head = f"decoder.layers.{layer}."
         found[f"{head}self_attention.linear_qkv.weight"] = torch.randn(3 * HIDDEN, HIDDEN)
         found[f"{head}self_attention.linear_qkv.bias"] = torch.randn(3 * HIDDEN)
-        found[f"{head}self_attention.linear_qkv.layer_norm_weight"] = torch.randn(HIDDEN)
+        found[f"{head}input_layernorm.weight"] = torch.randn(HIDDEN)
         found[f"{head}self_attention.linear_proj.weight"] = torch.randn(HIDDEN, HIDDEN).bfloat16()
         found[f"{head}self_attention.linear_proj.bias"] = torch.randn(HIDDEN)
         found.update(_mlp(f"{head}mlp.", experts))
@@ -143,7 +145,7 @@ def _part(weights: Weights, job: Job, place: tuple[int, int, int]) -> Weights:
             continue
         local = _expert_part(parts, weight, job, expert)
         if local is not None:
-            found[local[0]] = _shard(local[0], local[1], job, tensor).clone()
+            found[local[0].replace("input_layernorm.", FUSED_NORM)] = _shard(local[0], local[1], job, tensor).clone()
     return found
 
 
@@ -171,8 +173,6 @@ def _shard(name: str, weight: torch.Tensor, job: Job, tensor: int) -> torch.Tens
     """The slice of one tensor-parallel rank, written down by hand and not by the rules under test."""
     if name.endswith(("experts.weight1", "experts.weight2")):
         return _fused_shard(name, weight, job, tensor)
-    if name.endswith("layer_norm_weight"):
-        return weight
     if "linear_fc1" in name and job.gated:
         gate, up = weight.chunk(2)
         return torch.cat([gate.chunk(job.tensor)[tensor], up.chunk(job.tensor)[tensor]])

@@ -1,4 +1,4 @@
-"""Older names of weights."""
+"""Older names of weights, and names of fused norms."""
 
 from __future__ import annotations
 
@@ -34,6 +34,16 @@ from msprobe.configcheck.megatron.names import has_decoder, present_name
         pytest.param("language_model.encoder.final_norm.weight", "decoder.final_layernorm.weight", id="final-norm"),
         pytest.param("word_embeddings_for_head.weight", "embedding.word_embeddings.weight", id="tied-embedding"),
         pytest.param("decoder.layers.0.mlp.linear_fc1.weight", "decoder.layers.0.mlp.linear_fc1.weight", id="present"),
+        pytest.param(
+            "decoder.layers.2.self_attention.linear_qkv.layer_norm_weight",
+            "decoder.layers.2.input_layernorm.weight",
+            id="norm-in-qkv",
+        ),
+        pytest.param(
+            "decoder.layers.2.mlp.linear_fc1.layer_norm_bias",
+            "decoder.layers.2.pre_mlp_layernorm.bias",
+            id="norm-in-fc1",
+        ),
         pytest.param("final.weight", "final.weight", id="other"),
     ],
 )
