@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from msprobe.analyze.communication import Exchange, exchanges
+from msprobe.analyze.communication import Exchange, exchanges, is_communication
 from msprobe.analyze.first_divergence import Divergence
 from msprobe.compare.run import Comparison
 from msprobe.numerics.verdict import Kind, Role
@@ -62,7 +62,7 @@ def _entries(comparison: Comparison) -> Iterator[tuple[int, str, Any]]:
     for position, pair in enumerate(comparison.table.entries):
         name = pair.target if pair.target is not None else pair.golden
         data = comparison.target.data if pair.target is not None else comparison.golden.data
-        if name is not None:
+        if name is not None and is_communication(name):
             yield position, name, data[name]
 
 

@@ -264,7 +264,8 @@ class _Finder:
         slot = leaf and leaf.suffix.lstrip(".")
         if leaf is not None and leaf.slot == "parameters_grad":
             slot = f"{leaf.slot}{leaf.suffix}"
-        text = f"{slot or 'value'}: {Reasons(self._c.measured, self._c.judged).text(kind, row, ours, theirs)}; {note}"
+        reasons = Reasons(self._c.measured, self._c.judged, slice(row, row + 1))
+        text = f"{slot or 'value'}: {reasons.text(kind, row, ours, theirs)}; {note}"
         return explained(self._build(entry, slot, cast(KindText, kind.name.lower()), text, module), self._c, row)
 
     def _build(self, entry: int, slot: str | None, kind: KindText, text: str, module: str | None) -> FirstDivergence:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +94,7 @@ def command(target_path: str, golden_path: str, output_path: str, **options: Any
     """
     if options.pop("diff_analyze"):
         return _analyzed((target_path, golden_path, output_path), options)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's idle threads would forbid a copy of this process
     from msprobe.cli.terminal import progress
     from msprobe.compare.locations import local
     from msprobe.core.store.reader import paused_gc

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -80,6 +81,7 @@ def command(target_path: str, golden_path: str | None, output_path: str, **optio
 
     Exit status: 0 done, 2 wrong usage or unreadable input, 3 not comparable.
     """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's idle threads would forbid a copy of this process
     from msprobe.compare.alignment.options import MappingKeywords, mapping_options
     from msprobe.visualize.job import Request, visualize
     from msprobe.visualize.merge.layout import layouts

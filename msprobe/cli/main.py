@@ -5,6 +5,7 @@ command defines (``--fail-on``), 2 wrong usage or unreadable input, 3 not compar
 """
 
 import difflib
+import gc
 import importlib
 import io
 import os
@@ -109,7 +110,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name this terminal cannot show must not end the command
-    sys.exit(run(arguments))
+    words = sys.argv[1:] if arguments is None else arguments
+    status = run(words)
+    if list(words[:1]) != ["run"]:  # what a training leaves may count on being finalized
+        gc.freeze()  # else the end of the process looks for cycles in all that is left, for a twentieth of a second
+    sys.exit(status)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

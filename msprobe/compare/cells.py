@@ -45,7 +45,7 @@ class CellMaker:
 
     def __init__(self, mode: Mode, table: LeafTable, tensors: Tensors) -> None:
         self._mode, self._table, self._tensors = mode, table, tensors
-        self._as_float: tuple[bool, ...] | None = None if mode is not Mode.CHECKSUM else (False,) * 8
+        self._as_float = table.as_floats if mode is not Mode.CHECKSUM else (False,) * 8
         self._frames: dict[Any, Kinds] = {}
         self._of_frame: dict[int, Kinds] = {}
         self._known: dict[tuple[_Argument, _Argument], tuple[Kinds, list[Cell]]] = {}

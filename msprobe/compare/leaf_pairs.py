@@ -37,6 +37,11 @@ class LeafPairs:
         self._claimed = {item for values in partners for item in values if item is not None}
         self.gate = self.gate and not self.alignment.stated
 
+    @property
+    def plain(self) -> bool:
+        """Whether leaves of equal suffix pair, and nothing else is said."""
+        return not self.gate and self.alignment.rule is None and not self.alignment.items
+
     def pairs(self, target: EntryKey | None, golden: EntryKey | None, ours: list[Leaf], theirs: list[Leaf]) -> _Pairs:
         """Pairs of leaves, those of the target in their order; then what is left of the golden entry."""
         self.foreign = {}

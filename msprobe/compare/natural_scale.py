@@ -9,13 +9,13 @@ what it makes of such a gradient cannot be judged. The same tensor is recognised
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.items import INPUT, element_count, is_tensor
+from msprobe.compare.largest_input import largest_input
+from msprobe.compare.row_facts import RowFacts
 from msprobe.compare.table import LeafTable
 from msprobe.numerics.verdict import Floats, Measured, Role
 
@@ -25,18 +25,17 @@ _SOURCES = {"backward": 0, "parameters_grad": 1}  # the terms come in with the e
 Vanished = dict[tuple[Any, ...], float]
 
 
-def natural_scales(
-    measured: Measured, table: LeafTable, rows: NDArray[np.int64], norms: tuple[Floats, Floats], known: Vanished
-) -> Floats:
-    """Per row of ``rows`` (ascending) the least root mean square to judge it by; 0 where its own decides.
+def natural_scales(measured: Measured, table: LeafTable, facts: RowFacts, known: Vanished) -> Floats:
+    """Per numeric row of ``facts`` the least root mean square to judge it by; 0 where its own decides.
 
-    ``norms`` are those of target and golden. ``known`` holds the statistics of vanished tensors and grows; give the
-    same one to the next step, whose optimizer starts from them.
+    ``known`` holds the statistics of vanished tensors and grows; give the same one to the next step, whose optimizer
+    starts from them.
     """
+    rows, norms = facts.numeric, facts.norms.T
     entries = table.entry_of_row()[rows]
     result = measured.role[rows] == Role.RESULT
-    scales = _sum_scales(measured, table, np.where(result, entries, -1), measured.numel[rows])
-    rms = np.where(np.isfinite(norms[1]), norms[1], 0.0) / np.sqrt(np.maximum(measured.numel[rows], 1.0))
+    scales = _sum_scales(measured, table, np.where(result, entries, -1), facts)
+    rms = np.where(np.isfinite(norms[1]), norms[1], 0.0) / np.sqrt(np.maximum(facts.numel, 1.0))
     vanished = rms < _CANCELLED * scales
     if not known and not vanished.any():
         return scales
@@ -65,31 +64,14 @@ def _print(raw: Any) -> tuple[Any, ...]:
     return raw.get("Max"), raw.get("Min"), raw.get("Norm")
 
 
-def _sum_scales(measured: Measured, table: LeafTable, entries: NDArray[np.int64], made: Floats) -> Floats:
+def _sum_scales(measured: Measured, table: LeafTable, entries: NDArray[np.int64], facts: RowFacts) -> Floats:
     """The scale of the terms of each gradient; 0 for other values. ``entries`` is -1 for what is no result."""
     source = np.array([_SOURCES.get(key.phase, -1) for key in table.keys], np.int64)
     source = np.where(source == 1, measured.depends, np.where(source == 0, np.arange(len(source)), -1))
     wanted = np.where(entries >= 0, source[entries], -1)
-    rms, given = np.zeros(len(source) + 1), np.zeros(len(source) + 1)
-    for number in np.unique(wanted[wanted >= 0]).tolist():
-        rows = range(int(table.starts[number]), int(table.starts[number + 1]))
-        rms[number], given[number] = _largest_input(table.golden[row] for row in rows)
-    terms = given[wanted] / np.maximum(made, 1.0)
-    return np.where((terms > 1.0) & (made > 0.0), rms[wanted] * np.sqrt(np.maximum(terms, 0.0)), 0.0)
-
-
-def _largest_input(leaves: Iterable[Any]) -> tuple[float, float]:
-    """Root mean square and element count of the largest tensor given; zeros when there is none."""
-    found = (0.0, 0.0)
-    for leaf in leaves:
-        if leaf is not None and leaf.slot == INPUT and is_tensor(leaf.raw):
-            count = element_count(leaf.raw)
-            if count > found[1]:
-                found = (_rms(leaf.raw), count)
-    return found
-
-
-def _rms(raw: Any) -> float:
-    norm = raw.get("Norm")
-    usable = isinstance(norm, (int, float)) and math.isfinite(norm)
-    return float(norm) / math.sqrt(max(element_count(raw), 1.0)) if usable else 0.0
+    given = np.concatenate((facts.given, [[0.0, 0.0]]))
+    for number in np.unique(wanted[np.isnan(given[wanted, 0])]).tolist():
+        given[number] = largest_input(table, number)
+    rms, count = given[wanted].T
+    terms = count / np.maximum(facts.numel, 1.0)
+    return np.where((terms > 1.0) & (facts.numel > 0.0), rms * np.sqrt(np.maximum(terms, 0.0)), 0.0)

@@ -46,16 +46,20 @@ class EntryPair(NamedTuple):
 
 
 def entry_keys(
-    data: Mapping[str, Any], construct: Mapping[str, Any], parsed: dict[str, _Parts] | None = None
+    data: Mapping[str, Any],
+    construct: Mapping[str, Any],
+    parsed: dict[str, _Parts] | None = None,
+    below: dict[str, int] | None = None,
 ) -> list[EntryKey]:
     """Keys of all entries in file order. Names that follow no grammar are their own stem.
 
     ``parsed`` remembers names; give the same dict for both sides, which share most of them. Dumps of other tools do not
-    mark what activation checkpointing repeats: there a module that is called below a backward call tells it.
+    mark what activation checkpointing repeats: there a module that is called below a backward call tells it. ``below``
+    is filled with what parents tell (see ``repeats``).
     """
     known: dict[str, _Parts] = {} if parsed is None else parsed
     parents: dict[str | None, str] = {None: ""}
-    below: dict[str, int] = {}
+    below = {} if below is None else below
     keys = []
     for name, body in data.items():
         parts = known.get(name)
@@ -73,9 +77,14 @@ def entry_keys(
             if place and parts[1] == "forward":
                 recompute = recompute or place == _REPEATED or name.startswith(_MODULES)
         keys.append(_entry_key((name, *parts, above, recompute)))
-    if _REPEATED in below.values():
+    if repeats(below):
         _mark_left_early(keys, construct)
     return keys
+
+
+def repeats(below: Mapping[str, int]) -> bool:
+    """Whether some parent tells that calls inside it are repeated."""
+    return _REPEATED in below.values()
 
 
 def _mark_left_early(keys: list[EntryKey], construct: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,9 @@ from pydantic_core import to_json
 from msprobe.compare.items import Leaf
 
 _FLOATS = {float}
+_AT_ONCE = 4096
 _four = itemgetter("Max", "Min", "Mean", "Norm")
 _frame = itemgetter("dtype", "shape")
-
-
-class Texts(Protocol):
-    """Who may have the texts of some rows of ``FloatPairs``."""
-
-    def texts(self, first: int, last: int) -> list[str] | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +95,52 @@ class _Samples:
         return number
 
 
-def statistics_cells(pairs: FloatPairs, start: int, stop: int, helper: Texts | None = None) -> dict[int, str]:
+class ReadyTexts:
+    """The texts of ordinary rows, made ahead of the verdicts and asked for once, in order."""
+
+    def __init__(self, pairs: FloatPairs) -> None:
+        self._values = pairs.values
+        self._made: dict[int, bytes] = {}  # far smaller than a text per row
+        self._next = 0
+        self._last: tuple[int, list[str]] = -1, []
+
+    def more(self) -> bool:
+        """Make those of some further rows; False when there are none."""
+        start = self._next * _AT_ONCE
+        if start >= len(self._values):
+            return False
+        usable, texts = row_texts(self._values[start : start + _AT_ONCE])
+        lines = [text if good else "" for good, text in zip(usable, texts, strict=True)]
+        self._made[self._next] = "\n".join(lines).encode("ascii")
+        self._next += 1
+        return True
+
+    def texts(self, first: int, last: int) -> list[str] | None:
+        """Those of rows ``first`` to ``last``, "" for rows that are no ordinary ones; None when they are not made, or
+        were let go of."""
+        found: list[str] = []
+        for part in range(first // _AT_ONCE, -(-last // _AT_ONCE)):
+            start = part * _AT_ONCE
+            found += self._lines(part)[max(first - start, 0) : last - start]
+        return found if len(found) == last - first else None
+
+    def _lines(self, part: int) -> list[str]:
+        if self._last[0] != part:
+            text = self._made.pop(part, None)
+            if text is None:
+                return []
+            self._last = part, text.decode("ascii").split("\n")
+        return self._last[1]
+
+
+def statistics_cells(pairs: FloatPairs, start: int, stop: int, ready: ReadyTexts | None = None) -> dict[int, str]:
     """By row number in ``range(start, stop)``, joined by commas: four differences, four relative ones, and the
-    eight statistics. Only rows whose numbers are finite are there. ``helper`` may have written them already."""
+    eight statistics. Only rows whose numbers are finite are there. ``ready`` may have them already."""
     first, last = np.searchsorted(pairs.rows, (start, stop)).tolist()
     if first == last:
         return {}
     rows = pairs.rows[first:last].tolist()
-    written = helper.texts(first, last) if helper is not None else None
+    written = ready.texts(first, last) if ready is not None else None
     if written is not None:
         return {row: text for row, text in zip(rows, written, strict=True) if text}
     usable, texts = row_texts(pairs.values[first:last])

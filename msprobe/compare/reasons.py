@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from msprobe.compare.items import Leaf, is_tensor
-from msprobe.numerics.verdict import Judged, Kind, Measured, Role
+from msprobe.numerics.verdict import Floats, Ints, Judged, Kind, Role
 
 _SHOWN = 60
 _PARTS = ("largest element", "mean", "norm", "the order of the elements (projection)")
@@ -21,15 +21,33 @@ _FIXED = {
 }
 
 
+class Differences(Protocol):
+    """What sentences need of ``Measured``."""
+
+    @property
+    def role(self) -> Ints: ...
+    @property
+    def element(self) -> Floats: ...
+    @property
+    def mean(self) -> Floats: ...
+    @property
+    def norm(self) -> Floats: ...
+    @property
+    def projection(self) -> Floats: ...
+
+
 class Reasons:
     """Makes the sentences for the rows of one comparison."""
 
-    def __init__(self, measured: Measured, judged: Judged) -> None:
-        self._times, self._tolerance = judged.times.tolist(), judged.tolerance.tolist()
-        parts = np.stack((measured.element, measured.mean, measured.norm, measured.projection), axis=1)
-        self._part = parts.argmax(axis=1).tolist() if len(parts) else []
-        self._worst = parts.max(axis=1).tolist() if len(parts) else []
-        self._result = (measured.role == Role.RESULT).tolist()
+    def __init__(self, measured: Differences, judged: Judged, rows: slice = slice(None)) -> None:
+        """``rows`` are those that will be asked for, if not all."""
+        self._first = rows.start or 0
+        self._times, self._tolerance = judged.times[rows], judged.tolerance[rows]
+        values = (measured.element, measured.mean, measured.norm, measured.projection)
+        parts = np.stack([one[rows] for one in values], axis=1)
+        self._part = parts.argmax(axis=1) if len(parts) else np.zeros(0, np.int64)
+        self._worst = parts.max(axis=1) if len(parts) else np.zeros(0)
+        self._result = measured.role[rows] == Role.RESULT
 
     def text(self, kind: int, row: int, ours: Leaf | None, theirs: Leaf | None) -> str:
         """The sentence for a row of this kind."""
@@ -49,12 +67,13 @@ class Reasons:
         return _FIXED.get(Kind(kind), _UNCHECKED)
 
     def _value(self, row: int) -> str:
-        worst = self._worst[row]
+        row -= self._first
+        worst = self._worst.item(row)
         if worst == math.inf:
             return "the checksums differ"
-        tail = ", more than rounding and its inputs explain" if self._result[row] else ""
-        allowed = f"{self._times[row]:.3g} times the {self._tolerance[row]:.2g} allowed"
-        return f"{_PARTS[self._part[row]]} differs by {worst:.3g} of the tensor's scale, {allowed}{tail}"
+        tail = ", more than rounding and its inputs explain" if self._result.item(row) else ""
+        allowed = f"{self._times.item(row):.3g} times the {self._tolerance.item(row):.2g} allowed"
+        return f"{_PARTS[self._part.item(row)]} differs by {worst:.3g} of the tensor's scale, {allowed}{tail}"
 
 
 def _field(raw: Any, name: str) -> object:

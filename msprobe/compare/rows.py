@@ -16,11 +16,11 @@ from msprobe.compare.cells import CellMaker, Cells, Tensors, data_name
 from msprobe.compare.explained import Explained
 from msprobe.compare.items import Leaf
 from msprobe.compare.mode import Mode
-from msprobe.compare.reasons import Reasons
+from msprobe.compare.reasons import Differences, Reasons
 from msprobe.compare.table import LeafTable
 from msprobe.core.store.reader import Dump
 from msprobe.numerics.metrics.statistics import Cell
-from msprobe.numerics.verdict import Judged, Level, Measured
+from msprobe.numerics.verdict import Judged, Level
 
 if TYPE_CHECKING:
     from msprobe.numerics.reference_policy import ReferenceRow
@@ -71,7 +71,7 @@ class RowMaker:
     """Makes the rows of one comparison; holds what all rows share."""
 
     def __init__(
-        self, dump: Dump, mode: Mode, table: LeafTable, judged: Judged, measured: Measured, tensors: Tensors
+        self, dump: Dump, mode: Mode, table: LeafTable, judged: Judged, measured: Differences, tensors: Tensors
     ) -> None:
         self._dump, self._mode, self._table = dump, mode, table
         self._tensors, self._judged = tensors, judged

@@ -10,23 +10,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from msprobe.compare.alignment.choice import strategy_of
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.alignment.protocol import Strategy
 from msprobe.compare.columns import columns
-from msprobe.compare.commuted import pair_by_value
 from msprobe.compare.explained import explained_columns
 from msprobe.compare.extras import Extras
 from msprobe.compare.measure import measure
 from msprobe.compare.mode import Mode, mode_of
 from msprobe.compare.natural_scale import Vanished
+from msprobe.compare.row_facts import row_facts
 from msprobe.compare.rows import CompareRow, RowBlock, RowMaker
 from msprobe.compare.summary import Counts
 from msprobe.compare.table import LeafTable, build_table
-from msprobe.compare.text_helper import current_helper
 from msprobe.core.errors import NotComparableError
 from msprobe.core.store.reader import Dump, paused_gc
-from msprobe.numerics.verdict import Judged, Kind, Level, Measured, judge
+from msprobe.numerics.verdict import Judged, Kind, Level, Measured, NoiseFloor, judge
 
 if TYPE_CHECKING:
     from msprobe.numerics.metrics.custom import Metric
@@ -111,15 +109,16 @@ def compare_dumps(
     reference = policy is Policy.REFERENCE
     with paused_gc(), np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
         if isinstance(mapping, MappingOptions):
+            from msprobe.compare.alignment.choice import strategy_of  # a pair that is divided needs none
+
             strategy, loose = strategy_of(target, golden, mapping, published=reference), mapping.spread
         else:
             strategy, loose = mapping, False
         table = build_table(target, golden, strategy, dtype_gate=reference and strategy is not mapping, loose=loose)
         if table.loose and not reference and not table.foreign:
+            from msprobe.compare.commuted import pair_by_value  # only where two programs are compared
+
             pair_by_value(table)
-        if mode is Mode.STATISTICS and (helper := current_helper()) is not None:
-            helper.begin(table.float_pairs.values)
-            table.texts = helper
         tensors, metrics = None, tuple["Metric", ...]()
         if mode is Mode.TENSOR:
             from msprobe.compare.tensors import tensor_differences  # zip files and threads: only where they are read
@@ -129,15 +128,17 @@ def compare_dumps(
             tensors = tensor_differences(table, *folders, metrics, extras.calibration)
         elif extras.calibration is not None:
             raise NotComparableError("--config multiplies whole tensors, and these dumps are not of the task tensor")
-        measured = measure(table, checksums=mode is Mode.CHECKSUM, tensors=tensors, vanished=past.vanished)
-        if mode is Mode.CHECKSUM:
-            _no_tolerance(measured)
-        judged = judge(measured, past.noise, None if extras.noise is None else extras.noise.floor(table, mode))
+        facts = row_facts(table, checksums=mode is Mode.CHECKSUM)
+        measured = measure(table, facts, tensors=tensors, vanished=past.vanished)
+        judged = judged_as(mode, measured, past, None if extras.noise is None else extras.noise.floor(table, mode))
     return Comparison(target, golden, mode, policy, table, measured, judged, tensors, metrics)
 
 
-def _no_tolerance(measured: Measured) -> None:
-    measured.element[measured.kind == Kind.VALUE] = float("inf")
+def judged_as(mode: Mode, measured: Measured, past: Past, floor: NoiseFloor | None = None) -> Judged:
+    """The verdicts: checksums that differ have no tolerance."""
+    if mode is Mode.CHECKSUM:
+        measured.element[measured.kind == Kind.VALUE] = float("inf")
+    return judge(measured, past.noise, floor)
 
 
 def counts(comparison: Comparison, row_levels: Iterable[str]) -> Counts:
@@ -149,10 +150,9 @@ def counts(comparison: Comparison, row_levels: Iterable[str]) -> Counts:
     lone: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
     by_level = list(row_levels)
-    for row, (ours, theirs) in enumerate(zip(table.target, table.golden, strict=True)):
-        if ours is None or theirs is None:
-            skipped[by_level[row]] += 1
-            lone["golden" if ours is None else "target"] += 1
+    for row in table.lone.nonzero()[0].tolist():
+        skipped[by_level[row]] += 1
+        lone["golden" if table.lone[row] < 0 else "target"] += 1
     for number, pair in enumerate(table.entries):
         if pair.benign and table.key(number).recompute:
             lone["golden" if pair.target is None else "target"] -= int(table.starts[number + 1] - table.starts[number])

@@ -6,10 +6,10 @@ The table holds plain lists and one array of row ranges; what a row means is rea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +19,16 @@ from msprobe.compare.alignment.protocol import Alignment, Side, Strategy
 from msprobe.compare.items import OUTPUT, Leaf, leaves
 from msprobe.compare.leaf_pairs import LeafPairs
 from msprobe.compare.lone_direction import lost_directions
-from msprobe.compare.pairs import EntryKey, EntryPair, entry_keys, in_execution_order
-from msprobe.compare.plain import FloatPairs, Texts, float_pairs
+from msprobe.compare.pairs import EntryKey, EntryPair, entry_keys, in_execution_order, repeats
+from msprobe.compare.plain import FloatPairs, ReadyTexts, float_pairs
 from msprobe.compare.twins import twin_leaves
 from msprobe.core.store.reader import Dump
 
 if TYPE_CHECKING:
     from msprobe.compare.inference.layer_map import LayerMap
+
+
+Records = Mapping[str, Any]
 
 
 @dataclass
@@ -34,7 +37,9 @@ class LeafTable:
 
     ``foreign`` names the golden leaves that belong to another entry than the partner, by row. ``across`` says that
     two frameworks made the sides, ``loose`` that the sides are different programs (see ``Alignment``), ``layer_map``
-    is the inferred map by which they were paired.
+    is the inferred map by which they were paired. ``repeated`` says that construct.json tells of recomputed calls.
+    ``alike`` says of each entry that both sides have the same leaves in the same order.
+    ``texts`` and ``as_floats`` (see ``float_columns``) are there where they were made before.
     """
 
     entries: list[EntryPair] = field(default_factory=list)
@@ -42,11 +47,14 @@ class LeafTable:
     golden: list[Leaf | None] = field(default_factory=list)
     starts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
     keys: list[EntryKey] = field(default_factory=list)
-    texts: Texts | None = None
+    texts: ReadyTexts | None = None
+    as_floats: tuple[bool, ...] | None = None
     foreign: dict[int, str] = field(default_factory=dict)
     across: bool = False
     loose: bool = False
     layer_map: LayerMap | None = None
+    repeated: bool = False
+    alike: list[bool] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
@@ -56,6 +64,12 @@ class LeafTable:
     def float_pairs(self) -> FloatPairs:
         """The statistics of ordinary rows; ask for it when the table is complete."""
         return float_pairs(self.target, self.golden)
+
+    @cached_property
+    def lone(self) -> NDArray[np.int8]:
+        """Per row 0 where both sides have a leaf, 1 where the target alone has one, -1 where the golden run."""
+        sides = zip(self.target, self.golden, strict=True)
+        return np.array([(theirs is None) - (ours is None) for ours, theirs in sides], np.int8)
 
     def entry_of_row(self) -> NDArray[np.int64]:
         """The entry number of every row."""
@@ -72,27 +86,27 @@ def build_table(
     """Pair two dumps. ``dtype_gate`` un-pairs leaves of different dtype classes, as the published rules do; ``loose``
     says that the sides are different programs even if the strategy does not."""
     parsed: dict[str, tuple[str, str, int | None]] = {}
-    left = entry_keys(target.data, target.construct, parsed)
-    right = left if _same_entries(target, golden) else entry_keys(golden.data, golden.construct, parsed)
-    table = LeafTable(across=frameworks.differ(target, golden))
+    below: dict[str, int] = {}
+    left = entry_keys(target.data, target.construct, parsed, below)
+    right = left if same_entries(target, golden) else entry_keys(golden.data, golden.construct, parsed)
+    table = LeafTable(across=frameworks.differ(target, golden), repeated=repeats(below))
     ours_by_name = {key.name: key for key in left}
     theirs_by_name = ours_by_name if right is left else {key.name: key for key in right}
     alignment = strategy.align(Side(target, left), Side(golden, right))
     table.loose, table.layer_map = loose or alignment.loose or table.across, alignment.layer_map
     inside = LeafPairs(golden, alignment, dtype_gate, table.across)
-    plain = not inside.gate and alignment.rule is None and not alignment.items
     starts = [0]
     for pair in _entry_pairs(alignment, left, right):
         key = ours_by_name[pair.target] if pair.target is not None else None
         other = theirs_by_name[pair.golden] if pair.golden is not None else None
-        twins = None
-        if plain and key is not None and other is not None and not key.recompute:
-            twins = twin_leaves(key.name, other.name, target.data[key.name], golden.data[other.name])
-        if twins is not None:
-            table.target.extend(twins[0])
-            table.golden.extend(twins[1])
-        elif not _append(table, inside, (key, other), (target, golden)):
+        found = paired_leaves(inside, (key, other), (target.data, golden.data))
+        if found is None:
             continue
+        for at, name in inside.foreign.items():
+            table.foreign[starts[-1] + at] = name
+        table.alike.append(found[2])
+        table.target.extend(found[0])
+        table.golden.extend(found[1])
         table.entries.append(pair)
         table.keys.append(key or other)  # type: ignore[arg-type]
         starts.append(len(table.target))
@@ -107,7 +121,7 @@ def build_table(
     return table
 
 
-def _same_entries(target: Dump, golden: Dump) -> bool:
+def same_entries(target: Dump, golden: Dump) -> bool:
     """Whether the keys of one side are those of the other."""
     if list(target.data) != list(golden.data) or target.construct != golden.construct:
         return False
@@ -117,27 +131,25 @@ def _same_entries(target: Dump, golden: Dump) -> bool:
     return ours == theirs
 
 
-def _append(
-    table: LeafTable,
-    inside: LeafPairs,
-    keys: tuple[EntryKey | None, EntryKey | None],
-    dumps: tuple[Dump, Dump],
-) -> bool:
-    """Append the leaves of two entries, or of one; False when all of them stand somewhere else."""
+def paired_leaves(
+    inside: LeafPairs, keys: tuple[EntryKey | None, EntryKey | None], records: tuple[Records, Records]
+) -> tuple[Sequence[Leaf | None], Sequence[Leaf | None], bool] | None:
+    """The leaves of two entries, or of one, by side, and whether both have the same ones in order; None when all of
+    them stand somewhere else."""
     key, other = keys
-    ours = leaves(key.name, dumps[0].data[key.name]) if key is not None else []
-    theirs = leaves(other.name, dumps[1].data[other.name]) if other is not None else []
+    inside.foreign = {}
+    if inside.plain and key is not None and other is not None and not key.recompute:
+        twins = twin_leaves(key.name, other.name, records[0][key.name], records[1][other.name])
+        if twins is not None:
+            return *twins, True
+    ours = leaves(key.name, records[0][key.name]) if key is not None else []
+    theirs = leaves(other.name, records[1][other.name]) if other is not None else []
     if key is None and other is not None and inside.claims_all(other.name, theirs):
-        return False
+        return None
     if key is not None and other is not None and key.recompute:
         ours, theirs = _as_far_as_both(ours, theirs)
-    start = len(table.target)
-    for mine, partner in inside.pairs(key, other, ours, theirs):
-        table.target.append(mine)
-        table.golden.append(partner)
-    for at, name in inside.foreign.items():
-        table.foreign[start + at] = name
-    return True
+    pairs = inside.pairs(key, other, ours, theirs)
+    return [mine for mine, _ in pairs], [partner for _, partner in pairs], False
 
 
 def _entry_pairs(alignment: Alignment, target: list[EntryKey], golden: list[EntryKey]) -> Iterator[EntryPair]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -21,20 +20,23 @@ from msprobe.compare.parallel_layout import load_pair
 from msprobe.compare.rows import CompareRow
 from msprobe.compare.run import Comparison, Policy, compare_dumps
 from msprobe.compare.summary import CompareSummary
+from msprobe.core.cores import cores
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.store.atomic import make_folder
 from msprobe.core.store.reader import Place
 from msprobe.report.execute.choose import executor_named
-from msprobe.report.execute.cores import cores
 from msprobe.report.options import CompareOptions, checked
 from msprobe.report.outcome import PairOptions, PairOutcome, RankTask, outcomes_of, task_text
 from msprobe.report.rank import compare_rank
 
 if TYPE_CHECKING:
+    import tempfile
+
     import pandas as pd
     from typing_extensions import Unpack
 
 _MOST_PAGES = 32
+_MOST_PROCESSES = 8
 _WORK = "msprobe.report.rank:compare_rank_text"
 
 
@@ -157,6 +159,8 @@ def _from_anywhere(file: PathLike | None) -> str | None:
 
 def _pages(html: Path) -> tempfile.TemporaryDirectory[str]:
     """A folder beside the report, where every worker can leave its part of it."""
+    import tempfile
+
     try:
         make_folder(html.absolute().parent)
         return tempfile.TemporaryDirectory(prefix=".msprobe-", dir=html.absolute().parent)
@@ -170,8 +174,8 @@ def _compared(
 ) -> tuple[list[PairOutcome], Comparison | None]:
     """The outcomes in the order of the pairs, and the comparison itself where there is one that was made here."""
     tasks = _tasks(located, wanted)
-    if len(tasks) == 1 and (wanted.output or wanted.pages) and cores() > 1:
-        tasks[0] = replace(tasks[0], options=replace(wanted, helper=True))
+    if len(tasks) == 1 and not options["log_items"] and options["executor"] != "serial":
+        tasks[0] = replace(tasks[0], options=replace(wanted, processes=min(cores(), _MOST_PROCESSES)))
     size = sum(_size(place) for pair in located.pairs for place in pair) if len(tasks) > 1 else 0
     executor = None if options["log_items"] else executor_named(options["executor"], len(tasks), size)
     kept: list[Comparison] = []

@@ -18,7 +18,8 @@ _FORMULA = tuple("=+-@%\t\r＝＋－＠％")
 _FORMULA_MARKS = frozenset(_FORMULA)
 _first_letter = itemgetter(slice(1))
 MOST_ROWS = 1_000_000
-_AT_ONCE = 8_000  # divides the number above
+_AT_ONCE = 2_000
+Chunks = Iterator[tuple[int, bytes]]
 
 
 def safe_cell(cell: Cell) -> Cell:
@@ -56,23 +57,48 @@ def write_table(folder: Path, stem: str, columns: Sequence[str], blocks: Iterabl
     Raises:
         OSError: a file cannot be written.
     """
+    return write_chunks(folder, stem, columns, chunks(blocks))
+
+
+def chunks(blocks: Iterable[RowBlock], first: int = 0) -> Chunks:
+    """Rows as text, many at a time; ``first`` is the number of the first one in its table. No chunk goes beyond the
+    end of a file."""
     lines = chain.from_iterable(map(_lines, blocks))
-    parts = iter(lambda: list(islice(lines, _AT_ONCE)), [])
-    title = ",".join(columns)
+    while part := list(islice(lines, min(_AT_ONCE, MOST_ROWS - first % MOST_ROWS))):
+        first += len(part)
+        yield len(part), _encoded(part)
+
+
+def write_chunks(folder: Path, stem: str, columns: Sequence[str], rows: Chunks) -> list[Path]:
+    """Write what ``chunks`` made of consecutive rows; see ``write_table``."""
+    title = _encoded([",".join(columns)])
     paths: list[Path] = []
-    first = next(parts, [])
-    while first or not paths:
-        here = chain((first,), islice(parts, MOST_ROWS // _AT_ONCE - 1))
-        paths.append(_write_file(folder, f"{stem}_part_{len(paths)}" if paths else stem, chain(([title],), here)))
-        first = next(parts, [])
+    first = next(rows, (0, b""))
+    while first[0] or not paths:
+        here = _one_file(first, rows)
+        paths.append(_write_file(folder, f"{stem}_part_{len(paths)}" if paths else stem, chain((title,), here)))
+        first = next(rows, (0, b""))
     return paths
 
 
-def _write_file(folder: Path, stem: str, parts: Iterable[list[str]]) -> Path:
+def _one_file(first: tuple[int, bytes], rows: Chunks) -> Iterator[bytes]:
+    """The texts up to the end of a file."""
+    count, text = first
+    yield text
+    while count < MOST_ROWS and (following := next(rows, None)) is not None:
+        count += following[0]
+        yield following[1]
+
+
+def _write_file(folder: Path, stem: str, texts: Iterable[bytes]) -> Path:
     with unfinished(folder, stem) as (temporary, descriptor):
-        with os.fdopen(descriptor, "w", 1 << 20, encoding="utf-8", errors="backslashreplace", newline="") as file:
-            file.writelines("\n".join(part) + "\n" for part in parts if part)
+        with os.fdopen(descriptor, "wb", 1 << 20) as file:
+            file.writelines(texts)
         return named(temporary, folder, stem, ".csv")
+
+
+def _encoded(lines: list[str]) -> bytes:
+    return ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
 
 
 def _lines(block: RowBlock) -> Iterator[str]:

@@ -25,8 +25,8 @@ from msprobe.core.store.reader import Place
 @dataclass(frozen=True, slots=True)
 class PairOptions:
     """What is made of each pair. ``output`` and ``pages`` are folders, None where nothing of the kind is wanted;
-    ``stamp`` is the end of the names of result tables. ``helper`` says that a second process may help with a rank;
-    without ``every_page`` only pairs that diverged leave a page; ``alone`` says that there is one pair."""
+    ``stamp`` is the end of the names of result tables. ``processes`` are those that may share a rank; without
+    ``every_page`` only pairs that diverged leave a page; ``alone`` says that there is one pair."""
 
     policy: Policy
     mapping: MappingOptions
@@ -40,7 +40,7 @@ class PairOptions:
     by_file: bool = False
     failures: bool = False
     pages: str | None = None
-    helper: bool = False
+    processes: int = 1
     every_page: bool = True
     alone: bool = False
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,17 +18,20 @@ from msprobe.compare.lone_direction import lone_directions
 from msprobe.compare.parallel_layout import load_pair
 from msprobe.compare.rows import RowBlock
 from msprobe.compare.run import Comparison, Past, compare_dumps, counts, levels
-from msprobe.compare.text_helper import text_helper
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
+from msprobe.core.log import logger
 from msprobe.core.store.atomic import make_folder
 from msprobe.core.store.layout import DEBUG
 from msprobe.core.store.reader import Place, paused_gc
 from msprobe.numerics.verdict import Level
-from msprobe.report.csv import write_table
+from msprobe.report.csv import Chunks, chunks, write_chunks
 from msprobe.report.outcome import Failure, PairOptions, PairOutcome, RankTask, outcomes_text, task_of
+from msprobe.report.worth_dividing import may_divide
+
+if TYPE_CHECKING:
+    from msprobe.report.html.page_table import PageTable
 
 MOST_FAILURES = 1000
-_WORTH_BYTES = 20_000_000  # below, starting the helper costs what it saves
 Kept = Callable[[Comparison], None]
 
 
@@ -55,9 +60,9 @@ def compare_rank(task: RankTask, keep: Kept | None = None) -> list[PairOutcome]:
     found = []
     for order, (target, golden) in zip(task.order, task.pairs, strict=True):
         outcome = PairOutcome(order, target.step, target.label, str(target.document), str(golden.document))
-        with paused_gc(), text_helper(wanted=task.options.helper and _size(target) > _WORTH_BYTES):
+        with paused_gc():
             try:
-                _compare(outcome, (target, golden), past, task.options, keep)
+                outcome = _compare(outcome, (target, golden), past, task.options, keep)
             except (NotComparableError, ReadError) as error:
                 outcome.problem, outcome.unreadable = error.error_info, isinstance(error, ReadError)
         found.append(outcome)
@@ -66,8 +71,12 @@ def compare_rank(task: RankTask, keep: Kept | None = None) -> list[PairOutcome]:
 
 def _compare(
     outcome: PairOutcome, places: tuple[Place, Place], past: _Past, options: PairOptions, keep: Kept | None
-) -> None:
-    target, golden, merging = load_pair(*places)
+) -> PairOutcome:
+    if may_divide(places, options):
+        shared = _compare_divided(outcome, places, past, options)
+        if shared is not None:
+            return shared
+    target, golden, outcome.notes = load_pair(*places)
     if options.mapping.given:
         from msprobe.compare.alignment.unapplied import unapplied, unapplied_notes  # not free, where mappings are
 
@@ -75,18 +84,45 @@ def _compare(
         if options.alone:
             unapplied_notes(options.mapping, [outcome.unapplied])  # an error leaves no table behind
     comparison = compare_dumps(target, golden, options.policy, mapping=options.mapping, past=past, extras=past.extras)
+    _conclude(outcome, _Seen(comparison, comparison.blocks, options), places[0], past)
+    if keep is not None:
+        keep(comparison)
+    return outcome
+
+
+def _compare_divided(
+    outcome: PairOutcome, places: tuple[Place, Place], past: _Past, options: PairOptions
+) -> PairOutcome | None:
+    """The same by several processes; None, with nothing changed, where it has to be done by one."""
+    from msprobe.report.divided import LostError, UndividedError, divided  # not free, and only for large pairs
+
+    mine, own = replace(outcome, notes=[]), replace(past, vanished=dict(past.vanished))
+    try:
+        with divided(places, own, options) as found:
+            _conclude(mine, _Seen(found.comparison, found.blocks, options, found.further), places[0], own)
+    except UndividedError:
+        return None
+    except LostError:
+        logger.warning("A process that compared a part of %s is gone; one process compares it again.", outcome.place)
+        return None
+    past.noise, past.vanished, past.agreed = own.noise, own.vanished, own.agreed
+    return mine
+
+
+def _conclude(outcome: PairOutcome, seen: _Seen, place: Place, past: _Past) -> None:
+    comparison = seen.comparison
     found = first_divergence(comparison, later_step=past.agreed)
     past.agreed = found is None
-    own = places[0].number if places[0].kind == "rank" else None
+    own = place.number if place.kind == "rank" else None
     outcome.finding = rank_finding(comparison, -1 - outcome.order if own is None else own, found)
     if found is None:
         past.noise = comparison.judged.noise
     else:
         outcome.entry, outcome.first_divergence = found.entry, found.found
-    outcome.counts = counts(comparison, _written(outcome, comparison, places[0], options))
+    outcome.counts = counts(comparison, _written(outcome, seen, place))
     outcome.checked = bool((comparison.judged.level == Level.PASS).any())
     outcome.partial = _partial(comparison)
-    outcome.notes = [*merging, *outcome.partial]
+    outcome.notes = [*outcome.notes, *outcome.partial]
     if comparison.table.layer_map is not None:
         from msprobe.report.layer_map import told
 
@@ -95,8 +131,6 @@ def _compare(
         outcome.notes += past.extras.noise.dtypes(comparison.table).notes()
     if past.extras.calibration is not None:
         outcome.notes += past.extras.calibration.notes(comparison.table)
-    if keep is not None:
-        keep(comparison)
 
 
 def _partial(comparison: Comparison) -> list[str]:
@@ -112,13 +146,14 @@ def _partial(comparison: Comparison) -> list[str]:
     return unfinished + lone_directions(table.entries, table.keys, np.diff(table.starts).tolist())
 
 
-def _written(outcome: PairOutcome, comparison: Comparison, place: Place, options: PairOptions) -> list[str]:
+def _written(outcome: PairOutcome, seen: _Seen, place: Place) -> list[str]:
     """Write what the options ask for; returns the level of every row."""
+    comparison, options = seen.comparison, seen.options
     if options.pages is not None and not options.every_page and outcome.first_divergence is None:
         options = replace(options, pages=None)
     if options.output is None and options.pages is None and not options.failures:
         return levels(comparison)
-    seen = _Seen(comparison, options)
+    seen.begin(options)
     stem = _stem(place, options)
     folder = Path(options.output or options.pages or ".")
     try:
@@ -127,7 +162,7 @@ def _written(outcome: PairOutcome, comparison: Comparison, place: Place, options
                 pass
         else:
             make_folder(folder)
-            paths = _table(folder, stem, comparison, seen.blocks(), options)
+            paths = _table(folder, stem, seen)
             if options.mapping.layer_mapping is not None:
                 from msprobe.report.data_mapping import write_data_mapping
 
@@ -146,33 +181,49 @@ def _written(outcome: PairOutcome, comparison: Comparison, place: Place, options
     return seen.levels
 
 
-def _table(
-    folder: Path, stem: str, comparison: Comparison, blocks: Iterator[RowBlock], options: PairOptions
-) -> list[Path]:
-    if not options.xlsx:
-        return write_table(folder, stem, comparison.columns, blocks)
+def _table(folder: Path, stem: str, seen: _Seen) -> list[Path]:
+    columns = seen.comparison.columns
+    if not seen.options.xlsx:
+        return write_chunks(folder, stem, columns, chain(chunks(seen.blocks()), seen.further(seen.levels)))
     from msprobe.report.xlsx import write_workbook
 
-    return write_workbook(folder, stem, comparison.columns, blocks)
+    return write_workbook(folder, stem, columns, seen.blocks())
+
+
+def _nothing(levels: list[str]) -> Chunks:
+    return iter(())
 
 
 class _Seen:
-    """Looks at the blocks on their way into the table, so that rows are made once for all reports."""
+    """Looks at the blocks on their way into the table, so that rows are made once for all reports. ``further`` are
+    rows behind them as text, made by others."""
 
-    def __init__(self, comparison: Comparison, options: PairOptions) -> None:
+    def __init__(
+        self,
+        comparison: Comparison,
+        blocks: Callable[[], Iterator[RowBlock]],
+        options: PairOptions,
+        further: Callable[[list[str]], Chunks] = _nothing,
+    ) -> None:
         self.levels: list[str] = []
-        self._comparison, self._options = comparison, options
+        self.comparison, self.options, self.further = comparison, options, further
+        self._blocks = blocks
         self._messages: dict[int, str] = {}
-        self._entries = comparison.table.entry_of_row() if options.failures else None
+        self._entries: NDArray[np.int64] | None = None
         self._failed: set[int] = set()
-        self._page = None
+        self._page: PageTable | None = None
+
+    def begin(self, options: PairOptions) -> None:
+        """Make ready for what these options ask for."""
+        self.options = options
+        self._entries = self.comparison.table.entry_of_row() if options.failures else None
         if options.pages is not None:
             from msprobe.report.html.page_table import PageTable
 
-            self._page = PageTable(comparison)
+            self._page = PageTable(self.comparison)
 
     def blocks(self) -> Iterator[RowBlock]:
-        for block in self._comparison.blocks():
+        for block in self._blocks():
             if self._entries is not None:
                 self._note(block, self._entries)
             if self._page is not None:
@@ -190,21 +241,14 @@ class _Seen:
                 self._failed.add(entry)
 
     def failures(self) -> tuple[list[Failure], int]:
-        pairs = self._comparison.table.entries
+        pairs = self.comparison.table.entries
         named = [(pairs[entry].target or pairs[entry].golden or "", text) for entry, text in self._messages.items()]
         return [Failure(name, text) for name, text in named], len(self._failed)
 
     def page(self, stem: str) -> str | None:
-        if self._page is None or self._options.pages is None:
+        if self._page is None or self.options.pages is None:
             return None
-        return str(self._page.write(Path(self._options.pages), stem))
-
-
-def _size(place: Place) -> int:
-    try:
-        return place.document.stat().st_size
-    except OSError:
-        return 0
+        return str(self._page.write(Path(self.options.pages), stem))
 
 
 def _stem(place: Place, options: PairOptions, what: str = "compare_result") -> str:

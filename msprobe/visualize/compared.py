@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from msprobe.compare.alignment import frameworks
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.mode import Mode
-from msprobe.compare.natural_scale import Vanished
 from msprobe.compare.run import Comparison, Past, Policy, compare_dumps
 from msprobe.visualize.compared_texts import ComparedTexts
 from msprobe.visualize.findings import RowVerdicts, find, row_verdicts
@@ -17,6 +17,10 @@ from msprobe.visualize.micro_steps import follow_target
 from msprobe.visualize.names import Names
 from msprobe.visualize.node import Graph
 from msprobe.visualize.pairing import NodePairs, pair_by_entries, pair_exactly, pair_fuzzily, pair_merged
+from msprobe.visualize.statistic_texts import NO_PAIRS
+
+if TYPE_CHECKING:
+    from msprobe.visualize.text_maker import TextMaker
 
 NOTHING_SAID = MappingOptions()
 TASKS = {Mode.STATISTICS: "summary", Mode.CHECKSUM: "md5", Mode.TENSOR: "all"}
@@ -41,9 +45,10 @@ class Compared:
 
 
 def compare_graphs(
-    graphs: tuple[Graph, Graph], names: Names, matching: Matching, noise: float, vanished: Vanished
+    graphs: tuple[Graph, Graph], names: Names, matching: Matching, past: Past, maker: TextMaker | None = None
 ) -> Compared:
-    """Pair and judge a target and a golden graph; nodes get their partners and findings.
+    """Pair and judge a target and a golden graph; nodes get their partners and findings. ``past`` is what the steps
+    before showed, ``maker`` makes texts meanwhile.
 
     Raises:
         NotComparableError: the dumps hold different kinds of values.
@@ -56,15 +61,17 @@ def compare_graphs(
         golden.dump,
         matching.policy,
         mapping=pairs or matching.mapping,
-        past=Past(noise, vanished),
+        past=past,
     )
+    if maker is not None:
+        maker.begin(comparison.table.float_pairs if comparison.mode is Mode.STATISTICS else NO_PAIRS)
     if pairs is None:
         pair_by_entries(target, golden, comparison.table.entries)
     if not target.megatron:
         follow_target(golden, names)
     rows = row_verdicts(comparison)
     find(target, golden, comparison, rows, merged=matching.merged)
-    return Compared(comparison, rows, ComparedTexts(target, golden, comparison, rows))
+    return Compared(comparison, rows, ComparedTexts(graphs, comparison, rows, maker))
 
 
 def _pair_first(target: Graph, golden: Graph, names: Names, matching: Matching) -> NodePairs | None:

@@ -3,6 +3,8 @@ than both dumps."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msprobe.compare.items import leaves
 from msprobe.compare.mode import Mode
 from msprobe.compare.run import Comparison
@@ -12,6 +14,9 @@ from msprobe.visualize.node import Graph, Node
 from msprobe.visualize.statistic_texts import NO_PAIRS, StatisticTexts
 from msprobe.visualize.value_text import NOTHING, Made, ValueTexts, fill_values, quoted, side_texts
 
+if TYPE_CHECKING:
+    from msprobe.visualize.text_maker import TextMaker
+
 _NOT_ORDINARY = None, None
 _LEVELS = ("pass", "warning", "error")
 
@@ -19,12 +24,17 @@ _LEVELS = ("pass", "warning", "error")
 class ComparedTexts:
     """Inputs and outputs of a node as JSON, on the target side with what comparing adds."""
 
-    def __init__(self, target: Graph, golden: Graph, comparison: Comparison, rows: RowVerdicts) -> None:
-        self._table, self._rows = comparison.table, rows
+    def __init__(
+        self, graphs: tuple[Graph, Graph], comparison: Comparison, rows: RowVerdicts, maker: TextMaker | None = None
+    ) -> None:
+        """``maker`` has been told to make the texts of the pairs."""
+        target, golden = graphs
+        self._table, self._rows, self._maker = comparison.table, rows, maker
         self._target, self._golden = target.dump.data, golden.dump.data
         self._checksums = comparison.mode is Mode.CHECKSUM
         pairs = comparison.table.float_pairs if comparison.mode is Mode.STATISTICS else NO_PAIRS
-        self._ours, self._theirs = StatisticTexts(pairs), StatisticTexts(pairs, golden=True)
+        self._ours: TextMaker | StatisticTexts = StatisticTexts(pairs) if maker is None else maker
+        self._theirs = StatisticTexts(pairs, golden=True)
         self._differences = DifferenceTexts(comparison.mode, comparison.table, comparison.tensors)
         self._texts = ValueTexts(checksums=self._checksums)
         self._heads = {
@@ -58,6 +68,10 @@ class ComparedTexts:
         if node.name not in self._golden:
             return NOTHING
         number = self._at_golden.get(node.name)
+        in_order = number is None or bool(self._table.foreign) or self._table.alike[number]
+        ready = self._maker.golden(node.name) if self._maker is not None and in_order else None
+        if ready is not None:
+            return ready
         if number is None or self._table.foreign:
             return fill_values(node.name, leaves(node.name, self._golden[node.name]), self._texts)
         start, stop = self._starts[number], self._starts[number + 1]

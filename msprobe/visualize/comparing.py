@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.alignment.unapplied import unapplied
 from msprobe.compare.natural_scale import Vanished
-from msprobe.compare.run import Comparison, Policy, counts
+from msprobe.compare.run import Comparison, Past, Policy, counts
 from msprobe.compare.summary import CompareSummary
 from msprobe.core.errors import NotComparableError
 from msprobe.core.log import logger
@@ -19,6 +19,9 @@ from msprobe.visualize.findings import RowVerdicts, lines_of
 from msprobe.visualize.found import Found
 from msprobe.visualize.names import Names
 from msprobe.visualize.node import Graph
+
+if TYPE_CHECKING:
+    from msprobe.visualize.text_maker import TextMaker
 
 
 class Comparing:
@@ -31,12 +34,14 @@ class Comparing:
         self._vanished: dict[str, Vanished] = {}
         self._agreed: set[str] = set()
 
-    def compare(self, work: Work, graphs: tuple[Graph, Graph], names: Names) -> ComparedTexts | None:
+    def compare(
+        self, work: Work, graphs: tuple[Graph, Graph], names: Names, maker: TextMaker | None
+    ) -> ComparedTexts | None:
         """The values of a target and a golden graph; their nodes get partners and findings. None where the two hold
-        different kinds of values, which is told."""
-        noise, vanished = self._noise.get(work.follows, 0.0), self._vanished.setdefault(work.follows, {})
+        different kinds of values, which is told. ``maker`` makes texts meanwhile."""
+        past = Past(self._noise.get(work.follows, 0.0), self._vanished.setdefault(work.follows, {}))
         try:
-            compared = compare_graphs(graphs, names, self._matching, noise, vanished)
+            compared = compare_graphs(graphs, names, self._matching, past, maker)
         except NotComparableError as error:
             self._found.refused.append(error.error_info)
             logger.warning("%s: %s; not drawn.", work.label, error.error_info)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ from msprobe import __version__
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.items import leaves
 from msprobe.compare.locations import is_url, local, opened
+from msprobe.core.cores import cores
 from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, paused_gc
@@ -33,8 +35,10 @@ from msprobe.visualize.value_text import NOTHING, ValueTexts, fill_values
 
 if TYPE_CHECKING:
     from msprobe.visualize.comparing import Comparing
+    from msprobe.visualize.text_maker import TextMaker
 
 FORMAT = 1
+_LARGE = 4_000_000  # bytes; below, a copy of this process costs what it saves
 NOTHING_SAID = MappingOptions()
 _REFERENCE = "reference"
 
@@ -70,6 +74,7 @@ class _State:
     folders: list[dict[str, Any]] = field(default_factory=list)
     links: Links = field(default_factory=Links)
     written: list[Work] = field(default_factory=list)
+    maker: TextMaker | None = None
 
 
 def visualize(request: Request) -> Path:
@@ -90,11 +95,23 @@ def visualize(request: Request) -> Path:
     if request.as_json:
         logger.warning("JSON is for merged graphs of one run; a database is written instead.")
     stem = f"{'build' if golden is None else 'compare'}_{datetime.now():%Y%m%d%H%M%S}"
-    database = Database(Path(request.output), stem, sources.size)
-    with database, progress(sources.total, sources.size, lines=request.log_progress) as advance, paused_gc():
+    with ExitStack() as stack:
+        if golden is not None:
+            state.maker = stack.enter_context(_maker(request, sources))  # before there are threads
+        database = stack.enter_context(Database(Path(request.output), stem, sources.size))
+        advance = stack.enter_context(progress(sources.total, sources.size, lines=request.log_progress))
+        stack.enter_context(paused_gc())
         _draw_all(state, sources, database, advance)
         _finish(state, database)
     return database.path
+
+
+def _maker(request: Request, sources: Sources) -> AbstractContextManager[TextMaker | None]:
+    from msprobe.visualize.text_maker import text_maker
+
+    places = [work.golden for work in sources.works if work.golden is not None]
+    wanted = not request.layouts and sources.size > _LARGE and cores() > 1
+    return text_maker(places, Path(request.output), wanted=wanted)
 
 
 def _comparing(request: Request, found: Found) -> Comparing:
@@ -127,10 +144,12 @@ def _draw(state: _State, work: Work, dumps: tuple[Dump, Dump | None], database: 
         _write(state, work, database, target, _texts(target))
         return
     golden = _graph(state, work, dumps[1])
-    texts = state.comparing.compare(work, (target, golden), state.names)
+    texts = state.comparing.compare(work, (target, golden), state.names, state.maker)
     if texts is not None:
         _write(state, work, database, target, texts.of_target)
         _write(state, work, database, golden, texts.of_golden, source=GOLDEN)
+    if state.maker is not None:
+        state.maker.done()
 
 
 def _graph(state: _State, work: Work, dump: Dump) -> Graph:

@@ -19,8 +19,8 @@ DIFFERENCES = ",".join(f'"{name}":"%s"' for name in METRICS[Mode.STATISTICS])
 NUMBERS = '"Max":"%s","Min":"%s","Mean":"%s","Norm":"%s"'
 DIGITS = 6
 NO_PAIRS = FloatPairs(np.empty(0, np.int64), np.empty((0, 8)))
-_ROWS_AT_ONCE = 1024
-_KEPT = 32
+ROWS_AT_ONCE = 1024
+KEPT = 32
 
 _Numbers = NDArray[np.float64]
 
@@ -38,16 +38,18 @@ class StatisticTexts:
 
     def of(self, row: int) -> Texts | None:
         """None for a row that is no pair of tensors with finite statistics."""
-        number = row // _ROWS_AT_ONCE
+        number = row // ROWS_AT_ONCE
         block = self._blocks.get(number)
         if block is None:
-            if len(self._blocks) >= _KEPT:
+            if len(self._blocks) >= KEPT:
                 del self._blocks[next(iter(self._blocks))]
-            block = self._blocks[number] = self._made(number * _ROWS_AT_ONCE)
+            block = self._blocks[number] = self.block(number)
         return block.get(row)
 
-    def _made(self, start: int) -> dict[int, Texts]:
-        first, last = np.searchsorted(self._pairs.rows, (start, start + _ROWS_AT_ONCE)).tolist()
+    def block(self, number: int) -> dict[int, Texts]:
+        """Those of ``ROWS_AT_ONCE`` rows, by row."""
+        start = number * ROWS_AT_ONCE
+        first, last = np.searchsorted(self._pairs.rows, (start, start + ROWS_AT_ONCE)).tolist()
         if first == last:
             return {}
         values = self._pairs.values[first:last]

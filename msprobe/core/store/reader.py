@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import gc
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,7 +22,6 @@ from typing import Any, cast
 from pydantic_core import from_json
 
 from msprobe.core.errors import ReadError
-from msprobe.core.store.journal import fold
 from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, JOURNAL, STACK, TENSORS
 
 _STEP = re.compile(r"step(\d+)$")
@@ -164,6 +162,8 @@ def load_dump(place: Place) -> Dump:
 
 
 def _from_journal(place: Place, journal: Path) -> Dump | None:
+    from msprobe.core.store.journal import fold  # not free, and most runs end
+
     try:
         with _local(journal) as local:
             folded = fold(local)
@@ -180,6 +180,8 @@ def _local(path: Path) -> Iterator[Path]:
     if isinstance(cast(object, path), Path):
         yield path
         return
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="msprobe-") as folder:
         copy = Path(folder) / path.name
         copy.write_bytes(path.read_bytes())
@@ -187,7 +189,15 @@ def _local(path: Path) -> Iterator[Path]:
 
 
 def _from_documents(place: Place) -> Dump:
-    document = _read_object(place.document)
+    return dump_of(place, _read_object(place.document))
+
+
+def dump_of(place: Place, document: dict[str, Any]) -> Dump:
+    """The dump whose dump.json holds ``document``, with what the documents beside it hold.
+
+    Raises:
+        ReadError: a document is damaged or is not what its name says.
+    """
     stack_path, construct_path = place.document.with_name(STACK), place.document.with_name(CONSTRUCT)
     stack = _read_object(stack_path) if stack_path.is_file() else None
     construct = _read_object(construct_path) if construct_path.is_file() else {}
@@ -202,9 +212,7 @@ def _build(
         raise ReadError(f"{place.document}: no dump document, its `task` is missing")
     if not isinstance(data, dict):
         raise ReadError(f"{place.document}: no dump document, its `data` is not an object")
-    for name, body in data.items():
-        if not isinstance(body, (dict, list)) and not name.endswith(".debug"):
-            raise ReadError(f"{place.document}: data[{name!r}] is not an object")
+    check_records(place, data)
     return Dump(
         place=place,
         task=task,
@@ -216,6 +224,17 @@ def _build(
         construct=construct,
         recovered=recovered,
     )
+
+
+def check_records(place: Place, data: dict[str, Any]) -> None:
+    """Refuse what cannot be the records of a dump.
+
+    Raises:
+        ReadError: a record is no object.
+    """
+    for name, body in data.items():
+        if not isinstance(body, (dict, list)) and not name.endswith(".debug"):
+            raise ReadError(f"{place.document}: data[{name!r}] is not an object")
 
 
 def _said(value: Any) -> str | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from msprobe.core.cores import cores
 from msprobe.core.errors import MsprobeException
-from msprobe.report.execute.cores import cores
 from msprobe.report.execute.protocol import Executor
 
 _WORTH_BYTES = 4_000_000

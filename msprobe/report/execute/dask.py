@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from msprobe.core.cores import cores
 from msprobe.core.errors import MsprobeException, said
-from msprobe.report.execute.cores import cores
 from msprobe.report.execute.protocol import work_named
 
 _CONNECT_SECONDS = 20

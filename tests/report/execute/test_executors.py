@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from msprobe.core.cores import cores
 from msprobe.core.errors import MsprobeException, ReadError
 from msprobe.report.comparison import compare
 from msprobe.report.execute import dask
 from msprobe.report.execute.choose import executor_named
-from msprobe.report.execute.cores import cores
 from msprobe.report.execute.processes import ProcessExecutor
 from tests.compare.dumps import call, tensor, write
 

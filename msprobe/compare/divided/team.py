@@ -1,0 +1,182 @@
+"""One pair of dumps compared by this process and copies of it.
+
+Each reads its own part of both documents and says what its rows say by themselves. This process puts that together and
+judges; then each writes the rows of its part. Until the verdicts come, copies turn numbers into text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from msprobe.compare.alignment import frameworks
+from msprobe.compare.divided.channel import Channel
+from msprobe.compare.divided.forked import Forked
+from msprobe.compare.divided.joined import joined
+from msprobe.compare.divided.own_part import Account, OwnPart, UndividedError, agree, own_part, received
+from msprobe.compare.divided.part_rows import part_blocks, received_verdicts, verdicts_of
+from msprobe.compare.float_columns import shown_as_floats
+from msprobe.compare.mode import Mode
+from msprobe.compare.plain import ReadyTexts
+from msprobe.compare.rows import RowBlock
+from msprobe.compare.run import Comparison, Past, Policy
+from msprobe.core.errors import ReadError
+from msprobe.core.store.parts import Part, opened_documents
+from msprobe.core.store.reader import Dump, Place, dump_of
+from msprobe.numerics.verdict import Level
+
+Chunks = Iterator[tuple[int, bytes]]
+"""Numbers of rows, and these rows as text."""
+Writer = Callable[[Iterable[RowBlock], int], Chunks]
+"""Blocks of rows, of which the first has this number in the whole table, to their text."""
+_TASK = "statistics"  # whole tensors have threads of their own
+_LEVELS = [level.name.lower() for level in Level]
+_CONCLUDING = 0.085  # of the work on all parts: what this process does alone meanwhile
+
+
+@dataclass(slots=True)
+class Team:
+    """``comparison`` is of the whole; its records and leaves in parts of others are read here when they are asked
+    for, so that rows had better come from ``blocks`` (the first part) and ``further``."""
+
+    comparison: Comparison
+    _own: OwnPart
+    _policy: Policy
+    _starts: Sequence[int]
+    _as_floats: tuple[bool, ...]
+    _others: Sequence[Channel]
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """The rows of the first part."""
+        verdicts = verdicts_of(self.comparison, 0, self._starts[1], self._as_floats)
+        return part_blocks(self._own, verdicts, self._policy)
+
+    def further(self, levels: list[str]) -> Chunks:
+        """The text of the rows behind them, from others; ``levels`` grows by theirs.
+
+        Raises:
+            LostError: a process is gone.
+        """
+        for channel in self._others:
+            places, arrays = channel.receive()
+            levels += [_LEVELS[level] for level in arrays["levels"].tolist()]
+            for rows, at, size in places:
+                yield rows, channel.read(at, size)
+
+
+@contextmanager
+def team(
+    places: tuple[Place, Place], policy: Policy, past: Past, folder: Path, *, processes: int, write: Writer
+) -> Iterator[Team]:
+    """Compare two dumps by that many processes, which end with the ``with`` block; their files lie in ``folder``.
+
+    Raises:
+        UndividedError: the dumps are to be compared by one process.
+        LostError: a process is gone.
+    """
+    with ExitStack() as stack:
+        outlines, parts = _parts(stack, places, processes)
+        others = []
+        for pair in parts[1:]:
+            other = _forked(partial(_serve, outlines, pair, policy, write), folder)
+            stack.callback(other.end)
+            others.append(other.channel)
+        own = own_part(outlines, parts[0], dtype_gate=policy is Policy.REFERENCE)
+        accounts = _accounts(own, others)
+        comparison = joined(own, accounts, parts[1:], policy, past)
+        as_floats = shown_as_floats([account.types for account in (own.account, *accounts)])
+        starts = np.cumsum([0, *(int(account.starts[-1]) for account in (own.account, *accounts))]).tolist()
+        del accounts  # arrays as large as those of the comparison
+        for channel, first, last in zip(others, starts[1:], starts[2:], strict=False):
+            verdicts_of(comparison, first, last, as_floats).send(channel)
+        yield Team(comparison, own, policy, starts, as_floats, others)
+
+
+def _forked(work: Callable[[Channel], None], folder: Path) -> Forked:
+    try:
+        return Forked(work, folder)
+    except OSError as error:  # no room for a process or its files
+        raise UndividedError from error
+
+
+def _parts(
+    stack: ExitStack, places: tuple[Place, Place], processes: int
+) -> tuple[tuple[Dump, Dump], list[tuple[Part, Part]]]:
+    """Both dumps without records, and their records in as many parts as there are processes."""
+    try:
+        documents = stack.enter_context(opened_documents(places[0].document, places[1].document))
+        if documents is None or {header.get("task") for header in documents.headers} != {_TASK}:
+            raise UndividedError
+        ours, theirs = (dump_of(place, header) for place, header in zip(places, documents.headers, strict=True))
+    except (OSError, ValueError, ReadError) as error:  # told by who compares the whole
+        raise UndividedError from error
+    above = ours.construct
+
+    def may_end(name: str) -> bool:
+        """Calls that a repeated call left early are told by the call behind them (see ``entry_keys``)."""
+        return not above or name in above or not name.endswith("forward")
+
+    parts = None if frameworks.differ(ours, theirs) else documents.parts(shares(processes), may_end)
+    if parts is None or any(left.count() != right.count() for left, right in parts):
+        raise UndividedError
+    return (ours, theirs), parts
+
+
+def shares(processes: int) -> list[float]:
+    """How much of the records each process gets, this one first: it has more to do with them."""
+    each = min((1.0 + _CONCLUDING) / processes, 0.98 / (processes - 1))
+    return [1.0 - each * (processes - 1), *[each] * (processes - 1)]
+
+
+def _accounts(own: OwnPart, others: Sequence[Channel]) -> list[Account]:
+    """What the others found; while they work, the texts of the own part are made."""
+    found = []
+    ready = _ready(own)
+    for channel in others:
+        while ready is not None and not channel.waiting() and ready.more():
+            pass
+        head, arrays = channel.receive()
+        if head is None:
+            raise UndividedError
+        found.append(received(head, arrays))
+    if not agree([own.account, *found]):
+        raise UndividedError
+    return found
+
+
+def _ready(own: OwnPart) -> ReadyTexts | None:
+    if own.account.mode is Mode.STATISTICS:
+        own.table.texts = ReadyTexts(own.table.float_pairs)
+    return own.table.texts
+
+
+def _serve(
+    outlines: tuple[Dump, Dump], parts: tuple[Part, Part], policy: Policy, write: Writer, channel: Channel
+) -> None:
+    """What the others do."""
+    try:
+        own = own_part(outlines, parts, dtype_gate=policy is Policy.REFERENCE)
+    except UndividedError:
+        channel.send(None)
+        return
+    own.account.send(channel)
+    ready = _ready(own)
+    while ready is not None and ready.more():
+        pass
+    verdicts = received_verdicts(*channel.receive())
+    levels: list[int] = []
+    numbers = {name: number for number, name in enumerate(_LEVELS)}
+
+    def seen() -> Iterator[RowBlock]:
+        for block in part_blocks(own, verdicts, policy):
+            levels.extend(map(numbers.__getitem__, block.levels))
+            yield block
+
+    places: list[Any] = [(rows, channel.write(text), len(text)) for rows, text in write(seen(), verdicts.first)]
+    channel.send(places, {"levels": np.array(levels, np.int8)})

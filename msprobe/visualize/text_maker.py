@@ -1,0 +1,197 @@
+"""Texts of values made by a copy of this process while this one reads, pairs and judges.
+
+The copy reads the golden dumps once more: what a golden node shows depends on nothing else. When the pairs are known it
+is given their numbers, and turns them into text ahead of the nodes that are written. Whatever it has not made, or when
+it is gone, is made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+
+import numpy as np
+
+from msprobe.compare.divided.channel import Arrays, Channel, LostError
+from msprobe.compare.divided.forked import Forked, can_fork
+from msprobe.compare.items import leaves
+from msprobe.compare.mode import Mode, mode_of
+from msprobe.compare.plain import FloatPairs
+from msprobe.core.errors import MsprobeException
+from msprobe.core.log import logger
+from msprobe.core.store.atomic import make_folder
+from msprobe.core.store.reader import Dump, Place, load_dump, paused_gc
+from msprobe.numerics.verdict import Ints
+from msprobe.visualize.statistic_texts import KEPT, NO_PAIRS, ROWS_AT_ONCE, StatisticTexts, Texts
+from msprobe.visualize.value_text import ValueTexts, fill_values
+
+_AT_ONCE = 512
+_PLACES = ("at", "inputs", "outputs")
+
+
+@contextmanager
+def text_maker(places: Sequence[Place], folder: Path, *, wanted: bool) -> Iterator[TextMaker | None]:
+    """A copy that makes the texts of these golden dumps, one after the other; None where none is wanted or possible.
+    Its files lie in ``folder``."""
+    copy: Forked | None = None
+    if wanted and can_fork():
+        try:
+            make_folder(folder)
+            copy = Forked(partial(_serve, places), folder)
+        except OSError:  # what cannot be written is told by who writes the database
+            copy = None
+    try:
+        yield None if copy is None else TextMaker(copy.channel)
+    finally:
+        if copy is not None:
+            copy.end()
+
+
+class TextMaker:
+    """This side of the copy. For each golden dump in turn: ``begin`` when its pairs are known, ask for texts, then
+    ``done``."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel: Channel | None = channel
+        self._start()
+
+    def _start(self) -> None:
+        self._left = 1  # messages that are still to come about this dump
+        self._golden: dict[str, tuple[int, int, int]] | None = None
+        self._places: dict[int, tuple[int, int, list[int]]] = {}
+        self._blocks: dict[int, dict[int, Texts]] = {}
+        self._here = StatisticTexts(NO_PAIRS)
+
+    def begin(self, pairs: FloatPairs) -> None:
+        """Have the texts of these pairs made."""
+        self._here = StatisticTexts(pairs)
+        if self._channel is not None and len(pairs.rows):
+            self._left += len(_blocks(pairs.rows))
+            self._send(True, {"rows": pairs.rows, "values": pairs.values})
+
+    def done(self) -> None:
+        """Go on to the next golden dump."""
+        while self._left and self._channel is not None:
+            self._receive()
+        self._send(False, {})
+        self._start()
+
+    def golden(self, name: str) -> tuple[str, str] | None:
+        """Inputs and outputs of a golden entry, its values in the order of the record; None when they are not made."""
+        while self._golden is None and self._channel is not None:
+            self._receive()
+        place = self._golden.get(name) if self._golden is not None else None
+        if place is None:
+            return None
+        at, inputs, outputs = place
+        text = self._read(at, inputs + outputs)
+        return None if text is None else (text[:inputs].decode(), text[inputs:].decode())
+
+    def of(self, row: int) -> Texts | None:
+        """As ``StatisticTexts.of``, for the target."""
+        number = row // ROWS_AT_ONCE
+        block = self._blocks.get(number)
+        if block is None:
+            found = self._block(number)
+            if found is None:
+                return self._here.of(row)
+            if len(self._blocks) >= KEPT:
+                del self._blocks[next(iter(self._blocks))]
+            block = self._blocks[number] = found
+        return block.get(row)
+
+    def _block(self, number: int) -> dict[int, Texts] | None:
+        while number not in self._places and self._left and self._channel is not None:
+            self._receive()
+        place = self._places.get(number)
+        text = None if place is None else self._read(place[0], place[1])
+        if text is None or place is None:
+            return None
+        pairs = (line.split("\t") for line in text.decode().split("\n"))
+        return {row: (numbers, more) for row, (numbers, more) in zip(place[2], pairs, strict=True)} if text else {}
+
+    def _receive(self) -> None:
+        if self._channel is None:
+            return
+        try:
+            head, arrays = self._channel.receive()
+        except LostError:
+            self._gone()
+            return
+        self._left -= 1
+        if self._golden is None:
+            places = zip(*(arrays[name].tolist() for name in _PLACES), strict=True) if head else ()
+            self._golden = dict(zip(head or (), places, strict=True))
+        else:
+            number, at, size = head
+            self._places[number] = at, size, arrays["rows"].tolist()
+
+    def _read(self, at: int, size: int) -> bytes | None:
+        try:
+            return None if self._channel is None else self._channel.read(at, size)
+        except LostError:
+            self._gone()
+            return None
+
+    def _send(self, head: bool, arrays: Arrays) -> None:
+        try:
+            if self._channel is not None:
+                self._channel.send(head, arrays)
+        except (LostError, OSError):
+            self._gone()
+
+    def _gone(self) -> None:
+        logger.warning("The process that makes texts is gone; they are made here.")
+        self._channel = None
+
+
+def _serve(places: Sequence[Place], channel: Channel) -> None:
+    """What the copy does."""
+    for place in places:
+        with paused_gc():
+            _make_golden(place, channel)
+        head, arrays = channel.receive()
+        if head:
+            _make_pairs(FloatPairs(arrays["rows"], arrays["values"]), channel)
+            channel.receive()
+        channel.rewind()
+
+
+def _make_golden(place: Place, channel: Channel) -> None:
+    try:
+        dump = load_dump(place)
+        texts = ValueTexts(checksums=dump.task == "statistics" and mode_of(dump, dump) is Mode.CHECKSUM)
+        entries = _entries(dump, texts)
+        made: list[tuple[int, int]] = []
+        start = channel.write(b"")
+        while parts := list(islice(entries, _AT_ONCE)):
+            channel.write(b"".join(chain.from_iterable(parts)))
+            made += [(len(inputs), len(outputs)) for inputs, outputs in parts]
+    except MsprobeException:  # told by the process that compares
+        channel.send(None)
+        return
+    sizes = np.array(made, np.int64).reshape(-1, 2)
+    at = start + np.cumsum(sizes.sum(axis=1)) - sizes.sum(axis=1)
+    channel.send(list(dump.data), dict(zip(_PLACES, (at, sizes[:, 0], sizes[:, 1]), strict=True)))
+
+
+def _entries(dump: Dump, texts: ValueTexts) -> Iterator[tuple[bytes, bytes]]:
+    for name, body in dump.data.items():
+        inputs, outputs = fill_values(name, leaves(name, body), texts)
+        yield inputs.encode("utf-8", "backslashreplace"), outputs.encode("utf-8", "backslashreplace")
+
+
+def _make_pairs(pairs: FloatPairs, channel: Channel) -> None:
+    texts = StatisticTexts(pairs)
+    for number in _blocks(pairs.rows):
+        made = texts.block(number)
+        text = "\n".join(map("\t".join, made.values())).encode("ascii")
+        channel.send([number, channel.write(text), len(text)], {"rows": np.array(list(made), np.int64)})
+
+
+def _blocks(rows: Ints) -> list[int]:
+    found: list[int] = np.unique(rows // ROWS_AT_ONCE).tolist()
+    return found

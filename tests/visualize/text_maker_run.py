@@ -1,0 +1,53 @@
+"""Draws two dumps in this process, which has one thread, with a copy of it that makes texts, and without.
+
+    python -m tests.visualize.text_maker_run TARGET GOLDEN OUTPUT CORES [what to lose]
+
+Prints as JSON: the number of processes that were made, what was logged, and the processes that are left.
+"""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+from msprobe.core.log import logger
+from msprobe.visualize import job, text_maker
+
+MAIN = os.getpid()
+
+
+def lost(original: Callable[..., Any], first: int) -> Callable[..., Any]:
+    """The function, which kills a copy of this process that calls it once more than ``first`` times."""
+    calls = 0
+
+    def function(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if os.getpid() != MAIN and calls > first:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return original(*arguments)
+
+    return function
+
+
+if __name__ == "__main__":
+    target, golden, output, cores, *lose = sys.argv[1:]
+    job._LARGE, job.cores = 0, lambda: int(cores)
+    made: list[Any] = []
+    warnings: list[str] = []
+    forked = text_maker.Forked
+    text_maker.Forked = lambda *given: made.append(forked(*given)) or made[-1]
+    logger.warning = lambda text, *values: warnings.append(text % values)
+    for name in lose:
+        function, _, first = name.partition(":")
+        setattr(text_maker, function, lost(getattr(text_maker, function), int(first or 0)))
+    job.visualize(job.Request(target, output, golden))
+    try:
+        left = int(os.waitpid(-1, os.WNOHANG)[0] == 0)
+    except ChildProcessError:
+        left = 0
+    json.dump({"made": len(made), "warnings": warnings, "left": left}, sys.stdout)
