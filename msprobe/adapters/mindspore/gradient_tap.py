@@ -18,17 +18,20 @@ from typing import Any
 
 from mindspore import Tensor
 
+from msprobe.adapters.mindspore.gradient_hooks import Fed, ManyNodes, OneNode, Outputs
 from msprobe.adapters.mindspore.tensor_watch import watch
-from msprobe.adapters.mindspore.versions import executor
+from msprobe.adapters.mindspore.versions import native_executor
 from msprobe.core.backend.protocols import GradientReceiver
 from msprobe.core.capture.containers import shape_of, tensors_in
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.dump.call_gradients import CallGradients
 
-_executor = executor()
+_executor = native_executor()
+_enable_grad, _grad_flag = _executor.enable_grad, _executor.grad_flag
 _LEAF = 2**64 - 1
+_NO_KEYWORDS: dict[str, Any] = {}
 Edge = tuple[int, int]
-_Pairs = list[tuple[int, int]]
+Targets = dict[int, tuple[Any, Outputs]]
 
 
 class Prepared:
@@ -40,7 +43,7 @@ class Prepared:
         self.since = since
         self.edges: dict[Edge, list[int]] = {}
         self.positional: list[Any] = []
-        self.keywords: dict[str, Any] = {}
+        self.keywords = _NO_KEYWORDS
         self.slots = 0
         self._arguments: tuple[tuple[Any, ...], Mapping[str, Any]] | None = (args, kwargs)
 
@@ -50,17 +53,21 @@ class Prepared:
             return
         (args, kwargs), self._arguments = self._arguments, None
         self.positional = [shape_of(value, self.slot, Tensor) for value in args]
-        shapes = {key: shape_of(value, self.slot, Tensor) for key, value in kwargs.items()}
-        self.keywords = {key: shape for key, shape in shapes.items() if shape is not None}
+        if kwargs:
+            shapes = {key: shape_of(value, self.slot, Tensor) for key, value in kwargs.items()}
+            self.keywords = {key: shape for key, shape in shapes.items() if shape is not None}
 
     def slot(self, tensor: Any) -> int | None:
         """The slot of one argument, or None when no gradient can reach it."""
-        edge = _edge(tensor)
-        if edge is None:
+        node = tensor._grad_node if tensor._requires_grad else None
+        if node is None:
             return None
-        number, self.slots = self.slots, self.slots + 1
-        self.since = max(self.since, _order(tensor._grad_node))
-        self.edges.setdefault(edge, []).append(number)
+        number = self.slots
+        self.slots = number + 1
+        order = node._sequence_nr()
+        if self.since < order < _LEAF:
+            self.since = order
+        self.edges.setdefault((node._unique_id(), tensor._output_index), []).append(number)
         return number
 
 
@@ -72,10 +79,10 @@ class MindSporeGradientTap:
         self._latest = -1  # the youngest node seen so far: what a call makes is younger
 
     def prepare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Prepared | None:
-        if not _executor.enable_grad():
+        if not _enable_grad():
             return None
         prepared = Prepared(self._latest, args, kwargs)
-        if _executor.grad_flag():
+        if _grad_flag():
             prepared.look()
         return prepared
 
@@ -84,69 +91,65 @@ class MindSporeGradientTap:
         return prepared.positional, prepared.keywords
 
     def attach(self, prepared: Prepared, result: Any, receiver: GradientReceiver, announced: bool = False) -> None:
-        targets: dict[int, tuple[Any, _Pairs]] = {}
+        targets: Targets = {}
         count = 0
-        for tensor in tensors_in(result, Tensor):
-            node = _node(tensor)
+        for tensor in (result,) if type(result) is Tensor else tensors_in(result, Tensor):
+            node = tensor._grad_node if tensor._requires_grad else None
             if node is not None:
+                order = node._sequence_nr()
+                if self._latest < order < _LEAF:
+                    self._latest = order
                 targets.setdefault(node._unique_id(), (node, []))[1].append((tensor._output_index, count))
-                self._latest = max(self._latest, _order(node))
                 count += 1
-        if not targets:
-            return
-        receiver.expect(count)
-        found = _contributions([node for node, _ in targets.values()], prepared)
-        call = CallGradients(receiver, self._thread, found, len(targets), _sum)
-        for identity, (node, outputs) in targets.items():
-            through = [(number, slots[0]) for number, _ in outputs if (slots := prepared.edges.get((identity, number)))]
-            node.register_prehook(call.before(outputs, through))
-        for identity, (node, fed) in found.items():
-            node.register_hook(call.after(identity, fed))
+        if count:
+            receiver.expect(count)
+            self._hook(targets, prepared, receiver)
 
     def watch(self, tensor: Any, report: Callable[[Any], None]) -> Callable[[], None] | None:
         return watch(tensor, self._thread, report)
 
+    def _hook(self, targets: Targets, prepared: Prepared, receiver: GradientReceiver) -> None:
+        found = _contributions(targets, prepared)
+        edges = prepared.edges
+        if len(targets) == 1 and not found.keys() - targets.keys():
+            ((identity, (node, outputs)),) = targets.items()
+            if not any((identity, number) in edges for number, _ in outputs):
+                fed = found[identity][1] if found else {}
+                one = OneNode(receiver, self._thread, tuple([number for number, _ in outputs]), fed)
+                node.register_prehook(one.before)
+                if fed:
+                    node.register_hook(one.after)
+                return
+        many = ManyNodes(receiver, self._thread, set(found), len(targets))
+        for identity, (node, outputs) in targets.items():
+            through = {number: edges[identity, number][0] for number, _ in outputs if (identity, number) in edges}
+            node.register_prehook(many.before(outputs, through))
+        for identity, (node, fed) in found.items():
+            node.register_hook(many.after(identity, fed))
 
-def _node(tensor: Any) -> Any:
-    """The node that made ``tensor``, or the leaf that takes its gradient; None outside a gradient function."""
-    return tensor._grad_node if tensor._requires_grad else None
 
-
-def _edge(tensor: Any) -> Edge | None:
-    node = _node(tensor)
-    return None if node is None else (node._unique_id(), tensor._output_index)
-
-
-def _contributions(targets: list[Any], prepared: Prepared) -> dict[int, tuple[Any, _Pairs]]:
-    """The call's nodes that feed its arguments: id -> (node, [(index of the node's input, slot of the argument)])."""
-    found: dict[int, tuple[Any, _Pairs]] = {}
-    if not prepared.edges:
+def _contributions(targets: Targets, prepared: Prepared) -> dict[int, tuple[Any, Fed]]:
+    """The call's nodes that feed its arguments, by their identity."""
+    found: dict[int, tuple[Any, Fed]] = {}
+    edges, since = prepared.edges, prepared.since
+    if not edges:
         return found
-    since, used = prepared.since, dict[Edge, int]()
-    stack = [node for node in targets if _order(node) > since]
-    seen = {node._unique_id() for node in stack}
+    used = dict[Edge, int]()
+    stack = [(identity, node) for identity, (node, _) in targets.items() if since < node._sequence_nr() < _LEAF]
+    seen = set(targets)
     while stack:
-        node = stack.pop()
+        identity, node = stack.pop()
         for index, (following, output) in enumerate(node.next_functions):
             if following is None:
                 continue
-            edge = following._unique_id(), output
-            slots = prepared.edges.get(edge)
+            other = following._unique_id()
+            edge = other, output
+            slots = edges.get(edge)
             if slots is not None:
                 turn = used.get(edge, 0)
                 used[edge] = turn + 1
-                found.setdefault(node._unique_id(), (node, []))[1].append((index, slots[turn % len(slots)]))
-            elif edge[0] not in seen and _order(following) > since:
-                seen.add(edge[0])
-                stack.append(following)
+                found.setdefault(identity, (node, {}))[1][index] = slots[turn % len(slots)]
+            elif other not in seen and since < following._sequence_nr() < _LEAF:
+                seen.add(other)
+                stack.append((other, following))
     return found
-
-
-def _order(node: Any) -> int:
-    """Nodes are numbered as they are made; leaves come before all of them."""
-    number: int = node._sequence_nr()
-    return number if number < _LEAF else -1
-
-
-def _sum(earlier: Any, gradient: Any) -> Any:
-    return Tensor(earlier.asnumpy() + gradient.asnumpy(), gradient.dtype)

@@ -30,7 +30,7 @@ class GraphValue:
     @property
     def dtype(self) -> str:
         name = self._array.dtype.name
-        return _NAMES.get(name, name.capitalize())
+        return _NAMES.get(name) or _NAMES.setdefault(name, name.capitalize())
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from msprobe.adapters.mindspore.versions import engine_of_backward, executor
+from msprobe.adapters.mindspore.versions import engine_of_backward, native_executor
 
 _HOME = "mindspore.common.recompute"
-_executor, _engine = executor(), engine_of_backward()
+_executor, _engine = native_executor(), engine_of_backward()
 
 
 class _Thread(threading.local):

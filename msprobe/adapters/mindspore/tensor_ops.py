@@ -31,7 +31,9 @@ from msprobe.native import fused
 _TYPE = "mindspore.Tensor"
 _NOTHING = (None, None, None, None)
 _LOWEST = 1 << 12  # no memory lies below: a tensor whose initializer has not run yet gives 0
-_DTYPES: dict[Any, tuple[str, DType | None]] = {}  # by the framework's own dtype, as it is met
+_DTYPES: dict[int, tuple[Any, str, DType | None]] = {}
+"""By the identity of the framework's own dtype, which is held here: to hash one takes longer than to measure a tensor."""
+_MOST_DTYPES = 256
 
 
 class MindSporeTensorOps:
@@ -49,10 +51,12 @@ class MindSporeTensorOps:
         self._summary = fused.summary if fused is not None and native else None
         in_place = self._summary is not None and hasattr(mindspore.Tensor, "_data_ptr") and on_cpu()
         self._device = None if on_cpu() else DeviceStatistics("high" if self._high else "low")
-        self._readable: tuple[type, ...] = (mindspore.Tensor, mindspore.Parameter) if in_place else ()
+        self._in_place = in_place
+        self._readable: dict[type, bool] = {}  # as types are met: that of parameters is made at run time
 
     def describe(self, tensor: Any, statistics: bool) -> dict[str, Any]:
-        name, dtype = _DTYPES.get(tensor.dtype) or _meet(tensor.dtype)
+        kind = tensor.dtype
+        _, name, dtype = _DTYPES.get(id(kind)) or _meet(kind)
         node: dict[str, Any] = {"type": _TYPE, "dtype": name, "shape": tuple(tensor.shape)}
         if statistics:
             node["Max"] = node["Min"] = node["Mean"] = node["Norm"] = None
@@ -117,13 +121,17 @@ class MindSporeTensorOps:
     def _measured(self, tensor: Any, dtype: DType | None) -> tuple[Any, Any, Any, Any]:
         if dtype is None:
             return _NOTHING
-        if type(tensor) in self._readable and dtype.code >= 0 and tensor.is_contiguous() and tensor.size:
+        kind = type(tensor)
+        readable = self._readable.get(kind)
+        if readable is None:
+            readable = self._readable[kind] = self._in_place and issubclass(kind, mindspore.Tensor)
+        if readable and dtype.code >= 0 and tensor.is_contiguous() and (count := tensor.size):
             try:
                 pointer = tensor._data_ptr()
             except RuntimeError:  # a failed kernel of the user's program, see ``host``
                 return _NOTHING
             if pointer >= _LOWEST:
-                return self._summary(pointer, tensor.size, dtype.code, self._high)  # type: ignore[misc]
+                return self._summary(pointer, count, dtype.code, self._high)  # type: ignore[misc]
         array = host(tensor)
         if array is None or array.size == 0 or dtype.itemsize != array.dtype.itemsize:
             return _NOTHING
@@ -138,9 +146,11 @@ class MindSporeTensorOps:
         return found.max, found.min, found.mean, found.norm
 
 
-def _meet(dtype: Any) -> tuple[str, DType | None]:
-    name = str(dtype)
-    _DTYPES[dtype] = known = name, find_dtype(name)
+def _meet(kind: Any) -> tuple[Any, str, DType | None]:
+    name = str(kind)
+    known = kind, name, find_dtype(name)
+    if len(_DTYPES) < _MOST_DTYPES:  # were each tensor to bring an object of its own, they would pile up
+        _DTYPES[id(kind)] = known
     return known
 
 

@@ -73,6 +73,11 @@ def executor() -> Any:
     return api()._pynative_executor
 
 
+def native_executor() -> Any:
+    """``executor`` without its Python shell, for what is asked at every call."""
+    return getattr(executor(), "_executor", None) or executor()
+
+
 def jit_executor() -> Any:
     """The class whose instances run compiled functions; None when this version has neither of the known ones."""
     return getattr(api(), "_JitExecutor", None) or getattr(api(), "_MindsporeFunctionExecutor", None)
@@ -92,7 +97,7 @@ def has_gradient_nodes() -> bool:
 
 def engine_of_backward() -> Any:
     """The function that numbers the backward pass running now, -1 outside one (2.10); always -1 where there is none."""
-    return getattr(executor(), "get_current_autodiff_engine_id", lambda: -1)
+    return getattr(native_executor(), "get_current_autodiff_engine_id", lambda: -1)
 
 
 def api() -> Any:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from msprobe.core.capture.describe import DEPTH_LIMIT
 from msprobe.core.capture.parts import parts_of
 
 _ATOMS = frozenset({type(None), bool, int, float, str})
+_is_a = lru_cache(maxsize=256)(issubclass)  # some frameworks make abstract classes of their tensors: slow to ask
 
 
 def shape_of(value: Any, leaf: Callable[[Any], Any], tensor: type) -> Any:
     """``value`` with ``leaf(part)`` in the place of its tensors and None in the place of everything else."""
-    return _shape(value, leaf, tensor, ())
+    kind = type(value)
+    if kind in _ATOMS:
+        return None
+    return leaf(value) if _is_a(kind, tensor) else _shape(value, leaf, tensor, ())
 
 
 def tensors_in(value: Any, tensor: type) -> list[Any]:
@@ -27,7 +32,7 @@ def _shape(value: Any, leaf: Callable[[Any], Any], tensor: type, around: tuple[i
     kind = type(value)
     if kind in _ATOMS:
         return None
-    if issubclass(kind, tensor):
+    if _is_a(kind, tensor):
         return leaf(value)
     parts = parts_of(value)
     if parts is None or id(value) in around or len(around) >= DEPTH_LIMIT:
