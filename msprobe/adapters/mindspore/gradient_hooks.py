@@ -1,7 +1,7 @@
 """The hooks that the gradients of one call arrive at: they gather them over its nodes and tell the receiver.
 
-Thousands of calls wait for their gradients at a time, so what waits is made of few objects: each more of them brings the
-garbage collector closer, which walks the whole program.
+Thousands of calls wait for their gradients at a time, so what waits is made of few objects: each more of them brings
+the garbage collector closer, which walks the whole program.
 """
 
 from __future__ import annotations
@@ -41,10 +41,8 @@ class OneNode:
         thread = self._thread
         busy, thread.busy = thread.busy, True
         try:
-            position = 0
-            for number in self._numbers:
+            for position, number in enumerate(self._numbers):
                 self._receiver.grad_output(position, _at(grad_outputs, number))
-                position += 1
             if not self._fed:
                 self._receiver.grad_inputs({})
         finally:
@@ -120,7 +118,7 @@ def _collect(slots: Mapping[int, int], arrived: Any, gradients: dict[int, Any]) 
 
 
 def _at(values: Any, index: int) -> Any:
-    if not isinstance(values, (tuple, list)):
+    if type(values) is not tuple and not isinstance(values, (tuple, list)):
         return values if index == 0 else None
     return values[index] if index < len(values) else None
 

@@ -29,7 +29,8 @@ from msprobe.core.dump.call_gradients import CallGradients
 _executor = native_executor()
 _enable_grad, _grad_flag = _executor.enable_grad, _executor.grad_flag
 _LEAF = 2**64 - 1
-_NO_KEYWORDS: dict[str, Any] = {}
+_NO_KEYWORDS: dict[str, Any] = {}  # one for all calls, and never written to: so is the next
+_NOT_FED: Fed = {}
 Edge = tuple[int, int]
 Targets = dict[int, tuple[Any, Outputs]]
 
@@ -111,21 +112,31 @@ class MindSporeGradientTap:
     def _hook(self, targets: Targets, prepared: Prepared, receiver: GradientReceiver) -> None:
         found = _contributions(targets, prepared)
         edges = prepared.edges
-        if len(targets) == 1 and not found.keys() - targets.keys():
+        if len(targets) == 1:
             ((identity, (node, outputs)),) = targets.items()
-            if not any((identity, number) in edges for number, _ in outputs):
-                fed = found[identity][1] if found else {}
+            fed = found.pop(identity, (node, _NOT_FED))[1]
+            if not found and _all_new(identity, outputs, edges):
                 one = OneNode(receiver, self._thread, tuple([number for number, _ in outputs]), fed)
                 node.register_prehook(one.before)
                 if fed:
                     node.register_hook(one.after)
                 return
+            if fed:
+                found[identity] = node, fed
         many = ManyNodes(receiver, self._thread, set(found), len(targets))
         for identity, (node, outputs) in targets.items():
             through = {number: edges[identity, number][0] for number, _ in outputs if (identity, number) in edges}
             node.register_prehook(many.before(outputs, through))
         for identity, (node, fed) in found.items():
             node.register_hook(many.after(identity, fed))
+
+
+def _all_new(node: int, outputs: Outputs, edges: Mapping[Edge, Any]) -> bool:
+    """Whether none of the outputs is an argument handed back unchanged."""
+    for number, _ in outputs:  # noqa: SIM110  (a generator costs more than the loop)
+        if (node, number) in edges:
+            return False
+    return True
 
 
 def _contributions(targets: Targets, prepared: Prepared) -> dict[int, tuple[Any, Fed]]:

@@ -45,12 +45,18 @@ class PrimitiveTap:
             int, tuple[Any, Callable[..., Any]]
         ] = {}  # the primitive itself keeps its id from being reused
         self._classes: set[type] = set()
+        self._primitive: dict[type, bool] = {}  # every attribute of every cell is looked at: its type is asked once
 
     def find(self) -> None:
         """Look for primitives that have come since the last time."""
+        known = self._primitive
         for cell in self._cells():
             for name, value in list(vars(cell).items()):
-                if isinstance(value, ops.Primitive) and id(value) not in self._calls:
+                kind = type(value)
+                primitive = known.get(kind)
+                if primitive is None:
+                    primitive = known[kind] = issubclass(kind, ops.Primitive)
+                if primitive and id(value) not in self._calls:
                     self._add(name, value)
 
     def _add(self, name: str, primitive: Any) -> None:

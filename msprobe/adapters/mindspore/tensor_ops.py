@@ -28,11 +28,16 @@ from msprobe.core.tensors.numpy_ops import statistics as numpy_statistics
 from msprobe.core.tensors.projection import KEY, projection
 from msprobe.native import fused
 
+Numbers = tuple[Any, Any, Any, Any]
 _TYPE = "mindspore.Tensor"
+_CORE = mindspore.Tensor.__mro__[-2]
+"""The C++ class of tensors: what is asked of every tensor is asked there, past a Python call each."""
+_IS_CONTIGUOUS: Any = getattr(_CORE, "is_contiguous", None)
+_DATA_PTR: Any = getattr(_CORE, "_data_ptr", None)
 _NOTHING = (None, None, None, None)
 _LOWEST = 1 << 12  # no memory lies below: a tensor whose initializer has not run yet gives 0
 _DTYPES: dict[int, tuple[Any, str, DType | None]] = {}
-"""By the identity of the framework's own dtype, which is held here: to hash one takes longer than to measure a tensor."""
+"""By the identity of the framework's own dtype, held here: hashing one takes longer than measuring a tensor."""
 _MOST_DTYPES = 256
 
 
@@ -49,20 +54,30 @@ class MindSporeTensorOps:
     def __init__(self, precision: str = "low", native: bool = True) -> None:
         self._high = precision == "high"
         self._summary = fused.summary if fused is not None and native else None
-        in_place = self._summary is not None and hasattr(mindspore.Tensor, "_data_ptr") and on_cpu()
+        self._in_place = self._summary is not None and _DATA_PTR is not None and on_cpu()
         self._device = None if on_cpu() else DeviceStatistics("high" if self._high else "low")
-        self._in_place = in_place
         self._readable: dict[type, bool] = {}  # as types are met: that of parameters is made at run time
 
     def describe(self, tensor: Any, statistics: bool) -> dict[str, Any]:
-        kind = tensor.dtype
+        readable = self._readable.get(type(tensor))
+        if readable is None:
+            readable = self._learn(type(tensor))
+        if not readable:
+            return self._describe_any(tensor, statistics)
+        kind = tensor._dtype
         _, name, dtype = _DTYPES.get(id(kind)) or _meet(kind)
-        node: dict[str, Any] = {"type": _TYPE, "dtype": name, "shape": tuple(tensor.shape)}
-        if statistics:
-            node["Max"] = node["Min"] = node["Mean"] = node["Norm"] = None
-            if self._device is None or not self._by_device(self._device, tensor, dtype, node):
-                node["Max"], node["Min"], node["Mean"], node["Norm"] = self._measured(tensor, dtype)
-        return node
+        if not statistics:
+            return {"type": _TYPE, "dtype": name, "shape": tensor._shape}
+        top, low, mean, norm = self._read(tensor, dtype)
+        return {
+            "type": _TYPE,
+            "dtype": name,
+            "shape": tensor._shape,
+            "Max": top,
+            "Min": low,
+            "Mean": mean,
+            "Norm": norm,
+        }
 
     def describe_with_checksum(self, tensor: Any, statistics: bool, kind: str) -> dict[str, Any]:
         return {**self.describe(tensor, statistics), "md5": self.checksum(tensor, kind)}
@@ -118,26 +133,38 @@ class MindSporeTensorOps:
         except (RuntimeError, TypeError, ValueError):
             return False
 
-    def _measured(self, tensor: Any, dtype: DType | None) -> tuple[Any, Any, Any, Any]:
-        if dtype is None:
-            return _NOTHING
-        kind = type(tensor)
-        readable = self._readable.get(kind)
-        if readable is None:
-            readable = self._readable[kind] = self._in_place and issubclass(kind, mindspore.Tensor)
-        if readable and dtype.code >= 0 and tensor.is_contiguous() and (count := tensor.size):
+    def _describe_any(self, tensor: Any, statistics: bool) -> dict[str, Any]:
+        kind = tensor.dtype
+        _, name, dtype = _DTYPES.get(id(kind)) or _meet(kind)
+        node: dict[str, Any] = {"type": _TYPE, "dtype": name, "shape": tuple(tensor.shape)}
+        if statistics:
+            node["Max"] = node["Min"] = node["Mean"] = node["Norm"] = None
+            if self._device is None or not self._by_device(self._device, tensor, dtype, node):
+                node["Max"], node["Min"], node["Mean"], node["Norm"] = self._copied(tensor, dtype)
+        return node
+
+    def _learn(self, kind: type) -> bool:
+        self._readable[kind] = readable = self._in_place and issubclass(kind, mindspore.Tensor)
+        return readable
+
+    def _read(self, tensor: Any, dtype: DType | None) -> Numbers:
+        """Statistics of what lies at the tensor's address; of a copy where it is not dense, or has no address yet."""
+        if dtype is not None and dtype.code >= 0 and _IS_CONTIGUOUS(tensor) and (count := tensor._size):
             try:
-                pointer = tensor._data_ptr()
+                pointer = _DATA_PTR(tensor)
             except RuntimeError:  # a failed kernel of the user's program, see ``host``
                 return _NOTHING
             if pointer >= _LOWEST:
                 return self._summary(pointer, count, dtype.code, self._high)  # type: ignore[misc]
-        array = host(tensor)
-        if array is None or array.size == 0 or dtype.itemsize != array.dtype.itemsize:
+        return self._copied(tensor, dtype)
+
+    def _copied(self, tensor: Any, dtype: DType | None) -> Numbers:
+        array = None if dtype is None else host(tensor)
+        if dtype is None or array is None or array.size == 0 or dtype.itemsize != array.dtype.itemsize:
             return _NOTHING
         return self._summarise(array, dtype)
 
-    def _summarise(self, array: Any, dtype: DType) -> tuple[Any, Any, Any, Any]:
+    def _summarise(self, array: Any, dtype: DType) -> Numbers:
         if self._summary is not None and dtype.code >= 0:
             dense = array if array.flags.c_contiguous else np.ascontiguousarray(array)
             return self._summary(dense.ctypes.data, dense.size, dtype.code, self._high)
