@@ -6,13 +6,16 @@ the garbage collector closer, which walks the whole program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
+import mindspore
 from mindspore import Tensor
 
+from msprobe.adapters.mindspore.bfloat16_values import widened
 from msprobe.core.backend.protocols import GradientReceiver
 from msprobe.core.capture.thread import ThreadState
+from msprobe.core.dump.shield import shielded
 
 Outputs = list[tuple[int, int]]
 """Which output of a node is which output of the call."""
@@ -53,7 +56,7 @@ class OneNode:
         busy, thread.busy = thread.busy, True
         try:
             gradients: dict[int, Any] = {}
-            _collect(self._fed, grad_inputs, gradients)
+            _collect(self._receiver, self._fed, grad_inputs, gradients)
             self._receiver.grad_inputs(gradients)
         finally:
             thread.busy = busy
@@ -78,7 +81,7 @@ class ManyNodes:
             with self._thread.quiet():
                 for number, position in outputs:
                     self._receiver.grad_output(position, _at(grad_outputs, number))
-                _collect(through, grad_outputs, self._gradients)
+                _collect(self._receiver, through, grad_outputs, self._gradients)
                 self._outputs_left -= 1
                 if not self._pending and self._outputs_left <= 0:
                     self._report()
@@ -90,7 +93,7 @@ class ManyNodes:
 
         def hook(grad_inputs: Any, grad_outputs: Any) -> None:
             with self._thread.quiet():
-                _collect(fed, grad_inputs, self._gradients)
+                _collect(self._receiver, fed, grad_inputs, self._gradients)
                 self._pending.discard(node)
                 if not self._pending:
                     self._report()
@@ -108,13 +111,13 @@ class ManyNodes:
         self._outputs_left = self._targets
 
 
-def _collect(slots: Mapping[int, int], arrived: Any, gradients: dict[int, Any]) -> None:
+def _collect(receiver: GradientReceiver, slots: Fed, arrived: Any, gradients: dict[int, Any]) -> None:
     """Add what arrived at a node to the gradients of the arguments."""
     for number, slot in slots.items():
         gradient = _at(arrived, number)
         if gradient is not None:
             earlier = gradients.get(slot)
-            gradients[slot] = gradient if earlier is None else _sum(earlier, gradient)
+            gradients[slot] = gradient if earlier is None else _sum(receiver, earlier, gradient)
 
 
 def _at(values: Any, index: int) -> Any:
@@ -123,5 +126,9 @@ def _at(values: Any, index: int) -> Any:
     return values[index] if index < len(values) else None
 
 
-def _sum(earlier: Any, gradient: Any) -> Any:
+@shielded
+def _sum(receiver: GradientReceiver, earlier: Any, gradient: Any) -> Any:
+    """None, with a note at the receiver's, when the two cannot be added."""
+    if gradient.dtype == mindspore.bfloat16:
+        return Tensor(widened(earlier) + widened(gradient), gradient.dtype)
     return Tensor(earlier.asnumpy() + gradient.asnumpy(), gradient.dtype)

@@ -17,6 +17,7 @@ from typing import Any
 import mindspore
 import numpy as np
 
+from msprobe.adapters.mindspore.bfloat16_values import bits_of, from_bits, widened
 from msprobe.adapters.mindspore.device_reductions import DeviceStatistics
 from msprobe.adapters.mindspore.graph_value import GraphValue
 from msprobe.adapters.mindspore.runtime_facts import on_cpu
@@ -111,13 +112,17 @@ class MindSporeTensorOps:
         array = host(tensor)
         if array is None:
             return None
-        copy = tensor.copy() if isinstance(tensor, GraphValue) else mindspore.Tensor(array.copy(), tensor.dtype)
+        if isinstance(tensor, GraphValue):
+            copy: Any = tensor.copy()
+        else:
+            copy = mindspore.Tensor(_of_numpy(array, tensor).copy(), tensor.dtype)
         return (lambda: copy), array.nbytes
 
     def save(self, tensor: Any, path: Path) -> bool:
         array = host(tensor)
         if array is None:
             return False
+        array = _of_numpy(array, tensor)
         if array.dtype.kind == "V" or array.dtype.name == "bfloat16":  # no dtype of the npy format
             array = array.astype(np.float32)
         with os.fdopen(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
@@ -184,12 +189,27 @@ def _meet(kind: Any) -> tuple[Any, str, DType | None]:
 def host(tensor: Any) -> Any:
     """The values as a numpy array, which may share the tensor's memory; None when it has none.
 
-    A failed kernel of the user's program can surface here; MindSpore raises it again where the user reads the value.
+    Those of bfloat16 are their bits, as uint16, where numpy has no dtype for them. A failed kernel of the user's
+    program can surface here; MindSpore raises it again where the user reads the value.
     """
     try:
         return tensor.asnumpy()
-    except (RuntimeError, TypeError, ValueError, AttributeError):
+    except TypeError:
+        return _bits(tensor)
+    except (RuntimeError, ValueError, AttributeError):
         return None
+
+
+def _bits(tensor: Any) -> Any:
+    try:
+        return bits_of(widened(tensor)) if tensor.dtype == mindspore.bfloat16 else None
+    except (RuntimeError, TypeError, ValueError):
+        return None
+
+
+def _of_numpy(array: Any, tensor: Any) -> Any:
+    """What ``host`` gave for ``tensor``, in a dtype that means its values."""
+    return from_bits(array) if array.dtype == np.uint16 and tensor.dtype == mindspore.bfloat16 else array
 
 
 def _bytes(array: Any) -> Any:

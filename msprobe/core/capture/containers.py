@@ -10,12 +10,17 @@ from msprobe.core.capture.describe import DEPTH_LIMIT
 from msprobe.core.capture.parts import parts_of
 
 _ATOMS = frozenset({type(None), bool, int, float, str})
-_is_a = lru_cache(maxsize=256)(issubclass)  # some frameworks make abstract classes of their tensors: slow to ask
+
+
+@lru_cache(maxsize=256)
+def _is_a(kind: type, tensor: type) -> bool:
+    """``issubclass``, which is slow to ask where a framework makes an abstract class of its tensors."""
+    return issubclass(kind, tensor)
 
 
 def shape_of(value: Any, leaf: Callable[[Any], Any], tensor: type) -> Any:
     """``value`` with ``leaf(part)`` in the place of its tensors and None in the place of everything else."""
-    kind = type(value)
+    kind: Any = type(value)
     if kind in _ATOMS:
         return None
     return leaf(value) if _is_a(kind, tensor) else _shape(value, leaf, tensor, ())
@@ -29,7 +34,7 @@ def tensors_in(value: Any, tensor: type) -> list[Any]:
 
 
 def _shape(value: Any, leaf: Callable[[Any], Any], tensor: type, around: tuple[int, ...]) -> Any:
-    kind = type(value)
+    kind: Any = type(value)
     if kind in _ATOMS:
         return None
     if _is_a(kind, tensor):
