@@ -139,3 +139,13 @@ def test_token_range_counts_the_calls_of_the_model(bench: Bench) -> None:
     debugger.stop()
     debugger.step()
     assert len([name for name in bench.read().names("ReLU") if ".forward." in name]) == 2
+
+
+def test_parameters_are_measured_as_the_tensors_they_hold(bench: Bench) -> None:
+    weight = mindspore.Parameter(Tensor(np.arange(12, dtype=np.float32).reshape(3, 4)), name="weight")
+    late = nn.Dense(4, 3).weight
+    first = collected(bench, weight, late)["input_args"]
+    assert (first[0]["Max"], first[0]["Min"], first[0]["Mean"]) == (11.0, 0.0, 5.5)
+    assert first[1]["Max"] == late.asnumpy().max()
+    weight.set_data(Tensor(np.full((3, 4), -2, np.float32)))
+    assert collected(bench, weight)["input_args"][0]["Max"] == -2.0
