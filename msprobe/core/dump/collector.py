@@ -201,7 +201,7 @@ class Collector:
         if self._modes.input:
             values, place = self.recording.values, self.recording.place(record.name)
             body["input_args"] = values.sequence(arguments[0], place and f"{place}.input")
-            body["input_kwargs"] = values.keywords(arguments[1], place and f"{place}.kwargs")
+            body["input_kwargs"] = values.keywords(arguments[1], place and f"{place}.kwargs") if arguments[1] else {}
         if record.recompute:
             body["is_recompute"] = True
         self._open[id(record)] = record

@@ -31,7 +31,7 @@ from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, STACK
 
 VERSION = 3
 INDENT = 2
-_NAME = re.compile(rb' {2}"(?:[^"\\]|\\.)*"')
+_NAME = re.compile(rb' {2}"[^"\\]*(?:\\.[^"\\]*)*"')
 POINT = ".debug"
 """How the names of single points (``save``) end; they stand in a document of their own, debug.json."""
 
