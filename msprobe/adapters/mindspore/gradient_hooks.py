@@ -25,27 +25,26 @@ Fed = dict[int, int]
 
 
 class OneNode:
-    """The usual case: one node made all outputs, and it alone feeds arguments.
+    """The usual case: one node made the only output, and it alone feeds arguments.
 
     Args:
-        numbers: the node's outputs in the order of the call's.
-        fed: its inputs that are arguments; ``after`` is to be registered only where there are any.
+        number: which of the node's outputs it is.
+        fed: the node's inputs that are arguments; ``after`` is to be registered only where there are any.
     """
 
-    __slots__ = ("_fed", "_numbers", "_receiver", "_thread")
+    __slots__ = ("_fed", "_number", "_receiver", "_thread")
 
-    def __init__(self, receiver: GradientReceiver, thread: ThreadState, numbers: tuple[int, ...], fed: Fed) -> None:
+    def __init__(self, receiver: GradientReceiver, thread: ThreadState, number: int, fed: Fed) -> None:
         self._receiver = receiver
         self._thread = thread
-        self._numbers = numbers
+        self._number = number
         self._fed = fed
 
     def before(self, grad_outputs: Any) -> None:
         thread = self._thread
         busy, thread.busy = thread.busy, True
         try:
-            for position, number in enumerate(self._numbers):
-                self._receiver.grad_output(position, _at(grad_outputs, number))
+            self._receiver.grad_output(0, _at(grad_outputs, self._number))
             if not self._fed:
                 self._receiver.grad_inputs({})
         finally:

@@ -29,8 +29,7 @@ from msprobe.core.dump.call_gradients import CallGradients
 _executor = native_executor()
 _enable_grad, _grad_flag = _executor.enable_grad, _executor.grad_flag
 _LEAF = 2**64 - 1
-_NO_KEYWORDS: dict[str, Any] = {}  # one for all calls, and never written to: so is the next
-_NOT_FED: Fed = {}
+_NO_KEYWORDS: dict[str, Any] = {}  # one for all calls, and never written to
 Edge = tuple[int, int]
 Targets = dict[int, tuple[Any, Outputs]]
 
@@ -92,37 +91,42 @@ class MindSporeGradientTap:
         return prepared.positional, prepared.keywords
 
     def attach(self, prepared: Prepared, result: Any, receiver: GradientReceiver, announced: bool = False) -> None:
+        if type(result) is Tensor and self._attach_one(prepared, result, receiver):
+            return
         targets: Targets = {}
         count = 0
-        for tensor in (result,) if type(result) is Tensor else tensors_in(result, Tensor):
+        for tensor in tensors_in(result, Tensor):
             node = tensor._grad_node if tensor._requires_grad else None
             if node is not None:
-                order = node._sequence_nr()
-                if self._latest < order < _LEAF:
-                    self._latest = order
+                self._note(node._sequence_nr())
                 targets.setdefault(node._unique_id(), (node, []))[1].append((tensor._output_index, count))
                 count += 1
         if count:
             receiver.expect(count)
-            self._hook(targets, prepared, receiver)
+            self._attach_many(targets, prepared, receiver)
 
     def watch(self, tensor: Any, report: Callable[[Any], None]) -> Callable[[], None] | None:
         return watch(tensor, self._thread, report)
 
-    def _hook(self, targets: Targets, prepared: Prepared, receiver: GradientReceiver) -> None:
-        found = _contributions(targets, prepared)
-        edges = prepared.edges
-        if len(targets) == 1:
-            ((identity, (node, outputs)),) = targets.items()
-            fed = found.pop(identity, (node, _NOT_FED))[1]
-            if not found and _all_new(identity, outputs, edges):
-                one = OneNode(receiver, self._thread, tuple([number for number, _ in outputs]), fed)
-                node.register_prehook(one.before)
-                if fed:
-                    node.register_hook(one.after)
-                return
-            if fed:
-                found[identity] = node, fed
+    def _attach_one(self, prepared: Prepared, result: Any, receiver: GradientReceiver) -> bool:
+        """The usual case: one output, made by one node. False when there is more to it."""
+        node = result._grad_node if result._requires_grad else None
+        if node is None:
+            return True
+        order = node._sequence_nr()
+        fed = _direct(node, prepared) if prepared.since < order < _LEAF else None
+        if fed is None:
+            return False
+        self._note(order)
+        receiver.expect(1)
+        one = OneNode(receiver, self._thread, result._output_index, fed)
+        node.register_prehook(one.before)
+        if fed:
+            node.register_hook(one.after)
+        return True
+
+    def _attach_many(self, targets: Targets, prepared: Prepared, receiver: GradientReceiver) -> None:
+        found, edges = _contributions(targets, prepared), prepared.edges
         many = ManyNodes(receiver, self._thread, set(found), len(targets))
         for identity, (node, outputs) in targets.items():
             through = {number: edges[identity, number][0] for number, _ in outputs if (identity, number) in edges}
@@ -130,13 +134,27 @@ class MindSporeGradientTap:
         for identity, (node, fed) in found.items():
             node.register_hook(many.after(identity, fed))
 
+    def _note(self, order: int) -> None:
+        if self._latest < order < _LEAF:
+            self._latest = order
 
-def _all_new(node: int, outputs: Outputs, edges: Mapping[Edge, Any]) -> bool:
-    """Whether none of the outputs is an argument handed back unchanged."""
-    for number, _ in outputs:  # noqa: SIM110  (a generator costs more than the loop)
-        if (node, number) in edges:
-            return False
-    return True
+
+def _direct(node: Any, prepared: Prepared) -> Fed | None:
+    """What of a call's arguments its only new node feeds; None when it is not the only one."""
+    fed: Fed = {}
+    edges, since = prepared.edges, prepared.since
+    for index, (following, output) in enumerate(node.next_functions):
+        if following is None:
+            continue
+        slots = edges.get((following._unique_id(), output))
+        if slots is None:
+            if since < following._sequence_nr() < _LEAF:
+                return None
+        elif len(slots) > 1:
+            return None
+        else:
+            fed[index] = slots[0]
+    return fed
 
 
 def _contributions(targets: Targets, prepared: Prepared) -> dict[int, tuple[Any, Fed]]:
