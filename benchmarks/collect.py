@@ -37,7 +37,7 @@ class Runner:
         self.lives.append(live)
         self.turns[live.variant.text] = []
         live.steps(warm)
-        self.facts[live.variant.text] = {"entries": live.entries(), "create_s": live.ready["create_s"]}
+        self.facts[live.variant.text] = {**live.entries(), "create_s": live.ready["create_s"]}
 
     def turn(self, steps: int) -> None:
         for live in self.lives:

@@ -19,6 +19,8 @@ HEAD = (
     "fastest",
     "entries",
     "us/entry",
+    "us/call",
+    "caller's",
     "MB disk",
     "MB written",
     "peak MB",
@@ -36,7 +38,8 @@ class Cost:
 
     ``plain_cpu`` is seconds of a step without the tool; ``overhead`` is the median over the rounds of (step with /
     step without) - 1 in CPU time, ``fastest`` the same of the fastest turns (less disturbed by other jobs), and
-    ``wall_overhead`` in wall time; ``us_per_entry`` is added CPU microseconds per entry of dump.json; ``on_disk`` and
+    ``wall_overhead`` in wall time; ``us_per_entry`` is added CPU microseconds per entry of dump.json, ``us_per_call``
+    per forward call (what it adds to backward is in it), ``caller_us_per_call`` without other threads; ``on_disk`` and
     ``written`` are bytes per step; ``create_s`` is CPU seconds of import and construction.
     """
 
@@ -48,6 +51,8 @@ class Cost:
     wall_overhead: float
     entries: int
     us_per_entry: float | None
+    us_per_call: float | None
+    caller_us_per_call: float | None
     on_disk: float
     written: float
     peak_mb: float
@@ -55,9 +60,9 @@ class Cost:
 
 
 def cost(tool: str, variant: Variant, turns: Turns, plain: Turns, facts: dict[str, float]) -> Cost:
-    """The cost of ``variant``; ``facts`` holds ``entries`` and ``create_s``."""
+    """The cost of ``variant``; ``facts`` holds ``entries``, ``calls`` and ``create_s``."""
     plain_cpu = statistics.median(turn["cpu"] for turn in plain)
-    added = statistics.median(turn["cpu"] for turn in turns) - plain_cpu
+    added = _added(turns, plain, "cpu")
     entries = int(facts["entries"])
     return Cost(
         tool=tool,
@@ -67,7 +72,9 @@ def cost(tool: str, variant: Variant, turns: Turns, plain: Turns, facts: dict[st
         fastest=min(turn["cpu"] for turn in turns) / min(turn["cpu"] for turn in plain) - 1,
         wall_overhead=_overhead(turns, plain, "wall"),
         entries=entries,
-        us_per_entry=added / entries * 1e6 if entries else None,
+        us_per_entry=_micro(added, entries),
+        us_per_call=_micro(added, facts["calls"]),
+        caller_us_per_call=_micro(_added(turns, plain, "caller"), facts["calls"]),
         on_disk=turns[-1]["on_disk"],
         written=statistics.median(turn["written"] for turn in turns),
         peak_mb=turns[-1]["peak_mb"],
@@ -90,6 +97,8 @@ def _row(own: Cost, peer: Cost | None) -> list[str]:
         table.figure(own.fastest, 3),
         str(own.entries),
         table.figure(own.us_per_entry, 0),
+        table.figure(own.us_per_call, 0),
+        table.figure(own.caller_us_per_call, 0),
         table.figure(own.on_disk / 1e6),
         table.figure(own.written / 1e6),
         table.figure(own.peak_mb, 0),
@@ -105,6 +114,14 @@ def _share(own: Cost, peer: Cost | None) -> float | None:
     """Only where something was recorded: a quotient of two noises says nothing."""
     recorded = own.on_disk > 0 and peer is not None and peer.overhead > 0
     return own.overhead / peer.overhead if peer is not None and recorded else None
+
+
+def _added(turns: Turns, plain: Turns, meter: str) -> float:
+    return statistics.median(turn[meter] for turn in turns) - statistics.median(turn[meter] for turn in plain)
+
+
+def _micro(seconds: float, count: float) -> float | None:
+    return seconds / count * 1e6 if count else None
 
 
 def _overhead(turns: Turns, plain: Turns, meter: str) -> float:

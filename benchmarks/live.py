@@ -48,9 +48,10 @@ class Live:
         answer: dict[str, float] = self._ask(f"steps {count}")
         return answer
 
-    def entries(self) -> int:
-        """Entries of the last step's dump.json."""
-        return int(self._ask("entries")["entries"])
+    def entries(self) -> dict[str, int]:
+        """How many ``entries`` the last step's dump.json has, and how many of them are forward ``calls``."""
+        found: dict[str, int] = self._ask("entries")
+        return found
 
     def close(self) -> None:
         """End the worker and remove what it wrote."""

@@ -45,7 +45,7 @@ def _cheapest(python: str, workload: str, variant: str, repeats: int) -> dict[st
     try:
         live.steps(1)
         turns = [live.steps(1) for _ in range(repeats)]
-        return {**min(turns, key=lambda turn: turn["cpu"]), "entries": live.entries()}
+        return {**min(turns, key=lambda turn: turn["cpu"]), **live.entries()}
     finally:
         live.close()
 

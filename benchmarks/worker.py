@@ -60,23 +60,26 @@ class Subject:
         self.debugger = debugger(config_path=str(config))
 
     def steps(self, count: int) -> dict[str, float]:
-        """Run some steps. Per step: CPU seconds, of them ``during`` until stop, wall seconds, bytes written.
+        """Run some steps. Per step: CPU seconds, of them ``during`` until stop and ``caller`` in the thread that
+        trains, wall seconds, bytes written.
 
         ``on_disk`` is the bytes that the last step left, ``peak_mb`` the highest resident memory so far.
         """
         recorded = self.variant.kind == "recorded"
-        cpu = wall = during = written = 0.0
+        cpu = caller = wall = during = written = 0.0
         for _ in range(count):
             shutil.rmtree(self.dump_path, ignore_errors=True)
             before = meter.read()
             trained = self._recorded_step() if recorded else self._plain_step()
             after = meter.read()
             cpu += after.cpu - before.cpu
+            caller += after.caller - before.caller
             wall += after.wall - before.wall
             written += after.written - before.written
             during += trained - before.cpu
         return {
             "cpu": cpu / count,
+            "caller": caller / count,
             "during": during / count,
             "wall": wall / count,
             "written": written / count,
@@ -96,10 +99,11 @@ class Subject:
         self.debugger.step()
         return trained
 
-    def entries(self) -> int:
-        """Entries of the dump.json files that the last step left."""
-        files = list(self.dump_path.rglob("dump.json"))
-        return sum(len(json.loads(path.read_text(encoding="utf-8")).get("data", {})) for path in files)
+    def entries(self) -> dict[str, int]:
+        """Entries of the dump.json files that the last step left, and how many of them are forward calls."""
+        documents = [json.loads(path.read_text(encoding="utf-8")) for path in self.dump_path.rglob("dump.json")]
+        names = [name for document in documents for name in document.get("data", {})]
+        return {"entries": len(names), "calls": sum("forward" in name.split(".")[-2:] for name in names)}
 
 
 def serve(subject: Subject, answers: TextIO, requests: TextIO) -> None:
@@ -107,7 +111,7 @@ def serve(subject: Subject, answers: TextIO, requests: TextIO) -> None:
     _answer(answers, {"tool": subject.tool, "create_s": subject.create_s})
     known: dict[str, Callable[[int], Any]] = {
         "steps": subject.steps,
-        "entries": lambda _: {"entries": subject.entries()},
+        "entries": lambda _: subject.entries(),
     }
     for line in requests:
         word, _, count = line.strip().partition(" ")
