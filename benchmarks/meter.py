@@ -11,7 +11,7 @@ MEGABYTE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Since the process began: CPU seconds of all threads and of the calling one, wall seconds, bytes given to write."""
+    """Since the process began: CPU seconds of all threads, of the calling one, wall seconds, bytes given to write."""
 
     cpu: float
     caller: float
