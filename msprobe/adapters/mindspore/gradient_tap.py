@@ -24,7 +24,6 @@ from msprobe.adapters.mindspore.versions import native_executor
 from msprobe.core.backend.protocols import GradientReceiver
 from msprobe.core.capture.containers import shape_of, tensors_in
 from msprobe.core.capture.thread import ThreadState
-from msprobe.core.dump.call_gradients import CallGradients
 
 _executor = native_executor()
 _enable_grad, _grad_flag = _executor.enable_grad, _executor.grad_flag
