@@ -18,19 +18,21 @@ from typing import Any
 
 from mindspore import Tensor
 
-from msprobe.adapters.mindspore.gradient_hooks import Fed, ManyNodes, OneNode, Outputs
 from msprobe.adapters.mindspore.tensor_watch import watch
+from msprobe.adapters.mindspore.usual_gradients import Fed, OneNode, added
 from msprobe.adapters.mindspore.versions import native_executor
 from msprobe.core.backend.protocols import GradientReceiver
 from msprobe.core.capture.containers import shape_of, tensors_in
 from msprobe.core.capture.thread import ThreadState
+from msprobe.core.dump.call_gradients import CallGradients
 
 _executor = native_executor()
 _enable_grad, _grad_flag = _executor.enable_grad, _executor.grad_flag
 _LEAF = 2**64 - 1
 _NO_KEYWORDS: dict[str, Any] = {}  # one for all calls, and never written to
 Edge = tuple[int, int]
-Targets = dict[int, tuple[Any, Outputs]]
+Targets = dict[int, tuple[Any, list[tuple[int, int]]]]
+"""The nodes that made outputs, by identity: which of the node's is which of the call's."""
 
 
 class Prepared:
@@ -126,12 +128,12 @@ class MindSporeGradientTap:
 
     def _attach_many(self, targets: Targets, prepared: Prepared, receiver: GradientReceiver) -> None:
         found, edges = _contributions(targets, prepared), prepared.edges
-        many = ManyNodes(receiver, self._thread, set(found), len(targets))
+        many = CallGradients(receiver, self._thread, found, len(targets), added)
         for identity, (node, outputs) in targets.items():
             through = {number: edges[identity, number][0] for number, _ in outputs if (identity, number) in edges}
-            node.register_prehook(many.before(outputs, through))
+            node.register_prehook(many.before(outputs, through.items()))
         for identity, (node, fed) in found.items():
-            node.register_hook(many.after(identity, fed))
+            node.register_hook(many.after(identity, fed.items()))
 
     def _note(self, order: int) -> None:
         if self._latest < order < _LEAF:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from msprobe.core.backend.protocols import GradientReceiver
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.dump.shield import shielded
 
-Slots = Sequence[tuple[int, int]]
+Slots = Collection[tuple[int, int]]
 """Position among the gradients of a node, and whose it is: the output at a position, or the argument in a slot."""
 
 

@@ -1,0 +1,77 @@
+"""The hooks of the usual call: one node made its only output, and that node alone feeds its arguments.
+
+Thousands of calls wait for their gradients at a time, so what waits is made of few objects: each more of them brings
+the garbage collector closer, which walks the whole program. Other calls have ``core.dump.call_gradients``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mindspore
+from mindspore import Tensor
+
+from msprobe.adapters.mindspore.bfloat16_values import widened
+from msprobe.core.backend.protocols import GradientReceiver
+from msprobe.core.capture.thread import ThreadState
+from msprobe.core.dump.call_gradients import gradient_at
+from msprobe.core.dump.shield import shielded
+
+Fed = dict[int, int]
+"""Which input of a node is which slot of the call's arguments."""
+
+
+class OneNode:
+    """Tells the receiver of the gradients that pass one node.
+
+    Args:
+        number: which of the node's outputs is that of the call.
+        fed: the node's inputs that are arguments; ``after`` is to be registered only where there are any.
+    """
+
+    __slots__ = ("_fed", "_number", "_receiver", "_thread")
+
+    def __init__(self, receiver: GradientReceiver, thread: ThreadState, number: int, fed: Fed) -> None:
+        self._receiver = receiver
+        self._thread = thread
+        self._number = number
+        self._fed = fed
+
+    def before(self, grad_outputs: Any) -> None:
+        thread = self._thread
+        busy, thread.busy = thread.busy, True
+        try:
+            self._receiver.grad_output(0, gradient_at(grad_outputs, self._number))
+            if not self._fed:
+                self._receiver.grad_inputs({})
+        finally:
+            thread.busy = busy
+
+    def after(self, grad_inputs: Any, grad_outputs: Any) -> None:
+        thread = self._thread
+        busy, thread.busy = thread.busy, True
+        try:
+            gradients: dict[int, Any] = {}
+            self._collect(grad_inputs, gradients)
+            self._receiver.grad_inputs(gradients)
+        finally:
+            thread.busy = busy
+
+    @property
+    def errors(self) -> Any:
+        return self._receiver.errors
+
+    @shielded
+    def _collect(self, arrived: Any, gradients: dict[int, Any]) -> None:
+        for number, slot in self._fed.items():
+            gradient = gradient_at(arrived, number)
+            if gradient is not None:
+                earlier = gradients.get(slot)
+                gradients[slot] = gradient if earlier is None else added(earlier, gradient)
+
+
+def added(earlier: Any, gradient: Any) -> Any:
+    """The sum of two gradients of one argument, made on the host and outside of any graph."""
+    if gradient.dtype == mindspore.bfloat16:
+        return Tensor(widened(earlier) + widened(gradient), gradient.dtype)
+    return Tensor(earlier.asnumpy() + gradient.asnumpy(), gradient.dtype)
