@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from msprobe.adapters.pytorch.tensor_memory import AsItIs, storage
 from msprobe.core.capture.containers import tensors_in
 
 VARIABLE = "MSPROBE_MEASURE_ONCE"
@@ -27,7 +28,6 @@ Span = tuple[int, int, int]
 Kernel = Callable[[int, int, int, bool], Any]
 _WeakRef: Any = torch._C._WeakTensorRef
 _storage: Callable[[torch.Tensor], int] = torch._C._storage_id
-_untyped_storage: Any = torch._C.TensorBase.untyped_storage
 
 
 class _Claim:
@@ -107,7 +107,10 @@ class MeasuredOnce:
 
     def forget(self, tensor: torch.Tensor) -> None:
         """The memory of ``tensor`` may be written unseen from now on."""
-        claim = self._claim(tensor) if self._open else None
+        if not self._open:
+            return
+        with AsItIs():
+            claim = self._claim(tensor)
         if claim is not None:
             claim.numbers = None
 
@@ -145,7 +148,7 @@ def _counted_by(claim: _Claim, tensor: torch.Tensor) -> bool:
 
 def _is_own(tensor: torch.Tensor) -> bool:
     """Whether torch's own allocator gave the memory, and its writes are counted."""
-    return not tensor.is_inference() and _untyped_storage(tensor).resizable() and not _in_job()
+    return not tensor.is_inference() and storage(tensor).resizable() and not _in_job()
 
 
 def _in_job() -> bool:
