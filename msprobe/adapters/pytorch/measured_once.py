@@ -26,6 +26,7 @@ LARGE = 1 << 17
 Span = tuple[int, int, int]
 """Address, elements and dtype code, as the kernel takes them."""
 Kernel = Callable[[int, int, int, bool], Any]
+_LEAST = LARGE // 16
 _WeakRef: Any = torch._C._WeakTensorRef
 _storage: Callable[[torch.Tensor], int] = torch._C._storage_id
 
@@ -79,11 +80,13 @@ class MeasuredOnce:
         """
         if not self._open:
             return
-        if type(value) is torch.Tensor:
-            self._made(value)
-        elif isinstance(value, (tuple, list)):
-            for tensor in tensors_in(value, torch.Tensor):
-                self._made(tensor)
+        for part in value if type(value) is tuple else (value,):
+            if type(part) is torch.Tensor:
+                if part.numel() >= _LEAST:
+                    self._made(part)
+            elif isinstance(part, (tuple, list)):
+                for tensor in tensors_in(part, torch.Tensor):
+                    self._made(tensor)
 
     def measure(
         self, tensor: torch.Tensor, span: Span, kernel: Kernel, high: bool, plain: torch.Tensor | None = None

@@ -188,7 +188,7 @@ numbers = st.integers(0, TENSORS - 1)
 
 
 @pytest.mark.parametrize("level", ["L1", "mix"])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(st.tuples(st.sampled_from(sorted(STEPS)), numbers, numbers), max_size=8), gradients=st.booleans())
 def test_records_are_those_of_measuring_every_time(
     level: str, steps: list[tuple[str, int, int]], gradients: bool, tmp_path_factory: Any
