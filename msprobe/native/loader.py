@@ -63,8 +63,8 @@ class Kernel(Protocol):
         """The order-sensitive sum of `msprobe.core.tensors.projection`; None if empty."""
 
     def fingerprint(self, pointer: int, elements: int, code: int, /) -> int:
-        """64 bits mixed from 64 elements spread over the span, the first and the last among them: another value when all
-        elements have been written, as good as surely. It says nothing about a change of a few.
+        """64 bits mixed from 64 elements spread over the span, the first and the last among them: as good as surely
+        another value when all elements have been written. It says nothing about a change of a few.
         """
 
     def elements(

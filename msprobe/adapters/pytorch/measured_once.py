@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from msprobe.adapters.pytorch.tensor_memory import AsItIs, storage
+from msprobe.adapters.pytorch.tensor_memory import AsItIs
 from msprobe.core.capture.containers import tensors_in
 
 VARIABLE = "MSPROBE_MEASURE_ONCE"
@@ -75,8 +75,8 @@ class MeasuredOnce:
         self._claims = {}
 
     def made(self, value: Any) -> None:
-        """``value`` is what a call of torch's own has returned, or the gradients it passes on: the memory in it that none
-        of its arguments lies in, all of which have been measured, is new.
+        """``value`` is what a call of torch's own has returned, or the gradients it passes on: what does not lie in the
+        memory of an argument is new. The arguments have been measured, the value not yet.
         """
         if not self._open:
             return
@@ -123,7 +123,7 @@ class MeasuredOnce:
         try:
             key = _storage(tensor)
             known = self._claims.get(key)
-            if (known is None or known.witness.expired()) and _is_own(tensor):
+            if (known is None or known.witness.expired()) and not tensor.is_inference() and not _in_job():
                 base = tensor._base
                 if base is None or tensor.is_contiguous():  # as large as it says, and so is what it is a view of
                     self._claims[key] = _Claim(tensor if base is None else base, {})
@@ -147,11 +147,6 @@ def _counted_by(claim: _Claim, tensor: torch.Tensor) -> bool:
         return True
     base = tensor._base
     return base is not None and base._cdata == claim.root
-
-
-def _is_own(tensor: torch.Tensor) -> bool:
-    """Whether torch's own allocator gave the memory, and its writes are counted."""
-    return not tensor.is_inference() and storage(tensor).resizable() and not _in_job()
 
 
 def _in_job() -> bool:

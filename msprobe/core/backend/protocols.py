@@ -114,8 +114,8 @@ class Births(Protocol):
     """Learns which tensors a call made, so that what is measured of them need not be measured again."""
 
     def made(self, value: Any) -> None:
-        """``value`` came out of a call of the framework's own all of whose arguments have been measured; it has not been
-        measured yet.
+        """``value`` came out of a call of the framework's own, all of whose arguments have been measured; it has not
+        been measured yet.
         """
         ...
 

@@ -19,7 +19,19 @@ class CallRecord:
     forward one.
     """
 
-    __slots__ = ("backward", "beats", "body", "brings", "creates", "grads", "name", "owner", "parent", "recompute", "stack")
+    __slots__ = (
+        "backward",
+        "beats",
+        "body",
+        "brings",
+        "creates",
+        "grads",
+        "name",
+        "owner",
+        "parent",
+        "recompute",
+        "stack",
+    )
 
     def __init__(self, name: str, body: dict[str, Node] | None) -> None:
         self.name = name

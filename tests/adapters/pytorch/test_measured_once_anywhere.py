@@ -1,7 +1,8 @@
-"""Whatever a program does to its tensors, the records are those of a collection that measures every tensor each time."""
+"""Whatever a program does to its tensors, the records are those of measuring every tensor each time."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import json
@@ -38,16 +39,12 @@ class Program:
 
     def run(self, steps: Sequence[tuple[str, int, int]]) -> None:
         for name, one, other in steps:
-            try:
+            with contextlib.suppress(RuntimeError):  # what autograd or inference mode forbids: the same in both runs
                 STEPS[name](self, one, other)
-            except RuntimeError:  # in-place on what autograd or inference mode protects: the same in both runs
-                pass
             self.look()
-        try:
+        with contextlib.suppress(RuntimeError):
             total = sum(x.sum() for x in self.all)
             torch.mul(total, 1.0).backward()
-        except RuntimeError:
-            pass
         if self.leaf.grad is not None:
             torch.mul(self.leaf.grad, 2)
 
