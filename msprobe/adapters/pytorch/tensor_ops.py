@@ -80,23 +80,24 @@ class TorchTensorOps:
             return self._describe_other(tensor, statistics)
         dtype, neutral, large = known
         try:
-            if not statistics:
-                shape = tuple(tensor.shape)
-                return {"type": "torch.Tensor", "dtype": dtype, "shape": shape, "requires_grad": tensor.requires_grad}
-            if not tensor.is_cpu or not tensor.is_contiguous() or tensor.is_neg():
-                return self._describe_other(tensor, True)
-            pointer, elements = address(tensor), tensor.numel()
-            if pointer < LOWEST and not backed(tensor):
-                return self._describe_other(tensor, True)
-            if self._summary is None:
-                values = self._by_torch(tensor, neutral, self._high)
-            elif elements < large:
-                values = self._summary(pointer, elements, neutral.code, self._high)
-            else:
-                values = self._once.measure(tensor, (pointer, elements, neutral.code), self._summary, self._high)
-            return _node(tensor, dtype, values)
+            node: dict[str, Any] = {"type": "torch.Tensor", "dtype": dtype, "shape": tuple(tensor.shape)}
+            if statistics:
+                if not tensor.is_cpu or not tensor.is_contiguous() or tensor.is_neg():
+                    return self._describe_other(tensor, True)
+                pointer, elements = address(tensor), tensor.numel()
+                if pointer < LOWEST and not backed(tensor):
+                    return self._describe_other(tensor, True)
+                if self._summary is None:
+                    values = self._by_torch(tensor, neutral, self._high)
+                elif elements < large:
+                    values = self._summary(pointer, elements, neutral.code, self._high)
+                else:
+                    values = self._once.measure(tensor, (pointer, elements, neutral.code), self._summary, self._high)
+                node["Max"], node["Min"], node["Mean"], node["Norm"] = values
         except (RuntimeError, ValueError):  # sparse, nested; no memory (meta, functorch); no code for the dtype
             return self._describe_other(tensor, statistics)
+        node["requires_grad"] = tensor.requires_grad
+        return node
 
     def describe_with_checksum(self, tensor: torch.Tensor, statistics: bool, kind: str) -> dict[str, Any]:
         if statistics and kind == "crc32" and self._summary_crc32 is not None:
@@ -242,23 +243,11 @@ class TorchTensorOps:
                 values = self._once.measure(tensor, span, summary, self._high)
         except (RuntimeError, ValueError):
             return None
-        node = _node(tensor, known[0], values[:4])
+        node: dict[str, Any] = {"type": "torch.Tensor", "dtype": known[0], "shape": tuple(tensor.shape)}
+        node["Max"], node["Min"], node["Mean"], node["Norm"] = values[:4]
+        node["requires_grad"] = tensor.requires_grad
         node["md5"] = format_crc32(values[4])
         return node
-
-
-def _node(tensor: torch.Tensor, dtype: str, values: Summary) -> dict[str, Any]:
-    largest, least, mean, norm = values
-    return {
-        "type": "torch.Tensor",
-        "dtype": dtype,
-        "shape": tuple(tensor.shape),
-        "Max": largest,
-        "Min": least,
-        "Mean": mean,
-        "Norm": norm,
-        "requires_grad": tensor.requires_grad,
-    }
 
 
 def _shape(tensor: torch.Tensor) -> list[int | None]:
