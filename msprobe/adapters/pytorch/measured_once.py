@@ -18,7 +18,6 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.tensor_memory import AsItIs
-from msprobe.core.capture.containers import tensors_in
 
 VARIABLE = "MSPROBE_MEASURE_ONCE"
 LARGE = 1 << 17
@@ -80,13 +79,12 @@ class MeasuredOnce:
         """
         if not self._open:
             return
-        for part in value if type(value) is tuple else (value,):
-            if type(part) is torch.Tensor:
-                if part.numel() >= _LEAST:
-                    self._made(part)
-            elif isinstance(part, (tuple, list)):
-                for tensor in tensors_in(part, torch.Tensor):
-                    self._made(tensor)
+        if type(value) is torch.Tensor:  # nearly always, and small
+            if value.numel() >= _LEAST:
+                self._made(value)
+        elif isinstance(value, (tuple, list)):
+            for part in value:
+                self.made(part)
 
     def measure(
         self, tensor: torch.Tensor, span: Span, kernel: Kernel, high: bool, plain: torch.Tensor | None = None
@@ -118,7 +116,7 @@ class MeasuredOnce:
             claim.numbers = None
 
     def _made(self, tensor: torch.Tensor) -> None:
-        if tensor.numel() * tensor.element_size() < LARGE or type(tensor) is not torch.Tensor or not tensor.is_cpu:
+        if tensor.numel() * tensor.element_size() < LARGE or not tensor.is_cpu:
             return
         try:
             key = _storage(tensor)
