@@ -105,7 +105,7 @@ class Program:
         torch._foreach_add_([self.all[one], self.all[other]], 2.0)
 
     def out(self, one: int, other: int) -> None:
-        torch.sub(self.all[other], 1, out=self.all[one])
+        torch.sub(self.all[other].reshape(self.all[one].shape), 1, out=self.all[one])
 
     def no_grad(self, one: int, other: int) -> None:
         with torch.no_grad():
