@@ -14,7 +14,18 @@ from setuptools import Extension, setup
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 # No fused multiply-add across statements: the same input gives the same statistics on every processor.
 FLAGS = ["-std=gnu11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-Wno-psabi"]
-HEADERS = ("halves", "blocks", "reduce", "decode", "checksums", "difference", "elements", "projection", "rounding")
+HEADERS = (
+    "halves",
+    "blocks",
+    "reduce",
+    "decode",
+    "checksums",
+    "difference",
+    "elements",
+    "fingerprint",
+    "projection",
+    "rounding",
+)
 KERNEL = Extension(
     "msprobe.native._fused",
     sources=["msprobe/native/fused.c"],

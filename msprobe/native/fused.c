@@ -15,10 +15,11 @@
 #include "decode.h"
 #include "difference.h"
 #include "elements.h"
+#include "fingerprint.h"
 #include "projection.h"
 #include "rounding.h"
 
-#define INTERFACE 3
+#define INTERFACE 4
 #define RELEASE_ABOVE 65536 /* bytes: below this, giving up the interpreter lock costs more than it frees */
 
 typedef struct {
@@ -283,6 +284,12 @@ static PyObject *projection(PyObject *self, PyObject *const *args, Py_ssize_t co
     return PyFloat_FromDouble(value);
 }
 
+static PyObject *fingerprint(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Span s;
+    if (!read_span(args, count, &s)) return NULL;
+    return PyLong_FromUnsignedLongLong(take_fingerprint(s.at, s.n, ITEMSIZE[s.code]));
+}
+
 static PyObject *elements(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Span n, b;
     Elements t;
@@ -307,6 +314,7 @@ static PyMethodDef METHODS[] = {
     FAST(xor64, "xor64(pointer, bytes) -> XOR of little-endian 64-bit words, zero padded"),
     FAST(difference, "difference(pointer, pointer, elements, code) -> nine sums and extremes, 0 if equal, None if NaN or Inf differ"),
     FAST(projection, "projection(pointer, elements, code) -> sum of the elements, each times the weight of its place; None if empty"),
+    FAST(fingerprint, "fingerprint(pointer, elements, code) -> 64 bits made of 64 elements, the first and the last among them"),
     FAST(elements, "elements(pointer, pointer, elements, code, rtol, atol) -> (first, worst, steps, far, odd)"),
     {NULL, NULL, 0, NULL}};
 

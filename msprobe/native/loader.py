@@ -15,7 +15,7 @@ import os
 from collections.abc import Sequence
 from typing import Protocol, cast
 
-INTERFACE = 3
+INTERFACE = 4
 
 Extreme = float | int | bool | None
 Stats = tuple[Extreme, Extreme, float, float, int]
@@ -61,6 +61,11 @@ class Kernel(Protocol):
 
     def projection(self, pointer: int, elements: int, code: int, /) -> float | None:
         """The order-sensitive sum of `msprobe.core.tensors.projection`; None if empty."""
+
+    def fingerprint(self, pointer: int, elements: int, code: int, /) -> int:
+        """64 bits mixed from 64 elements spread over the span, the first and the last among them: as good as surely
+        another value when all elements have been written. It says nothing about a change of a few.
+        """
 
     def elements(
         self, target: int, golden: int, elements: int, code: int, rtol: float, atol: float, /

@@ -30,6 +30,10 @@ OWNERS: Mapping[str, Any] = {
 }
 
 
+_RESHAPING = ("resize_", "resize_as_")
+"""They may show more of an argument's memory than the argument did."""
+
+
 class Listed(Protocol):
     """Adds the APIs that the configuration lists, as far as they exist by now."""
 
@@ -58,6 +62,8 @@ class TorchApiTap(WrappedApis):
         self.listed: Listed | None = None
         for table in tables:
             self._plan_table(table, OWNERS)
+        for site in self._sites.values():
+            site.creates = site.api not in _RESHAPING
         for owner in (torch.jit, torch.jit._script):
             self._patches.plan(owner, "script", self._unwrapped(torch.jit.script, frames=True))
         for name in ("trace", "trace_module"):
@@ -82,6 +88,7 @@ class TorchApiTap(WrappedApis):
         if not callable(original):
             return None
         site = self.site(prefix, attribute, name)
+        site.creates = False  # a function of the user
         builtin = not isinstance(original, FunctionType)
         if self._operators:
             original = calling(original, self._thread, is_traced)

@@ -12,6 +12,9 @@ AsItIs = torch._C.DisableTorchFunctionSubclass
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 _QUANTIZED = {kind for kind in vars(torch).values() if isinstance(kind, torch.dtype) and str(kind)[:7] == "torch.q"}
 _detach = torch._C.TensorBase.detach
+# Unwrapped, as everything the tool calls: what a user takes of a tensor is watched (``escapes``).
+address = torch._C.TensorBase.data_ptr
+storage = torch._C.TensorBase.untyped_storage
 
 
 def readable(tensor: torch.Tensor) -> bool:
@@ -26,7 +29,7 @@ def readable(tensor: torch.Tensor) -> bool:
         and not (tensor.is_quantized or tensor.is_nested)
         and tensor.is_contiguous()
         and not (tensor.is_neg() or tensor.is_conj())
-        and (tensor.data_ptr() >= LOWEST or backed(tensor))
+        and (address(tensor) >= LOWEST or backed(tensor))
     )
 
 
@@ -58,7 +61,7 @@ def backed(tensor: torch.Tensor) -> bool:
 
     Sharded training empties the storage of resting parameters; the address of a view in it is then only its offset.
     """
-    return bool(tensor.data_ptr()) and tensor.untyped_storage().nbytes() > 0
+    return bool(address(tensor)) and storage(tensor).nbytes() > 0
 
 
 def _arrived(tensor: torch.Tensor) -> torch.Tensor | None:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.host_reductions import host_statistics
+from msprobe.adapters.pytorch.measured_once import LARGE, MeasuredOnce
 from msprobe.adapters.pytorch.projecting import Projector
 from msprobe.adapters.pytorch.reductions import DeferredStatistics
 from msprobe.adapters.pytorch.sharding import is_sharded, sharding
@@ -22,6 +23,7 @@ from msprobe.adapters.pytorch.tensor_memory import (
     LOWEST,
     PLAIN,
     AsItIs,
+    address,
     backed,
     dense,
     once_each,
@@ -43,8 +45,8 @@ _NAMES = {
     "NestedTensor": "torch.nested._internal.nested_tensor.NestedTensor",
 }
 _detach = torch._C.TensorBase.detach
-_DTYPES: dict[torch.dtype, tuple[str, DType]] = {
-    dtype: (str(dtype), neutral)
+_DTYPES: dict[torch.dtype, tuple[str, DType, int]] = {  # with the elements from which on a tensor is large
+    dtype: (str(dtype), neutral, LARGE // neutral.itemsize)
     for dtype in vars(torch).values()
     if isinstance(dtype, torch.dtype) and (neutral := find_dtype(str(dtype))) is not None
 }
@@ -56,11 +58,13 @@ class TorchTensorOps:
     Args:
         precision: ``low`` rounds Mean and Norm to the tensor's own dtype, ``high`` keeps float32 or better.
         native: use the compiled kernel where it exists; False measures with torch alone.
+        once: remembers what large tensors measured; made here when it is not given, and then never opened.
     """
 
     suffix = ".pt"
 
-    def __init__(self, precision: str = "low", native: bool = True) -> None:
+    def __init__(self, precision: str = "low", native: bool = True, once: MeasuredOnce | None = None) -> None:
+        self._once = once or MeasuredOnce(None)
         self._high = precision == "high"
         self._kernel = fused if native else None
         self._summary = fused.summary if fused is not None and native else None
@@ -74,19 +78,21 @@ class TorchTensorOps:
     def describe(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
         if type(tensor) not in PLAIN or (known := _DTYPES.get(tensor.dtype)) is None:
             return self._describe_other(tensor, statistics)
-        dtype, neutral = known
+        dtype, neutral, large = known
         try:
             node: dict[str, Any] = {"type": "torch.Tensor", "dtype": dtype, "shape": tuple(tensor.shape)}
             if statistics:
                 if not tensor.is_cpu or not tensor.is_contiguous() or tensor.is_neg():
                     return self._describe_other(tensor, True)
-                pointer = tensor.data_ptr()
+                pointer, elements = address(tensor), tensor.numel()
                 if pointer < LOWEST and not backed(tensor):
                     return self._describe_other(tensor, True)
-                if self._summary is not None:
-                    values = self._summary(pointer, tensor.numel(), neutral.code, self._high)
-                else:
+                if self._summary is None:
                     values = self._by_torch(tensor, neutral, self._high)
+                elif elements < large:
+                    values = self._summary(pointer, elements, neutral.code, self._high)
+                else:
+                    values = self._once.measure(tensor, (pointer, elements, neutral.code), self._summary, self._high)
                 node["Max"], node["Min"], node["Mean"], node["Norm"] = values
         except (RuntimeError, ValueError):  # sparse, nested; no memory (meta, functorch); no code for the dtype
             return self._describe_other(tensor, statistics)
@@ -113,7 +119,7 @@ class TorchTensorOps:
     def project(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
         try:
             if self._projection is not None and (known := _DTYPES.get(tensor.dtype)) is not None and readable(tensor):
-                node[KEY] = self._projection(tensor.data_ptr(), tensor.numel(), known[1].code)
+                node[KEY] = self._projection(address(tensor), tensor.numel(), known[1].code)
                 return
         except (RuntimeError, ValueError):
             pass  # not to be read as it is
@@ -133,9 +139,9 @@ class TorchTensorOps:
         whole = plain.cpu().contiguous()
         size = whole.numel() * whole.element_size()
         if kind == "crc32" and self._kernel is not None and self._summary_crc32 is not None:
-            return format_crc32(self._kernel.crc32(whole.data_ptr(), size))
+            return format_crc32(self._kernel.crc32(address(whole), size))
         if kind == "xor" and self._kernel is not None:
-            return format_xor(self._kernel.xor64(whole.data_ptr(), size))
+            return format_xor(self._kernel.xor64(address(whole), size))
         flat = whole.as_strided((whole.numel(),), (1,))  # a lone element may have kept any stride
         data = flat.view(torch.uint8).numpy()
         return crc32(data) if kind == "crc32" else xor(data)
@@ -191,7 +197,7 @@ class TorchTensorOps:
         plain, repeats = once_each(plain)
         try:
             if plain.is_cpu and known is not None:
-                values = self._values(dense(plain), known[1], self._high or repeats > 1)
+                values = self._values(tensor, dense(plain), known[1], self._high or repeats > 1)
                 node["Max"], node["Min"], node["Mean"], node["Norm"] = self._repeated(values, known[1], repeats)
                 return
             self._deferred.add(plain, node, repeats)
@@ -200,10 +206,14 @@ class TorchTensorOps:
         except RuntimeError:  # torch has no arithmetic for this dtype (bits8, int4, float4): its facts are recorded
             return
 
-    def _values(self, plain: torch.Tensor, dtype: DType, high: bool) -> Summary:
-        if self._summary is not None and dtype.code >= 0:
-            return self._summary(plain.data_ptr(), plain.numel(), dtype.code, high)
-        return self._by_torch(plain, dtype, high)
+    def _values(self, tensor: torch.Tensor, plain: torch.Tensor, dtype: DType, high: bool) -> Summary:
+        """The statistics of ``plain``, which has the elements of ``tensor`` in its memory or in a copy."""
+        if self._summary is None or dtype.code < 0:
+            return self._by_torch(plain, dtype, high)
+        span = (address(plain), plain.numel(), dtype.code)
+        if tensor.numel() * dtype.itemsize < LARGE:
+            return self._summary(*span, high)
+        return self._once.measure(tensor, span, self._summary, high, plain)
 
     def _repeated(self, values: Summary, dtype: DType, repeats: int) -> Summary:
         """The statistics of a tensor in which each element occurs ``repeats`` times, from those of the elements."""
@@ -226,7 +236,11 @@ class TorchTensorOps:
         try:
             if (known := _DTYPES.get(tensor.dtype)) is None or not readable(tensor):
                 return None
-            values = summary(tensor.data_ptr(), tensor.numel(), known[1].code, self._high)
+            span = (address(tensor), tensor.numel(), known[1].code)
+            if span[1] < known[2]:
+                values = summary(*span, self._high)
+            else:
+                values = self._once.measure(tensor, span, summary, self._high)
         except (RuntimeError, ValueError):
             return None
         node: dict[str, Any] = {"type": "torch.Tensor", "dtype": known[0], "shape": tuple(tensor.shape)}

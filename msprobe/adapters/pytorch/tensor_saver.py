@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from msprobe.adapters.pytorch.tensor_memory import address, storage
 from msprobe.core.store.pt_frame import LARGEST
 from msprobe.core.store.tensor_files import TensorFiles, create_new
 from msprobe.native import fused
@@ -62,7 +63,7 @@ class TensorSaver:
             return
         with torch.no_grad():
             dense = plain.contiguous()  # lives until the file is written: only its address is handed on
-        pointer = dense.data_ptr()
+        pointer = address(dense)
         elements = _memory(pointer, size, _READ_ONLY) if size else b""
         crc = self._crc32(pointer, size) if self._crc32 is not None and size else zlib.crc32(elements)
         self._files.write(path, kind, tuple(dense.shape), elements, crc)
@@ -71,7 +72,7 @@ class TensorSaver:
 def _save_by_torch(plain: torch.Tensor, path: Path) -> None:
     if not plain.is_contiguous():
         plain = plain.contiguous()
-    elif plain.untyped_storage().nbytes() != plain.numel() * plain.element_size():
+    elif storage(plain).nbytes() != plain.numel() * plain.element_size():
         plain = plain.clone()  # torch.save writes the whole storage behind a view
     os.close(create_new(path))
     try:

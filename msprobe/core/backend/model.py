@@ -7,6 +7,7 @@ from typing import Any
 
 from msprobe.core.backend.protocols import (
     ApiTap,
+    Births,
     CollectiveTap,
     GradientTap,
     InputTap,
@@ -44,6 +45,7 @@ class Backend:
     apis_in_models: bool = False
     operators: OperatorTap | None = None
     kernels: NpuRuntime | None = None
+    births: Births | None = None
 
     def take_over(self, earlier: Backend) -> None:
         """Record the functions that were registered with ``earlier``, whose place this one takes."""

@@ -110,6 +110,16 @@ class Runtime(Protocol):
         ...
 
 
+class Births(Protocol):
+    """Learns which tensors a call made, so that what is measured of them need not be measured again."""
+
+    def made(self, value: Any) -> None:
+        """``value`` came out of a call of the framework's own, all of whose arguments have been measured; it has not
+        been measured yet.
+        """
+        ...
+
+
 class GradientReceiver(Protocol):
     """Takes the gradients of one call as the backward pass brings them. ``errors`` notes what goes wrong with them."""
 

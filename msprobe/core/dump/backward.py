@@ -59,7 +59,18 @@ class BackwardCalls:
 class BackwardCall:
     """Receives the gradients of one call (implements ``GradientReceiver``)."""
 
-    __slots__ = ("_calls", "_keywords", "_outputs", "_positional", "errors", "is_module", "name", "parent", "record")
+    __slots__ = (
+        "_calls",
+        "_keywords",
+        "_outputs",
+        "_positional",
+        "creates",
+        "errors",
+        "is_module",
+        "name",
+        "parent",
+        "record",
+    )
 
     def __init__(
         self, calls: BackwardCalls, name: str, parent: str | None, template: tuple[list[Any], dict[str, Any]]
@@ -69,6 +80,7 @@ class BackwardCall:
         self.name = name
         self.parent = parent
         self.is_module = False
+        self.creates = False
         self.record: CallRecord | None = None
         self._outputs: list[Node] = []
         self._positional, self._keywords = template
@@ -119,6 +131,8 @@ class BackwardCall:
     def _fill(self, gradients: Mapping[int, Any]) -> list[Node]:
         """The arguments' template with each slot replaced by the node of its gradient."""
         recording = self._calls.recording
+        if self.creates and recording.births is not None:
+            recording.births.made(tuple(gradients.values()))
         node, place = recording.values.node, recording.place(self.name) and f"{self.name}.output"
         filled = [
             None if shape is None else _fill(shape, gradients, node, place and f"{place}.{number}")

@@ -44,6 +44,7 @@ class Collector:
         self._runtime = backend.runtime
         self._gradients = backend.gradients if recording.modes.backward else None
         self._backward = BackwardCalls(recording)
+        self._births = recording.births
         self._declared: set[int] = set()
         self._open: dict[int, CallRecord] = {}
         self._assembly = Assembly(recording, recording.plan.construct)
@@ -59,12 +60,15 @@ class Collector:
         if site.differentiable:
             record.backward = f"{site.stem}{number}.backward"
         self._begin(record, site.recorded, (args, kwargs))
+        record.creates = site.creates and self._births is not None
         return record
 
     @shielded
     def end(self, record: CallRecord, result: Any) -> None:
         try:
             if record.body is not None and self._modes.output:
+                if record.creates and self._births is not None:
+                    self._births.made(result)
                 self._add_output(record, result)
         finally:
             self._finish(record)
@@ -271,6 +275,7 @@ class Collector:
             parent = next((scope.backward for scope in reversed(scopes) if scope.name == record.parent), None)
         call = BackwardCall(self._backward, record.backward, parent, self._gradients.template(prepared))
         call.is_module = record.owner is not None
+        call.creates = record.creates
         self._gradients.attach(prepared, result, call, announced=call.is_module)
 
     def _lists_gradients_of(self, site: ModuleSite, name: str) -> bool:

@@ -19,7 +19,19 @@ class CallRecord:
     forward one.
     """
 
-    __slots__ = ("backward", "beats", "body", "brings", "grads", "name", "owner", "parent", "recompute", "stack")
+    __slots__ = (
+        "backward",
+        "beats",
+        "body",
+        "brings",
+        "creates",
+        "grads",
+        "name",
+        "owner",
+        "parent",
+        "recompute",
+        "stack",
+    )
 
     def __init__(self, name: str, body: dict[str, Node] | None) -> None:
         self.name = name
@@ -30,6 +42,7 @@ class CallRecord:
         self.grads: Any = None
         self.owner: Any = None
         self.recompute = False
+        self.creates = False
         self.brings: tuple[bool, bool] = (False, False)
         self.beats = 0
 

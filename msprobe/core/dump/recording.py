@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from msprobe.core.backend.model import Backend
+from msprobe.core.backend.protocols import Births
 from msprobe.core.capture.describe import Describer
 from msprobe.core.dump.leaf import LeafTask, Leaves
 from msprobe.core.dump.plan import DumpPlan
@@ -33,6 +34,7 @@ class Recording:
             leaves.leaf, values.is_tensor, values.handlers(), values.keyed(), lambda *fault: self._faults.append(fault)
         )
         self.tensors: LeafTask[Any] | None = None  # writes the tensor files of the step
+        self.births: Births | None = None  # is told what calls make, where every argument is measured whole
         self.recorded = 0
         self.passed_over: list[str] = []
         self.closed = False

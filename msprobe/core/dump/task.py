@@ -64,8 +64,11 @@ def make_recording(
     if session.background is not None:
         sink.statistics = Settling(ops, session.background)
         leaves = BackgroundLeaves(leaves, session.background)
-    recording = Recording(plan, selection, session.backend, _sliced(session, leaves), sink)
+    sliced = _sliced(session, leaves)
+    recording = Recording(plan, selection, session.backend, sliced, sink)
     recording.tensors = leaves
+    if sliced is leaves and selection.modes.input:
+        recording.births = session.backend.births
     return recording
 
 

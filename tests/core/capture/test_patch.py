@@ -130,3 +130,17 @@ def test_out_of_sight_shows_the_originals_and_then_what_was_there(running: bool)
         assert module.f == 1
         raise KeyError
     assert (module.f, patches.applied) == ((2, True) if running else (1, False))
+
+
+def test_attributes_of_modules_come_and_go_like_others() -> None:
+    module, patches = types.ModuleType("m"), Patches()
+    module.f = 1  # type: ignore[attr-defined]
+    before = dict(vars(module))
+    patches.plan(module, "f", 2)
+    patches.plan(types.SimpleNamespace(f=0), "f", 9)  # another owner in between
+    patches.plan(module, "f", 3)
+    patches.plan(module, "g", 4)
+    patches.apply()
+    assert (module.f, module.g) == (3, 4)  # type: ignore[attr-defined]
+    patches.undo()
+    assert dict(vars(module)) == before
