@@ -161,6 +161,21 @@ def test_gradients_of_parameters_wait_for_what_their_module_was_given(
     assert bench.read().names() == found
 
 
+def test_a_gradient_whose_wait_is_in_vain_is_judged_at_the_end_of_the_step(bench: Any) -> None:
+    model = Scaled()
+    debugger = bench.open("L0", "overflow_check")
+    debugger.start(nn.Sequential(model))
+    with torch.no_grad():
+        model(torch.ones(50, 4))  # its backward never comes
+    model(torch.full((50, 4), 1000.0, requires_grad=True)).backward(torch.full((50, 4), 3e38))
+    debugger.stop()
+    assert bench.read().names() == []
+    debugger.step()
+    recorded = bench.read()
+    assert recorded.names() == ["Module.0.Scaled.parameters_grad.0"]
+    assert recorded.files() == ["Module.0.Scaled.parameters_grad.0.weight.pt"]
+
+
 def test_the_backward_of_a_guilty_call_is_not_found_again(bench: Any) -> None:
     debugger = bench.open("L1", "overflow_check", {"overflow_nums": -1})
     debugger.start()
