@@ -175,6 +175,13 @@ def test_the_command(tmp_path: Path, fields: dict[str, Any], status: int, capsys
     assert out.startswith("reason: " if status else "no reason found")
 
 
+def test_the_command_refers_to_its_notes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(config(tmp_path, step=[3])))
+    assert run(["doctor", str(path)]) == 0
+    assert capsys.readouterr().out.endswith("leaves data, under what the notes say\n")
+
+
 def test_the_command_without_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor", "absent.json"]) == 2
     assert "no such config file" in capsys.readouterr().err
