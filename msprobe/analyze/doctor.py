@@ -9,6 +9,7 @@ A *reason* makes data missing for certain; a *note* is something the program has
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -17,6 +18,7 @@ from pathlib import Path
 from msprobe.analyze.missing_names import missing_names
 from msprobe.core.backend.support import PYTORCH, check_support
 from msprobe.core.config import ConfigSource, DumpConfig, check_config
+from msprobe.core.config.places import place_problems
 from msprobe.core.errors import ConfigError, ReadError
 from msprobe.core.selection.build import uses_risk_level
 from msprobe.core.store.layout import CONSTRUCT, ERRORS, STACK
@@ -24,6 +26,7 @@ from msprobe.core.store.reader import Dump, find_dumps, load_dump
 
 _SHOWN = 8
 _LOOKED_AT = 1000
+_ONLY_GUILTY = ("overflow_check", "exception_dump")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ def examine(source: ConfigSource, world: int | None = None, dump: Path | None = 
     if report.config is None:
         return [*(_reason(str(problem)) for problem in report.problems), *found]
     config = report.config
+    found.extend(_reason(str(problem)) for problem in place_problems(config))
     for part in (_support(config), _ranks(config, world), _switches(config), _filters(config), _place(config)):
         found.extend(part)
     folder = dump if dump is not None else Path(config.dump_path)
@@ -98,7 +102,10 @@ def _switches(config: DumpConfig) -> Iterator[Finding]:
     if config.level == "debug":
         yield _note("level debug records nothing but the values given to save()")
     if config.section.request_id:
-        yield _note(f"request_id: only steps whose start(scheduled_tokens=...) has {config.section.request_id!r}")
+        absent = "" if Path(config.dump_path).is_dir() else f"; nothing is at {config.dump_path}: none had it so far"
+        yield _note(
+            f"request_id: only steps whose start(scheduled_tokens=...) has {config.section.request_id!r}{absent}"
+        )
 
 
 def _filters(config: DumpConfig) -> Iterator[Finding]:
@@ -122,8 +129,11 @@ def _place(config: DumpConfig) -> Iterator[Finding]:
         folder = folder.parent
     if not folder.is_dir():
         yield _reason(f"dump_path {config.dump_path}: {folder} is a file, not a folder")
-    elif not os.access(folder, os.W_OK | os.X_OK):
-        yield _reason(f"dump_path {config.dump_path}: no permission to write in {folder}")
+        return
+    try:
+        os.rmdir(tempfile.mkdtemp(dir=folder))  # permissions alone do not tell: some file systems take no folders
+    except OSError as error:
+        yield _reason(f"dump_path {config.dump_path}: no folder can be made in {folder} ({error.strerror})")
 
 
 def _on_disk(config: DumpConfig, folder: Path) -> Iterator[Finding]:
@@ -150,7 +160,9 @@ def _on_disk(config: DumpConfig, folder: Path) -> Iterator[Finding]:
 
 def _state(dump: Dump) -> Iterator[Finding]:
     folder = dump.place.document.parent
-    if not dump.data and dump.task != "structure":
+    if not dump.data and dump.task in _ONLY_GUILTY:
+        yield _note(f"{folder} is empty: task {dump.task} records only calls that it finds, and it found none")
+    elif not dump.data and dump.task != "structure":
         yield _reason(f"{folder} is empty: between start() and stop() no call passed the filters")
     if dump.recovered:
         yield _note(

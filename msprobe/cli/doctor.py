@@ -25,5 +25,6 @@ def command(config: str, world: int | None, dump: str | None) -> int:
     reasons = sum(finding.certain for finding in findings)
     if reasons:
         return _FOUND
-    click.echo("no reason found: a program that calls start(), runs the model and calls stop() and step() leaves data")
+    program = "a program that calls start(), runs the model and calls stop() and step() leaves data"
+    click.echo(f"no reason found: {program}{', under what the notes say' if findings else ''}")
     return 0

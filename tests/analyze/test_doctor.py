@@ -30,11 +30,13 @@ def config(folder: Path, **fields: Any) -> dict[str, Any]:
     return {"dump_path": str(folder / "dump"), "risk_level": "ALL", **fields}
 
 
-def dump(folder: Path, process: str = "proc1", step: int = 0, names: tuple[str, ...] = NAMES) -> Path:
+def dump(
+    folder: Path, process: str = "proc1", step: int = 0, names: tuple[str, ...] = NAMES, task: str = "statistics"
+) -> Path:
     place = folder / "dump" / f"step{step}" / process
     place.mkdir(parents=True)
     data = {name: {"output": []} for name in names}
-    (place / "dump.json").write_text(json.dumps({"task": "statistics", "level": "L1", "data": data}))
+    (place / "dump.json").write_text(json.dumps({"task": task, "level": "L1", "data": data}))
     return place
 
 
@@ -88,6 +90,44 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     assert "is a file, not a folder" in said(examine(config(tmp_path)), certain=True)
 
 
+def test_a_place_where_no_folder_can_be_made(tmp_path: Path) -> None:
+    found = examine(config(tmp_path, dump_path="/proc/msprobe"))
+    assert "no folder can be made in /proc" in said(found, certain=True)
+
+
+def test_looking_at_a_place_leaves_nothing_there(tmp_path: Path) -> None:
+    examine(config(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"task": "tensor", "tensor": {"bench_path": "/nowhere"}},
+        {"custom_apis": "/nowhere"},
+        {"level": "L0", "load": {"path": "/nowhere", "modules": ["Module.a.A.forward.0"], "dump_after_load": True}},
+    ],
+    ids=["bench_path", "custom_apis", "load"],
+)
+def test_an_input_that_is_not_there_is_a_reason(tmp_path: Path, fields: dict[str, Any]) -> None:
+    reasons = said(examine(config(tmp_path, **fields)), certain=True)
+    assert "/nowhere" in reasons
+    assert "there is no such" in reasons
+
+
+@pytest.mark.parametrize("task", ["overflow_check", "exception_dump"])
+def test_a_task_that_found_nothing_is_no_reason(tmp_path: Path, task: str) -> None:
+    dump(tmp_path, names=(), task=task)
+    found = examine(config(tmp_path))
+    assert said(found, certain=True) == ""
+    assert "records only calls that it finds, and it found none" in said(found, certain=False)
+
+
+def test_a_request_that_left_nothing_is_told(tmp_path: Path) -> None:
+    found = examine(config(tmp_path, statistics={"request_id": "a"}))
+    assert "has 'a'; nothing is at" in said(found, certain=False)
+
+
 def test_a_name_that_no_entry_has_gets_its_neighbours(tmp_path: Path) -> None:
     dump(tmp_path)
     found = examine(config(tmp_path, statistics={"list": ["Functional.linear.7.forward", "relu", "conv"]}))
@@ -133,6 +173,13 @@ def test_the_command(tmp_path: Path, fields: dict[str, Any], status: int, capsys
     assert run(["doctor", str(path), "--world", "2"]) == status
     out = capsys.readouterr().out
     assert out.startswith("reason: " if status else "no reason found")
+
+
+def test_the_command_refers_to_its_notes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(config(tmp_path, step=[3])))
+    assert run(["doctor", str(path)]) == 0
+    assert capsys.readouterr().out.endswith("leaves data, under what the notes say\n")
 
 
 def test_the_command_without_a_file(capsys: pytest.CaptureFixture[str]) -> None:

@@ -176,7 +176,7 @@ class Collector:
         self.graph_end(())
         for record in list(self._open.values()):
             self._finish(record)
-        self.recording.closed = True
+        self.recording.end()
 
     # ---- inside ----
 

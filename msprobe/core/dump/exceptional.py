@@ -23,13 +23,13 @@ class Exceptional:
     def conclusion(self) -> str:
         return f"exception_dump: {self._found or 'no call raised or made infinities or NaN out of finite inputs'}"
 
-    def judge(self, name: str, body: dict[str, Node]) -> Verdict:
+    def judge(self, name: str, body: dict[str, Node], final: bool = False) -> Verdict:
         error = body.get("error")
-        kind, verdict = (RAISED, Verdict(finding=str(error))) if error else (NON_FINITE, self._judge_values(name, body))
+        if error:
+            kind, verdict = RAISED, Verdict(finding=str(error))
+        else:
+            kind, verdict = NON_FINITE, self._non_finite.judge(name, body, final)
         if verdict.finding is not None:
             body["kind"] = kind
             self._found = f"{name} is the first ({kind}): {verdict.finding}"
         return verdict
-
-    def _judge_values(self, name: str, body: dict[str, Node]) -> Verdict:
-        return self._non_finite.judge(name, body)

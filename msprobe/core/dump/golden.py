@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from msprobe.core.dump.evidence import nothing_common
+from msprobe.core.dump.live_difference import Divergence
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
 from msprobe.core.store.layout import step_folder
@@ -29,27 +31,43 @@ def golden_folder(root: Path, step: int, rank: int | None) -> Path | None:
 
 
 class GoldenSteps:
-    """The entries of a golden dump, step by step."""
+    """The entries of a golden dump, step by step.
 
-    def __init__(self, path: str) -> None:
+    Args:
+        path: the ``dump_path`` of the golden run.
+        summary_mode: that of this run; the golden dump must have something that can be held against it.
+    """
+
+    def __init__(self, path: str, summary_mode: str) -> None:
         self._root = Path(path).absolute()
+        self._summary_mode = summary_mode
         self._found = False
+        self.divergence = Divergence()
 
     def data(self, step: int, rank: int | None) -> dict[str, dict[str, Any]]:
         """The ``data`` of the dump of ``step``; empty, with a warning, for a later step that the golden run lacks.
 
         Raises:
-            MsprobeException: there is none for the first step asked for, or several processes could be meant.
+            MsprobeException: there is none for the first step asked for, or several processes could be meant, or it
+                has neither statistics nor checksums of the kind that this run takes.
             ReadError: it is damaged.
         """
         folder = golden_folder(self._root, step, rank)
         if folder is None:
             process = "" if rank is None else f", rank {rank}"
             where = f"bench_path: {self._root} holds nothing of step {step}{process}"
-            if not self._found:
-                raise MsprobeException(0, f"{where} to compare with; give the dump_path of a run of these steps")
-            logger.warning("%s: its calls are recorded and not compared", where)
-            return {}
-        dump = load_dump(find_dumps(folder)[0])
+            return self._refuse(where, "give the dump_path of a run of these steps")
+        data = load_dump(find_dumps(folder)[0]).data
+        differ = nothing_common(data, self._summary_mode)
+        if differ is not None:
+            where = f"bench_path: {folder} has nothing"
+            return self._refuse(where, f"{differ}; give both runs the same summary_mode")
         self._found = True
-        return dump.data
+        return data
+
+    def _refuse(self, where: str, advice: str) -> dict[str, dict[str, Any]]:
+        """No step of a run that goes on already is stopped for it."""
+        if not self._found:
+            raise MsprobeException(0, f"{where} to compare with: {advice}")
+        logger.warning("%s to compare with (%s): the calls are recorded and not compared", where, advice)
+        return {}

@@ -27,10 +27,13 @@ INPUTS = ("input_args", "input_kwargs", "input", "parameters")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of a call. ``finding`` says in words what was found, None when there is nothing."""
+    """What becomes of a call. ``finding`` says in words what was found, None when there is nothing; ``wait`` that the
+    call can be judged only when more calls are over.
+    """
 
     record: bool = True
     finding: str | None = None
+    wait: bool = False
 
 
 class Judge(Protocol):
@@ -40,7 +43,9 @@ class Judge(Protocol):
         """What is to be said when the step is over."""
         ...
 
-    def judge(self, name: str, body: dict[str, Node]) -> Verdict: ...
+    def judge(self, name: str, body: dict[str, Node], final: bool = False) -> Verdict:
+        """The verdict on a call that is over; ``final`` when nothing follows it, so that waiting is of no use."""
+        ...
 
 
 class Findings:
@@ -97,6 +102,8 @@ class JudgedRecording(Recording):
         """The judge of this step, where findings are counted, and where tensors wait for the verdict."""
         self.judge, self.findings, self.held = judge, findings, held
         self._stacks: dict[str, int] = {}  # of forward calls that were let go: their backward may be found guilty
+        self._found: set[str] = set()
+        self._waiting: list[CallRecord] = []
 
     def place(self, name: str) -> str:
         return name
@@ -111,7 +118,39 @@ class JudgedRecording(Recording):
             return
         if self.held.ops.outstanding:
             self.held.ops.settle()
+        if self._faults:
+            self.tell_faults(record.name)
         verdict = self.judge.judge(record.name, body)
+        if verdict.wait:
+            self._waiting.append(record)
+            return
+        self._settle(record, body, verdict)
+        if self._waiting:
+            self._settle_waiting()
+
+    def end(self) -> None:
+        self._settle_waiting(final=True)
+        super().end()
+
+    def conclusion(self) -> str | None:
+        return self.judge.conclusion()
+
+    def _settle_waiting(self, final: bool = False) -> None:
+        """Ask again about the records that had to wait."""
+        waiting, self._waiting = self._waiting, []
+        for record in waiting:
+            body = record.body
+            if self.closed or body is None:
+                self._drop(record)
+                continue
+            verdict = self.judge.judge(record.name, body, final)
+            if verdict.wait:
+                self._waiting.append(record)
+            else:
+                self._settle(record, body, verdict)
+
+    def _settle(self, record: CallRecord, body: dict[str, Node], verdict: Verdict) -> None:
+        """Write what the verdict lets through."""
         tensors = self.selection.tensors
         listed = tensors is not None and tensors(record.name)
         self.held.release(tensor_nodes(body), verdict.finding is not None or (verdict.record and listed))
@@ -122,12 +161,10 @@ class JudgedRecording(Recording):
         elif record.stack is None and verdict.finding is not None:
             record.stack = self._stacks.get(".forward".join(record.name.rsplit(".backward", 1)))
         super().finish(record)
-        if verdict.finding is not None:
+        if verdict.finding is not None and record.name not in self._found:  # gradients of a module come one by one
+            self._found.add(record.name)
             self.findings.add(record.name, verdict.finding)
             self.closed = self.findings.exhausted
-
-    def conclusion(self) -> str | None:
-        return self.judge.conclusion()
 
     def _drop(self, record: CallRecord) -> None:
         if record.body is not None:

@@ -1,23 +1,40 @@
 """``bench_path``: hold each call against a golden dump while training runs, and keep the data of those that differ.
 
 A call differs when everything that went into it is the same as in the golden dump and something that came out is not:
-so the first wrong operation is found, not all that follow from it. Nested values and keyword arguments count. Two
-tensors are the same when their checksums are equal; where one side has none, when shape and statistics are
-(``TOLERANCE`` relative to the larger magnitude in the golden tensor). A call that the golden dump does not have cannot
-be judged; how many there were is said at the end of the step.
+so the first wrong operation is found, not all that follow from it. A module's parameters that are not the same are a
+finding too, until gradients have differed: then an optimizer has spread it. A call cannot be judged when its inputs
+are not the same already; nor can a backward when its forward was not the same throughout, since it works on what that
+saved; nor the gradient of a parameter when a call of its module was not the same. How many calls could not be judged,
+those that the golden dump does not have among them, is said at the end of the step.
+
+Nested values and keyword arguments count. Two tensors are the same when their checksums, if of the same kind, are
+equal; else when shape and statistics are (``TOLERANCE`` relative to the larger magnitude in the golden tensor).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from msprobe.core.capture.describe import Node
+from msprobe.core.dump.evidence import same_kind
 from msprobe.core.dump.judging import Verdict, is_tensor_node, leaf_nodes, sides
+from msprobe.core.dump.lineage import Lineage, split
+from msprobe.core.log import logger
+from msprobe.core.naming.model import Phase
 
 TOLERANCE = 1e-5
 STATISTICS = ("Max", "Min", "Mean", "Norm")
+PARAMETERS = "parameters"
+
+
+@dataclass(slots=True)
+class Divergence:
+    """Whether the runs have differed in anything so far. One per session."""
+
+    met: bool = False
 
 
 class LiveDifference:
@@ -25,31 +42,84 @@ class LiveDifference:
 
     Args:
         golden: the ``data`` of its dump.json.
+        divergence: what is known from earlier steps, and will be in later ones.
     """
 
-    def __init__(self, golden: Mapping[str, dict[str, Any]]) -> None:
+    def __init__(self, golden: Mapping[str, dict[str, Any]], divergence: Divergence | None = None) -> None:
         self._golden = golden
+        self._divergence = divergence or Divergence()
+        self._updated = self._divergence.met  # parameters may differ as a consequence
+        self._lineage = Lineage()
+        self._parameters: set[str] = set()
         self._judged = 0
         self._unknown = 0
         self._differing = 0
+        self._unjudged = 0
+        self._first_unjudged = ""
 
     def conclusion(self) -> str:
-        unknown = f"; {self._unknown} calls are not in the golden dump and were not compared" if self._unknown else ""
-        return f"{self._judged} calls compared with the golden dump, {self._differing} differ{unknown}"
+        text = f"{self._judged} calls compared with the golden dump, {self._differing} differ"
+        if self._unjudged:
+            text += (
+                f"; {self._unjudged} calls cannot be judged, as what they started from differs already "
+                f"(first: {self._first_unjudged})"
+            )
+        if self._unknown:
+            text += f"; {self._unknown} calls are not in the golden dump and were not compared"
+        return text
 
-    def judge(self, name: str, body: dict[str, Node]) -> Verdict:
+    def judge(self, name: str, body: dict[str, Node], final: bool = False) -> Verdict:
         expected = self._golden.get(name)
+        owner, _, phase = split(name)
         if expected is None:
             self._unknown += 1
+            if phase != Phase.PARAMETERS_GRAD.value:
+                self._lineage.note(name, False)
             return Verdict()
+        (given, made), (wanted_given, wanted_made) = sides(name, body), sides(name, expected)
+        parameters = _first_difference(_parameters(given), _parameters(wanted_given))
+        other = _first_difference(given, wanted_given)
+        result = _first_difference(made, wanted_made)
+        sound = self._lineage.sound(name)
+        if phase == Phase.PARAMETERS_GRAD.value:
+            if result is not None and sound and not final and not self._lineage.complete(name):
+                return Verdict(wait=True)
+        else:
+            self._lineage.note(name, other is None and result is None)
+        if parameters is not None and not self._updated and owner not in self._parameters:
+            self._parameters.add(owner)
+            return self._found(parameters)
+        self._updated = self._updated or (phase != Phase.FORWARD.value and (other or result) is not None)
+        if other is not None or not sound:
+            return self._unjudgeable(name, other)
+        if result is not None:
+            return self._found(result)
         self._judged += 1
-        given, made = sides(name, body)
-        wanted_given, wanted_made = sides(name, expected)
-        if _first_difference(given, wanted_given) is not None:
-            return Verdict()
-        difference = _first_difference(made, wanted_made)
-        self._differing += difference is not None
+        return Verdict()
+
+    def _found(self, difference: str) -> Verdict:
+        self._judged += 1
+        self._differing += 1
+        self._divergence.met = True
         return Verdict(finding=difference)
+
+    def _unjudgeable(self, name: str, difference: str | None) -> Verdict:
+        self._unjudged += 1
+        if not self._first_unjudged:
+            self._first_unjudged = f"{name}: {difference}" if difference else name
+        if difference is not None and not self._divergence.met:
+            self._divergence.met = True
+            logger.warning(
+                "%s was given other values than in the golden run before any call went wrong: %s. The runs do not "
+                "start from the same data, weights or random numbers; what follows from it cannot be judged",
+                name,
+                difference,
+            )
+        return Verdict()
+
+
+def _parameters(given: dict[str, Node]) -> dict[str, Node]:
+    return {key: node for key, node in given.items() if key == PARAMETERS}
 
 
 def _first_difference(here: dict[str, Node], golden: dict[str, Node]) -> str | None:
@@ -77,7 +147,7 @@ def _difference(leaf: Any, wanted: dict[str, Any]) -> str | None:
         return "no tensor here"
     if list(leaf["shape"]) != list(wanted["shape"]):
         return f"shape {list(leaf['shape'])} (golden {list(wanted['shape'])})"
-    if leaf.get("md5") and wanted.get("md5"):
+    if same_kind(leaf.get("md5"), wanted.get("md5")):
         if leaf["md5"] == wanted["md5"]:
             return None
         return f"checksum {leaf['md5']} (golden {wanted['md5']}){_also(leaf, wanted)}"

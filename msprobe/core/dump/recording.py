@@ -75,6 +75,10 @@ class Recording:
         if len(self.passed_over) < NAMES_SHOWN:
             self.passed_over.append(name)
 
+    def end(self) -> None:
+        """The step is over: take nothing more."""
+        self.closed = True
+
     def conclusion(self) -> str | None:
         """What is to be said of the whole step, instead of an explanation when it is empty."""
         return None

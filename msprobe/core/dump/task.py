@@ -32,13 +32,15 @@ def make_background(config: DumpConfig, thread: ThreadState) -> Background | Non
 def make_golden(config: DumpConfig) -> GoldenSteps | None:
     """The golden dump of ``bench_path``. Raises FileCheckException when it is no folder."""
     path = config.section.bench_path
-    return GoldenSteps(path) if path and config.task in ("tensor", "diff_check") else None
+    mode = str(config.section.summary_mode)
+    return GoldenSteps(path, mode) if path and config.task in ("tensor", "diff_check") else None
 
 
 def make_judge(session: DumpSession) -> Judge | None:
     """The judge of the step that begins. Raises MsprobeException when there is no golden dump to judge by."""
     if session.golden is not None:
-        return LiveDifference(session.golden.data(session.current_step, session.rank))
+        data = session.golden.data(session.current_step, session.rank)
+        return LiveDifference(data, session.golden.divergence)
     if session.config.task == "exception_dump":
         return Exceptional()
     if session.config.task in ("overflow_check", "nan_check"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from torch.nn import functional as F
 
 from msprobe.core.errors import ConfigError, FileCheckException, MsprobeException
+from tests.adapters.pytorch.networks import Mlp
 
 pytestmark = pytest.mark.torch
 
@@ -137,6 +139,123 @@ def test_a_golden_dump_that_cannot_serve_is_named(bench: Any, library: Library, 
         bench.open("L1", "tensor", {"bench_path": str(tmp_path / "two")}).start()
     with pytest.raises(ConfigError, match="bench_path"):
         bench.open("L1", "diff_check")
+
+
+MD5 = ("md5", "md5")
+
+
+def of_a_training_step(
+    bench: Any,
+    level: str,
+    modes: tuple[str, str],
+    spoil: Callable[[Mlp], object],
+    backward: bool = True,
+    steps: int = 1,
+) -> None:
+    """The same training twice, the second time spoilt and held against the first.
+
+    ``modes`` are the summary modes of the first and of the second run.
+    """
+
+    def train(path: Path, task: str, section: dict[str, Any]) -> None:
+        torch.manual_seed(0)
+        model = Mlp()
+        if task == "tensor":
+            spoil(model)
+        bench.root = path
+        debugger = bench.open(level, task, section)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(steps):
+            debugger.start(model)
+            result = model(torch.arange(8.0).reshape(2, 4)).square().sum()
+            if backward:
+                optimizer.zero_grad()
+                result.backward()
+                optimizer.step()
+            debugger.stop()
+            debugger.step()
+
+    root = bench.root
+    train(root.with_name("good"), "statistics", {"summary_mode": modes[0]})
+    train(root, "tensor", {"summary_mode": modes[1], "bench_path": str(root.with_name("good")), "diff_nums": -1})
+
+
+def guilty(bench: Any, step: int = 0) -> list[str]:
+    """The entries that have tensor files."""
+    data = bench.read(step).data
+    return [name for name, body in data.items() if any("data_name" in node for node in nodes(body))]
+
+
+def double_first_weight(model: Mlp) -> None:
+    with torch.no_grad():
+        model.fc1.weight.mul_(2)
+
+
+@pytest.mark.parametrize("backward", [False, True], ids=["forward only", "with backward"])
+@pytest.mark.parametrize("level", ["L0", "mix"])
+def test_a_wrong_weight_is_found_where_it_is(bench: Any, level: str, backward: bool) -> None:
+    of_a_training_step(bench, level, MD5, double_first_weight, backward)
+    found = guilty(bench)
+    assert found == ["Module.fc1.Linear.forward.0"]
+    assert "Module.fc1.Linear.forward.0.parameters.weight.pt" in bench.read().files()
+
+
+def test_what_follows_from_a_wrong_weight_is_not_judged(bench: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    of_a_training_step(bench, "L1", MD5, double_first_weight)
+    assert guilty(bench) == []
+    said = capsys.readouterr().out
+    assert "Functional.linear.0.forward was given other values than in the golden run" in said
+    assert "0 calls compared with the golden dump, 0 differ; " in said
+    assert "cannot be judged, as what they started from differs already (first: Functional.linear.0.forward" in said
+
+
+def test_weights_that_an_optimizer_has_made_differ_are_no_findings(bench: Any) -> None:
+    of_a_training_step(bench, "L0", MD5, double_first_weight, steps=2)
+    assert guilty(bench, 1) == []
+
+
+def test_a_weight_that_goes_wrong_between_two_equal_steps_is_found(bench: Any) -> None:
+    def spoil(model: Mlp) -> None:
+        def shift(bias: torch.Tensor) -> None:
+            bias.data.add_(0.5)  # beside the optimizer
+
+        model.fc2.bias.register_post_accumulate_grad_hook(shift)
+
+    of_a_training_step(bench, "L0", MD5, spoil, steps=2)
+    assert guilty(bench, 0) == []
+    assert guilty(bench, 1)[0] == "Module.fc2.Linear.forward.0"
+
+
+def test_no_backward_is_blamed_for_what_its_forward_saved(bench: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    def spoil(model: Mlp) -> None:
+        model.act.register_forward_pre_hook(lambda module, args: (args[0] + 0.5,))
+
+    of_a_training_step(bench, "L1", MD5, spoil)
+    assert guilty(bench) == []
+    assert "cannot be judged" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("level", ["L0", "mix"])
+def test_a_wrong_gradient_of_a_parameter_is_found(bench: Any, level: str) -> None:
+    of_a_training_step(bench, level, MD5, lambda model: model.fc1.weight.register_hook(lambda grad: grad * 2))
+    assert guilty(bench) == ["Module.fc1.Linear.parameters_grad.0"]
+
+
+@pytest.mark.parametrize(
+    ("here", "golden_mode"), [("xor", "md5"), ("md5", "xor"), ("xor", "statistics"), ("statistics", "xor")]
+)
+def test_checksums_of_different_kinds_are_refused(bench: Any, here: str, golden_mode: str) -> None:
+    with pytest.raises(MsprobeException, match="give both runs the same summary_mode"):
+        of_a_training_step(bench, "mix", (golden_mode, here), lambda model: None)
+
+
+@pytest.mark.parametrize(("here", "golden_mode"), [("md5", "statistics"), ("statistics", "md5"), ("xor", "xor")])
+def test_what_both_runs_have_is_compared(
+    bench: Any, here: str, golden_mode: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    of_a_training_step(bench, "mix", (golden_mode, here), lambda model: None, steps=2)
+    assert guilty(bench, 0) == guilty(bench, 1) == []
+    assert "cannot be judged" not in capsys.readouterr().out
 
 
 def nodes(value: Any) -> list[dict[str, Any]]:

@@ -95,6 +95,116 @@ def test_the_backward_pass_is_looked_at_too(bench: Any) -> None:
     assert bench.read().names() == ["Torch.sqrt.0.backward"]
 
 
+class Rooted(nn.Module):
+    """The derivative of a square root at 0 lies between its two layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.second = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(torch.sqrt(self.first(x) * 0))
+
+
+@pytest.mark.parametrize("level", ["L1", "mix"])
+def test_gradients_of_parameters_that_were_handed_a_nan_are_no_findings(bench: Any, level: str) -> None:
+    debugger, model = bench.open(level, "overflow_check", {"overflow_nums": 2}), Rooted()
+    debugger.start(model)
+    model(torch.ones(1, 4)).sum().backward()
+    torch.log(torch.zeros(1))
+    debugger.stop()
+    debugger.step()
+    assert bench.read().names() == ["Torch.sqrt.0.backward", "Torch.log.0.forward"]
+
+
+def test_a_nan_that_no_recorded_call_made_is_told(bench: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    debugger, model = bench.open("L0", "overflow_check"), Rooted()
+    debugger.start(model)
+    model(torch.ones(1, 4)).sum().backward()
+    debugger.stop()
+    debugger.step()
+    assert bench.read().names() == []
+    said = capsys.readouterr().out
+    assert "Module.first.Linear.backward.0 was handed one in input.0 (Max nan, Min nan), and no recorded call" in said
+
+
+class Scaled(nn.Module):
+    """The gradient of its weight is complete before that of its input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.weight * (x * 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("factor", "found"),
+    [
+        (float("inf"), []),
+        (3e38, ["Module.1.Scaled.parameters_grad.0"]),  # a sum over the rows that is too large
+    ],
+    ids=["handed on", "made here"],
+)
+def test_gradients_of_parameters_wait_for_what_their_module_was_given(
+    bench: Any, factor: float, found: list[str]
+) -> None:
+    model = nn.Sequential(nn.Linear(4, 4, bias=False), Scaled())
+    nn.init.constant_(model[0].weight, 1000.0)
+    debugger = bench.open("L0", "overflow_check", {"overflow_nums": -1})
+    debugger.start(model)
+    model(torch.ones(50, 4)).backward(torch.full((50, 4), factor))
+    debugger.stop()
+    debugger.step()
+    assert bench.read().names() == found
+
+
+def test_a_gradient_whose_wait_is_in_vain_is_judged_at_the_end_of_the_step(bench: Any) -> None:
+    model = Scaled()
+    debugger = bench.open("L0", "overflow_check")
+    debugger.start(nn.Sequential(model))
+    with torch.no_grad():
+        model(torch.ones(50, 4))  # its backward never comes
+    model(torch.full((50, 4), 1000.0, requires_grad=True)).backward(torch.full((50, 4), 3e38))
+    debugger.stop()
+    assert bench.read().names() == []
+    debugger.step()
+    recorded = bench.read()
+    assert recorded.names() == ["Module.0.Scaled.parameters_grad.0"]
+    assert recorded.files() == ["Module.0.Scaled.parameters_grad.0.weight.pt"]
+
+
+def test_the_backward_of_a_guilty_call_is_not_found_again(bench: Any) -> None:
+    debugger = bench.open("L1", "overflow_check", {"overflow_nums": -1})
+    debugger.start()
+    x = torch.zeros(2, requires_grad=True)
+    (torch.log(x) * 0.0).sum().backward()
+    debugger.stop()
+    debugger.step()
+    assert bench.read().names() == ["Torch.log.0.forward"]
+
+
+def test_a_mask_of_infinities_does_not_hide_a_wrong_backward(bench: Any) -> None:
+    class Strange(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return torch.softmax(x + mask, 0)
+
+        @staticmethod
+        def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
+            return grad / 0.0, None
+
+    debugger = bench.open("L1", "overflow_check", {"overflow_nums": -1})
+    debugger.register_custom_api(Strange, "apply", "Strange")
+    debugger.start()
+    Strange.apply(torch.ones(2, requires_grad=True), torch.tensor([0.0, float("-inf")])).sum().backward()
+    debugger.stop()
+    debugger.step()
+    assert bench.read().names()[-1] == "Strange.apply.0.backward"
+
+
 def test_modules_and_their_parameters_are_inputs(bench: Any) -> None:
     debugger, model = bench.open("L0", "overflow_check", {"overflow_nums": -1}), Mlp()
     with torch.no_grad():

@@ -78,6 +78,48 @@ def test_a_call_differs_when_only_its_output_does(body: dict[str, Any], word: st
     assert (finding is None) if word is None else (finding is not None and word in finding)
 
 
+def gradient(value: float) -> dict[str, Any]:
+    return {"weight": [tensor(value)]}
+
+
+def test_a_parameter_gradient_waits_for_every_backward_of_its_module() -> None:
+    judge = NonFinite(only_guilty=True)
+    for number in (0, 1):
+        assert judge.judge(f"Module.a.A.forward.{number}", call(tensor(), tensor())).finding is None
+    judge.judge("Module.a.A.backward.1", {"input": [tensor()], "output": [tensor()]})
+    assert judge.judge("Module.a.A.parameters_grad.0", gradient(NAN)).wait
+    assert not judge.judge("Module.a.A.parameters_grad.0", gradient(1.0)).wait
+    judge.judge("Module.a.A.backward.0", {"input": [tensor()], "output": [tensor()]})
+    assert judge.judge("Module.a.A.parameters_grad.0", gradient(NAN)).finding is not None
+
+
+@pytest.mark.parametrize(
+    ("forward", "backward", "found"),
+    [
+        (call(tensor(), tensor()), {"input": [tensor()], "output": [tensor()]}, True),
+        (call(tensor(), tensor()), {"input": [tensor(INF)], "output": [tensor()]}, False),
+        (call(tensor(), tensor()), {"input": [tensor()], "output": [tensor(NAN)]}, False),
+        (call(tensor(NAN), tensor()), {"input": [tensor()], "output": [tensor()]}, False),
+        (call(tensor(), tensor(NAN)), {"input": [tensor()], "output": [tensor()]}, False),
+        (call(tensor(), tensor(1.0, -INF)), {"input": [tensor()], "output": [tensor()]}, True),
+    ],
+    ids=["sound", "handed on", "its backward", "its forward", "a NaN went in", "a mask went in"],
+)
+def test_a_parameter_gradient_is_guilty_when_its_module_was_sound(
+    forward: dict[str, Any], backward: dict[str, Any], found: bool
+) -> None:
+    judge = NonFinite(only_guilty=True)
+    judge.judge("Module.a.A.forward.0", forward)
+    judge.judge("Module.a.A.backward.0", backward)
+    assert (judge.judge("Module.a.A.parameters_grad.0", gradient(NAN)).finding is not None) == found
+
+
+def test_nothing_waits_when_nothing_follows() -> None:
+    judge = NonFinite(only_guilty=True)
+    judge.judge("Module.a.A.forward.0", call(tensor(), tensor()))
+    assert judge.judge("Module.a.A.parameters_grad.0", gradient(NAN), final=True).finding is not None
+
+
 @pytest.mark.parametrize(
     ("here", "golden", "differs"),
     [
@@ -90,6 +132,8 @@ def test_a_call_differs_when_only_its_output_does(body: dict[str, Any], word: st
         (tensor(INF), tensor(INF), False),
         (tensor(INF), tensor(-INF), True),
         (tensor(1e6, Mean=1.0), tensor(1e6, Mean=1.5), False),
+        (tensor(md5="0xaa"), tensor(md5="aa"), False),
+        (tensor(9.0, md5="0xaa"), tensor(md5="aa"), True),
     ],
 )
 def test_checksums_decide_where_both_have_one(here: Any, golden: Any, differs: bool) -> None:
