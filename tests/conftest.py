@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from msprobe.core import log
 
 # Several workers share few cores; must be set before a framework or numpy starts its thread pool.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -17,6 +19,13 @@ FRAMEWORKS = ("torch", "mindspore")
 # Timing-based checks of hypothesis are noise on a shared machine.
 settings.register_profile("msprobe", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("msprobe")
+
+
+@pytest.fixture(autouse=True)
+def log_on_stdout() -> Iterator[None]:
+    """A command run inside the test process sends the log to standard error: the next test has it back."""
+    yield
+    log.use_stream("stdout")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,8 @@ import pytest
 
 from msprobe.analyze.doctor import examine
 from msprobe.cli.main import run
-from msprobe.core import log
 
 NAMES = ("Functional.relu.0.forward", "Functional.linear.0.forward", "Functional.linear.0.backward")
-
-
-@pytest.fixture(autouse=True)
-def log_on_stdout() -> Iterator[None]:
-    yield
-    log.use_stream("stdout")
 
 
 def said(found: list[Any], certain: bool) -> str:

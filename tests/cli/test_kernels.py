@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from msprobe.cli.main import run
-from msprobe.core import log
 from tests.rules.tree import ROOT
 
 RECORDED = ROOT / "tests/core/kernels/recorded"
-
-
-@pytest.fixture(autouse=True)
-def log_on_stdout() -> Iterator[None]:
-    yield
-    log.use_stream("stdout")
 
 
 def test_import_names_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

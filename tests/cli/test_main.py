@@ -11,15 +11,8 @@ import pytest
 from msprobe import __version__
 from msprobe.cli import main as cli_main
 from msprobe.cli.main import COMMANDS, CommandEntry, run
-from msprobe.core import log
 from msprobe.core.config.read import PACKAGED_DEFAULT
 from msprobe.core.errors import FileCheckException, MsprobeException, NotComparableError
-
-
-@pytest.fixture(autouse=True)
-def log_on_stdout() -> Iterator[None]:
-    yield
-    log.use_stream("stdout")
 
 
 def msprobe(*arguments: str) -> subprocess.CompletedProcess[str]:

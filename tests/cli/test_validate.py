@@ -4,21 +4,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from msprobe.cli.main import run
-from msprobe.core import log
 from msprobe.core.config import check_config
 from msprobe.core.config.read import PACKAGED_DEFAULT
-
-
-@pytest.fixture(autouse=True)
-def log_on_stdout() -> Iterator[None]:
-    yield
-    log.use_stream("stdout")
 
 
 def written(folder: Path, raw: object) -> str:
