@@ -74,6 +74,7 @@ class DumpSession:
         """Another configuration or framework, while no step is open: all that follows from it is made anew."""
         backend = make_backend(config, self.relay, self.thread)
         backend.take_over(self.backend)
+        self.gates.shut()
         self.config, self.backend, self.plan = config, backend, DumpPlan.of(config)
         self._prepare()
 
@@ -191,18 +192,19 @@ class DumpSession:
         """At the end of the process: what was not stopped is published all the same."""
         self._wanted = False
         self._detach()
+        self.gates.shut()
         self._close_step()
         self._chosen.conclude()
         self.closing.close()
 
     def abandon(self) -> None:
         """In a forked child: unhook everything without touching the parent's files."""
-        self.gates.shut()
         if self.background is not None:
             self.background.abandon()
         self.relay.observer = None
         self._step = self._awaited = None
         self._detach()
+        self.gates.shut()
 
     # ---- inside ----
 
