@@ -82,14 +82,17 @@ class Attachment:
         return call
 
     def _consider(self, module: nn.Module) -> None:
-        """Is this the model, or a wrapper that holds it? Without a name only calls from outside any other module count."""
-        inside = self._depth > 0 or next(module.parameters(), None) is None
-        found = self._named(module) if self._name is not None else None if inside else _chain(module)[-1]
+        """Is this the model, or does it hold it? Without a name only calls from outside any other module count."""
+        found = self._outermost(module) if self._name is None else self._named(module)
         if found is not None:
             self._model = found
             self._entries = [found, *(part for part in _chain(module) if is_compiled(part))]
         elif len(self._seen) < _SHOWN:
             self._seen[class_name(module)] = None
+
+    def _outermost(self, module: nn.Module) -> nn.Module | None:
+        inside = self._depth > 0 or next(module.parameters(), None) is None
+        return None if inside else _chain(module)[-1]
 
     def _named(self, module: nn.Module) -> nn.Module | None:
         """The module of the class that was asked for; compiled code calls those inside it where nobody sees them."""

@@ -1,4 +1,4 @@
-"""``token_range`` on models that are compiled: their calls are counted as in eager mode, and the compiler sees nothing."""
+"""``token_range`` on compiled models: their calls are counted as in eager mode, and the compiler sees nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEVELS = pytest.mark.parametrize("level", ["L0", "L1", "mix"])
 
 
 class Tail(nn.Module):
-    """Two modules and a function that is called outside of compiled code."""
+    """One module inside."""
 
     def __init__(self) -> None:
         super().__init__()
