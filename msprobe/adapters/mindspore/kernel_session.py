@@ -50,6 +50,7 @@ class KernelSession:
         self.init_step = 0
         self.loop = 0
         self.running = False
+        self._ours = True
         self.errors = ErrorLog(None)
         self._rank: int | None = None
         self._root = Path(config.dump_path).absolute()
@@ -140,6 +141,8 @@ class KernelSession:
 
     def close(self) -> None:
         """At the end of the process: import what is left, and leave no request behind."""
+        if not self._ours:
+            return
         with contextlib.suppress(RuntimeError):  # at exit nobody is left to hear of a failed kernel
             settle()
         self._last()
@@ -149,6 +152,11 @@ class KernelSession:
         """In a forked child: nothing here is the child's."""
         self._pending.clear()
         self.running = False
+        self._ours = False
+
+    def inherit(self) -> None:
+        """In a forked child: the runtime answers the parent alone, so nothing comes, and nothing is taken back."""
+        logger.warning("level L2 collects no kernels in a forked process")
 
     # ---- what the runtime wrote ----
 

@@ -11,6 +11,7 @@ import atexit
 import functools
 import json
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -18,12 +19,17 @@ import torch
 from torch import nn
 
 from msprobe.adapters.pytorch.compile_switch import is_traced, pass_by
+from msprobe.adapters.pytorch.compiled_models import class_name, is_compiled
 from msprobe.adapters.pytorch.record_watch import RecordWatch, first_watch
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
 
 _WRAPPERS = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule"}
 _SHOWN = 8
+_HIDDEN = (
+    " (what is called inside a compiled function is not found: compile the model itself, torch.compile(model), or make "
+    "a PrecisionDebugger in the script)"
+)
 
 
 def attach(request: str) -> None:
@@ -40,6 +46,7 @@ class Attachment:
         self._name = model
         self._process = os.getpid()
         self._model: nn.Module | None = None
+        self._entries: list[nn.Module] = []  # calls that begin a step: of the model, or of what was compiled around it
         self._debugger: Any = None
         self._given_up = False
         self._running = False
@@ -62,7 +69,7 @@ class Attachment:
                 return original(module, *args, **kwargs)
             if self._model is None:
                 self._consider(module)
-            if self._model is module:
+            if any(entry is module for entry in self._entries):
                 self._start()
                 return original(module, *args, **kwargs)
             self._depth += 1
@@ -75,27 +82,22 @@ class Attachment:
         return call
 
     def _consider(self, module: nn.Module) -> None:
-        """Is this the model? Without a name only calls from outside any other module count."""
-        kind = type(module).__name__
-        if self._name is None:
-            inside = self._depth > 0 or next(module.parameters(), None) is None
-            chosen = not inside and kind not in _WRAPPERS
-            chosen = chosen or (not inside and self._unwrapped(module))
-        else:
-            chosen = self._name in (kind, f"{type(module).__module__}.{kind}")
-        if chosen:
-            self._model = module
+        """Is this the model, or does it hold it? Without a name only calls from outside any other module count."""
+        found = self._outermost(module) if self._name is None else self._named(module)
+        if found is not None:
+            self._model = found
+            self._entries = [found, *(part for part in _chain(module) if is_compiled(part))]
         elif len(self._seen) < _SHOWN:
-            self._seen[kind] = None
+            self._seen[class_name(module)] = None
 
-    def _unwrapped(self, module: nn.Module) -> bool:
-        """Take what a wrapper holds as the model; its own call follows inside this one."""
-        inner = getattr(module, "_orig_mod", None) or getattr(module, "module", None)
-        while type(inner).__name__ in _WRAPPERS:
-            inner = getattr(inner, "_orig_mod", None) or getattr(inner, "module", None)
-        if isinstance(inner, nn.Module):
-            self._model = inner
-        return False
+    def _outermost(self, module: nn.Module) -> nn.Module | None:
+        inside = self._depth > 0 or next(module.parameters(), None) is None
+        return None if inside else _chain(module)[-1]
+
+    def _named(self, module: nn.Module) -> nn.Module | None:
+        """The module of the class that was asked for; compiled code calls those inside it where nobody sees them."""
+        parts = module.modules() if is_compiled(module) else [module]
+        return next((part for part in parts if self._name in _names(part)), None)
 
     def _start(self) -> None:
         from msprobe.adapters.pytorch.debugger import PrecisionDebugger
@@ -147,11 +149,35 @@ class Attachment:
         if os.getpid() != self._process or self._given_up or self._debugger is not None:
             return
         wanted = "a model with parameters" if self._name is None else f"a module of class {self._name}"
+        hidden = _HIDDEN if _compiled_code_ran() else ""
         if self._seen:
-            logger.warning("msprobe run: %s was never called; called were: %s", wanted, ", ".join(self._seen))
+            names = ", ".join(self._seen)
+            logger.warning("msprobe run: %s was never called; called were: %s%s", wanted, names, hidden)
         elif self._watch is not None and not self._watch.anything():
             logger.warning(
-                "msprobe run: nothing was recorded: %s was never called, nor any other module; calls of functions "
+                "msprobe run: nothing was recorded: %s was never called, nor any other module%s; calls of functions "
                 "alone are collected where the script makes a PrecisionDebugger and calls start()",
                 wanted,
+                hidden,
             )
+
+
+def _chain(module: nn.Module) -> list[nn.Module]:
+    """A module and what it wraps, down to the model, whose call follows inside its own."""
+    chain = [module]
+    while type(chain[-1]).__name__ in _WRAPPERS:
+        inner = getattr(chain[-1], "_orig_mod", None) or getattr(chain[-1], "module", None)
+        if not isinstance(inner, nn.Module):
+            break
+        chain.append(inner)
+    return chain
+
+
+def _names(module: nn.Module) -> tuple[str, str]:
+    kind = type(module)
+    return kind.__name__, f"{kind.__module__}.{kind.__name__}"
+
+
+def _compiled_code_ran() -> bool:
+    utils = sys.modules.get("torch._dynamo.utils")
+    return utils is not None and bool(utils.counters["frames"]["ok"])

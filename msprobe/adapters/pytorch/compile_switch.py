@@ -90,7 +90,7 @@ def reported() -> bool:
 def reporting_versions(thread: ThreadState) -> Iterator[None]:
     """Inside, code compiled before and code compiled now run in versions that report module calls."""
     with contextlib.ExitStack() as undo:
-        undo.callback(_name_the_original)
+        undo.callback(name_the_original)
         if "torch._dynamo" in sys.modules:
             undo.enter_context(_prepared(thread))
         else:
@@ -123,7 +123,7 @@ def _prepared(thread: ThreadState) -> Iterator[None]:
     if not supported():
         yield
         return
-    _name_the_original()
+    name_the_original()
     if not _LOADED:
         _LOADED.append(compiled_probe.define())
         for function in (compiled_probe.enter, compiled_probe.leave):
@@ -135,7 +135,7 @@ def _prepared(thread: ThreadState) -> Iterator[None]:
         yield
 
 
-def _name_the_original() -> None:
+def name_the_original() -> None:
     """Dynamo keeps ``nn.Module.__call__`` as it is when Dynamo is imported; when we collect then, that is ours."""
     for name in ("torch._dynamo.utils", "torch._dynamo.variables.nn_module"):
         holder = sys.modules.get(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 from torch import nn
 
@@ -19,11 +19,16 @@ def is_compiled(module: nn.Module) -> bool:
     return type(module).__name__ == "OptimizedModule" and _INNER in module._modules
 
 
+def inner_model(module: nn.Module) -> nn.Module:
+    """The module itself, whatever ``torch.compile`` has wrapped around it."""
+    while is_compiled(module):
+        module = cast(nn.Module, module._modules[_INNER])
+    return module
+
+
 def class_name(module: nn.Module) -> str:
     """The class of the module itself, whatever is wrapped around it."""
-    while is_compiled(module):
-        module = module._modules[_INNER]
-    return type(module).__name__
+    return type(inner_model(module)).__name__
 
 
 class CompiledModels:

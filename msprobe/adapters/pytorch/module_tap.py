@@ -42,7 +42,7 @@ class TorchModuleTap:
         self._sites = ModuleSites()
         self._target = Target(relay, gradients, self._sites.of, functools.partial(Quiet, thread))
         self._compiled = CompiledModels()
-        self._observed: tuple[Any, Any] = (None, None)
+        self._observed: dict[Callable[..., Any], Callable[..., Any]] = {}
         self._models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         self._focused: dict[str, ModuleSite] = {}
         self._unfocused: dict[int, Known] | None = None
@@ -107,9 +107,9 @@ class TorchModuleTap:
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
         original = nn.Module.__call__
-        if self._observed[0] is not original:  # one function for all starts: compiled code depends on which it is
-            self._observed = (original, self._observing(original))
-        nn.Module.__call__ = self._observed[1]
+        if original not in self._observed:  # one function for all starts: compiled code depends on which it is
+            self._observed[original] = self._observing(original)
+        nn.Module.__call__ = self._observed[original]
         CALLS.target = self._target
         try:
             with reporting_versions(self._thread):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from msprobe.adapters.pytorch.counted_calls import COUNTED
 from msprobe.core.dump.given_models import counted_model
 
 _graph_task = torch._C._current_graph_task_id
@@ -53,15 +53,8 @@ class TorchRuntime:
         return type(error).__name__ in _EARLY_EXITS
 
     def watch_calls(self, model: Any, report: Callable[[], None]) -> Callable[[], None]:
-        """A hook on all modules, so that nothing hangs on the model: copies and pickles of it stay its own."""
-        watched = weakref.ref(counted_model(model, torch.nn.Module, "torch.nn.Module"))
-
-        def before(module: torch.nn.Module, _args: Any) -> None:
-            if module is watched():
-                report()
-
-        remove: Callable[[], None] = torch.nn.modules.module.register_module_forward_pre_hook(before).remove
-        return remove
+        """Nothing hangs on the model: copies and pickles of it stay its own."""
+        return COUNTED.watch(counted_model(model, torch.nn.Module, "torch.nn.Module"), report)
 
 
 def _is_written() -> bool:

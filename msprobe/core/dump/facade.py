@@ -78,7 +78,7 @@ class Debugger:
                 handle.peek().close()
             with attributed(config_path, arguments):
                 session = cls.open(config, watch)
-            handle.put(session)
+            handle.put(session, in_force=lambda: cls._instance is not None)
             cls._instance = super().__new__(cls)
             cls._instance.config = settings_of(config, session.backend.name)
             cls._instance.service = Service(session)

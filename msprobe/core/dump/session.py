@@ -44,6 +44,7 @@ class DumpSession:
         self.config = config
         self.relay = Relay()
         self.thread = ThreadState()
+        self._make_backend = make_backend
         self.backend = make_backend(config, self.relay, self.thread)
         self.plan = DumpPlan.of(config)
         self.label: dict[str, str] = {}  # more fields for the header of dump.json
@@ -74,6 +75,7 @@ class DumpSession:
         """Another configuration or framework, while no step is open: all that follows from it is made anew."""
         backend = make_backend(config, self.relay, self.thread)
         backend.take_over(self.backend)
+        self.gates.shut()
         self.config, self.backend, self.plan = config, backend, DumpPlan.of(config)
         self._prepare()
 
@@ -154,17 +156,14 @@ class DumpSession:
 
     def save(self, value: Any, name: str, backward: bool = True) -> None:
         """Record one value of the user's choice (and its gradients) in debug.json, between start and stop or not."""
-        if not self.plan.bodies or not self._selected_step() or not self._selected_rank(None):
+        if not self.plan.bodies or not self._chosen.step(self.current_step) or not self._selected_rank(None):
             return
         self._begin_awaited()
         if self._step is None:
             self._step = self._open_step()
             reset_taps(self.backend)
-        busy, self.thread.busy = self.thread.busy, True
-        try:
+        with self.thread.quiet():
             self._step.points.save(name, value, backward)
-        finally:
-            self.thread.busy = busy
 
     def reset(self) -> None:
         """Close what is open without counting a step: what is collected next begins anew, in the same step."""
@@ -191,24 +190,33 @@ class DumpSession:
         """At the end of the process: what was not stopped is published all the same."""
         self._wanted = False
         self._detach()
+        self.gates.shut()
         self._close_step()
         self._chosen.conclude()
         self.closing.close()
 
     def abandon(self) -> None:
-        """In a forked child: unhook everything without touching the parent's files."""
-        self.gates.shut()
+        """In a forked child: unhook everything without touching what belongs to the parent."""
         if self.background is not None:
             self.background.abandon()
-        self.relay.observer = None
-        self._step = self._awaited = None
+        if self._step is not None:
+            self._step.unwatch_parameters()
+        self.relay.observer = self._step = self._awaited = None
+        self._wanted, self.closing = False, contextlib.ExitStack()
         self._detach()
+        self.gates.shut()
+        self._places.leave(self.backend.runtime.rank() if self.rank is None else self.rank)
+        self.rank = None
+
+    def inherit(self) -> None:
+        """In a forked child that collects too: go on with the configuration and the step number of the parent."""
+        self.renew(self.config, self._make_backend)
 
     # ---- inside ----
 
     def _collects(self, rank_id: int | None, again: bool = False) -> bool:
         """Whether this start collects at all; ``again`` for a step that begins without one."""
-        selected = self._selected_rank(rank_id) and self._selected_step() and not self.config.load_only
+        selected = self._selected_rank(rank_id) and self._chosen.step(self.current_step) and not self.config.load_only
         selected = selected and (self.plan.apis or self.plan.modules)  # level debug: save() opens the step
         return selected and (self.gates.stay() if again else self.gates.admit())
 
@@ -226,12 +234,8 @@ class DumpSession:
         """Whether inputs are replaced in this step."""
         return self._override is not None and self._override.active(self.current_step, self.rank)
 
-    def _selected_step(self) -> bool:
-        return self._chosen.step(self.current_step)
-
     def _selected_rank(self, rank_id: int | None) -> bool:
-        if self.rank is None:
-            self._look_for_rank(rank_id)
+        self._look_for_rank(rank_id)
         return self._chosen.rank(self.rank)
 
     def _look_for_rank(self, rank_id: int | None = None) -> None:
@@ -293,7 +297,4 @@ class DumpSession:
             self._look_for_rank()
             step, self._step = self._step, None
             self.relay.observer = None
-            if discard:
-                step.discard()
-            else:
-                step.close()
+            (step.discard if discard else step.close)()

@@ -64,9 +64,13 @@ class Step:
         """Observe the gradients of the parameters from now until the step ends."""
         modules = self._session.backend.modules
         if modules is not None and self._selection.modes.parameters_grad:
-            if self._unwatch is not None:
-                self._unwatch()
+            self.unwatch_parameters()
             self._unwatch = modules.attach_gradients()
+
+    def unwatch_parameters(self) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
 
     def move(self, folder: Path) -> bool:
         """Go on recording in ``folder``; False when it cannot be had."""
@@ -102,8 +106,7 @@ class Step:
 
     def _finish(self) -> None:
         """Take nothing more."""
-        if self._unwatch is not None:
-            self._unwatch()
+        self.unwatch_parameters()
         self.points.finish()
         self.collector.finish()
         if self._session.backend.collectives is not None:

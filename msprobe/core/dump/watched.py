@@ -33,7 +33,6 @@ class WatchedSession(DumpSession):
         super().__init__(config, make_backend)
         self.enabled = bool(config.dump_enable)
         self._watch = watch
-        self._make_backend = make_backend
         self._model: Callable[[], Any] | None = None
         self._asked: dict[str, Any] | None = None
         self._asked_enabled = self.enabled
@@ -65,6 +64,10 @@ class WatchedSession(DumpSession):
     def save(self, value: Any, name: str, backward: bool = True) -> None:
         if self.enabled:
             super().save(value, name, backward)
+
+    def abandon(self) -> None:
+        self._asked = None
+        super().abandon()
 
     def check(self, force: bool = False) -> bool:
         """Look at the file (``force``: now); whether something was reloaded."""

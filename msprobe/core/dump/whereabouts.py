@@ -53,6 +53,11 @@ class Whereabouts:
         CLAIMS.renamed(old, new)
         logger.info("this process is rank %d now: %s has become %s", rank, old, new.name)
 
+    def leave(self, rank: int | None) -> None:
+        """In a forked child: the folders of the parent's rank are the parent's, whether or not it has them yet."""
+        if rank is not None:
+            self._shared.add(rank)
+
     def _own(self, step: Path, rank: int | None) -> Path:
         """The folder of a rank that is taken already."""
         assert rank is not None

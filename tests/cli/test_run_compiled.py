@@ -1,0 +1,84 @@
+"""``msprobe run`` on scripts that compile their model, or something around it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from msprobe.adapters.pytorch.compile_switch import supported
+from tests.cli.test_run import names, run
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(not supported(), reason="this torch has no operators with an ordered effect"),
+]
+
+SCRIPT = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+
+class Wrapper(nn.Module):
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, x):
+        return self.module(x)
+
+Wrapper.__name__ = "DistributedDataParallel"
+model = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.ReLU(), nn.Linear(4, 1)))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+called = {called}
+for step in range(3):
+    optimizer.zero_grad()
+    called(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+"""
+EAGER = 'torch.compile(model, backend="eager")'
+OF_FUNCTION = 'torch.compile(lambda x: model(x), backend="eager")'
+
+
+def prepared(folder: Path, called: str) -> None:
+    (folder / "train.py").write_text(SCRIPT.format(called=called))
+    (folder / "c.json").write_text('{"dump_path": "dump", "level": "L0"}')
+
+
+def expected(first: str, second: str) -> set[str]:
+    return {f"Module.{name}.{way}.0" for name in (first, second) for way in ("forward", "backward")}
+
+
+@pytest.mark.parametrize(
+    "called",
+    [
+        EAGER,
+        'torch.compile(model, backend="aot_eager")',
+        f"Wrapper({EAGER})",
+        'torch.compile(Wrapper(model), backend="eager")',
+        'model.compile(backend="eager") or model',
+    ],
+    ids=["eager", "aot_eager", "wrapped_after", "wrapped_before", "in_place"],
+)
+def test_a_compiled_model_is_looked_through_in_every_step(tmp_path: Path, called: str) -> None:
+    prepared(tmp_path, called)
+    result = run(tmp_path, "-c", "c.json", "train.py")
+    assert result.returncode == 0, result.stderr
+    for step in range(3):
+        assert expected("0.Linear", "1.1.Linear") <= set(names(tmp_path, step)), result.stdout
+
+
+@pytest.mark.parametrize("name", ["Sequential", "torch.nn.modules.container.Sequential"], ids=["short", "long"])
+def test_a_compiled_model_is_found_by_its_own_name(tmp_path: Path, name: str) -> None:
+    prepared(tmp_path, EAGER)
+    assert run(tmp_path, "-c", "c.json", "-m", name, "train.py").returncode == 0
+    assert expected("0.Linear", "1.1.Linear") <= set(names(tmp_path, 2))
+
+
+def test_a_model_that_is_called_in_a_compiled_function_is_told(tmp_path: Path) -> None:
+    prepared(tmp_path, OF_FUNCTION)
+    result = run(tmp_path, "-c", "c.json", "train.py")
+    assert result.returncode == 0
+    assert "what is called inside a compiled function is not found: compile the model itself" in result.stdout
+    assert not (tmp_path / "dump").exists()
