@@ -134,7 +134,7 @@ class DumpSession:
             self._resume(self._collects(None, again=True), asked=False)
 
     def focus(self, module: Any, name: str) -> None:
-        """Record the calls of ``module``, under ``name``, and of others focused, and nothing else, until ``focus_end``."""
+        """Record calls of ``module``, as ``name``, and of others focused, and nothing else, until ``focus_end``."""
         assert self.backend.modules is not None
         self.backend.modules.focus(module, name)
         self._focused[id(module)] = module, name
