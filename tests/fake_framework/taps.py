@@ -52,8 +52,8 @@ class FakeModuleTap:
     def focus(self, module: Any, name: str) -> None:
         if self._unfocused is None:
             self._unfocused = dict(self._sites)
-        self._sites.clear()
-        self._know(module, f"Module.{name}.{type(module).__name__}")
+            self._sites.clear()
+        self._know(module, f"Module.{name}.{type(module).__name__}", focused=True)
 
     def focus_end(self) -> None:
         if self._unfocused is not None:
@@ -80,8 +80,9 @@ class FakeModuleTap:
         ]
         return lambda: [remove() for remove in detach] and None
 
-    def _know(self, module: nn.Module, stem: str) -> None:
-        self._sites[id(module)] = (module, ModuleSite(stem, module.own_parameters))
+    def _know(self, module: nn.Module, stem: str, focused: bool = False) -> None:
+        known = self._sites if self._unfocused is None or focused else self._unfocused
+        known[id(module)] = (module, ModuleSite(stem, module.own_parameters))
 
     def _report(self, site: ModuleSite, key: str, gradient: Any) -> None:
         if self._relay.observer is not None:

@@ -15,9 +15,11 @@ import torch
 from msprobe.adapters.pytorch.compile_switch import forget_wrappers, is_traced, know_originals, pass_by
 from msprobe.adapters.pytorch.step_aside import ASIDE
 from msprobe.core.backend.protocols import ApiTap
+from msprobe.core.capture.binding import bound_alike
 from msprobe.core.capture.calling import calling
 from msprobe.core.capture.dotted import find_holder
 from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.site import CallSite
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.capture.wrap import wrap
 from msprobe.core.capture.wrapped_apis import WrappedApis
@@ -89,15 +91,18 @@ class TorchApiTap(WrappedApis):
             return None
         site = self.site(prefix, attribute, name)
         site.creates = False  # a function of the user
-        builtin = not isinstance(original, FunctionType)
+        replacement = bound_alike(owner, attribute, functools.partial(self._observed, site), is_traced)
+        wrapper = getattr(replacement, "__func__", replacement)
+        pass_by(wrapper)
+        if not isinstance(original, FunctionType):
+            _name_by_place(wrapper, owner, attribute)
+        self._patches.plan(owner, attribute, replacement)
+        return replacement
+
+    def _observed(self, site: CallSite, original: Callable[..., Any]) -> Callable[..., Any]:
         if self._operators:
             original = calling(original, self._thread, is_traced)
-        wrapper = wrap(original, site, self._relay, self._thread, is_traced)
-        pass_by(wrapper)
-        if builtin:
-            _name_by_place(wrapper, owner, attribute)
-        self._patches.plan(owner, attribute, wrapper)
-        return wrapper
+        return wrap(original, site, self._relay, self._thread, is_traced)
 
     def _unwrapped(self, compiler: Callable[..., Any], frames: bool = False) -> Callable[..., Any]:
         """TorchScript knows functions by what they are, reads their source, and takes down all calls, ours as well:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from msprobe.adapters.pytorch.idle_dropout import remove_dropout
 from msprobe.adapters.pytorch.random_sources import RandomState, Source, replaced
 from msprobe.core.capture.patch import Patches
-from msprobe.core.log import logger
+from msprobe.core.dump import handle
+from msprobe.core.log import logger, once
 from msprobe.core.seeding import check_seed, seed_host
-
-_DROPOUTS = ("dropout", "dropout2d", "dropout3d")
 
 
 def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False, is_enhanced: bool = False) -> None:
@@ -23,7 +22,7 @@ def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False, is_
     Args:
         seed: for Python, numpy and torch (every device), 0 to 2**32 - 1.
         mode: also ask torch for deterministic operators (slower).
-        rm_dropout: let the functional dropouts pass values through unchanged.
+        rm_dropout: let every dropout pass values through unchanged, until the process ends.
         is_enhanced: every call of a random function starts from the same state, so it returns the same numbers each
             time. Good for telling whether randomness is the cause of a difference, and for nothing else.
 
@@ -36,9 +35,13 @@ def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False, is_
     torch.manual_seed(seed)
     torch.use_deterministic_algorithms(mode)
     _seed_devices(seed)
+    if (rm_dropout or is_enhanced) and handle.peek() is not None and once("seed_all after the debugger"):
+        logger.warning("seed_all: call it before PrecisionDebugger is made; recorded functions stay random otherwise")
+    _enhance_no_more()
     if rm_dropout:
-        _remove_dropout()
-    _enhance(is_enhanced)
+        remove_dropout()
+    if is_enhanced:
+        _enhance()
 
 
 def _seed_devices(seed: int) -> None:
@@ -56,14 +59,16 @@ def _seed_devices(seed: int) -> None:
 _fixed: Patches | None = None
 
 
-def _enhance(wanted: bool) -> None:
-    """Put the random functions under one fixed state; a later ``seed_all`` fixes the new one, or ends it."""
+def _enhance_no_more() -> None:
     global _fixed
     if _fixed is not None:
         _fixed.undo()
         _fixed = None
-    if not wanted:
-        return
+
+
+def _enhance() -> None:
+    """Put the random functions under one fixed state; a later ``seed_all`` fixes the new one, or ends it."""
+    global _fixed
     state = RandomState()
 
     def around(source: Source, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -76,21 +81,3 @@ def _enhance(wanted: bool) -> None:
     _fixed = replaced(around)
     _fixed.apply()
     logger.info("every call of a random function returns the same numbers from now on (is_enhanced)")
-
-
-def _remove_dropout() -> None:
-    for name in _DROPOUTS:
-        original = getattr(torch.nn.functional, name)
-        if not hasattr(original, "_msprobe_idle"):
-            setattr(torch.nn.functional, name, _idle(original))
-    logger.info("dropout, dropout2d and dropout3d pass their input through from now on")
-
-
-def _idle(original: Any) -> Any:
-    @functools.wraps(original)
-    def dropout(input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
-        result: torch.Tensor = original(input, 0.0, training, inplace)
-        return result
-
-    dropout._msprobe_idle = True  # type: ignore[attr-defined]
-    return dropout

@@ -55,8 +55,9 @@ class TorchModuleTap:
                     0, "start(model=...): a ScriptModule runs outside Python; give the model it was made of"
                 )
         named: set[int] = set()  # within one call the first name counts; a later start names what it is given anew
-        for head, part in models:
-            self._adopt(head, part, named)
+        with self._all_known():
+            for head, part in models:
+                self._adopt(head, part, named)
 
     def focus(self, module: Any, name: Any) -> None:
         if not isinstance(module, nn.Module):
@@ -65,14 +66,29 @@ class TorchModuleTap:
             raise MsprobeException(0, f"module_dump: the name is a non-empty str, got {given(name)}")
         stem = f"Module.{name}.{type(module).__name__}"
         site = self._focused.setdefault(stem, make_site(stem, module, _own_parameters))
+        shown = {} if self._unfocused is None else dict(self._sites.known)
         if self._unfocused is None:
             self._unfocused = dict(self._sites.known)
-        self._show({id(module): (weakref.ref(module), site)})
+        self._show({**shown, id(module): (weakref.ref(module), site)})
 
     def focus_end(self) -> None:
         if self._unfocused is not None:
             self._show(self._unfocused)
             self._unfocused = None
+
+    @contextlib.contextmanager
+    def _all_known(self) -> Iterator[None]:
+        """Inside, the modules that ``focus`` hides are known."""
+        if self._unfocused is None:
+            yield
+            return
+        shown = dict(self._sites.known)
+        self._show(self._unfocused)
+        try:
+            yield
+        finally:
+            self._unfocused = dict(self._sites.known)
+            self._show(shown)
 
     def _show(self, sites: dict[int, Known]) -> None:
         self._sites.known.clear()
@@ -101,8 +117,12 @@ class TorchModuleTap:
 
     def reset(self) -> None:
         CALLS.reset()
-        self._sites.reset()
-        self._focused.clear()
+        shown = [site for _, site in self._sites.all()]
+        with self._all_known():
+            self._sites.reset()
+        self._focused = {stem: site for stem, site in self._focused.items() if site in shown}
+        for site in self._focused.values():
+            site.reset()
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from msprobe.adapters.pytorch.compile_switch import pass_by
 from msprobe.core.capture.patch import Patches
 
 Around = Callable[["Source", Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
@@ -58,17 +59,25 @@ def sources() -> Iterator[Source]:
 
 
 def tagged_operators() -> set[str]:
-    """Public names of the operators that PyTorch itself marks as drawing from a seeded generator."""
+    """Names of the operators that PyTorch itself marks as drawing from a seeded generator: the public ones, and of the
+    others those that can be given one, such as ``_standard_gamma``, which distributions call.
+    """
     found = set()
     for full in torch._C._dispatch_get_all_op_names():
         namespace, _, rest = full.partition("::")
         name, _, overload = rest.partition(".")
-        if namespace != _TAGGED_NAMESPACE or name.startswith("_") or name in found:
+        if namespace != _TAGGED_NAMESPACE or name in found:
             continue
         operator = torch._C._get_operation_overload(f"{namespace}::{name}", overload)
-        if operator is not None and torch.Tag.nondeterministic_seeded in operator[2]:
+        if operator is None or torch.Tag.nondeterministic_seeded not in operator[2]:
+            continue
+        if not name.startswith("_") or _takes_generator(name, overload):
             found.add(name)
     return found
+
+
+def _takes_generator(name: str, overload: str) -> bool:
+    return any(argument.name == "generator" for argument in torch._C._get_schema(f"aten::{name}", overload).arguments)
 
 
 def replaced(around: Around) -> Patches:
@@ -100,6 +109,7 @@ def _wrapped(source: Source, original: Callable[..., Any], around: Around, insid
             inside.busy = False
 
     functools.update_wrapper(call, original, updated=())
+    pass_by(call, inside=True)
     return call
 
 

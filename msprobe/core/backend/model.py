@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,8 +48,13 @@ class Backend:
     kernels: NpuRuntime | None = None
     births: Births | None = None
 
-    def take_over(self, earlier: Backend) -> None:
-        """Record the functions that were registered with ``earlier``, whose place this one takes."""
+    def take_over(self, earlier: Backend, focused: Iterable[tuple[Any, str]] = ()) -> None:
+        """Record the functions that were registered with ``earlier``, whose place this one takes, and the modules that
+        are ``focused``.
+        """
+        if self.modules is not None:
+            for module, name in focused:
+                self.modules.focus(module, name)
         for owner, name, prefix in earlier.apis.registered() if earlier.apis is not None else ():
             if self.apis is not None:
                 self.apis.add(owner, name, prefix)

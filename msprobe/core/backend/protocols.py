@@ -231,7 +231,9 @@ class ModuleTap(Protocol):
         ...
 
     def focus(self, module: Any, name: Any) -> None:
-        """Know only ``module``, under ``name``, until ``focus_end``. Raises MsprobeException for a wrong type."""
+        """Know only ``module``, under ``name``, and others focused, until ``focus_end``; models adopted meanwhile are
+        known then. Raises MsprobeException for a wrong type.
+        """
         ...
 
     def focus_end(self) -> None: ...

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from msprobe.core.capture.describe import DEPTH_LIMIT
+from msprobe.core.capture.describe import DEPTH_LIMIT, PARTS_LIMIT
 from msprobe.core.capture.parts import parts_of
 
 _ATOMS = frozenset({type(None), bool, int, float, str})
@@ -23,26 +23,37 @@ def shape_of(value: Any, leaf: Callable[[Any], Any], tensor: type) -> Any:
     kind: Any = type(value)
     if kind in _ATOMS:
         return None
-    return leaf(value) if _is_a(kind, tensor) else _shape(value, leaf, tensor, ())
+    return leaf(value) if _is_a(kind, tensor) else _Walk(leaf, tensor).shape(value, ())
 
 
 def tensors_in(value: Any, tensor: type) -> list[Any]:
     """The tensors of a value, in order."""
     found: list[Any] = []
-    _shape(value, found.append, tensor, ())
+    _Walk(found.append, tensor).shape(value, ())
     return found
 
 
-def _shape(value: Any, leaf: Callable[[Any], Any], tensor: type, around: tuple[int, ...]) -> Any:
-    kind: Any = type(value)
-    if kind in _ATOMS:
-        return None
-    if _is_a(kind, tensor):
-        return leaf(value)
-    parts = parts_of(value)
-    if parts is None or id(value) in around or len(around) >= DEPTH_LIMIT:
-        return None
-    inside = (*around, id(value))
-    if isinstance(parts, dict):
-        return {key: _shape(part, leaf, tensor, inside) for key, part in parts.items()}
-    return [_shape(part, leaf, tensor, inside) for part in parts]
+class _Walk:
+    """One walk through a value, which ends after as many parts as a record shows."""
+
+    __slots__ = ("_leaf", "_room", "_tensor")
+
+    def __init__(self, leaf: Callable[[Any], Any], tensor: type) -> None:
+        self._leaf = leaf
+        self._tensor = tensor
+        self._room = PARTS_LIMIT
+
+    def shape(self, value: Any, around: tuple[int, ...]) -> Any:
+        kind: Any = type(value)
+        if kind in _ATOMS:
+            return None
+        if _is_a(kind, self._tensor):
+            return self._leaf(value)
+        parts = parts_of(value)
+        if parts is None or id(value) in around or len(around) >= DEPTH_LIMIT or self._room <= 0:
+            return None
+        inside = (*around, id(value))
+        self._room -= len(parts)
+        if isinstance(parts, dict):
+            return {key: self.shape(part, inside) for key, part in parts.items()}
+        return [self.shape(part, inside) for part in parts]

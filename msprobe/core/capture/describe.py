@@ -2,14 +2,15 @@
 
 The walk keeps the shape of what it sees: lists and tuples to lists; dicts, named tuples and dataclass instances to
 objects. It never raises for odd content: too deep or cyclic nesting ends in null, and so does a value that raises when
-it is looked at. What a subclass of a container or of a text overrides is passed by: the tool must not run user code
-that only pretends to be a value.
+it is looked at. It always ends: of huge arguments the first parts are described. What a subclass of a container or of a
+text overrides is passed by: the tool must not run user code that only pretends to be a value.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ Handler = Callable[[Any, str, tuple[int, ...]], Node]
 
 DEPTH_LIMIT = 64
 TEXT_LIMIT = 4096
+PARTS_LIMIT = 1 << 18
+"""Parts of all containers in the arguments, or in the result, of one call. A list held twice has its parts twice."""
 
 
 class Expansion:
@@ -53,6 +56,7 @@ class Describer:
         noted: Callable[[str, Exception], None] | None = None,
     ) -> None:
         self._noted = noted
+        self._room = PARTS_LIMIT
         self._leaf = leaf
         self._is_tensor = is_tensor
         self._given: dict[type, Handler] = {
@@ -83,8 +87,10 @@ class Describer:
         handler = self._handlers.get(type(value))
         return (handler or self._learn(type(value)))(value, place, around)
 
-    def sequence(self, values: Iterable[Any], place: str, around: tuple[int, ...] = ()) -> list[Node]:
+    def sequence(self, values: Sequence[Any], place: str, around: tuple[int, ...] = ()) -> list[Node]:
         """The nodes of a run of values, ``place`` extended by the position of each."""
+        if (fitting := self._fitting(len(values), around)) < len(values):
+            values = values[:fitting]
         try:
             if place:
                 return [self.node(value, f"{place}.{position}", around) for position, value in enumerate(values)]
@@ -96,7 +102,11 @@ class Describer:
     def keywords(self, values: Mapping[Any, Any], place: str, around: tuple[int, ...] = ()) -> dict[str, Node]:
         """The nodes of named values; keys become text."""
         found: dict[str, Node] = {}
-        for key, value in dict.items(values) if isinstance(values, dict) else values.items():
+        size = dict.__len__(values) if isinstance(values, dict) else len(values)
+        pairs: Iterable[tuple[Any, Any]] = dict.items(values) if isinstance(values, dict) else values.items()
+        if (fitting := self._fitting(size, around)) < size or not isinstance(values, dict):
+            pairs = itertools.islice(pairs, fitting)
+        for key, value in pairs:
             name = key if type(key) is str else _key_text(key)
             try:
                 keyed = self._keyed.get(name)
@@ -105,6 +115,15 @@ class Describer:
             except Exception:  # noqa: BLE001  (that value is null, the others stay)
                 found[name] = self._careful(value, place, name, around)
         return found
+
+    def _fitting(self, size: int, around: tuple[int, ...]) -> int:
+        """How many of ``size`` parts are described. Threads may take room from each other: it is a bound, not exact."""
+        room = self._room if around else PARTS_LIMIT
+        self._room = room - size
+        if size > room >= 0 and self._noted is not None:
+            reason = f"it has more than {PARTS_LIMIT} parts; the first are recorded"
+            self._noted("a value as a whole", ValueError(reason))
+        return min(size, max(room, 0))
 
     def _careful(self, value: Any, place: str, part: str, around: tuple[int, ...]) -> Node:
         """The node of a value that may raise; null if it does."""
@@ -118,7 +137,7 @@ class Describer:
     def _sequence(self, value: Any, place: str, around: tuple[int, ...]) -> Node:
         if id(value) in around or len(around) >= DEPTH_LIMIT:
             return None
-        parts: Iterable[Any] = value
+        parts: Sequence[Any] = value
         if type(value) is not list and type(value) is not tuple:  # a subclass: what it holds, not what it says it holds
             parts = tuple(list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value))
         return self.sequence(parts, place, (*around, id(value)))

@@ -6,6 +6,7 @@ What a subclass of list, tuple or dict overrides is passed by: the parts are tho
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +23,7 @@ def parts_of(value: Any) -> Parts | None:
     if issubclass(kind, dict):
         return {str(key): part for key, part in dict.items(value)}
     if issubclass(kind, Mapping):
-        return {str(key): part for key, part in value.items()}
+        return {str(key): part for key, part in itertools.islice(value.items(), len(value))}  # it may be endless
     if dataclasses.is_dataclass(kind):
         return {field.name: getattr(value, field.name, None) for field in dataclasses.fields(kind)}
     return None

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from msprobe.core.capture.binding import bound_alike
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches, require_patchable
 from msprobe.core.capture.site import CallSite
@@ -72,10 +73,10 @@ class WrappedApis:
                 self._plan(owners[prefix], name, prefix)
 
     def _plan(self, owner: Any, name: str, prefix: str) -> Any:
-        """Plan the wrapper of one function and return it; None when there is no such function."""
-        original = getattr(owner, name, None)
-        if not callable(original):
+        """Plan what takes the place of one function and return it; None when there is no such function."""
+        if not callable(getattr(owner, name, None)):
             return None
-        wrapper = wrap(original, self.site(prefix, name), self._relay, self._thread)
-        self._patches.plan(owner, name, wrapper)
-        return wrapper
+        site = self.site(prefix, name)
+        replacement = bound_alike(owner, name, lambda original: wrap(original, site, self._relay, self._thread))
+        self._patches.plan(owner, name, replacement)
+        return replacement

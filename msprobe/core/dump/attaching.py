@@ -20,8 +20,14 @@ def adopt(backend: Backend, level: str, model: Any) -> None:
     backend.modules.adopt(model)
 
 
-def attach_taps(backend: Backend, plan: DumpPlan, taps: contextlib.ExitStack) -> None:
-    """Enter into ``taps`` what ``plan`` needs of ``backend``; what comes later is seen first."""
+def attach_taps(backend: Backend, plan: DumpPlan, taps: contextlib.ExitStack, alone: bool) -> None:
+    """Enter into ``taps`` what ``plan`` needs of ``backend``; what comes later is seen first.
+
+    ``alone``: modules were focused, and are all that is recorded.
+    """
+    if alone and backend.modules is not None:
+        taps.enter_context(backend.modules.attach())
+        return
     if backend.collectives is not None:
         taps.enter_context(backend.collectives.attach())
     if plan.apis and backend.apis is not None:

@@ -236,7 +236,7 @@ class Collector:
     def _add_output(self, record: CallRecord, result: Any) -> None:
         values, place = self.recording.values, self.recording.place(record.name)
         assert record.body is not None
-        spread = result if isinstance(result, tuple) else (result,)
+        spread = tuple(tuple.__iter__(result)) if isinstance(result, tuple) else (result,)
         record.body["output"] = values.sequence(spread, place and f"{place}.output")
 
     def _add_parameters(self, record: CallRecord) -> None:

@@ -10,11 +10,11 @@ when the last one has arrived or the step ends; a second backward pass replaces 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from msprobe.core.backend.model import Backend
-from msprobe.core.capture.describe import DEPTH_LIMIT, Node
+from msprobe.core.capture.describe import DEPTH_LIMIT, PARTS_LIMIT, Node
 from msprobe.core.dump.recording import Recording
 from msprobe.core.dump.shield import shielded
 from msprobe.core.errors import given
@@ -97,9 +97,9 @@ class Points:
         if len(path) >= DEPTH_LIMIT:
             return None
         if isinstance(value, dict):
-            return {str(key): self._watched(part, (*path, str(key)), gradients) for key, part in value.items()}
+            return {str(key): self._watched(part, (*path, str(key)), gradients) for key, part in _parts(value)}
         if isinstance(value, (list, tuple)):
-            return [self._watched(part, (*path, number), gradients) for number, part in enumerate(value)]
+            return [self._watched(part, (*path, number), gradients) for number, part in _parts(value)]
         if self._backend.values.is_tensor(type(value)) and self._backend.gradients is not None:
             release = self._backend.gradients.watch(value, gradients.receiver(path))
             if release is not None:
@@ -155,22 +155,42 @@ def point_fault(value: Any, name: Any, save_backward: Any, is_tensor: Callable[[
         return f"name is a non-empty str, got {given(name)}"
     if not isinstance(save_backward, bool):
         return f"save_backward is True or False, got {given(save_backward)}"
-    return _value_fault(value, "variable", is_tensor, ())
+    return _Faults(is_tensor).of(value, "variable", ())
 
 
-def _value_fault(value: Any, where: str, is_tensor: Callable[[type], bool], around: tuple[int, ...]) -> str | None:
-    if isinstance(value, (dict, list, tuple)):
+def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
+    """What a container holds, with keys or positions, whatever a subclass says that it holds."""
+    if isinstance(value, dict):
+        return dict.items(value)
+    return enumerate(list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value))
+
+
+class _Faults:
+    """One walk through a value to be saved, up to what cannot be."""
+
+    def __init__(self, is_tensor: Callable[[type], bool]) -> None:
+        self._is_tensor = is_tensor
+        self._room = PARTS_LIMIT
+
+    def of(self, value: Any, where: str, around: tuple[int, ...]) -> str | None:
+        if isinstance(value, (dict, list, tuple)):
+            return self._inside(value, where, around)
+        if isinstance(value, (int, float, str)) or self._is_tensor(type(value)):
+            return None
+        return (
+            f"{where} is {type(value).__name__}; "
+            "tensors, int, float, str, bool, and dicts and lists of them can be saved"
+        )
+
+    def _inside(self, value: Any, where: str, around: tuple[int, ...]) -> str | None:
         if id(value) in around or len(around) >= DEPTH_LIMIT:
             return f"{where} contains itself, or is nested deeper than {DEPTH_LIMIT} levels"
-        parts = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, part in parts:
+        for key, part in _parts(value):
+            self._room -= 1
+            if self._room < 0:
+                return f"variable has more than {PARTS_LIMIT} parts"
             if isinstance(value, dict) and not isinstance(key, str):
                 return f"{where} has the key {given(key)}; keys are str"
-            if fault := _value_fault(part, f"{where}[{key!r}]", is_tensor, (*around, id(value))):
+            if fault := self.of(part, f"{where}[{key!r}]", (*around, id(value))):
                 return fault
         return None
-    if isinstance(value, (int, float, str)) or is_tensor(type(value)):
-        return None
-    return (
-        f"{where} is {type(value).__name__}; tensors, int, float, str, bool, and dicts and lists of them can be saved"
-    )

@@ -58,6 +58,7 @@ class DumpSession:
         self._awaited: Awaited | None = None  # stands for the step until it begins
         self._taps: contextlib.ExitStack | None = None
         self._wanted = False  # between start and stop, whether or not the present step is recorded
+        self._focused: dict[int, tuple[Any, str]] = {}  # modules that are recorded alone, with their names, by id
         self._places = Whereabouts()
         self.relay.ranked = self._look_for_rank
         self._prepare()
@@ -74,7 +75,7 @@ class DumpSession:
     def renew(self, config: DumpConfig, make_backend: MakeBackend) -> None:
         """Another configuration or framework, while no step is open: all that follows from it is made anew."""
         backend = make_backend(config, self.relay, self.thread)
-        backend.take_over(self.backend)
+        backend.take_over(self.backend, self._focused.values())
         self.gates.shut()
         self.config, self.backend, self.plan = config, backend, DumpPlan.of(config)
         self._prepare()
@@ -135,24 +136,18 @@ class DumpSession:
             self._resume(self._collects(None, again=True), asked=False)
 
     def focus(self, module: Any, name: str) -> None:
-        """Record the calls of ``module`` alone, under ``name``, and nothing inside it, until ``focus_end``."""
-        modules = self.backend.modules
-        assert modules is not None
-        self._begin_awaited()
-        modules.focus(module, name)
-        if self._taps is not None and self._step is not None:
-            self._detach()
-            self._taps = contextlib.ExitStack()
-            self._taps.enter_context(modules.attach())
-            self._step.watch_parameters()
+        """Record calls of ``module``, as ``name``, and of others focused, and nothing else, until ``focus_end``."""
+        assert self.backend.modules is not None
+        self.backend.modules.focus(module, name)
+        self._focused[id(module)] = module, name
+        self._attach_again()
 
     def focus_end(self) -> None:
         """Record everything again."""
         if self.backend.modules is not None:
             self.backend.modules.focus_end()
-        if self._taps is not None:
-            self._detach()
-            self._attach()
+        self._focused.clear()
+        self._attach_again()
 
     def save(self, value: Any, name: str, backward: bool = True) -> None:
         """Record one value of the user's choice (and its gradients) in debug.json, between start and stop or not."""
@@ -255,17 +250,22 @@ class DumpSession:
         self.thread.scopes.clear()
         with contextlib.ExitStack() as taps:  # a tap that cannot be attached takes the others off again
             if collects and self.opened:
-                attach_taps(self.backend, self.plan, taps)
+                attach_taps(self.backend, self.plan, taps, alone=bool(self._focused))
                 self._show()
             if self._override is not None and self._loads() and self.backend.inputs is not None:
                 self._override.open(self.current_step, self.rank)
                 taps.enter_context(self.backend.inputs.attach(self._override))  # outermost: the new input is recorded
             self._taps = taps.pop_all()
 
+    def _attach_again(self) -> None:
+        if self._taps is not None:
+            self._detach()
+            self._attach()
+
     def _show(self) -> None:
         """Have the taps tell the step, or what stands for it."""
         if self._step is not None:
-            if self.plan.modules:
+            if self.plan.modules or self._focused:
                 self._step.watch_parameters()
             self.gates.open(self._step.collector)
         elif self._awaited is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
+import itertools
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -57,6 +58,30 @@ class EndlessList(list[Any]):
 
     def __len__(self) -> int:
         return 10**12
+
+
+class EndlessTuple(tuple[Any, ...]):
+    __iter__ = EndlessList.__iter__  # type: ignore[assignment]
+    __len__ = EndlessList.__len__  # type: ignore[assignment]
+
+
+class EndlessDict(dict[Any, Any]):
+    __iter__ = EndlessList.__iter__  # type: ignore[assignment]
+    __len__ = EndlessList.__len__  # type: ignore[assignment]
+
+    def items(self) -> Any:
+        return ((1, 1) for _ in EndlessList())
+
+
+class EndlessMapping(Mapping[Any, Any]):
+    def __getitem__(self, key: Any) -> Any:
+        return key
+
+    def __iter__(self) -> Iterator[Any]:
+        return itertools.count()
+
+    def __len__(self) -> int:
+        return 3
 
 
 class OddMapping(Mapping[Any, Any]):
@@ -183,6 +208,9 @@ OBJECTS: dict[str, Callable[[], Any]] = {
     "class raises": RefusesItsClass,
     "type cannot be hashed": OfOddType,
     "endless list": EndlessList,
+    "endless tuple": EndlessTuple,
+    "endless dict": EndlessDict,
+    "endless mapping": EndlessMapping,
     "list that raises": lambda: odd(list, __iter__=refuse, __len__=refuse)([1]),
     "dict that raises": lambda: odd(dict, items=refuse, __iter__=refuse, __len__=refuse)(a=1),
     "str that raises": lambda: odd(str, __str__=refuse, __len__=refuse, __getitem__=refuse)("x"),

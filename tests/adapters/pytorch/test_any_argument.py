@@ -64,7 +64,7 @@ def handed_on(*args: Any, **kwargs: Any) -> Any:
     return args, kwargs
 
 
-OWNER = SimpleNamespace(handed_on=handed_on)
+OWNER = SimpleNamespace(handed_on=handed_on, same=lambda value: value)
 COMPUTED: tuple[Callable[[Any], Any], ...] = (
     lambda value: torch.clone(value),
     lambda value: functional.relu(value),
@@ -185,6 +185,23 @@ def test_each_single_value(level: str, task: str, mode: str, bench: Bench) -> No
     trial = Trial(bench, level, task, mode)
     for name in sorted(SINGLE):
         trial.run(name)
+
+
+ENDLESS = [name for name in sorted(SINGLE) if name.startswith("endless")]
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+@pytest.mark.parametrize("background", [False, True], ids=["sync", "async"])
+def test_what_never_ends_is_recorded_as_result_and_point(name: str, background: bool, bench: Bench) -> None:
+    debugger = bench.open("L1", "tensor", async_dump=background)
+    debugger.register_custom_api(OWNER, "same", "Own")
+    value = SINGLE[name]()
+    debugger.start()
+    assert OWNER.same(value) is value
+    debugger.save({"a": value, "b": torch.ones(1)}, "point")
+    debugger.stop()
+    debugger.step()
+    assert list(bench.read().data["Own.same.0.forward"]) == ["input_args", "input_kwargs", "output"]
 
 
 def test_facts_of_odd_tensors(bench: Bench) -> None:

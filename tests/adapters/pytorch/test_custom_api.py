@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import collections
+import functools
+import inspect
 import types
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -94,3 +98,100 @@ def test_gradients_of_custom_apis(bench: Any, library: Any) -> None:
     debugger.stop()
     body = bench.read().data["mylib.triple.0.backward"]
     assert (body["input"][0]["Max"], body["output"][0]["Max"]) == (1.0, 3.0)
+
+
+class Kernels:
+    bias = 1.0
+
+    @staticmethod
+    def static(x: torch.Tensor) -> torch.Tensor:
+        return x + 2
+
+    @classmethod
+    def of_class(cls, x: torch.Tensor, by: float = 1.0) -> torch.Tensor:
+        return x + cls.bias * by
+
+    def method(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 3
+
+    @functools.singledispatchmethod
+    def by_type(self, x: object) -> object:
+        return x
+
+    @by_type.register
+    def _(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 5
+
+    builtin = torch.neg
+    nested = collections.Counter
+
+
+class Heavier(Kernels):
+    bias = 10.0
+
+
+CALLS: dict[str, Callable[[], Any]] = {
+    "static": lambda: (Kernels.static(X), Kernels().static(X), Heavier().static(x=X)),
+    "of_class": lambda: (
+        Kernels.of_class(X),
+        Kernels().of_class(X, by=2.0),
+        Heavier.of_class(X),
+        Heavier().of_class(X),
+    ),
+    "method": lambda: (Kernels().method(X), Kernels.method(Kernels(), X), Heavier().method(X)),
+    "by_type": lambda: (Kernels().by_type(X), Heavier().by_type(X), Kernels().by_type("text")),
+    "builtin": lambda: (Kernels.builtin(X), Kernels().builtin(X), Heavier().builtin(X)),
+    "nested": lambda: (Kernels.nested("aab"), Kernels().nested("aab"), Heavier().nested("aab")),
+}
+
+
+@pytest.mark.parametrize("owner", [Kernels, Heavier], ids=["own", "inherited"])
+@pytest.mark.parametrize("name", CALLS)
+def test_functions_of_a_class_are_called_as_they_are_written(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, name: str, owner: type
+) -> None:
+    held, expected = vars(owner).get(name), repr(CALLS[name]())
+    debugger = bench.open()
+    debugger.register_custom_api(owner, name, "Own")
+    debugger.start()
+    found = repr(CALLS[name]())
+    debugger.stop()
+    assert found == expected
+    assert vars(owner).get(name) is held
+    assert bench.read().names("Own")
+
+
+@pytest.mark.parametrize("name", ["static", "of_class"])
+def test_the_class_is_no_argument_in_the_record(bench: Any, name: str) -> None:
+    debugger = bench.open()
+    debugger.register_custom_api(Kernels, name)
+    debugger.start()
+    CALLS[name]()
+    debugger.stop()
+    calls = [call for key, call in bench.read().data.items() if key.startswith("Kernels.")]
+    assert len(calls) == len(CALLS[name]())
+    assert {len(call["input_args"]) + ("x" in call["input_kwargs"]) for call in calls} == {1}
+
+
+def test_a_class_method_signs_as_before_while_collecting(bench: Any) -> None:
+    debugger = bench.open()
+    debugger.register_custom_api(Kernels, "of_class")
+    before = inspect.signature(Kernels.of_class)
+    debugger.start()
+    assert inspect.signature(Kernels.of_class) == before
+    assert Kernels.of_class.__name__ == "of_class"
+    debugger.stop()
+
+
+@pytest.mark.filterwarnings("ignore")  # of the compiler, about itself
+@pytest.mark.parametrize("name", ["static", "of_class", "method"])
+def test_compiled_code_reads_through_the_functions_of_a_class(bench: Any, name: str) -> None:
+    kernels = Heavier()
+    compiled = torch.compile(lambda x: getattr(kernels, name)(x) * 2, backend="eager", fullgraph=True)
+    debugger = bench.open()
+    debugger.register_custom_api(Kernels, name)
+    debugger.start()
+    found = compiled(X)
+    debugger.stop()
+    torch._dynamo.reset()
+    assert torch.equal(found, getattr(kernels, name)(X) * 2)

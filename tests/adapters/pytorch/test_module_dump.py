@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,10 +11,12 @@ import torch
 from torch.nn import functional as F
 
 from msprobe.core.errors import MsprobeException
-from msprobe.pytorch import module_dump, module_dump_end
+from msprobe.pytorch import PrecisionDebugger, module_dump, module_dump_end
 from tests.adapters.pytorch.networks import Mlp
 
 pytestmark = pytest.mark.torch
+
+PHASES = ("forward", "backward", "parameters_grad")
 
 
 def run(debugger: Any, model: torch.nn.Module) -> None:
@@ -69,6 +73,82 @@ def test_numbers_begin_again_in_the_next_step(bench: Any) -> None:
         debugger.stop()
         debugger.step()
     assert bench.read(0).names("MyNet.Mlp.forward") == bench.read(1).names("MyNet.Mlp.forward")
+
+
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+def test_asked_before_start_it_holds_over_steps_until_it_ends(bench: Any, level: str) -> None:
+    model, debugger = Mlp(), bench.open(level)
+    module_dump(model, "MyNet")
+    for step in range(4):
+        if step == 2:
+            module_dump_end()
+        debugger.start(model)
+        F.relu(model(torch.ones(2, 4))).sum().backward()
+        debugger.stop()
+        debugger.step()
+    alone = ["Module.MyNet.Mlp.forward.0"]
+    assert [bench.read(step).names("forward") for step in (0, 1)] == [alone, alone]
+    after = bench.read(2).names("forward")
+    assert after == bench.read(3).names("forward")
+    assert not any("MyNet" in name for name in after)
+    assert ("Functional.relu.0.forward" in after) == (level != "L0")
+    assert ("Module.fc1.Linear.forward.0" in after) == (level != "L1")
+
+
+def test_it_holds_over_a_stop_and_a_start(bench: Any) -> None:
+    model, debugger = Mlp(), bench.open("L1")
+    debugger.start()
+    module_dump(model, "MyNet")
+    for _ in range(2):
+        model(torch.ones(2, 4))
+        debugger.stop()
+        debugger.start()
+    debugger.stop()
+    assert bench.read().names("forward") == ["Module.MyNet.Mlp.forward.0", "Module.MyNet.Mlp.forward.1"]
+
+
+def test_a_loop_that_is_never_stopped(bench: Any) -> None:
+    model, debugger = Mlp(), bench.open("L1")
+    debugger.start()
+    module_dump(model.fc1, "first")
+    for _ in range(2):
+        model(torch.ones(2, 4)).sum().backward()
+        debugger.step()
+    expected = [
+        "Module.first.Linear.forward.0",
+        "Module.first.Linear.backward.0",
+        "Module.first.Linear.parameters_grad.0",
+    ]
+    assert [sorted(bench.read(step).names()) for step in (0, 1)] == [sorted(expected)] * 2
+
+
+@pytest.mark.parametrize("level", ["L1", "mix"])
+def test_two_modules_in_turn_are_both_recorded(bench: Any, level: str) -> None:
+    model, debugger = Mlp(), bench.open(level)
+    debugger.start(model)
+    module_dump(model.fc1, "first")
+    module_dump(model.fc2, "second")
+    model(torch.ones(2, 4)).sum().backward()
+    module_dump_end()
+    debugger.stop()
+    debugger.step()
+    expected = [f"Module.{stem}.Linear.{phase}.0" for stem in ("first", "second") for phase in PHASES]
+    assert sorted(bench.read().names()) == sorted(expected)
+
+
+def test_a_changed_configuration_keeps_it(bench: Any, tmp_path: Path) -> None:
+    bench.close()
+    path, model = tmp_path / "config.json", Mlp()
+    content = {"task": "statistics", "level": "L1", "dump_path": str(bench.root), "dump_enable": True}
+    path.write_text(json.dumps(content))
+    debugger = PrecisionDebugger(str(path))
+    module_dump(model, "MyNet")
+    path.write_text(json.dumps({**content, "level": "mix"}))
+    assert debugger._maybe_reload_config(force=True)
+    debugger.start(model)
+    model(torch.ones(2, 4))
+    debugger.stop()
+    assert bench.read().names() == ["Module.MyNet.Mlp.forward.0"]
 
 
 def test_end_without_begin_changes_nothing(bench: Any) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import from_json
 
-from msprobe.core.capture.describe import DEPTH_LIMIT, TEXT_LIMIT, Describer
+from msprobe.core.capture.describe import DEPTH_LIMIT, PARTS_LIMIT, TEXT_LIMIT, Describer
 from msprobe.core.store.journal import dumps
 from tests.stable_ids import stable_id
 
@@ -197,6 +197,42 @@ def test_nesting_up_to_the_limit_is_kept() -> None:
         value = [value]
     describer().node(value, "")
     assert len(PLACES) == 1
+
+
+@pytest.mark.parametrize(
+    "wrap", [collections.deque, set, frozenset, iter], ids=["deque", "set", "frozenset", "iterator"]
+)
+def test_containers_that_are_not_shown_are_nothing(wrap: Any) -> None:
+    assert describer().node([wrap([Tensor()]), 1], "") == [None, scalar("int", 1)]
+
+
+def leaves(node: Any) -> int:
+    """How many scalars a node shows."""
+    if isinstance(node, dict) and set(node) == {"type", "value"}:
+        return 1
+    parts = node.values() if isinstance(node, dict) else node or ()
+    return sum(leaves(part) for part in parts)
+
+
+@pytest.mark.parametrize(
+    "double",
+    [lambda x: [x, x], lambda x: {"a": x, "b": x}, lambda x: Point(x, x), lambda x: Options(x, x)],  # type: ignore[arg-type]
+    ids=["list", "dict", "named tuple", "dataclass"],
+)
+def test_what_is_held_twice_at_every_level_ends(double: Any) -> None:
+    value: Any = 1
+    for _ in range(60):
+        value = double(value)
+    assert 0 < leaves(describer().node([value], "")) <= PARTS_LIMIT
+
+
+def test_of_a_long_list_the_first_parts_are_shown_and_that_is_told() -> None:
+    told: list[str] = []
+    describe = Describer(leaf, lambda kind: kind is Tensor, {}, {}, lambda what, error: told.append(str(error)))
+    node = describe.sequence([list(range(2 * PARTS_LIMIT)), 1], "")
+    assert [leaves(part) for part in node] == [PARTS_LIMIT - 2, 1]
+    assert told == [f"it has more than {PARTS_LIMIT} parts; the first are recorded"]
+    assert leaves(describe.sequence([list(range(1000))], "")) == 1000  # the next call has room of its own
 
 
 def test_long_text_is_cut() -> None:

@@ -36,6 +36,32 @@ def test_a_registered_function_is_wrapped_inside_only() -> None:
     assert library.double is double
 
 
+class Base:
+    @staticmethod
+    def static(x: int) -> int:
+        return 2 * x
+
+    @classmethod
+    def of_class(cls) -> str:
+        return cls.__name__
+
+
+class Derived(Base):
+    pass
+
+
+def test_static_and_class_methods_bind_as_before() -> None:
+    tap, held = apis(), dict(vars(Base))
+    for name in ("static", "of_class"):
+        tap.add(Base, name, "Base")
+    with tap.attach():
+        assert isinstance(vars(Base)["static"], staticmethod)
+        assert isinstance(vars(Base)["of_class"], classmethod)
+        assert (Base().static(1), Derived.static(2)) == (2, 4)
+        assert (Base.of_class(), Derived().of_class()) == ("Base", "Derived")
+    assert {name: vars(Base)[name] for name in held} == held
+
+
 def test_the_last_registration_counts_and_a_removed_one_is_gone() -> None:
     library, tap = types.SimpleNamespace(double=double), apis()
     tap.add(library, "double", "First")
