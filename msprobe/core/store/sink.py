@@ -16,11 +16,11 @@ from typing import Any, Protocol
 
 from msprobe.core.errors import said
 from msprobe.core.log import logger, once
-from msprobe.core.store.atomic import make_folder
 from msprobe.core.store.earlier_run import clear_earlier_run, remove_documents
 from msprobe.core.store.journal import VERSION
 from msprobe.core.store.journal_writer import JournalWriter
-from msprobe.core.store.layout import JOURNAL, TENSORS
+from msprobe.core.store.layout import JOURNAL, TENSORS, root_of
+from msprobe.core.store.links import make_folder_below, take_link_away
 
 FLUSH_SECONDS = 0.05
 BATCH = 32
@@ -52,8 +52,8 @@ class Sink(Protocol):
 
 
 class DirectorySink:
-    """Writes one step of one process into its folder. Errors of the disk are said once and end the recording of the
-    step.
+    """Writes one step of one process into its ``folder``, ``{dump_path}/step{N}/{process}``. Errors of the disk are said
+    once and end the recording of the step.
 
     Records are laid out as bytes some at a time: one by one would find the processor's caches cold, all at the end
     would keep their objects alive for the garbage collector to walk. While statistics are on their way from a device
@@ -71,10 +71,10 @@ class DirectorySink:
         self._writing = threading.Lock()  # guards the file, held while the disk works
         self._journal = JournalWriter()
         with _DiskGuard(self, "create"):
-            make_folder(folder)
+            make_folder_below(root_of(folder), folder)
             clear_earlier_run(folder)
             if tensors:
-                make_folder(folder / TENSORS)
+                make_folder_below(folder, folder / TENSORS)
             self._journal.open(folder / JOURNAL)
             self._add({"v": VERSION, **header})
             self._write_buffer()
@@ -120,6 +120,7 @@ class DirectorySink:
             if self.failed:
                 return False
             try:
+                take_link_away(folder)
                 if folder.is_dir():
                     clear_earlier_run(folder)
                 os.rename(self.folder, folder)
