@@ -52,8 +52,9 @@ class Sink(Protocol):
 
 
 class DirectorySink:
-    """Writes one step of one process into its ``folder``, ``{dump_path}/step{N}/{process}``. Errors of the disk are said
-    once and end the recording of the step.
+    """Writes one step of one process into ``folder``, ``{dump_path}/step{N}/{process}``.
+
+    Errors of the disk are said once and end the recording of the step.
 
     Records are laid out as bytes some at a time: one by one would find the processor's caches cold, all at the end
     would keep their objects alive for the garbage collector to walk. While statistics are on their way from a device
