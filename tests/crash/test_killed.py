@@ -54,26 +54,33 @@ def end(process: subprocess.Popen[bytes], kind: signal.Signals, lines: list[byte
 
 
 @pytest.mark.parametrize("level", ["L1", pytest.param("mix", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("words", [("points",), ("points", "async")], ids=["at once", "async"])
-def test_saved_points_and_checksums_survive_too(level: str, words: tuple[str, ...], tmp_path: Path) -> None:
-    """One step that never ends: there is no debug.json yet, and the reader finds the points under its name."""
-    process = start(tmp_path, level, calls=10**6, words=("beats", *words))
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [("statistics", ["points"]), ("statistics", ["points", "async"]), ("tensor", ["points", "async"])],
+    ids=["at once", "async", "async files"],
+)
+def test_saved_points_and_what_waits_in_the_background_survive(
+    level: str, task: str, words: list[str], tmp_path: Path
+) -> None:
+    """One step that never ends: there is no debug.json yet, and the reader finds the points under its name.
+
+    Of what waits for its file or checksum, those alone are missing.
+    """
+    process = start(tmp_path, level, calls=10**6, task=task, words=["beats", *words])
     lines = wait_for(process, 300)
     old_enough = end(process, signal.SIGKILL, lines)
     assert len(old_enough) > 20
     (place,) = find_dumps(tmp_path)
     assert not place.document.with_name(DEBUG).exists()
-    data = load_dump(place).data
+    dump = load_dump(place)
     points = load_dump(find_dumps(place.document.with_name(DEBUG))[0]).data
     for number in old_enough:
-        assert f"Functional.softplus.{number}.backward" in data
-        assert (
-            points[f"point.{number}.debug"]["Max"]
-            == data[f"Functional.softplus.{number}.forward"]["input_args"][0]["Max"]
-        )
+        assert f"Functional.softplus.{number}.backward" in dump.data
+        (seen,) = tensor_nodes(dump.data[f"Functional.softplus.{number}.forward"]["input_args"])
+        assert points[f"point.{number}.debug"]["Max"] == seen["Max"]
         assert points[f"point_grad.{number}.debug"]["shape"] == [4, 1]
-        if "async" in words:
-            assert points[f"point.{number}.debug"]["md5"]
+    for name in (node["data_name"] for node in tensor_nodes(list(points.values())) if "data_name" in node):
+        assert read_tensor(dump.tensor_folder / name).size == 4
 
 
 def test_the_reader_recovers_without_a_step_of_the_user(tmp_path: Path) -> None:
