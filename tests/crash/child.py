@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,16 @@ QUIET = {"MSPROBE_LOG_LEVEL": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROO
 
 
 def start(
-    dump_path: Path, level: str = "mix", steps: int = 50, calls: int = 100, task: str = "statistics", **options: Any
+    dump_path: Path,
+    level: str = "mix",
+    steps: int = 50,
+    calls: int = 100,
+    task: str = "statistics",
+    words: Sequence[str] = (),
+    **options: Any,
 ) -> subprocess.Popen[bytes]:
     """The training, running; its calls and the tool's log lines come on stdout."""
-    command = [sys.executable, "-u", str(TRAINING), str(dump_path), level, str(steps), str(calls), task]
+    command = [sys.executable, "-u", str(TRAINING), str(dump_path), level, str(steps), str(calls), task, *words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=QUIET, **options)
 
 
@@ -41,6 +48,13 @@ def announced(lines: list[bytes]) -> Iterator[tuple[float, int]]:
         words = line.split()
         if len(words) == 2 and words[1].isdigit():
             yield float(words[0]), int(words[1])
+
+
+def lateness(lines: list[bytes], until: float) -> float:
+    """How many seconds a thread of the training that wants to run every 50 ms was late at most, in the last second."""
+    beats = [float(line.split()[1]) for line in lines if line.startswith(b"beat ")]
+    recent = [at for at in beats if until - 1 < at < until]
+    return max(0.0, *(late - early - 0.05 for early, late in pairwise([*(recent or beats[-1:]), until])))
 
 
 def check_files(root: Path) -> list[Path]:

@@ -198,3 +198,29 @@ def test_folders_may_be_named_in_any_language(task: str, tmp_path: Path) -> None
     done = subprocess.run(command, cwd=tmp_path, env=QUIET, capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr.decode()
     assert list((tmp_path / f"out {name}").iterdir())
+
+
+def test_links_below_the_dump_lead_nowhere(tmp_path: Path) -> None:
+    """The path of the dump may be a link of the user's; one that was put below it is not followed."""
+    body = """
+for name in ("dump", "steps", "tensors"):
+    os.makedirs("elsewhere/" + name)
+open("elsewhere/tensors/Tensor.tanh.0.forward.output.0.pt", "w").close()
+os.symlink("elsewhere/dump", "dump")
+os.makedirs("dump/step0/rank0")
+os.symlink(os.path.abspath("elsewhere/tensors"), "dump/step0/rank0/dump_tensor_data")
+os.symlink(os.path.abspath("elsewhere/steps"), "dump/step1")
+for _ in range(2):
+    debugger.start(model, rank_id=0); work(1); debugger.stop(); debugger.step()
+"""
+    lines = run(body, tmp_path, task="tensor")
+    assert errors(lines) == []
+    assert sum("was a link to" in line for line in lines) == 2
+    elsewhere = tmp_path / "elsewhere"
+    assert list((elsewhere / "steps").iterdir()) == []
+    assert [(path.name, path.stat().st_size) for path in (elsewhere / "tensors").iterdir()] == [
+        ("Tensor.tanh.0.forward.output.0.pt", 0)
+    ]
+    for step in (0, 1):
+        tensors = elsewhere / "dump" / f"step{step}" / "rank0" / "dump_tensor_data"
+        assert (tensors / "Tensor.tanh.0.forward.output.0.pt").stat().st_size > 0

@@ -1,32 +1,45 @@
 """A training that is made to die: trains a small model, collecting, and prints the time and name of every call.
 
-    python training.py DUMP_PATH LEVEL STEPS CALLS TASK
+    python training.py DUMP_PATH LEVEL STEPS CALLS TASK [async] [points] [beats]
 
-Every line is ``time number``: before forward ``number`` of the step the clock is printed, unbuffered.
+A line is ``time number`` when call ``number`` of the step has ended. ``async`` sets async_dump, with a checksum for it
+to make; ``points`` saves the output of every call. With ``beats`` a thread says ``beat time`` every 50 ms, as often as
+the flusher of the tool wants to write: it tells how late this machine lets such a thread be.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
+from typing import Any
 
 import torch
 
 from msprobe.pytorch import PrecisionDebugger
 
 
-def main(dump_path: str, level: str, steps: int, calls: int, task: str) -> None:
+def beat() -> None:
+    while True:
+        time.sleep(0.05)
+        os.write(1, f"beat {time.time():.6f}\n".encode())
+
+
+def main(config: dict[str, Any], steps: int, calls: int, points: bool) -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
-    debugger = PrecisionDebugger({"dump_path": dump_path, "level": level, "task": task})
+    debugger = PrecisionDebugger(config)
     for _ in range(steps):
         debugger.start(model=model)
         for number in range(calls):
             optimizer.zero_grad()
-            torch.nn.functional.softplus(model(torch.randn(4, 8))).sum().backward()
+            output = model(torch.randn(4, 8))
+            if points:
+                debugger.save(output, "point")
+            torch.nn.functional.softplus(output).sum().backward()
             os.write(1, f"{time.time():.6f} {number}\n".encode())
         optimizer.step()
         debugger.stop()
@@ -35,4 +48,9 @@ def main(dump_path: str, level: str, steps: int, calls: int, task: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5])
+    settings: dict[str, Any] = {"dump_path": sys.argv[1], "level": sys.argv[2], "task": sys.argv[5]}
+    if "async" in sys.argv[6:]:
+        settings |= {"async_dump": True, sys.argv[5]: {"summary_mode": "md5"}}
+    if "beats" in sys.argv[6:]:
+        threading.Thread(target=beat, daemon=True).start()
+    main(settings, int(sys.argv[3]), int(sys.argv[4]), "points" in sys.argv[6:])

@@ -53,6 +53,23 @@ def test_mindspeed_rl_saves_single_values(bench: Any, monkeypatch: pytest.Monkey
     ]
 
 
+def test_single_values_stay_below_their_folder(
+    bench: Any, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from msprobe.core import SingleSave
+
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "mine").write_text("mine")
+    folder = bench.dump / "data" / "value" / "step0" / "rank0" / "micro_step0"
+    folder.mkdir(parents=True)
+    (folder / "value.npy").symlink_to(outside / "mine")
+    (bench.dump / "data" / "other").symlink_to(outside)
+    monkeypatch.setattr(SingleSave, "_instance", None)
+    SingleSave(str(bench.dump)).save({"value": torch.ones(1), "other": torch.ones(1)})
+    assert {path.name: path.read_text() for path in outside.iterdir()} == {"mine": "mine"}
+    assert np.load(folder / "value.npy").tolist() == [1.0]
+
+
 def test_slime(bench: Any) -> None:
     from msprobe.pytorch import PrecisionDebugger
 

@@ -21,7 +21,7 @@ from msprobe.adapters.mindspore.bfloat16_values import bits_of, from_bits, widen
 from msprobe.adapters.mindspore.device_reductions import DeviceStatistics
 from msprobe.adapters.mindspore.graph_value import GraphValue
 from msprobe.adapters.mindspore.runtime_facts import on_cpu
-from msprobe.core.store.atomic import open_private
+from msprobe.core.store.atomic import create_new
 from msprobe.core.tensors.checksum import crc32, xor
 from msprobe.core.tensors.dtypes import DType, find_dtype
 from msprobe.core.tensors.numpy_ops import decode
@@ -125,7 +125,7 @@ class MindSporeTensorOps:
         array = _of_numpy(array, tensor)
         if array.dtype.kind == "V" or array.dtype.name == "bfloat16":  # no dtype of the npy format
             array = array.astype(np.float32)
-        with os.fdopen(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+        with os.fdopen(create_new(path), "wb") as file:
             np.save(file, array, allow_pickle=False)
         return True
 

@@ -25,8 +25,8 @@ from msprobe.adapters.mindspore.tensor_ops import MindSporeTensorOps
 from msprobe.core.capture.containers import tensors_in
 from msprobe.core.errors import MsprobeException, given
 from msprobe.core.log import logger, once
-from msprobe.core.store.atomic import make_folder
 from msprobe.core.store.layout import process_folder, step_folder
+from msprobe.core.store.links import make_folder_below
 
 
 class _Files:
@@ -48,7 +48,7 @@ class _Files:
             place = process_folder(step_folder(Path(folder), self._step), _runtime.rank(), os.getpid())
             number = next(self._calls[folder, name])
         try:
-            make_folder(place)
+            make_folder_below(Path(folder), place)
             for position, tensor in enumerate(tensors):
                 part = f".{position}" if len(tensors) > 1 else ""
                 if not _ops.save(tensor, place / f"{name}.{number}{part}.npy") and once((folder, name)):

@@ -23,9 +23,10 @@ import torch
 
 from msprobe.core.errors import MsprobeException, given
 from msprobe.core.log import logger
-from msprobe.core.store.atomic import make_folder, open_private, write_atomic
+from msprobe.core.store.atomic import create_new, make_folder, write_atomic
 from msprobe.core.store.journal import dumps
 from msprobe.core.store.layout import file_name
+from msprobe.core.store.links import make_folder_below
 
 
 class SingleSave:
@@ -72,7 +73,7 @@ class SingleSave:
         for name, value in data.items():
             safe = file_name(str(name), "")
             folder = self._root / "data" / safe / f"step{self._step}" / f"rank{_rank()}" / f"micro_step{micro_batch}"
-            make_folder(folder)
+            make_folder_below(self._root, folder)
             facts = [_write(folder, safe, keys, array) for keys, array in _arrays(value, ())]
             if facts:
                 write_atomic(
@@ -108,7 +109,7 @@ def _arrays(value: Any, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
 
 def _write(folder: Path, name: str, keys: tuple[str, ...], array: Any) -> dict[str, Any]:
     path = folder / file_name(".".join([name, *keys]), ".npy")
-    with os.fdopen(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+    with os.fdopen(create_new(path), "wb") as file:
         np.save(file, array, allow_pickle=False)
     numbers = array.astype(np.float64) if array.size and array.dtype.kind in "biuf" else None
     facts: dict[str, Any] = {"file": path.name} if keys else {}

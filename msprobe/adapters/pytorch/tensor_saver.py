@@ -14,8 +14,9 @@ from pathlib import Path
 import torch
 
 from msprobe.adapters.pytorch.tensor_memory import address, storage
+from msprobe.core.store.atomic import create_new
 from msprobe.core.store.pt_frame import LARGEST
-from msprobe.core.store.tensor_files import TensorFiles, create_new
+from msprobe.core.store.tensor_files import TensorFiles
 from msprobe.native import fused
 
 _STORAGES = {

@@ -1,7 +1,9 @@
 """Watch a configuration file for ``dump_enable``: has it changed, and what does it say now?
 
 A look at the file costs one stat, at most every ``ENABLED_SECONDS`` while collecting and every ``DISABLED_SECONDS``
-while not. A file that cannot be used right now (half-written, wrong, gone) is an answer too, and is looked at again.
+while not. A file that cannot be used may be half-written: it is read again every ``RETRY_SECONDS``, as if it had not
+changed. What it is after ``SETTLING_SECONDS`` is the answer; a wrong file, or none, is an answer too, and is looked at
+again.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from msprobe.core.errors import MsprobeException, config_error
 
 ENABLED_SECONDS = 0.5
 DISABLED_SECONDS = 3.0
+RETRY_SECONDS = 0.05
+SETTLING_SECONDS = 1.0
 
 _Signature = tuple[int, int] | None
 
@@ -53,23 +57,37 @@ class ConfigWatch:
         self._clock = clock
         self._seen = self._signature()
         self._looked = clock()
+        self._unusable_since: float | None = None
 
     def poll(self, enabled: bool, force: bool = False) -> Reloaded | None:
         """What has changed since the last time, or None when nothing has or it is too early to look.
 
-        ``force`` reads the file whatever the clock and its signature say.
+        ``force`` reads the file whatever the clock and its signature say, and takes it as written to its end.
         """
         now = self._clock()
-        if not force and now - self._looked < (ENABLED_SECONDS if enabled else DISABLED_SECONDS):
+        if not force and now - self._looked < self._pause(enabled, now):
             return None
         self._looked = now
         signature = self._signature()
         if not force and signature is not None and signature == self._seen:
             return None
         reloaded = self._read()
-        # a broken file is read again next time, even when its signature stays the same
-        self._seen = signature if reloaded.config is not None else None
-        return reloaded
+        if reloaded.config is not None:
+            self._seen, self._unusable_since = signature, None
+            return reloaded
+        self._seen = None  # it is read again next time, even when its signature stays the same
+        if self._unusable_since is None:
+            self._unusable_since = now
+        return reloaded if force or not self._settling(now) else None
+
+    def _pause(self, enabled: bool, now: float) -> float:
+        if self._settling(now):
+            return RETRY_SECONDS
+        return ENABLED_SECONDS if enabled or self._unusable_since is not None else DISABLED_SECONDS
+
+    def _settling(self, now: float) -> bool:
+        """Whether the file has become unusable only now: somebody may be writing it."""
+        return self._unusable_since is not None and now - self._unusable_since < SETTLING_SECONDS
 
     def _read(self) -> Reloaded:
         try:

@@ -44,15 +44,15 @@ class Background:
         self._changed = threading.Condition()
         self._jobs: deque[tuple[Job, int]] = deque()
         self._bytes = 0
-        self._put = 0
-        self._done = 0
+        self.jobs_put = 0
+        self.jobs_done = 0
         self._worker: threading.Thread | None = None
         self._abandoned = False
 
     @property
     def outstanding(self) -> bool:
         """Whether a job is not done yet."""
-        return self._done != self._put
+        return self.jobs_done != self.jobs_put
 
     def put(self, job: Job, size: int) -> None:
         """Queue a job that keeps ``size`` bytes alive; waits while the queue is full."""
@@ -66,7 +66,7 @@ class Background:
                 self._changed.wait()
             self._jobs.append((job, size))
             self._bytes += size
-            self._put += 1
+            self.jobs_put += 1
             self._changed.notify_all()
 
     def drain(self) -> None:
@@ -74,14 +74,14 @@ class Background:
         if self._abandoned:
             return
         with self._changed:
-            goal = self._put
-            while self._done < goal:
+            goal = self.jobs_put
+            while self.jobs_done < goal:
                 self._changed.wait()
 
     def abandon(self) -> None:
         """In a forked child: the worker is gone, its lock may be held for ever; drop everything."""
         self._abandoned = True
-        self._put = self._done = 0
+        self.jobs_put = self.jobs_done = 0
 
     @shielded
     def run(self, job: Job) -> None:
@@ -108,7 +108,7 @@ class Background:
             del job  # before the bytes count as free
             with self._changed:
                 self._bytes -= size
-                self._done += 1
+                self.jobs_done += 1
                 self._changed.notify_all()
 
 
@@ -146,6 +146,18 @@ class Settling:
     @property
     def outstanding(self) -> bool:
         return self._background.outstanding or self._ops.outstanding
+
+    @property
+    def put(self) -> int:
+        return self._background.jobs_put
+
+    @property
+    def done(self) -> int:
+        return self._background.jobs_done
+
+    def settle_statistics(self) -> None:
+        """Return when the numbers that do not come from the background are there."""
+        self._ops.settle()
 
     def settle(self) -> None:
         self._background.drain()

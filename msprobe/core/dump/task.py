@@ -64,7 +64,7 @@ def make_recording(
         return judged
     leaves = LeafTask(ops, mode, folder, getattr(session.config.section, "projection", False))
     if session.background is not None:
-        sink.statistics = Settling(ops, session.background)
+        sink.statistics = sink.backlog = Settling(ops, session.background)
         leaves = BackgroundLeaves(leaves, session.background)
     sliced = _sliced(session, leaves)
     recording = Recording(plan, selection, session.backend, sliced, sink)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msprobe.core.log import logger
-from msprobe.core.store.atomic import make_folder
 from msprobe.core.store.claims import CLAIMS
 from msprobe.core.store.layout import process_folder, step_folder
+from msprobe.core.store.links import make_folder_below
 
 if TYPE_CHECKING:
     from msprobe.core.dump.step import Step
@@ -30,7 +30,7 @@ class Whereabouts:
         step = step_folder(root, number)
         folder = process_folder(step, rank, os.getpid(), shared=rank in self._shared)
         try:
-            make_folder(folder)
+            make_folder_below(root, folder)
         except OSError:
             return folder  # the sink says what is wrong with it
         if CLAIMS.take(folder):

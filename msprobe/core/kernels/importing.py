@@ -134,6 +134,7 @@ def _link(folder: Path, name: str, run: KernelRun) -> dict[tuple[str, int], str]
             continue
         names[place] = file_name(f"{name}.{place[0]}.{place[1]}", tensor.path.suffix)
         target = folder / names[place]
+        target.unlink(missing_ok=True)
         try:
             os.link(tensor.path, target)
         except OSError:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
 from msprobe.core.store.modes import FILE_MODE, FOLDER_MODE
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
 
 
 def make_folder(folder: Path) -> None:
@@ -22,6 +25,18 @@ def open_private(path: Path, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
 
 
+def create_new(path: Path) -> int:
+    """Open a new file at ``path``; a file or link that is there loses this name first, its content stays."""
+    try:
+        return os.open(path, _NEW, FILE_MODE)
+    except FileExistsError:
+        mode = os.lstat(path).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+            raise
+        os.unlink(path)
+        return os.open(path, _NEW, FILE_MODE)
+
+
 def write_atomic(path: Path, chunks: Iterable[bytes]) -> int:
     """Replace ``path`` by the joined ``chunks`` in one step and return the size in bytes.
 
@@ -31,7 +46,7 @@ def write_atomic(path: Path, chunks: Iterable[bytes]) -> int:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     size = 0
     try:
-        with os.fdopen(open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb", 1 << 20) as file:
+        with os.fdopen(create_new(temporary), "wb", 1 << 20) as file:
             for chunk in chunks:
                 size += file.write(chunk)
         os.replace(temporary, path)

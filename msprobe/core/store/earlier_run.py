@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 from msprobe.core.log import logger
 from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, ERRORS, JOURNAL, STACK, TENSORS
+from msprobe.core.store.links import take_link_away
 
 _DOCUMENTS = (DUMP, DEBUG, STACK, CONSTRUCT, JOURNAL, ERRORS)
 
@@ -16,7 +18,7 @@ def clear_earlier_run(folder: Path) -> None:
 
     Only files this tool writes are touched.
     """
-    if any((folder / name).exists() for name in _DOCUMENTS):
+    if any(os.path.lexists(folder / name) for name in _DOCUMENTS):
         logger.warning("%s holds an earlier dump: it is replaced by this run", folder)
         remove_documents(folder)
 
@@ -24,5 +26,6 @@ def clear_earlier_run(folder: Path) -> None:
 def remove_documents(folder: Path) -> None:
     for name in _DOCUMENTS:
         (folder / name).unlink(missing_ok=True)
-    if (folder / TENSORS).is_dir() and not (folder / TENSORS).is_symlink():
+    take_link_away(folder / TENSORS)
+    if (folder / TENSORS).is_dir():
         shutil.rmtree(folder / TENSORS)

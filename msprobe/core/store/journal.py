@@ -177,8 +177,8 @@ def scan(file: BinaryIO) -> Index:
     return index
 
 
-def fold(path: str | os.PathLike[str]) -> Folded:
-    """Read a journal into the documents it stands for.
+def fold(path: str | os.PathLike[str], *, points: bool = False) -> Folded:
+    """Read a journal into the documents it stands for: dump.json, or with ``points``, and at level debug, debug.json.
 
     Raises:
         ReadError: it cannot be opened or is no journal.
@@ -186,7 +186,7 @@ def fold(path: str | os.PathLike[str]) -> Folded:
     try:
         with open(path, "rb") as file:
             index = scan(file)
-            chosen = index.points if index.only_points else index.entries
+            chosen = index.points if points or index.only_points else index.entries
             data = {name: _body(file, index, name, place) for name, place in chosen.items()}
     except OSError as error:
         raise ReadError(f"{os.fspath(path)}: cannot be read ({error.strerror})") from error

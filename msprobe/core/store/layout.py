@@ -39,6 +39,11 @@ def process_folder(step: Path, rank: int | None, pid: int, *, shared: bool = Fal
     return step / (f"rank{rank}_{pid}" if shared else f"rank{rank}")
 
 
+def root_of(process: Path) -> Path:
+    """The dump_path of a process folder."""
+    return process.parent.parent
+
+
 def file_name(place: str, suffix: str) -> str:
     """The file of the tensor at ``place`` (``Torch.max.0.forward.output.1``), safe for any user text inside it.
 

@@ -4,9 +4,9 @@
     folder
         dump = load_dump(place)                          # dump.data, dump.stacks, dump.construct, dump.tensor_folder
 
-A ``dump.journal`` beside dump.json is newer than it (the process still runs or died) and is read instead.
-Documents are
-parsed at C speed with NaN and Infinity kept, and only their outline is checked.
+A ``dump.journal`` is newer than the documents beside it (the process still runs or died) and is read in their place,
+also where a document is not there yet. Documents are parsed at C speed with NaN and Infinity kept, and only their
+outline is checked.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def find_dumps(path: Path) -> list[Place]:
     Raises:
         ReadError: the path does not exist or holds no dump; says what was found instead.
     """
-    if path.is_file():
+    if path.is_file() or _in_journal(path):
         if path.suffix != ".json" and path.name != JOURNAL:
             raise ReadError(f"{path}: no dump document; give a {DUMP} or a folder with one")
         return [_place(path.parent, path)]
@@ -107,6 +107,11 @@ def find_dumps(path: Path) -> list[Place]:
     if not found:
         raise ReadError(_without_dump(path))
     return sorted(found, key=lambda place: (-1 if place.step is None else place.step, place.kind, place.number or 0))
+
+
+def _in_journal(path: Path) -> bool:
+    """Whether ``path`` is a document that a process has not written yet, or died before."""
+    return path.name in (DUMP, DEBUG) and path.with_name(JOURNAL).is_file()
 
 
 def _in_mode(mode: str, place: Place) -> Place:
@@ -147,14 +152,14 @@ def _place(folder: Path, document: Path) -> Place:
 
 
 def load_dump(place: Place) -> Dump:
-    """Load the documents at ``place``; a journal beside dump.json wins over it.
+    """Load the documents at ``place``; a journal beside dump.json or debug.json wins over them.
 
     Raises:
         ReadError: a document is damaged or is not what its name says.
     """
     journal = place.document.with_name(JOURNAL)
     with paused_gc():
-        if place.document.name in (DUMP, JOURNAL) and journal.is_file():
+        if place.document.name in _RECORDS and journal.is_file():
             recovered = _from_journal(place, journal)
             if recovered is not None:
                 return recovered
@@ -164,13 +169,16 @@ def load_dump(place: Place) -> Dump:
 def _from_journal(place: Place, journal: Path) -> Dump | None:
     from msprobe.core.store.journal import fold  # not free, and most runs end
 
+    points = place.document.name == DEBUG
     try:
         with _local(journal) as local:
-            folded = fold(local)
+            folded = fold(local, points=points)
     except ReadError:
         if journal.is_file():
             raise
         return None  # the run ended just now and folded it itself
+    if points and not folded.data:
+        return None  # nothing was saved: there will be no debug.json
     return _build(place, {**folded.header, "data": folded.data}, folded.stack, folded.construct, recovered=True)
 
 

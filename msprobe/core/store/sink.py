@@ -16,11 +16,12 @@ from typing import Any, Protocol
 
 from msprobe.core.errors import said
 from msprobe.core.log import logger, once
-from msprobe.core.store.atomic import make_folder
 from msprobe.core.store.earlier_run import clear_earlier_run, remove_documents
 from msprobe.core.store.journal import VERSION
 from msprobe.core.store.journal_writer import JournalWriter
-from msprobe.core.store.layout import JOURNAL, TENSORS
+from msprobe.core.store.layout import JOURNAL, TENSORS, root_of
+from msprobe.core.store.links import make_folder_below, take_link_away
+from msprobe.core.store.shown import Backlog, Shown
 
 FLUSH_SECONDS = 0.05
 BATCH = 32
@@ -52,8 +53,9 @@ class Sink(Protocol):
 
 
 class DirectorySink:
-    """Writes one step of one process into its folder. Errors of the disk are said once and end the recording of the
-    step.
+    """Writes one step of one process into ``folder``, ``{dump_path}/step{N}/{process}``.
+
+    Errors of the disk are said once and end the recording of the step.
 
     Records are laid out as bytes some at a time: one by one would find the processor's caches cold, all at the end
     would keep their objects alive for the garbage collector to walk. While statistics are on their way from a device
@@ -65,16 +67,18 @@ class DirectorySink:
         self.failed = False
         self.early: Callable[[], Iterable[Record]] | None = None
         self.statistics: Statistics | None = None
+        self.backlog: Backlog | None = None
+        self._shown = Shown()
         self._extra_info = extra_info
         self._waiting: list[Record] = []
         self._adding = threading.Lock()  # held while records are laid out
         self._writing = threading.Lock()  # guards the file, held while the disk works
         self._journal = JournalWriter()
         with _DiskGuard(self, "create"):
-            make_folder(folder)
+            make_folder_below(root_of(folder), folder)
             clear_earlier_run(folder)
             if tensors:
-                make_folder(folder / TENSORS)
+                make_folder_below(folder, folder / TENSORS)
             self._journal.open(folder / JOURNAL)
             self._add({"v": VERSION, **header})
             self._write_buffer()
@@ -92,12 +96,31 @@ class DirectorySink:
             self._lay_out_waiting()
             self._write_buffer()
 
+    def _show(self, backlog: Backlog) -> None:
+        """Write what has come without waiting for the background: what is complete whole, the rest as it is now."""
+        with self._writing, _DiskGuard(self, "write"):
+            backlog.settle_statistics()
+            with self._adding:
+                ready = self._waiting[: self._shown.completed(backlog.done)]
+                del self._waiting[: len(ready)]
+                for record in ready:
+                    self._lay_out(record)
+                count = len(self._waiting)
+                put = backlog.put  # of a record that waits, all jobs have been put
+                for record in self._waiting[self._shown.count : count]:
+                    self._lay_out(record)
+                self._shown.add(count, put)
+            self._write_buffer()
+
     def tick(self) -> None:
         """One beat of the flusher: what has been added, and the inputs of calls that run for longer than a beat."""
         if self.early is not None:
             for record in self.early():
                 self.write(record)
-        self.flush()
+        if self.backlog is not None and self.backlog.done != self.backlog.put:
+            self._show(self.backlog)
+        else:
+            self.flush()
 
     def publish(self) -> None:
         with self._writing, _DiskGuard(self, "write"):
@@ -120,6 +143,7 @@ class DirectorySink:
             if self.failed:
                 return False
             try:
+                take_link_away(folder)
                 if folder.is_dir():
                     clear_earlier_run(folder)
                 os.rename(self.folder, folder)
@@ -151,6 +175,7 @@ class DirectorySink:
     def _lay_out_waiting(self) -> None:
         with self._adding:
             waiting, laid = self._waiting[:], 0
+            self._shown.forget()
             try:
                 del self._waiting[: len(waiting)]  # in place: another thread may be adding to this very list
                 if waiting and self.statistics is not None:

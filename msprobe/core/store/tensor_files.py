@@ -10,14 +10,12 @@ entry that names it and no directory of its archive, so nobody takes it for a te
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from msprobe.core.store.modes import FILE_MODE
+from msprobe.core.store.atomic import create_new
 from msprobe.core.store.pt_frame import frame
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
 _CHUNK = 1 << 16
 _REMEMBERED = 1 << 16
 
@@ -54,18 +52,6 @@ class TensorFiles:
         if earlier is None or not _link(path.with_name(earlier), path, pieces):
             write_new(path, pieces)
             self._written[key] = path.name
-
-
-def create_new(path: Path) -> int:
-    """Open a new file at ``path``; a file or link that is there loses this name first, its content stays."""
-    try:
-        return os.open(path, _NEW, FILE_MODE)
-    except FileExistsError:
-        mode = os.lstat(path).st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
-            raise
-        os.unlink(path)
-        return os.open(path, _NEW, FILE_MODE)
 
 
 def write_new(path: Path, pieces: Sequence[Piece]) -> None:

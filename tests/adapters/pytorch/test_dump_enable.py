@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from msprobe.core.config import watch
+from msprobe.core.config.watch import ENABLED_SECONDS, RETRY_SECONDS, SETTLING_SECONDS
 from msprobe.pytorch import PrecisionDebugger
 from tests.adapters.pytorch.networks import Mlp
 
@@ -117,6 +120,53 @@ def test_a_file_that_cannot_be_used_stops_collection_until_it_can(file: File, be
     file.change()
     train()
     assert bench.steps() == ["step0", "step2"]
+
+
+@pytest.mark.parametrize("text", ["", '{"task": "stat'], ids=["empty", "half"])
+def test_a_file_that_is_being_written_costs_no_record(
+    file: File, bench: Any, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looks of the tool's own, at the start of one step and within the next, while the file is written in place."""
+    monkeypatch.setattr(watch, "SETTLING_SECONDS", 60)  # so that a busy machine does not take it for finished
+    file.write(dump_enable=True)
+    PrecisionDebugger(str(file.path))
+    train()
+    time.sleep(ENABLED_SECONDS)
+    file.path.write_text(text)
+    train()
+    PrecisionDebugger.start(MODEL)
+    F.relu(torch.ones(1))
+    time.sleep(RETRY_SECONDS)
+    PrecisionDebugger.stop()  # looks again: still being written
+    PrecisionDebugger.start(MODEL)
+    F.relu(torch.ones(1))
+    file.write(task="tensor")
+    PrecisionDebugger.stop()
+    PrecisionDebugger.step()
+    time.sleep(RETRY_SECONDS)
+    train()
+    assert bench.steps() == ["step0", "step1", "step2", "step3"]
+    assert bench.read(2).names() == ["Functional.relu.0.forward", "Functional.relu.1.forward"]
+    assert [bench.read(step).dump["task"] for step in range(4)] == ["statistics"] * 3 + ["tensor"]
+
+
+def test_a_file_that_stays_unusable_stops_collection_with_one_warning(
+    file: File, bench: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write(dump_enable=True)
+    PrecisionDebugger(str(file.path))
+    time.sleep(ENABLED_SECONDS)
+    file.path.write_text("{")
+    train()  # step 0
+    time.sleep(SETTLING_SECONDS)
+    train()  # step 1: the look is at its start
+    time.sleep(ENABLED_SECONDS)
+    train()
+    assert capsys.readouterr().out.count("collection is off until it is good") == 1
+    file.write()
+    time.sleep(ENABLED_SECONDS)  # and not the pause of a collection that was switched off
+    train()
+    assert bench.steps() == ["step0", "step3"]
 
 
 def test_turning_off_in_the_middle_of_a_step_publishes_what_is_there(file: File, bench: Any) -> None:

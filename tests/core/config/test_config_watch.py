@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from msprobe.core.config import DumpConfig
-from msprobe.core.config.watch import DISABLED_SECONDS, ENABLED_SECONDS, ConfigWatch
+from msprobe.core.config.watch import DISABLED_SECONDS, ENABLED_SECONDS, RETRY_SECONDS, SETTLING_SECONDS, ConfigWatch
 from msprobe.core.errors import ConfigError, Problem
 
 
@@ -42,6 +42,12 @@ class Watched:
         found = self.watch.poll(enabled)
         return None if found is None or found.config is None else found.config.level
 
+    def fault(self, after: float, enabled: bool = True) -> str | None:
+        self.now += after
+        found = self.watch.poll(enabled)
+        assert found is None or found.config is None
+        return None if found is None else found.fault
+
 
 @pytest.fixture
 def watched(tmp_path: Path) -> Watched:
@@ -67,32 +73,57 @@ def test_force_reads_at_once(watched: Watched) -> None:
     assert found is not None and found.config is not None
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"task": 5, "dump_path": "x"}', "[]", "\x00"])
-def test_a_broken_file_is_an_answer_and_is_looked_at_again(watched: Watched, text: str) -> None:
+UNUSABLE = ["", "{", '{"task": 5, "dump_path": "x"}', "[]", "\x00"]
+
+
+@pytest.mark.parametrize("text", UNUSABLE)
+def test_an_unusable_file_may_be_half_written_and_changes_nothing_yet(watched: Watched, text: str) -> None:
     watched.path.write_text(text)
     watched.now += 10
-    found = watched.watch.poll(True)
-    assert found is not None and found.config is None and found.fault
-    watched.now += 10
-    again = watched.watch.poll(False)
-    assert again is not None and again.config is None
+    assert watched.watch.poll(True) is None
     watched.write(level="L0")
-    assert watched.levels(10) == "L0"
+    assert watched.levels(RETRY_SECONDS - 0.01) is None
+    assert watched.levels(0.02) == "L0"
+
+
+@pytest.mark.parametrize("text", UNUSABLE)
+def test_a_file_that_stays_unusable_is_an_answer_and_is_looked_at_again(watched: Watched, text: str) -> None:
+    watched.path.write_text(text)
+    assert watched.fault(10) is None
+    assert watched.fault(SETTLING_SECONDS)
+    assert watched.fault(ENABLED_SECONDS - 0.01, enabled=False) is None
+    assert watched.fault(0.02, enabled=False)
+    watched.write(level="L0")
+    assert watched.levels(ENABLED_SECONDS + 0.01, enabled=False) == "L0"
+
+
+def test_each_time_it_becomes_unusable_it_may_be_half_written(watched: Watched) -> None:
+    for level in ("L0", "mix"):
+        watched.path.write_text("{")
+        assert watched.fault(10) is None
+        watched.write(level=level)
+        assert watched.levels(SETTLING_SECONDS) == level
+
+
+def test_force_takes_the_file_as_it_is_and_it_is_looked_at_again_soon(watched: Watched) -> None:
+    watched.path.write_text("{")
+    found = watched.watch.poll(True, force=True)
+    assert found is not None and found.config is None and found.fault
+    watched.write(level="L0")
+    assert watched.levels(RETRY_SECONDS + 0.01, enabled=False) == "L0"
 
 
 def test_a_file_that_is_gone_is_broken(watched: Watched) -> None:
     watched.path.unlink()
-    watched.now += 10
-    found = watched.watch.poll(True)
-    assert found is not None and found.config is None and "config.json" in found.fault
+    assert watched.fault(10) is None
+    assert "config.json" in (watched.fault(SETTLING_SECONDS) or "")
 
 
 def test_what_cannot_be_served_is_broken_too(watched: Watched) -> None:
     watched.refused = "L2"
     watched.write(level="L2", task="tensor", tensor={"list": ["Torch.add.0.forward"]})
-    watched.now += 10
-    found = watched.watch.poll(True)
-    assert found is not None and found.config is None and "not here" in found.fault
+    assert watched.fault(10) is None
+    assert "not here" in (watched.fault(SETTLING_SECONDS) or "")
 
 
 def test_arguments_beat_the_file_at_every_reload(tmp_path: Path) -> None:

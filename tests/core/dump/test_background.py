@@ -57,8 +57,14 @@ def test_an_error_in_a_job_ends_that_job_only() -> None:
 
 
 def test_drain_does_not_wait_for_what_is_put_meanwhile() -> None:
-    background, gate = Background(100, ThreadState()), threading.Event()
-    background.put(lambda: background.put(gate.wait, 1), 1)
+    background, draining, gate = Background(100, ThreadState()), threading.Event(), threading.Event()
+
+    def first() -> None:
+        draining.wait()
+        background.put(lambda: gate.wait(10), 1)
+
+    background.put(first, 1)
+    threading.Timer(0.2, draining.set).start()
     background.drain()
     assert background.outstanding
     gate.set()

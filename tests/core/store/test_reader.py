@@ -53,6 +53,31 @@ def test_a_journal_wins_and_a_cut_line_is_dropped(tmp_path: Path) -> None:
     assert dump.stacks == {"Torch.mul.0.forward": ["File a.py, line 1"]}
 
 
+POINT_LINES = [
+    {"v": VERSION, "task": "statistics", "level": "L1", "framework": "pytorch", "dump_data_dir": None},
+    {"e": "Torch.mul.0.forward", "d": {"input_args": [], "output": [None]}},
+    {"e": "loss.0.debug", "d": {"Max": 1.0}},
+]
+
+
+@pytest.mark.parametrize("stale", [False, True], ids=["no document yet", "an older document"])
+def test_points_are_found_in_a_journal_under_the_name_of_their_document(tmp_path: Path, stale: bool) -> None:
+    folder = _dump(tmp_path / "step0/rank0")
+    if stale:
+        (folder / "debug.json").write_text(json.dumps({**DOCUMENT, "data": {}}))
+    (folder / "dump.journal").write_bytes(b"".join(encode(dict(line))[1] for line in POINT_LINES))
+    points = load_dump(find_dumps(folder / "debug.json")[0])
+    assert points.recovered and points.data == {"loss.0.debug": {"Max": 1.0}}
+    assert list(load_dump(find_dumps(folder)[0]).data) == ["Torch.mul.0.forward"]
+
+
+def test_a_journal_without_points_stands_for_no_debug_document(tmp_path: Path) -> None:
+    folder = _dump(tmp_path / "step0/rank0")
+    (folder / "dump.journal").write_bytes(b"".join(encode(dict(line))[1] for line in POINT_LINES[:2]))
+    with pytest.raises(ReadError, match=r"debug\.json: cannot be read"):
+        load_dump(find_dumps(folder / "debug.json")[0])
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"task": "statistics"}', '{"data": {}}', '{"task": "t", "data": {"a": 1}}']
 )

@@ -188,6 +188,42 @@ def test_waiting_statistics_are_fetched_before_their_record_is_written(opened: C
     assert data["A.b.0.forward"]["output"] == [{"Max": 7}]
 
 
+def test_records_do_not_wait_on_the_disk_for_work_in_the_background(opened: Callable[..., DirectorySink]) -> None:
+    """Each is written as it is, and whole when its jobs are done, in the order in which they came."""
+
+    class Work:
+        put = done = 0
+        outstanding = True
+
+        def settle_statistics(self) -> None:
+            pass
+
+        def settle(self) -> None:
+            self.done, self.outstanding = self.put, False
+            nodes[1]["data_name"] = "1.pt"
+
+    sink, work = opened(), Work()
+    sink.statistics = sink.backlog = work
+    nodes: list[dict[str, Any]] = [{"Max": 0}, {"Max": 1}]
+    work.put = 2
+    sink.write(Line("A.b.0.forward", {"output": [nodes[0]]}))
+    assert within(1.0, lambda: "A.b.0.forward" in fold(sink.folder / "dump.journal").data)
+    work.put = 4
+    sink.write(Line("A.b.1.forward", {"output": [nodes[1]]}))
+    assert within(1.0, lambda: "A.b.1.forward" in fold(sink.folder / "dump.journal").data)
+    nodes[0]["data_name"] = "0.pt"
+    work.done = 2
+    first = {"output": [{"Max": 0, "data_name": "0.pt"}]}
+    assert within(1.0, lambda: fold(sink.folder / "dump.journal").data["A.b.0.forward"] == first)
+    assert fold(sink.folder / "dump.journal").data["A.b.1.forward"] == {"output": [{"Max": 1}]}
+    sink.close()
+    data = json.loads((sink.folder / "dump.json").read_bytes())["data"]
+    assert list(data.items()) == [
+        ("A.b.0.forward", first),
+        ("A.b.1.forward", {"output": [{"Max": 1, "data_name": "1.pt"}]}),
+    ]
+
+
 def test_a_record_that_cannot_be_laid_out_costs_itself_only(opened: Callable[..., DirectorySink]) -> None:
     sink = opened()
     sink.write(Line("A.b.0.forward", {"output": [{1, 2}]}))

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from msprobe.core.store.atomic import create_new
 from msprobe.core.store.formats import read_tensor
-from msprobe.core.store.tensor_files import TensorFiles, create_new, write_new
+from msprobe.core.store.tensor_files import TensorFiles, write_new
 
 BYTES = ("ByteStorage", 1)
 SMALL, LARGE = 10, 200_000
