@@ -25,6 +25,7 @@ from msprobe.compare.columns import columns
 from msprobe.compare.items import OUTPUT, RANK_KEYS, Leaf, describe
 from msprobe.compare.locate import locate
 from msprobe.compare.locations import PathLike, local, opened
+from msprobe.compare.not_compared import not_compared
 from msprobe.compare.parallel_layout import load_pair
 from msprobe.compare.rows import CompareRow
 from msprobe.compare.run import Comparison, Past, Policy, compare_dumps
@@ -36,27 +37,30 @@ from msprobe.numerics.verdict import Kind
 _IGNORED = ("Torch.empty", "Torch.fill", "Tensor.__setitem__")
 _RELATIVE = ("MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr", "NormRelativeErr")
 _HALF = 50.0
+_UNREAD = " in the recorded statistics; tensor files are not read here, compare without -da reads them"
 _STATISTICS = ("max", "min", "mean", "l2norm")
 
 
 @dataclass(slots=True)
 class DiffAnalysis:
-    """The answer: ``document`` is empty where all ranks agree; ``files`` are the documents written."""
+    """The answer: ``document`` is empty where all ranks agree; ``files`` are the documents written;
+    ``incomplete`` says what was not compared, ``files_unread`` that there are tensor files, which are not read."""
 
     document: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     files: list[Path] = field(default_factory=list)
-    unpaired: list[str] = field(default_factory=list)
+    incomplete: list[str] = field(default_factory=list)
+    files_unread: bool = False
 
     @property
     def lines(self) -> Iterator[str]:
         """The answer in words."""
         if not self.document:
-            yield "No difference was found."
+            yield f"No difference was found{_UNREAD if self.files_unread else ''}."
         for rank, calls in self.document.items():
             for call in calls:
                 yield f"First difference: {call['op_name']} ({rank.replace('_', ' ')})"
-        for place in self.unpaired:
-            yield f"Not compared: {place}"
+        for what in self.incomplete:
+            yield f"Not compared: {what}"
         for file in self.files:
             yield f"Result: {file}"
 
@@ -74,7 +78,7 @@ def diff_analyze(
     """
     mapping, folder = mapping or MappingOptions(), local(output)
     located = locate(opened(target), opened(golden), mapping)
-    result = DiffAnalysis(unpaired=located.unpaired)
+    result = DiffAnalysis(incomplete=list(located.unpaired))
     past: dict[str, _Past] = {}
     lost: list[list[Unapplied]] = []
     with paused_gc():
@@ -110,9 +114,11 @@ def _step(result: DiffAnalysis, pairs: list[tuple[Place, Place]], how: _How, pas
         ours, theirs, _ = load_pair(left, right)
         if how.mapping.given:
             how.lost.append(unapplied(how.mapping, ours, theirs))
+        result.files_unread = result.files_unread or ours.task == "tensor"
         comparison = compare_dumps(
             _as_statistics(ours), _as_statistics(theirs), how.policy, mapping=how.mapping, past=known
         )
+        result.incomplete += not_compared(comparison)
         calls = call_records(comparison)
         result.files.append(write_finding(calls, how.output, f"compare_result_rank{rank}{how.stem}"))
         found = _first(comparison, calls, known)

@@ -52,7 +52,7 @@ _NOT_ANALYZED = ("xlsx", "html", "junit", "json_path", "noise", "config", "metri
     type=click.Choice(["never", "diverged", "incomplete"]),
     default="never",
     show_default=True,
-    help="When to end with exit status 1; incomplete: also when a step, a rank or the rest of a run was not compared.",
+    help="When to end with exit status 1; incomplete: also when a step, a rank, the rest of a run or a value was not compared.",
 )
 @click.option("--noise", metavar="FILE", type=click.Path(), help="Judge by the spread that `msprobe noise` learned.")
 @click.option(
@@ -133,7 +133,7 @@ def _analyzed(paths: tuple[str, str, str], options: dict[str, Any]) -> int:
     result = diff_analyze(*paths, options["policy"], mapping_options(given))
     for line in result.lines:
         click.echo(line)
-    failed = _fails(options["fail_on"], diverged=bool(result.document), incomplete=bool(result.unpaired))
+    failed = _fails(options["fail_on"], diverged=bool(result.document), incomplete=bool(result.incomplete))
     return EXIT_DIVERGED if failed else 0
 
 

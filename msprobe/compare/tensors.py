@@ -12,6 +12,7 @@ import numpy as np
 
 from msprobe.compare.calibration import GOLDEN, TARGET, Calibration
 from msprobe.compare.cells import data_name
+from msprobe.compare.items import is_tensor
 from msprobe.compare.table import LeafTable
 from msprobe.core.errors import ReadError
 from msprobe.core.store.formats import read_tensor
@@ -29,11 +30,11 @@ def tensor_differences(
     metrics: Sequence[Metric] = (),
     calibration: Calibration | None = None,
 ) -> list[TensorDifference | None]:
-    """One difference per row that has tensor data on both sides, None for the others; a failure is a stated
-    problem. ``metrics`` are computed too; ``calibration`` multiplies tensors first."""
+    """One difference per row that has a tensor on both sides, None for the others and where neither has a file; a
+    failure is a stated problem. ``metrics`` are computed too; ``calibration`` multiplies tensors first."""
     jobs = []
     for row, (ours, theirs) in enumerate(zip(table.target, table.golden, strict=True)):
-        if ours is not None and theirs is not None:
+        if ours is not None and theirs is not None and is_tensor(ours.raw) and is_tensor(theirs.raw):
             left, right = data_name(ours.raw), data_name(theirs.raw)
             if left is not None or right is not None:
                 jobs.append((row, left, right, str(ours.raw.get("dtype", ""))))
@@ -57,14 +58,15 @@ def _difference(
     (folder, left), (other, right) = target, golden
     if left is None or right is None:
         problem = f"the {'target' if left is None else 'golden'} has no tensor file"
-        return TensorDifference(UNSUPPORTED, problem=problem, custom=(FAILED,) * len(metrics))
+        return TensorDifference(UNSUPPORTED, problem=problem, unread=True, custom=(FAILED,) * len(metrics))
     try:
         n, b = read_tensor(_inside(folder, left)), read_tensor(_inside(other, right))
         multiplied = calibration is not None and (calibration.has(TARGET, left) or calibration.has(GOLDEN, right))
         if calibration is not None and multiplied:
             n, b = calibration.applied(TARGET, left, n), calibration.applied(GOLDEN, right, b)
     except ReadError as error:
-        return TensorDifference(UNSUPPORTED, problem=error.error_info, custom=(FAILED,) * len(metrics))
+        custom = (FAILED,) * len(metrics)
+        return TensorDifference(UNSUPPORTED, problem=error.error_info, unread=True, custom=custom)
     found = tensor_difference(n, b)
     if multiplied:
         found = replace(found, calibrated=True)

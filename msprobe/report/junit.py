@@ -3,7 +3,7 @@
 The first case of a suite is the verdict of the pair; it fails when the pair diverged, with the first divergence as the
 message and the stack as the text, and is an error when the pair could not be compared. Each further case is one entry
 with a value beyond its tolerance. Cases fail only where the verdict is ``diverged``, so a green report and
-``--fail-on diverged`` always agree; steps and ranks that only one side has are skipped cases.
+``--fail-on diverged`` always agree; what was not compared (``incomplete`` in the summary) is a skipped case each.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def junit_document(summary: CompareSummary, outcomes: Sequence[PairOutcome]) -> 
     if not any(outcome.checked or outcome.problem for outcome in outcomes) and summary.verdict == "not_comparable":
         suite = ET.SubElement(root, "testsuite", name="comparison")
         _told(_case(suite, "verdict"), "error", "not_comparable", summary.reason)
-    if summary.unpaired:
+    if summary.incomplete:
         suite = ET.SubElement(root, "testsuite", name="not compared")
-        for line in summary.unpaired:
+        for line in summary.incomplete:
             _told(_case(suite, line), "skipped", "", line)
     for suite in root:
         _count(suite)

@@ -15,6 +15,7 @@ from msprobe.analyze.earliest_rank import rank_finding
 from msprobe.analyze.first_divergence import first_divergence
 from msprobe.compare.extras import Extras, load_extras
 from msprobe.compare.lone_direction import lone_directions
+from msprobe.compare.not_compared import not_compared
 from msprobe.compare.parallel_layout import load_pair
 from msprobe.compare.rows import RowBlock
 from msprobe.compare.run import Comparison, Past, compare_dumps, counts, levels
@@ -134,13 +135,14 @@ def _conclude(outcome: PairOutcome, seen: _Seen, place: Place, past: _Past) -> N
 
 
 def _partial(comparison: Comparison) -> list[str]:
-    """What one side lacks as a whole."""
+    """What one side lacks as a whole, and values that could not be compared."""
     dumps, table = (comparison.target, comparison.golden), comparison.table
     unfinished = [
         f"{dump.place.document.parent} was read from its journal: the run is not finished or died"
         for dump in dumps
         if dump.recovered
     ]
+    unfinished += not_compared(comparison)
     if not table.loose:
         return unfinished
     return unfinished + lone_directions(table.entries, table.keys, np.diff(table.starts).tolist())

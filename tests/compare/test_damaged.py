@@ -36,6 +36,7 @@ DATA: dict[str, Any] = {
     "Module.fc.Linear.parameters_grad": {"weight": [tensor()], "bias": [tensor(shape=(8,))]},
     "loss.0.debug": tensor(),
 }
+OTHER = {**DATA, LINEAR: module([tensor()], [tensor(0.7)], weight=tensor(), bias=tensor(shape=(8,)))}
 CONSTRUCT = {RELU: LINEAR, LINEAR: None, "Module.fc.Linear.backward.0": None}
 STACK = {name: ["File a.py, line 1, in f, \n x"] for name in DATA}
 ODD = [None, True, -1, 0, 1e308, float("nan"), float("-inf"), 10**30, "", "x", "../../etc", "=1+1", "a/b\x00", "NaN"]
@@ -102,8 +103,23 @@ def mutated(document: Any, changes: list[tuple[int, str, Any, Any]]) -> Any:
     return document
 
 
-def written(folder: Path, task: str) -> Path:
-    return write(folder, DATA, CONSTRUCT, STACK, task)
+def written(folder: Path, task: str, data: dict[str, Any] = DATA) -> Path:
+    return write(folder, with_files(folder, data) if task == "tensor" else data, CONSTRUCT, STACK, task)
+
+
+def with_files(folder: Path, data: dict[str, Any]) -> dict[str, Any]:
+    """The records with a tensor file for each tensor."""
+    data = copy.deepcopy(data)
+    (folder / "dump_tensor_data").mkdir(parents=True)
+    content = io.BytesIO()
+    np.save(content, np.ones((4, 8), np.float32))
+    for path in [path for path in places(data) if path[-1] == "dtype"]:
+        leaf = data
+        for part in path[:-1]:
+            leaf = leaf[part]
+        leaf["data_name"] = ".".join(map(str, path[:-1])) + ".npy"
+        (folder / "dump_tensor_data" / leaf["data_name"]).write_bytes(content.getvalue())
+    return data
 
 
 def damage(path: Path, change: Callable[[Any], Any]) -> None:
@@ -119,6 +135,9 @@ def damage(path: Path, change: Callable[[Any], Any]) -> None:
 )
 @example([(3, "set", "", 7)], "dump.json", "statistics", "default")
 @example([(2, "set", "", True)], "dump.json", "statistics", "default")
+@example([(7, "set", "", None)], "dump.json", "tensor", "default")  # a whole tensor
+@example([(3, "set", "", 7)], "stack.json", "statistics", "default")  # the frames of a call
+@example([(4, "set", "", 7)], "stack.json", "statistics", "default")  # one of its frames
 def test_any_change_of_a_document_is_borne(
     tmp_path_factory: pytest.TempPathFactory,
     changes: list[tuple[int, str, Any, Any]],
@@ -127,7 +146,7 @@ def test_any_change_of_a_document_is_borne(
     policy: str,
 ) -> None:
     folder = tmp_path_factory.mktemp("damaged")
-    target, golden = written(folder / "t", task), written(folder / "g", task)
+    target, golden = written(folder / "t", task), written(folder / "g", task, OTHER)
     damage(target / document, lambda content: mutated(content, changes))
     for left, right in ((target, golden), (golden, target), (target, target)):
         try:
@@ -173,6 +192,10 @@ def edits(text: str) -> Callable[[Path], None]:
     return lambda folder: (folder / "dump.json").write_text(text) and None
 
 
+def stacks(value: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / "stack.json").write_text(f'{{"0": {value}}}') and None
+
+
 CASES = {
     "empty-file": edits(""),
     "a-list": edits("[]"),
@@ -183,7 +206,11 @@ CASES = {
     "not-utf-8": lambda folder: (folder / "dump.json").write_bytes(b'{"task": "\xff"}') and None,
     "deep": edits('{"task": "statistics", "data": {"a": ' + '{"input_args": [' * 50_000 + "]}" * 50_000 + "}}"),
     "a-folder": lambda folder: (folder / "dump.json").unlink() or (folder / "dump.json").mkdir(),
-    "unreadable-stack": lambda folder: (folder / "stack.json").write_text('{"0": 3}') and None,
+    "unreadable-stack": stacks("3"),
+    "stack-without-frames": stacks('[["a"], 3]'),
+    "stack-of-other-frames": stacks('[["a"], [3]]'),
+    "stack-of-no-names": stacks('["a", ["File a.py, line 1, in f"]]'),
+    "old-stack-of-other-frames": stacks('["File a.py, line 1, in f", null]'),
 }
 
 

@@ -253,11 +253,16 @@ def _said(value: Any) -> str | None:
 def _stacks(document: dict[str, Any], place: Place) -> dict[str, list[str]]:
     """Frames by entry name; also reads the old form, which maps names to frames directly."""
     if all(value and isinstance(value, list) and isinstance(value[0], str) for value in document.values()):
-        return document
-    try:
-        return {name: frames for names, frames in document.values() for name in names}
-    except (TypeError, ValueError) as error:
-        raise ReadError(f"{place.document.with_name(STACK)}: not a stack document ({error})") from error
+        document = {name: [[name], frames] for name, frames in document.items()}
+    for number, value in document.items():
+        if not (isinstance(value, list) and len(value) == 2 and _are_texts(value[0]) and _are_texts(value[1])):
+            path = place.document.with_name(STACK)
+            raise ReadError(f"{path}: not a stack document (its {number!r} is not a list of names and one of frames)")
+    return {name: frames for names, frames in document.values() for name in names}
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and set(map(type, value)) <= {str}
 
 
 def _read_object(path: Path) -> dict[str, Any]:

@@ -40,7 +40,8 @@ class TensorDifference:
 
     ``relative_norm`` is |n-b| / max(|n|, |b|), ``relative_max`` is max|n_i-b_i| / max(|n_i|, |b_i|): both
     dimensionless, NaN when they could not be computed. ``norm`` and ``largest`` are their denominators, in data units.
-    ``problem`` names why, ``non_finite`` a NaN or Inf that only one side has. ``elements`` and ``custom`` (cells of
+    ``problem`` names why, ``unread`` says that a file is missing or damaged, ``non_finite`` is a NaN or Inf that only
+    one side has. ``elements`` and ``custom`` (cells of
     further metrics, with ``notes`` on those that failed) are there when asked for. ``calibrated`` says that other
     tensors than the recorded ones were compared: products with a matrix.
     """
@@ -51,6 +52,7 @@ class TensorDifference:
     norm: float = 0.0
     largest: float = 0.0
     problem: str = ""
+    unread: bool = False
     non_finite: bool = False
     elements: ElementDifference | None = None
     custom: tuple[Cell, ...] = ()
