@@ -52,7 +52,7 @@ _NOT_ANALYZED = ("xlsx", "html", "junit", "json_path", "noise", "config", "metri
     type=click.Choice(["never", "diverged", "incomplete"]),
     default="never",
     show_default=True,
-    help="When to end with exit status 1; incomplete: also when a step, a rank, the rest of a run or a value was not compared.",
+    help="When to end with exit status 1; incomplete: also when a step, a rank, the rest of a run or a value was not.",
 )
 @click.option("--noise", metavar="FILE", type=click.Path(), help="Judge by the spread that `msprobe noise` learned.")
 @click.option(

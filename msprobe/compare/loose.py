@@ -2,9 +2,9 @@
 
 A value that only one of them records cannot be checked, which is no difference: unless it belongs to a lost layer, is
 a parameter that a layer and its partner do not share, or is the (first) result of a forward call, which its partner
-has recorded as null. Further results, arguments and gradients may be null in one program alone. Between two frameworks the same goes
-for arguments that are no tensors (an axis, a shape, a flag: their effect shows in the result) and for the width of
-integers, which frameworks choose by themselves.
+has recorded as null. Further results, arguments and gradients may be null in one program alone (``not_compared`` tells
+of them). Between two frameworks the same goes for arguments that are no tensors (an axis, a shape, a flag: their effect
+shows in the result) and for the width of integers, which frameworks choose by themselves.
 """
 
 from __future__ import annotations
@@ -67,11 +67,9 @@ def _is_lost_result(table: LeafTable, entry: int, row: int) -> bool:
 
 def _first_result(side: Sequence[Leaf | None], table: LeafTable, entry: int) -> tuple[int, Leaf | None]:
     """The row and the leaf of the first result that a side has in an entry; (-1, None) without any."""
-    for row in range(int(table.starts[entry]), int(table.starts[entry + 1])):
-        leaf = side[row]
-        if leaf is not None and leaf.slot == OUTPUT:
-            return row, leaf
-    return -1, None
+    rows = range(int(table.starts[entry]), int(table.starts[entry + 1]))
+    found = [(row, leaf) for row in rows if (leaf := side[row]) is not None and leaf.slot == OUTPUT]
+    return min(found, key=lambda one: (len(one[1].suffix), one[1].suffix), default=(-1, None))
 
 
 def _is_layer(*names: str) -> bool:

@@ -61,10 +61,11 @@ def _nulls(comparison: Comparison) -> list[str]:
         if lacking in _NULLS:
             found[lacking] += 1
             first.setdefault(lacking, _name(comparison, row))
-    return [
-        f"{count} {'value is' if count == 1 else 'values are'} {_NULLS[lacking]}: not compared (first: {first[lacking]})"
-        for lacking, count in found.items()
-    ]
+    told = []
+    for lacking, count in found.items():
+        values = "1 value is" if count == 1 else f"{count} values are"
+        told.append(f"{values} {_NULLS[lacking]}: not compared (first: {first[lacking]})")
+    return told
 
 
 def _is_null(raw: object) -> bool:
