@@ -64,7 +64,7 @@ def _nulls(comparison: Comparison) -> list[str]:
     told = []
     for lacking, count in found.items():
         values = "1 value is" if count == 1 else f"{count} values are"
-        told.append(f"{values} {_NULLS[lacking]}: not compared (first: {first[lacking]})")
+        told.append(f"{values} {_NULLS[lacking]} and cannot be judged (first: {first[lacking]})")
     return told
 
 
