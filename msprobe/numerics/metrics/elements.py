@@ -128,7 +128,7 @@ class _Search:
         wide = np.complex128 if "c" in (n.dtype.kind, b.dtype.kind) else np.float64
         odd = different & ~(np.isfinite(n) & np.isfinite(b))
         with np.errstate(invalid="ignore", over="ignore"):
-            apart = np.where(different & ~odd, np.abs(n.astype(wide) - b.astype(wide)), 0.0)
+            apart = np.where(different & ~odd, _apart(n, b, wide), 0.0)
             close = (apart <= self._atol + self._rtol * np.abs(b.astype(wide))) & ~odd
         self.close = self.close and bool(close[different].all())
         self._note_worst(start, apart, odd)
@@ -154,18 +154,29 @@ def _steps(n: Array, b: Array, dtype: str) -> int | None:
         parts = (_steps(n.real, b.real, dtype), _steps(n.imag, b.imag, dtype))
         return None if None in parts else max(part for part in parts if part is not None)
     if n.dtype.kind in "biu":
-        return _farthest(n, b) if n.dtype.kind != "b" else 1
+        return farthest(n, b) if n.dtype.kind != "b" else 1
     if n.dtype.itemsize not in _INTEGERS or "float8" in dtype:
         return None
     shift = 16 if dtype == "bfloat16" and n.dtype.itemsize == 4 else 0
-    return _farthest(_ordered(n), _ordered(b)) >> shift
+    return farthest(_ordered(n), _ordered(b)) >> shift
 
 
-def _farthest(left: Array, right: Array) -> int:
-    """max |left - right| of integers of any size, without overflow."""
+def _apart(n: Array, b: Array, wide: type[Any]) -> Array:
+    """|n_i - b_i|; of integers the exact distance, rounded once."""
+    if n.dtype == b.dtype and n.dtype.kind in "iu":
+        return _distances(n, b).astype(wide)
+    return np.asarray(np.abs(n.astype(wide) - b.astype(wide)))
+
+
+def farthest(left: Array, right: Array) -> int:
+    """max |left - right| of integers of one type and any size, without overflow."""
+    return int(_distances(left, right).max(initial=0))
+
+
+def _distances(left: Array, right: Array) -> Array:
     unsigned = np.dtype(f"u{left.dtype.itemsize}")
     low, high = np.minimum(left, right), np.maximum(left, right)
-    return int((high.view(unsigned) - low.view(unsigned)).max(initial=0))
+    return np.asarray(high.view(unsigned) - low.view(unsigned))
 
 
 def _ordered(values: Array) -> Array:
