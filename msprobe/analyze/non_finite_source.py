@@ -1,9 +1,9 @@
 """The first call of one process that made NaN or infinity, told from the recorded values alone.
 
 A call *makes* them when a result has what nothing it was given had. Values that *come in* (a batch, a weight, the
-gradient of a loss, a NaN written as an argument) with no earlier call to blame count as well. What a program does on purpose does not: an argument
-that is infinite itself (``masked_fill(mask, -inf)``), a mask whose largest value is finite, memory that nobody has
-written yet.
+gradient of a loss, a NaN written as an argument) with no earlier call to blame count as well. What a program does on
+purpose does not: an argument that is infinite itself (``masked_fill(mask, -inf)``), a mask whose largest value is
+finite, memory that nobody has written yet.
 """
 
 from __future__ import annotations
