@@ -1,4 +1,4 @@
-"""A construct.json in which a call lies inside itself: it is damaged, and what it says of any call cannot be trusted."""
+"""A construct.json in which a call lies inside itself: it is damaged, and none of what it says can be trusted."""
 
 from __future__ import annotations
 
@@ -42,4 +42,6 @@ def without_cycles(target: Dump, golden: Dump) -> tuple[Dump, Dump, list[str]]:
 
 def _note(dump: Dump, cycle: list[str]) -> str:
     path = dump.place.document.with_name(CONSTRUCT)
-    return f"{path} is damaged, a call lies inside itself ({' in '.join(cycle)}): calls were paired by their names alone"
+    return (
+        f"{path} is damaged, a call lies inside itself ({' in '.join(cycle)}): calls were paired by their names alone"
+    )

@@ -18,7 +18,15 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.numerics.tolerance import LOOSE, NOTHING_ALLOWED, STRICT, Factors, Tolerances, of_single_elements, tolerances
+from msprobe.numerics.tolerance import (
+    LOOSE,
+    NOTHING_ALLOWED,
+    STRICT,
+    Factors,
+    Tolerances,
+    of_single_elements,
+    tolerances,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -96,7 +96,9 @@ def test_ranks_that_do_not_meet_need_no_such_advice(tmp_path: Path) -> None:
     assert "several processes" not in str(told.value)
 
 
-@pytest.mark.parametrize("names", [("step0/rank0", "step5/rank1"), ("step0/rank", "step0/rank0")], ids=["ranks", "bare"])
+@pytest.mark.parametrize(
+    "names", [("step0/rank0", "step5/rank1"), ("step0/rank", "step0/rank0")], ids=["ranks", "bare"]
+)
 @pytest.mark.parametrize("document", ["", "dump.json"], ids=["folder", "document"])
 def test_one_folder_named_on_each_side(
     names: tuple[str, str], document: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -116,7 +118,7 @@ def test_a_rank_without_a_number_is_a_lone_process(tmp_path: Path) -> None:
 
 
 def test_ranks_of_other_numbers_do_not_pair_by_themselves(tmp_path: Path) -> None:
-    with pytest.raises(NotComparableError, match="rank0 of step 0 only in the target.*--pair order"):
+    with pytest.raises(NotComparableError, match=r"rank0 of step 0 only in the target.*--pair order"):
         _located(tmp_path, ["step0/rank0"], ["step5/rank1"])
 
 

@@ -23,9 +23,9 @@ from msprobe.compare.divided.own_part import Account, OwnPart, UndividedError, a
 from msprobe.compare.divided.part_rows import part_blocks, received_verdicts, verdicts_of
 from msprobe.compare.float_columns import shown_as_floats
 from msprobe.compare.mode import Mode
+from msprobe.compare.parent_cycle import parent_cycle
 from msprobe.compare.plain import ReadyTexts
 from msprobe.compare.rows import RowBlock
-from msprobe.compare.parent_cycle import parent_cycle
 from msprobe.compare.run import Comparison, Past, Policy
 from msprobe.core.errors import ReadError
 from msprobe.core.store.parts import Part, opened_documents
