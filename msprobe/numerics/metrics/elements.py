@@ -10,12 +10,14 @@ close    all |n_i - b_i| <= atol + rtol |b_i|, with the tolerances torch.testing
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.core.tensors.dtypes import find_dtype, float8_values
 from msprobe.native.loader import load
 
 Array = NDArray[Any]
@@ -30,6 +32,7 @@ _CLOSE = {  # rtol, atol: of numbers with so many binary digits
     "float64": (1e-7, 1e-7),
     "complex128": (1e-7, 1e-7),
 }
+_SMALL = "float8"
 _INTEGERS: dict[int, Any] = {2: np.int16, 4: np.int32, 8: np.int64}
 
 
@@ -80,7 +83,7 @@ class _Found:
 def _compiled(n: Array, b: Array, dtype: str, close: tuple[float, float]) -> _Found | None:
     """By one pass of compiled code, where there is one for this type."""
     kernel, code = load(), _CODES.get(n.dtype.name)
-    if kernel is None or code is None or n.dtype != b.dtype:
+    if kernel is None or code is None or n.dtype != b.dtype or _SMALL in dtype:
         return None
     n, b = np.ascontiguousarray(n), np.ascontiguousarray(b)
     first, worst, steps, far, odd = kernel.elements(n.ctypes.data, b.ctypes.data, n.size, code, *close)
@@ -89,9 +92,7 @@ def _compiled(n: Array, b: Array, dtype: str, close: tuple[float, float]) -> _Fo
     if dtype == "bfloat16" and n.dtype.itemsize == 4:
         steps >>= 16
     # Values that differ at all have a worst place; 0 and -0 do not differ.
-    return _Found(
-        first, first if worst < 0 else worst, None if odd or "float8" in dtype else steps, not far and not odd
-    )
+    return _Found(first, first if worst < 0 else worst, None if odd else steps, not far and not odd)
 
 
 def _searched(n: Array, b: Array, dtype: str, close: tuple[float, float]) -> _Found:
@@ -155,10 +156,25 @@ def _steps(n: Array, b: Array, dtype: str) -> int | None:
         return None if None in parts else max(part for part in parts if part is not None)
     if n.dtype.kind in "biu":
         return farthest(n, b) if n.dtype.kind != "b" else 1
-    if n.dtype.itemsize not in _INTEGERS or "float8" in dtype:
+    if _SMALL in dtype:
+        return _steps_of_small(n, b, dtype)
+    if n.dtype.itemsize not in _INTEGERS:
         return None
     shift = 16 if dtype == "bfloat16" and n.dtype.itemsize == 4 else 0
     return farthest(_ordered(n), _ordered(b)) >> shift
+
+
+def _steps_of_small(n: Array, b: Array, dtype: str) -> int | None:
+    """Between 8-bit floats that were widened: their places among all numbers of the dtype, counted."""
+    known = find_dtype(dtype)
+    if known is None:
+        return None
+    numbers = np.unique([value for value in float8_values(known) if math.isfinite(value)])
+    left, right = np.searchsorted(numbers, n), np.searchsorted(numbers, b)
+    for values, places in ((n, left), (b, right)):
+        if not (numbers[np.minimum(places, numbers.size - 1)] == values).all():
+            return None  # NaN or infinite on one side, or no number of this dtype
+    return farthest(left, right)
 
 
 def _apart(n: Array, b: Array, wide: type[Any]) -> Array:
