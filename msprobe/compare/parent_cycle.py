@@ -15,8 +15,7 @@ def parent_cycle(construct: Mapping[str, Any]) -> list[str]:
     """The names of one cycle of parents, each followed by its parent and the first repeated at the end; empty without
     one."""
     ended: set[str] = set()
-    parents = dict.fromkeys(parent for name in construct if (parent := parent_of(construct, name)) is not None)
-    for start in parents:
+    for start in _parents(construct):
         chain: dict[str, None] = {}
         name: str | None = start
         while name is not None and name not in ended:
@@ -27,6 +26,15 @@ def parent_cycle(construct: Mapping[str, Any]) -> list[str]:
             name = parent_of(construct, name)
         ended.update(chain)
     return []
+
+
+def _parents(construct: Mapping[str, Any]) -> list[str]:
+    """What stands for a parent anywhere, once each: only those can lie in a cycle, and they are few."""
+    try:
+        found = dict.fromkeys(construct.values())
+    except TypeError:  # lists: with micro steps
+        found = dict.fromkeys(parent_of(construct, name) for name in construct)
+    return [parent for parent in found if isinstance(parent, str)]
 
 
 def without_cycles(target: Dump, golden: Dump) -> tuple[Dump, Dump, list[str]]:
