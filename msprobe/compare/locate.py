@@ -56,7 +56,7 @@ def _are_named(paths: tuple[Path, Path], found: tuple[list[Place], list[Place]])
     """Whether the user gave the folder or document of one process on each side: those are meant, whatever their
     numbers."""
     for path, places in zip(paths, found, strict=True):
-        if len(places) != 1 or not (path.is_file() or path.resolve() == places[0].document.parent):
+        if len(places) != 1 or not (path.is_file() or path.resolve() == places[0].document.parent.resolve()):
             return False
     texts = [_text(places[0]) for places in found]
     if texts[0] != texts[1] and {places[0].kind for places in found} == {"rank"}:

@@ -101,15 +101,24 @@ def test_ranks_that_do_not_meet_need_no_such_advice(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("document", ["", "dump.json"], ids=["folder", "document"])
 def test_one_folder_named_on_each_side(
-    names: tuple[str, str], document: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    names: tuple[str, str],
+    document: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     for side, name in zip("tg", names, strict=True):
         write(tmp_path / side / name, DATA)
-    target, golden = (tmp_path / side / name / document for side, name in zip("tg", names, strict=True))
+    monkeypatch.chdir(tmp_path)
+    target = Path("t") / names[0] / document
+    golden = tmp_path / "g" / names[1] / document
     with caplog.at_level("INFO", "msprobe"):
         found = locate(target, golden)
     (pair,) = found.pairs
-    assert [place.document.parent for place in pair] == [(tmp_path / "t" / names[0]), (tmp_path / "g" / names[1])]
+    assert [place.document.parent.resolve() for place in pair] == [
+        (tmp_path / "t" / names[0]),
+        (tmp_path / "g" / names[1]),
+    ]
     assert f"is compared with {pair[1].label} of step {pair[1].step} of the golden run" in caplog.text
 
 
