@@ -19,6 +19,7 @@ from typing import Any
 from msprobe.analyze.earliest_rank import RankFinding, earliest, rank_finding, rank_numbers
 from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.analyze.overflow import write_finding
+from msprobe.compare.alignment import frameworks
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.alignment.unapplied import Unapplied, unapplied, unapplied_notes
 from msprobe.compare.columns import columns
@@ -111,7 +112,9 @@ def _step(result: DiffAnalysis, pairs: list[tuple[Place, Place]], how: _How, pas
     records: dict[int, dict[str, Any]] = {}
     for rank, (left, right) in zip(rank_numbers((p.kind, p.number) for p, _ in pairs), pairs, strict=True):
         known = past.setdefault(left.label, _Past())
-        ours, theirs, _ = load_pair(left, right)
+        ours, theirs, notes = load_pair(left, right)
+        for note in (*notes, *filter(None, map(frameworks.unknown, (ours, theirs)))):
+            logger.warning("%s", note)
         if how.mapping.given:
             how.lost.append(unapplied(how.mapping, ours, theirs))
         result.files_unread = result.files_unread or ours.task == "tensor"

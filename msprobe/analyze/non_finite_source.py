@@ -1,9 +1,9 @@
 """The first call of one process that made NaN or infinity, told from the recorded values alone.
 
 A call *makes* them when a result has what nothing it was given had. Values that *come in* (a batch, a weight, the
-gradient of a loss) with no earlier call to blame count as well. What a program does on purpose does not: an argument
-that is infinite itself (``masked_fill(mask, -inf)``), a mask whose largest value is finite, memory that nobody has
-written yet.
+gradient of a loss, a NaN written as an argument) with no earlier call to blame count as well. What a program does on
+purpose does not: an argument that is infinite itself (``masked_fill(mask, -inf)``), a mask whose largest value is
+finite, memory that nobody has written yet.
 """
 
 from __future__ import annotations
@@ -109,10 +109,15 @@ class _Search:
                 reason = f"{entering.text} is in its {word} {entering.suffix} already; no recorded call made it"
                 return Source(position, name, entering.suffix, reason, made=False)
         results = odd[OUTPUT] + odd[PARAMETER_GRAD]
-        infinite_given = any(value.infinite for value in given)
-        scalar = any(leaf.slot == INPUT and _is_odd_argument(leaf.raw) for leaf in found)
+        scalars = [(leaf, scalar) for leaf in found if leaf.slot == INPUT and (scalar := _odd_argument(leaf.raw))]
+        infinite_given = any(value.infinite for value in given) or any(math.isinf(scalar) for _, scalar in scalars)
+        wrong = next((leaf for leaf, scalar in scalars if math.isnan(scalar)), None)
         for value in results:
-            if value.nan or not (infinite_given or scalar):
+            if value.nan and wrong is not None:
+                suffix = wrong.suffix.lstrip(".")
+                reason = f"NaN is in its argument {suffix}, a number that the program gives"
+                return Source(position, name, suffix, reason, made=False)
+            if value.nan or not infinite_given:
                 return Source(position, name, value.suffix, _made(name, value, infinite_given), made=True)
         self._excused_infinity = self._excused_infinity or bool(results)
         return None
@@ -148,16 +153,15 @@ def _overwritten(api: str, leaf: Leaf) -> bool:
     return api in _WRITERS and leaf.suffix == ".input.0"
 
 
-def _is_odd_argument(raw: Any) -> bool:
-    """An argument of the program itself that is not finite."""
+def _odd_argument(raw: Any) -> float:
+    """An argument of the program itself that is not finite; 0 for any other."""
     value = raw.get("value") if isinstance(raw, dict) and "dtype" not in raw else raw
-    if isinstance(value, str):
-        return value.lower() in _TEXTS
-    return isinstance(value, float) and not math.isfinite(value)
+    number = _number(value)
+    return 0.0 if math.isfinite(number) else number
 
 
 def _number(value: Any) -> float:
-    """A recorded extreme as a number; texts count, since older dumps hold them; 0 where there is none."""
+    """What was recorded as a number; texts count, since older dumps hold them; 0 where there is none."""
     if isinstance(value, str):
         return _TEXTS.get(value.lower(), 0.0)
     return value if isinstance(value, float) else 0.0

@@ -45,7 +45,8 @@ class Explained:
         if self._mode is Mode.CHECKSUM:
             return []
         start, stop = self._range(first, last)
-        meaningless = self._judged.kind[start:stop] > Kind.VALUE
+        times = self._judged.times[start:stop]
+        meaningless = (self._judged.kind[start:stop] > Kind.VALUE) | np.isinf(times)
         unchecked = self._judged.kind[start:stop] == Kind.UNCHECKED
         found: list[Sequence[Cell]] = [
             self._shown(values[start:stop], meaningless | unchecked)

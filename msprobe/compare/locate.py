@@ -1,4 +1,5 @@
-"""Which dump of one side belongs to which of the other: by step and rank; a lone process belongs to a lone one."""
+"""Which dump of one side belongs to which of the other: by step and rank; a lone process belongs to a lone one, and so
+do two that are given by name."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from pathlib import Path
 from msprobe.compare.alignment.options import ORDER, MappingOptions, numbers
 from msprobe.compare.parallel_layout import replicas
 from msprobe.core.errors import NotComparableError
+from msprobe.core.log import logger
 from msprobe.core.store.reader import Place, find_dumps
 
 _Steps = dict[int | None, list[Place]]
@@ -33,9 +35,10 @@ def locate(target: Path, golden: Path, options: MappingOptions = _NOTHING_SAID) 
         ReadError: a path holds no dump.
         NotComparableError: both hold dumps, but no pair of them belongs together, or not clearly.
     """
-    left = _by_step(replicas(find_dumps(target), options.target_parallel, "target"))
-    right = _by_step(replicas(find_dumps(golden), options.golden_parallel, "golden run"))
-    if options.pair == ORDER:
+    found = find_dumps(target), find_dumps(golden)
+    left = _by_step(replicas(found[0], options.target_parallel, "target"))
+    right = _by_step(replicas(found[1], options.golden_parallel, "golden run"))
+    if options.pair == ORDER or _are_named((target, golden), found):
         return _wanted(_in_order(left, right), options)
     pairs: list[tuple[Place, Place]] = []
     lone: list[str] = []
@@ -49,17 +52,30 @@ def locate(target: Path, golden: Path, options: MappingOptions = _NOTHING_SAID) 
     return _wanted(_located(pairs, lone), options)
 
 
+def _are_named(paths: tuple[Path, Path], found: tuple[list[Place], list[Place]]) -> bool:
+    """Whether the user gave the folder or document of one process on each side: those are meant, whatever their
+    numbers."""
+    for path, places in zip(paths, found, strict=True):
+        if len(places) != 1 or not (path.is_file() or path.resolve() == places[0].document.parent.resolve()):
+            return False
+    texts = [_text(places[0]) for places in found]
+    if texts[0] != texts[1] and {places[0].kind for places in found} == {"rank"}:
+        logger.info("compare: %s of the target is compared with %s of the golden run, as they were given", *texts)
+    return True
+
+
 def _shortened(lone: list[str]) -> str:
     rest = len(lone) - _NAMED
     return "; ".join(lone[:_NAMED]) + (f"; and {rest} more" if rest > 0 else "")
 
 
 def _advice(*sides: _Steps) -> str:
-    """What to do where a process folder has company: its number is no rank, it cannot be found on the other side."""
+    """What to do: ranks that have other numbers can pair by order; but a process folder that has company has no rank,
+    and cannot be found on the other side."""
     crowds = (places for steps in sides for places in steps.values() if len(places) > 1)
     process = next((place for places in crowds for place in places if place.kind == "proc"), None)
     if process is None:
-        return ""
+        return "; give one folder of each side, or pair them in their order: --pair order"
     folder = process.document.parent
     return (
         f"; {folder.parent} holds several processes, of which compare cannot choose: give one of them, such as {folder}"
@@ -129,14 +145,15 @@ def _of_one_mode(ours: list[Place], theirs: list[Place]) -> list[tuple[Place, Pl
     if len(ours) == 1 and len(theirs) == 1:
         numbers = {ours[0].number, theirs[0].number}
         kinds = {place.kind.removeprefix(f"{place.mode}_") for place in (ours[0], theirs[0])}
-        return [(ours[0], theirs[0])] if kinds != {"rank"} or len(numbers) == 1 else []
+        told = kinds == {"rank"} and None not in numbers  # a lone process may have no number
+        return [(ours[0], theirs[0])] if not told or len(numbers) == 1 else []
     by_label = {(place.kind, place.number): place for place in theirs}
     return [(place, by_label[place.kind, place.number]) for place in ours if (place.kind, place.number) in by_label]
 
 
 def _lines(side: str, places: Sequence[Place], used: set[int]) -> list[str]:
-    return [
-        f"{place.label or place.document}{'' if place.step is None else f' of step {place.step}'} only in the {side}"
-        for place in places
-        if id(place) not in used
-    ]
+    return [f"{_text(place)} only in the {side}" for place in places if id(place) not in used]
+
+
+def _text(place: Place) -> str:
+    return f"{place.label or place.document}{'' if place.step is None else f' of step {place.step}'}"

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msprobe.compare.parent_cycle import without_cycles
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.store.reader import Dump, Place, load_dump
 
@@ -99,13 +100,14 @@ def load_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]]:
         ReadError: a document is damaged.
     """
     if not isinstance(left, Replica) and not isinstance(right, Replica):
-        return load_dump(left), load_dump(right), []
+        return without_cycles(load_dump(left), load_dump(right))
     from msprobe.compare.tensor_shards import merge_shards
 
     ours, theirs = _whole_stages(left), _whole_stages(right)
     target, golden = merge_shards(ours, theirs), merge_shards(theirs, ours)
     notes = [f"target: {note}" for note in target.notes] + [f"golden run: {note}" for note in golden.notes]
-    return target.dump, golden.dump, notes
+    merged = without_cycles(target.dump, golden.dump)
+    return merged[0], merged[1], notes + merged[2]
 
 
 def _whole_stages(place: Place) -> list[Dump]:

@@ -72,7 +72,9 @@ class Reasons:
         if worst == math.inf:
             return "the checksums differ"
         tail = ", more than rounding and its inputs explain" if self._result.item(row) else ""
-        allowed = f"{self._times.item(row):.3g} times the {self._tolerance.item(row):.2g} allowed"
+        allowed = "where none is allowed"
+        if self._tolerance.item(row):
+            allowed = f"{self._times.item(row):.3g} times the {self._tolerance.item(row):.2g} allowed"
         return f"{_PARTS[self._part.item(row)]} differs by {worst:.3g} of the tensor's scale, {allowed}{tail}"
 
 

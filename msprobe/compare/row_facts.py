@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from msprobe.compare.arguments import argument_differs
 from msprobe.compare.items import INPUT, PARAMETER, Leaf, element_count, is_tensor
+from msprobe.compare.large_integers import tell_apart
 from msprobe.compare.largest_input import largest_input
 from msprobe.compare.order import projections_apart
 from msprobe.compare.plain import float_pairs
@@ -64,13 +65,15 @@ def row_facts(table: LeafTable, *, checksums: bool) -> RowFacts:
     finite = np.isfinite(left) & np.isfinite(right)
     left_known, right_known = np.where(finite, left, 0.0), np.where(finite, right, 0.0)
     apart, size = np.abs(left_known - right_known), np.maximum(np.abs(left_known), np.abs(right_known))
-    parts = np.maximum(apart[:, 0], apart[:, 1]), apart[:, 2], apart[:, 3], projections_apart(table, rows)
+    extremes, largest = apart[:, :2].max(axis=1), size[:, :2].max(axis=1)
+    tell_apart(table, rows, largest, extremes)
+    parts = extremes, apart[:, 2], apart[:, 3], projections_apart(table, rows)
     return RowFacts(
         role=role,
         kind=kind,
         numeric=rows,
         apart=np.stack(parts, axis=1),
-        size=np.stack((np.maximum(size[:, 0], size[:, 1]), size[:, 3]), axis=1),
+        size=np.stack((largest, size[:, 3]), axis=1),
         norms=np.stack((left[:, 3], right[:, 3]), axis=1),
         roundoff=roundoff,
         numel=numel,

@@ -36,6 +36,7 @@ _BITS = {
 }
 _FLOAT32 = 2.0**-24
 _LONGEST = 2.0**16
+NOTHING_ALLOWED = 1e-300  # in place of 0, by which nothing can be divided
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def tolerances(roundoff: Floats, numel: Floats, reduction: Floats, factors: Fact
     element = factors.element * (roundoff + accumulator * walk)
     floor = factors.floor * np.where(roundoff > 0.0, np.maximum(accumulator, 2.0**-53), _FLOAT32 / 16)
     average = element / np.sqrt(np.maximum(numel, 1.0)) + floor
-    return Tolerances(element + 1e-300, average + 1e-300)
+    return Tolerances(element + NOTHING_ALLOWED, average + NOTHING_ALLOWED)
 
 
 def of_single_elements(mean: Floats, norm: Floats, numel: Floats) -> Floats:

@@ -18,7 +18,15 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.numerics.tolerance import LOOSE, STRICT, Factors, Tolerances, of_single_elements, tolerances
+from msprobe.numerics.tolerance import (
+    LOOSE,
+    NOTHING_ALLOWED,
+    STRICT,
+    Factors,
+    Tolerances,
+    of_single_elements,
+    tolerances,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -99,7 +107,8 @@ class Judged:
 
     ``times`` is the difference of a row in units of what it was allowed, ``tolerance`` what it was allowed, relative to
     the scale of its tensor: of the part (largest element, mean or norm) that differs most in these units. Both are
-    dimensionless, and mean nothing for kinds that no tolerance can excuse.
+    dimensionless, and mean nothing for kinds that no tolerance can excuse. Where nothing is allowed (integers),
+    ``tolerance`` is 0 and ``times`` infinite.
     """
 
     level: Ints
@@ -133,6 +142,12 @@ class _Weighed:
         return _Weighed(
             np.where(condition, self.excess, other.excess), np.where(condition, self.allowed, other.allowed)
         )
+
+    def told(self) -> tuple[Floats, Floats]:
+        """``times`` and ``tolerance`` of ``Judged``."""
+        nothing = self.allowed <= NOTHING_ALLOWED
+        times = np.where(nothing & (self.excess > 0.0), np.inf, self.excess)
+        return times, np.where(nothing, 0.0, self.allowed)
 
 
 @dataclass(slots=True)
@@ -179,7 +194,8 @@ def judge(measured: Measured, noise: float = 0.0, floor: NoiseFloor | None = Non
     kind = np.where(hard, measured.kind, soft)
     last = float(max(before[-1] if before.size else noise, np.where(quiet, worst, 0.0).max(initial=0.0)))
     level = _levels(measured, kind, flows[entry])
-    return Judged(level, kind, min(last, NOISE_CAP), weighed.excess, weighed.allowed)
+    times, tolerance = weighed.told()
+    return Judged(level, kind, min(last, NOISE_CAP), times, tolerance)
 
 
 def _levels(measured: Measured, kind: Ints, flows: Bools) -> Ints:

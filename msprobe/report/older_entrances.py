@@ -19,18 +19,22 @@ _TARGET = ("npu_path", "npu_json_path", "target_path")
 _GOLDEN = ("bench_path", "bench_json_path", "golden_path")
 _IN_ORDER = ("stack_mode", "auto_analyze", "fuzzy_match", "highlight")
 _QUIET = {"stack_mode", "auto_analyze", "highlight", "is_print_compare_log", "stack_json_path"}
-_PASSED_ON = {"fuzzy_match", "cell_mapping", "api_mapping", "data_mapping", "layer_mapping", "suffix", "xlsx"}
+_MAPPINGS = {"fuzzy_match", "cell_mapping", "api_mapping", "data_mapping", "layer_mapping"}
+_PASSED_ON = {*_MAPPINGS, "suffix", "xlsx", "config"}
+_FIRST = "first_diff_analyze"
+_ABSENT = "consistent_check"
 
 
 def compare(input_param: Mapping[str, Any], output_path: str, *in_order: Any, **options: Any) -> Any:
     """Compare the two dumps that ``input_param`` names and write the table into ``output_path``.
 
-    ``options`` are fuzzy_match, cell_mapping, api_mapping, data_mapping, layer_mapping, suffix, xlsx and
-    is_print_compare_log (a line per value); the ones that asked for more of the table (stack_mode, highlight) are
+    ``options`` are fuzzy_match, cell_mapping, api_mapping, data_mapping, layer_mapping, suffix, xlsx, config (matrices
+    to multiply tensors with), is_print_compare_log (a line per value) and first_diff_analyze (the documents of
+    ``msprobe compare -da`` in place of a table); the ones that asked for more of the table (stack_mode, highlight) are
     always on.
 
     Raises:
-        MsprobeException: a path is missing, or the dumps cannot be read or compared.
+        MsprobeException: a path is missing, the dumps cannot be read or compared, or consistent_check is asked for.
     """
     if not isinstance(input_param, Mapping):
         raise MsprobeException(0, f"compare: input_param is a dict with npu_path and bench_path, got {input_param!r}")
@@ -68,10 +72,21 @@ def ms_compare_distributed(npu_dump_dir: str, bench_dump_dir: str, output_path: 
 
 
 def _compared(target: str, golden: str, output: str, options: Mapping[str, Any]) -> Any:
-    unused = sorted(name for name, value in options.items() if value and name not in _QUIET | _PASSED_ON)
+    if options.get(_ABSENT):
+        instead = "layer_mapping=True aligns models that are written differently"
+        raise MsprobeException(0, f"compare: this version does not have {_ABSENT}; {instead}")
+    first = bool(options.get(_FIRST))
+    used = _MAPPINGS if first else _PASSED_ON
+    unused = sorted(name for name, value in options.items() if value and name not in {*_QUIET, *used, _FIRST})
     if unused:
-        logger.warning("compare: %s not used by this version", ", ".join(unused))
-    chosen = {name: value for name, value in options.items() if value and name in _PASSED_ON}
+        beside = f" beside {_FIRST}" if first else " by this version"
+        logger.warning("compare: %s not used%s", ", ".join(unused), beside)
+    chosen = {name: value for name, value in options.items() if value and name in used}
+    if first:
+        from msprobe.analyze.diff_analyze import diff_analyze
+        from msprobe.compare.alignment.options import mapping_options
+
+        return diff_analyze(target, golden, output, mapping=mapping_options(chosen))
     logged = bool(options.get("is_print_compare_log"))
     whole = importlib.import_module("msprobe.compare").compare
     return whole(target, golden, output=output, log_items=logged, **chosen)

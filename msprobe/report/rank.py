@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from msprobe.analyze.earliest_rank import rank_finding
 from msprobe.analyze.first_divergence import first_divergence
+from msprobe.compare.alignment import frameworks
 from msprobe.compare.extras import Extras, load_extras
 from msprobe.compare.lone_direction import lone_directions
 from msprobe.compare.not_compared import not_compared
@@ -123,7 +124,8 @@ def _conclude(outcome: PairOutcome, seen: _Seen, place: Place, past: _Past) -> N
     outcome.counts = counts(comparison, _written(outcome, seen, place))
     outcome.checked = bool((comparison.judged.level == Level.PASS).any())
     outcome.partial = _partial(comparison)
-    outcome.notes = [*outcome.notes, *outcome.partial]
+    strange = [note for dump in (comparison.target, comparison.golden) if (note := frameworks.unknown(dump))]
+    outcome.notes = [*outcome.notes, *strange, *outcome.partial]
     if comparison.table.layer_map is not None:
         from msprobe.report.layer_map import told
 

@@ -124,3 +124,25 @@ def test_checksums_alone_say_nothing(tmp_path: Path) -> None:
 def test_no_dump_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ReadError, match=r"no dump\.json"):
         check_overflow(tmp_path)
+
+
+ARGUMENTS: dict[str, tuple[Entry, str]] = {
+    "number": (call([GOOD, number(math.nan)], [NAN]), "NaN is in its argument input.1"),
+    "keyword": (call([GOOD], [NAN], other=number(math.nan)), "NaN is in its argument input.other"),
+    "text": (call([GOOD, number("NaN")], [NAN]), "NaN is in its argument input.1"),
+    "infinity": (call([GOOD, number(math.inf)], [NAN]), "out of infinities"),
+}
+
+
+@pytest.mark.parametrize("case", ARGUMENTS)
+def test_an_argument_that_is_not_finite_is_told(case: str, tmp_path: Path) -> None:
+    """What the program itself gives is neither finite nor made by the call."""
+    body, told = ARGUMENTS[case]
+    assert named(tmp_path, {"Torch.mul.0.forward": body} | AFTER) == "Torch.mul.0.forward"
+    lines = "".join(check_overflow(tmp_path).lines)
+    assert told in lines and "everything it was given is finite" not in lines
+
+
+def test_a_nan_argument_without_consequences_is_no_fault(tmp_path: Path) -> None:
+    data = {"Torch.nan_to_num.0.forward": call([GOOD, number(math.nan)], [GOOD]), **AFTER}
+    assert named(tmp_path, data) == next(iter(AFTER))

@@ -92,3 +92,45 @@ def test_a_custom_metric_has_a_column_and_never_ends_the_comparison(tmp_path: Pa
     assert [(row["total"], row["bad"]) for row in found] == [("unsupported",) * 2, (8.0, "unsupported")]
     assert "bad: KeyError: 3" in str(found[1]["Err_message"])
     assert list(found[0])[-2:] == ["total", "bad"]
+
+
+LONG = [2**53, 5, 2**60]
+
+
+@pytest.mark.parametrize("at", [0, 2], ids=["2^53", "2^60"])
+def test_neighbouring_long_integers_differ(tmp_path: Path, at: int) -> None:
+    golden = np.array(LONG, np.int64)
+    target = golden.copy()
+    target[at] += 1
+    sides = [arrays(tmp_path / name, values) for name, values in (("target", target), ("golden", golden))]
+    for side in sides:
+        document = side / "dump.json"
+        document.write_text(document.read_text().replace("torch.float32", "torch.int64"))
+    result = compare(*sides)
+    made = rows(result)[1]
+    worst = f"[{at}]: {LONG[at] + 1} against {LONG[at]}"
+    names = ("Result", "ULP distance", "Allclose", "First different index", "Worst element", "Times tolerance")
+    assert [made[name] for name in names] == ["error", 1, "False", f"[{at}]", worst, "N/A"]
+    assert result.verdict == "diverged" and "where none is allowed" in str(made["Err_message"])
+    assert result.summary.first_divergence is not None and result.summary.first_divergence.times_tolerance is None
+
+
+@pytest.mark.parametrize("name", ["Max", "Min"])
+@pytest.mark.parametrize("size", [1, 3], ids=["one element", "several elements"])
+def test_recorded_extremes_of_long_integers_are_exact(tmp_path: Path, name: str, size: int) -> None:
+    same = {"Max": 2**60, "Min": -(2**60), "Mean": 1.0, "Norm": float(2**60)}
+    for side, more in (("target", 1), ("golden", 0)):
+        leaf = tensor(shape=(size,), dtype="int64") | same | {name: same[name] + more}
+        write(tmp_path / side, {"Torch.abs.0.forward": call([tensor()], [leaf])})
+    result = compare(tmp_path / "target", tmp_path / "golden")
+    made = rows(result)[1]
+    assert (result.verdict, made["Result"]) == ("diverged", "error")
+
+
+def test_an_integer_that_differs_has_no_times_tolerance(tmp_path: Path) -> None:
+    for side, most in (("target", 100), ("golden", 101)):
+        leaf = tensor(shape=(4,), dtype="int32") | {"Max": most, "Min": 0, "Mean": 40.0, "Norm": 120.0}
+        write(tmp_path / side, {"Torch.abs.0.forward": call([tensor()], [leaf])})
+    given, made = rows(compare(tmp_path / "target", tmp_path / "golden"))
+    assert (made["Result"], made["Times tolerance"], made["Tolerance"]) == ("error", "N/A", "N/A")
+    assert given["Times tolerance"] == "0"

@@ -94,3 +94,45 @@ def test_ranks_that_do_not_meet_need_no_such_advice(tmp_path: Path) -> None:
     with pytest.raises(NotComparableError) as told:
         _located(tmp_path, ["step0/rank1", "step0/rank2"], ["step0/rank5"])
     assert "several processes" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "names", [("step0/rank0", "step5/rank1"), ("step0/rank", "step0/rank0")], ids=["ranks", "bare"]
+)
+@pytest.mark.parametrize("document", ["", "dump.json"], ids=["folder", "document"])
+def test_one_folder_named_on_each_side(
+    names: tuple[str, str],
+    document: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for side, name in zip("tg", names, strict=True):
+        write(tmp_path / side / name, DATA)
+    monkeypatch.chdir(tmp_path)
+    target = Path("t") / names[0] / document
+    golden = tmp_path / "g" / names[1] / document
+    with caplog.at_level("INFO", "msprobe"):
+        found = locate(target, golden)
+    (pair,) = found.pairs
+    assert [place.document.parent.resolve() for place in pair] == [
+        (tmp_path / "t" / names[0]),
+        (tmp_path / "g" / names[1]),
+    ]
+    assert f"is compared with {pair[1].label} of step {pair[1].step} of the golden run" in caplog.text
+
+
+def test_a_rank_without_a_number_is_a_lone_process(tmp_path: Path) -> None:
+    assert _names(_located(tmp_path, ["step0/rank"], ["step0/rank0"])) == [(0, None, 0, 0)]
+
+
+def test_ranks_of_other_numbers_do_not_pair_by_themselves(tmp_path: Path) -> None:
+    with pytest.raises(NotComparableError, match=r"rank0 of step 0 only in the target.*--pair order"):
+        _located(tmp_path, ["step0/rank0"], ["step5/rank1"])
+
+
+def test_processes_are_named_by_their_ids_and_nothing_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    sides = [write(tmp_path / side / "step0" / name, DATA) for side, name in (("t", "proc1"), ("g", "proc2"))]
+    with caplog.at_level("INFO", "msprobe"):
+        assert len(locate(*sides).pairs) == 1
+    assert "is compared with" not in caplog.text

@@ -109,9 +109,24 @@ def test_other_types(kind: str) -> None:
     assert element_difference(n, b.astype(n.dtype), "").ulps == steps
 
 
-def test_types_without_a_count() -> None:
-    n, b = np.array([1.0, 2.0], np.float32), np.array([1.0, 2.5], np.float32)
-    assert element_difference(n, b, "torch.float8_e5m2").ulps is None
+SMALL = {
+    "torch.float8_e4m3fn": ([2.0, 1.0], [2.25, 1.0], 1),
+    "Float8E5M2": ([2.0, -0.0], [2.5, 0.0], 1),
+    "torch.float8_e5m2": ([0.0, 2.0**-16], [0.0, -(2.0**-16)], 2),
+}
+
+
+@pytest.mark.parametrize("dtype", list(SMALL))
+def test_steps_of_eight_bit_floats(dtype: str) -> None:
+    """They are read as float32, and counted in their own numbers."""
+    n, b, steps = SMALL[dtype]
+    found = element_difference(np.array(n, np.float32), np.array(b, np.float32), dtype)
+    assert found.ulps == steps and found.target == n[found.worst[0] if found.worst else 0]
+
+
+def test_what_has_no_count() -> None:
+    n, b = np.array([1.0, 2.0], np.float32), np.array([1.0, 2.3], np.float32)
+    assert element_difference(n, b, "torch.float8_e5m2").ulps is None  # no number of this dtype
     assert element_difference(n.astype(np.float64), b, "torch.float64").ulps is None
 
 

@@ -72,3 +72,31 @@ def test_ranks(line: str, paths: dict[str, str], tmp_path: Path) -> None:
     assert [path.name.rpartition("_")[0] for path in (tmp_path / "out").iterdir()] == ["compare_result_rank0"]
     with pytest.raises(MsprobeException, match="no suffix"):
         old(*sides, suffix="_x")
+
+
+def test_the_documents_of_the_first_difference(paths: dict[str, str], tmp_path: Path) -> None:
+    """In place of a table."""
+    write(tmp_path / "t/rank0", {"Torch.abs.3.forward": call([tensor()], [tensor(3.0)])})
+    result = _old(LINES[0])(paths, str(tmp_path / "out"), first_diff_analyze=True)
+    names = sorted(path.name.rpartition("_")[0] for path in (tmp_path / "out").iterdir())
+    assert names == ["compare_result_rank0", "diff_analyze"]
+    assert sorted(result.files) == sorted((tmp_path / "out").iterdir())
+    assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".json"}
+    assert result.document["rank_0"][0]["op_name"] == "Torch.abs.3.forward"
+
+
+def test_a_mapping_is_used_for_the_first_difference(paths: dict[str, str], tmp_path: Path) -> None:
+    old, asked = _old(LINES[0]), {"first_diff_analyze": True, "fuzzy_match": True}
+    assert not old(paths, str(tmp_path / "out"), **asked).document
+
+
+def test_the_matrices_to_multiply_with(paths: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(MsprobeException, match=r"nowhere\.yaml"):
+        _old(LINES[0])(paths, str(tmp_path / "out"), config=str(tmp_path / "nowhere.yaml"))
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_what_is_not_there_is_refused(line: str, paths: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(MsprobeException, match="does not have consistent_check"):
+        _old(line)(paths, str(tmp_path / "out"), consistent_check=True, backend="fsdp")
+    assert not (tmp_path / "out").exists()

@@ -12,6 +12,7 @@ from msprobe.core.store.reader import Dump
 
 _MODULE, _ = MODULE_PREFIXES
 MINDSPORE = frozenset({"mindspore", "mindtorch"})
+_KNOWN = MINDSPORE | {"pytorch"}
 _PARAMETERS = {
     "gamma": "weight",
     "beta": "bias",
@@ -30,6 +31,15 @@ def is_mindspore(dump: Dump) -> bool:
 def differ(target: Dump, golden: Dump) -> bool:
     """Whether the two dumps were made by different frameworks."""
     return (target.framework or "pytorch").lower() != (golden.framework or "pytorch").lower()
+
+
+def unknown(dump: Dump) -> str:
+    """A sentence about a framework that nobody knows here, whose names may mean something else; "" for a known one."""
+    name = dump.framework
+    if name is None or name.lower() in _KNOWN:
+        return ""
+    document = dump.place.document
+    return f"{document} says it was made by {name!r}, which this version does not know: its names are read as PyTorch's"
 
 
 def module_path(stem: str) -> str:

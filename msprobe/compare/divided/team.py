@@ -23,6 +23,7 @@ from msprobe.compare.divided.own_part import Account, OwnPart, UndividedError, a
 from msprobe.compare.divided.part_rows import part_blocks, received_verdicts, verdicts_of
 from msprobe.compare.float_columns import shown_as_floats
 from msprobe.compare.mode import Mode
+from msprobe.compare.parent_cycle import parent_cycle
 from msprobe.compare.plain import ReadyTexts
 from msprobe.compare.rows import RowBlock
 from msprobe.compare.run import Comparison, Past, Policy
@@ -117,6 +118,8 @@ def _parts(
     except (OSError, ValueError, ReadError) as error:  # told by who compares the whole
         raise UndividedError from error
     above = ours.construct
+    if parent_cycle(above):
+        raise UndividedError
 
     def may_end(name: str) -> bool:
         """Calls that a repeated call left early are told by the call behind them (see ``entry_keys``)."""

@@ -10,12 +10,14 @@ close    all |n_i - b_i| <= atol + rtol |b_i|, with the tolerances torch.testing
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.core.tensors.dtypes import find_dtype, float8_values
 from msprobe.native.loader import load
 
 Array = NDArray[Any]
@@ -30,6 +32,7 @@ _CLOSE = {  # rtol, atol: of numbers with so many binary digits
     "float64": (1e-7, 1e-7),
     "complex128": (1e-7, 1e-7),
 }
+_SMALL = "float8"
 _INTEGERS: dict[int, Any] = {2: np.int16, 4: np.int32, 8: np.int64}
 
 
@@ -80,7 +83,7 @@ class _Found:
 def _compiled(n: Array, b: Array, dtype: str, close: tuple[float, float]) -> _Found | None:
     """By one pass of compiled code, where there is one for this type."""
     kernel, code = load(), _CODES.get(n.dtype.name)
-    if kernel is None or code is None or n.dtype != b.dtype:
+    if kernel is None or code is None or n.dtype != b.dtype or _SMALL in dtype:
         return None
     n, b = np.ascontiguousarray(n), np.ascontiguousarray(b)
     first, worst, steps, far, odd = kernel.elements(n.ctypes.data, b.ctypes.data, n.size, code, *close)
@@ -89,9 +92,7 @@ def _compiled(n: Array, b: Array, dtype: str, close: tuple[float, float]) -> _Fo
     if dtype == "bfloat16" and n.dtype.itemsize == 4:
         steps >>= 16
     # Values that differ at all have a worst place; 0 and -0 do not differ.
-    return _Found(
-        first, first if worst < 0 else worst, None if odd or "float8" in dtype else steps, not far and not odd
-    )
+    return _Found(first, first if worst < 0 else worst, None if odd else steps, not far and not odd)
 
 
 def _searched(n: Array, b: Array, dtype: str, close: tuple[float, float]) -> _Found:
@@ -128,7 +129,7 @@ class _Search:
         wide = np.complex128 if "c" in (n.dtype.kind, b.dtype.kind) else np.float64
         odd = different & ~(np.isfinite(n) & np.isfinite(b))
         with np.errstate(invalid="ignore", over="ignore"):
-            apart = np.where(different & ~odd, np.abs(n.astype(wide) - b.astype(wide)), 0.0)
+            apart = np.where(different & ~odd, _apart(n, b, wide), 0.0)
             close = (apart <= self._atol + self._rtol * np.abs(b.astype(wide))) & ~odd
         self.close = self.close and bool(close[different].all())
         self._note_worst(start, apart, odd)
@@ -154,18 +155,44 @@ def _steps(n: Array, b: Array, dtype: str) -> int | None:
         parts = (_steps(n.real, b.real, dtype), _steps(n.imag, b.imag, dtype))
         return None if None in parts else max(part for part in parts if part is not None)
     if n.dtype.kind in "biu":
-        return _farthest(n, b) if n.dtype.kind != "b" else 1
-    if n.dtype.itemsize not in _INTEGERS or "float8" in dtype:
+        return farthest(n, b) if n.dtype.kind != "b" else 1
+    if _SMALL in dtype:
+        return _steps_of_small(n, b, dtype)
+    if n.dtype.itemsize not in _INTEGERS:
         return None
     shift = 16 if dtype == "bfloat16" and n.dtype.itemsize == 4 else 0
-    return _farthest(_ordered(n), _ordered(b)) >> shift
+    return farthest(_ordered(n), _ordered(b)) >> shift
 
 
-def _farthest(left: Array, right: Array) -> int:
-    """max |left - right| of integers of any size, without overflow."""
+def _steps_of_small(n: Array, b: Array, dtype: str) -> int | None:
+    """Between 8-bit floats that were widened: their places among all numbers of the dtype, counted."""
+    known = find_dtype(dtype)
+    if known is None:
+        return None
+    numbers = np.unique([value for value in float8_values(known) if math.isfinite(value)])
+    left, right = np.searchsorted(numbers, n), np.searchsorted(numbers, b)
+    for values, places in ((n, left), (b, right)):
+        if not (numbers[np.minimum(places, numbers.size - 1)] == values).all():
+            return None  # NaN or infinite on one side, or no number of this dtype
+    return farthest(left, right)
+
+
+def _apart(n: Array, b: Array, wide: type[Any]) -> Array:
+    """|n_i - b_i|; of integers the exact distance, rounded once."""
+    if n.dtype == b.dtype and n.dtype.kind in "iu":
+        return _distances(n, b).astype(wide)
+    return np.asarray(np.abs(n.astype(wide) - b.astype(wide)))
+
+
+def farthest(left: Array, right: Array) -> int:
+    """max |left - right| of integers of one type and any size, without overflow."""
+    return int(_distances(left, right).max(initial=0))
+
+
+def _distances(left: Array, right: Array) -> Array:
     unsigned = np.dtype(f"u{left.dtype.itemsize}")
     low, high = np.minimum(left, right), np.maximum(left, right)
-    return int((high.view(unsigned) - low.view(unsigned)).max(initial=0))
+    return np.asarray(high.view(unsigned) - low.view(unsigned))
 
 
 def _ordered(values: Array) -> Array:

@@ -48,7 +48,7 @@ def differences(target: Cell, golden: Cell) -> tuple[Cell, Cell]:
         and target - target == 0.0
         and golden - golden == 0.0
     ):
-        difference = float(target) - float(golden)
+        difference = float(target - golden)  # of integers exactly
         percent = abs(difference / golden * 100) if golden else math.inf
         return difference, f"{percent}%" if percent < math.inf else "inf"
     symbol = _symbol(_kind(target), _kind(golden))

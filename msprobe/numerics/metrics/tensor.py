@@ -1,6 +1,6 @@
 """Differences of two whole tensors.
 
-With n the target and b the golden values, flattened, in float64:
+With n the target and b the golden values, flattened, in float64 (``relative_max`` of integers is exact):
 
     Cosine                      n.b / (|n| |b|); 1 if both are zero, Nan if one is; rounded to 6 digits above 0.9999
     EucDist                     |n - b|, data units
@@ -15,7 +15,7 @@ Axes of length 1 are ignored. NaN and Inf must stand at the same places with the
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.native.loader import Kernel, load
-from msprobe.numerics.metrics.elements import ElementDifference
+from msprobe.numerics.metrics.elements import ElementDifference, farthest
 from msprobe.numerics.metrics.statistics import Cell
 
 Array = NDArray[Any]
@@ -74,8 +74,24 @@ def tensor_difference(target: Array, golden: Array) -> TensorDifference:
     kernel, code = _kernel(), _CODES.get(n.dtype.name)
     if kernel is not None and code is not None and same_type and n.size > 1:
         return _compiled(kernel, n, b, code)
+    if same_type and n.dtype.kind in "iu" and n.dtype.itemsize == 8:
+        return _of_long_integers(n, b)
     if n.dtype.kind not in "fc":
         n, b = _widened(n), _widened(b)
+    return _of_floats(n, b, same_type)
+
+
+def _of_long_integers(n: Array, b: Array) -> TensorDifference:
+    """The metrics are those of float64; whether and how far they differ is told by the integers themselves."""
+    found = _of_floats(_widened(n), _widened(b), same_type=True)
+    apart = farthest(n, b)
+    if not apart or found.relative_max:
+        return found
+    largest = max(abs(int(value)) for side in (n, b) for value in (side.max(), side.min()))
+    return replace(found, relative_max=apart / largest)
+
+
+def _of_floats(n: Array, b: Array, same_type: bool) -> TensorDifference:
     finite = _finite_pair(n, b)
     if finite is None:
         return _odd(_scalar_cells("Nan", "Nan") if n.size == 1 else ("N/A",) * 6)

@@ -47,16 +47,24 @@ def _client(address: str) -> Iterator[Any]:
         raise _refused(f"{said(error)}; it needs the extra `dask` (pip install 'msprobe[dask]')") from error
     try:
         if address == "local":
-            with (
-                LocalCluster(n_workers=cores(), threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
-                Client(cluster) as client,
-            ):
+            with _started(LocalCluster) as cluster, Client(cluster) as client:
                 yield client
         else:
             with Client(f"tcp://{address}", timeout=_CONNECT_SECONDS) as client:
                 yield client
     except (OSError, TimeoutError, ValueError) as error:
         raise _refused(f"no scheduler answers at {address} ({said(error)})") from error
+
+
+def _started(cluster: Any) -> Any:
+    """A cluster of this machine. Its workers import the script that runs, which must not start another one there."""
+    try:
+        return cluster(n_workers=cores(), threads_per_worker=1, dashboard_address="127.0.0.1:0")
+    except RuntimeError as error:
+        raise _refused(
+            f"the workers of dask://local do not start ({said(error)}); they import the script that runs: put the call "
+            'of msprobe under `if __name__ == "__main__":`'
+        ) from error
 
 
 def _refused(reason: str) -> MsprobeException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -100,3 +101,22 @@ def test_real_tensors_of_both_formats(tmp_path: Path, dtype: str) -> None:
 
 def result_column(result: Any) -> int:
     return next(result.comparisons()).columns.index("MaxAbsErr")
+
+
+def _made_by(folder: Path, framework: str | None) -> Path:
+    path = write(folder, {"Torch.abs.0.forward": call([tensor()], [tensor()])})
+    document = json.loads((path / "dump.json").read_text()) | {"framework": framework}
+    (path / "dump.json").write_text(json.dumps(document))
+    return path
+
+
+@pytest.mark.parametrize(("target", "golden"), [("jax", "pytorch"), ("pytorch", "jax"), ("jax", "jax")])
+def test_a_framework_that_nobody_knows_is_told(target: str, golden: str, tmp_path: Path) -> None:
+    found = compare(_made_by(tmp_path / "t", target), _made_by(tmp_path / "g", golden)).summary
+    assert found.reason.count("was made by 'jax', which this version does not know") == (target, golden).count("jax")
+
+
+@pytest.mark.parametrize("framework", ["pytorch", "PyTorch", "mindspore", "mindtorch", None], ids=str)
+def test_known_frameworks_are_not_worth_a_word(framework: str | None, tmp_path: Path) -> None:
+    found = compare(_made_by(tmp_path / "t", framework), _made_by(tmp_path / "g", framework)).summary
+    assert "does not know" not in found.reason

@@ -1,6 +1,8 @@
 """The same comparison wherever its ranks are worked on; a lost worker and an error are one clear line."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -114,3 +116,25 @@ def test_a_running_scheduler_is_joined_and_a_missing_one_told(
     monkeypatch.setattr(dask, "_CONNECT_SECONDS", 1)
     with pytest.raises(MsprobeException, match=r"no scheduler answers at 127\.0\.0\.1:1"):
         compare(*dumps, executor="dask://127.0.0.1:1")
+
+
+@pytest.mark.slow
+def test_a_script_that_starts_workers_when_imported_is_told(dumps: tuple[Path, Path], tmp_path: Path) -> None:
+    """The workers of Dask import the script that runs, and would start workers in turn."""
+    pytest.importorskip("distributed")
+    script = tmp_path / "unguarded.py"
+    script.write_text(
+        f"import msprobe\nmsprobe.compare({str(dumps[0])!r}, {str(dumps[1])!r}, executor='dask://local')\n"
+    )
+    root = Path(__file__).parents[3]
+    ended = subprocess.run(
+        [sys.executable, str(script)],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    last = ended.stderr.rstrip().splitlines()[-1]
+    assert ended.returncode == 1 and "MsprobeException" in last
+    assert 'put the call of msprobe under `if __name__ == "__main__":`' in last
