@@ -115,6 +115,8 @@ def compare_dumps(
         else:
             strategy, loose = mapping, False
         table = build_table(target, golden, strategy, dtype_gate=reference and strategy is not mapping, loose=loose)
+        if table.fused:
+            _judge_fused(table, mode, policy)
         if table.loose and not reference and not table.foreign:
             from msprobe.compare.commuted import pair_by_value  # only where two programs are compared
 
@@ -132,6 +134,17 @@ def compare_dumps(
         measured = measure(table, facts, tensors=tensors, vanished=past.vanished)
         judged = judged_as(mode, measured, past, None if extras.noise is None else extras.noise.floor(table, mode))
     return Comparison(target, golden, mode, policy, table, measured, judged, tensors, metrics)
+
+
+def _judge_fused(table: LeafTable, mode: Mode, policy: Policy) -> None:
+    from msprobe.compare.fused_layers import join_fused, leave_fused  # only where layers are fused
+
+    if mode is Mode.CHECKSUM:
+        leave_fused(table, "the checksum of a whole does not follow from those of its parts")
+    elif policy is Policy.REFERENCE:
+        leave_fused(table, "the published rules do not join them")
+    else:
+        join_fused(table)
 
 
 def judged_as(mode: Mode, measured: Measured, past: Past, floor: NoiseFloor | None = None) -> Judged:

@@ -139,7 +139,7 @@ class _Entry:
                 return _whole(self.merge.partial(place, raws))
             if known.axis is None:
                 return _whole(raws[0])
-            return _joined(raws, local_sizes(raws[0]["shape"], known.axis, len(raws)), raws[0]["shape"])
+            return joined_record(raws, local_sizes(raws[0]["shape"], known.axis, len(raws)), raws[0]["shape"])
         shapes = [raw["shape"] for raw in raws]
         if alike and there and shapes[0] == there[0]["shape"]:
             return _whole(raws[0])
@@ -164,7 +164,7 @@ class _Entry:
         if not -len(shape) <= axis < len(shape):
             return _whole(raws[0])
         shape[axis] = sum(raw["shape"][axis] for raw in raws)
-        return _joined(raws, [_numel(raw["shape"]) for raw in raws], shape)
+        return joined_record(raws, [_numel(raw["shape"]) for raw in raws], shape)
 
 
 def _collected(ranks: Sequence[Dump]) -> dict[tuple[Any, ...], _Raw]:
@@ -208,7 +208,9 @@ def _near(left: Any, right: Any) -> bool:
     return numbers and abs(left - right) <= _CLOSE * max(abs(left), abs(right))
 
 
-def _joined(raws: Sequence[_Raw], sizes: Sequence[int], shape: Sequence[int]) -> _Raw:
+def joined_record(raws: Sequence[_Raw], sizes: Sequence[int], shape: Sequence[int]) -> _Raw:
+    """The records of parts of ``sizes`` elements as that of one tensor of this ``shape``; a statistic that a part
+    lacks is null."""
     statistics: dict[str, Any] = dict.fromkeys(STATISTICS)
     four: list[list[Any]] = [[raw.get(name) for name in STATISTICS] for raw in raws]
     if all(isinstance(value, (int, float)) and not isinstance(value, bool) for values in four for value in values):

@@ -33,7 +33,7 @@ def tensor_differences(
     problem. ``metrics`` are computed too; ``calibration`` multiplies tensors first."""
     jobs = []
     for row, (ours, theirs) in enumerate(zip(table.target, table.golden, strict=True)):
-        if ours is not None and theirs is not None:
+        if ours is not None and theirs is not None and row not in table.together:
             left, right = data_name(ours.raw), data_name(theirs.raw)
             if left is not None or right is not None:
                 jobs.append((row, left, right, str(ours.raw.get("dtype", ""))))

@@ -143,7 +143,8 @@ def _partial(comparison: Comparison) -> list[str]:
     ]
     if not table.loose:
         return unfinished
-    return unfinished + lone_directions(table.entries, table.keys, np.diff(table.starts).tolist())
+    lone = lone_directions(table.entries, table.keys, np.diff(table.starts).tolist())
+    return [*unfinished, *lone, *table.unjoined]
 
 
 def _written(outcome: PairOutcome, seen: _Seen, place: Place) -> list[str]:
