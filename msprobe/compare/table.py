@@ -47,6 +47,7 @@ class LeafTable:
     is the inferred map by which they were paired. ``repeated`` says that construct.json tells of recomputed calls.
     ``fused`` are the fused modules. Those that were joined make ``fused_entries``, where ``together`` tells by row what
     was put together; ``unjoined`` says in words what could not be (see ``fused_layers``).
+    ``unrepeated`` are recomputed calls of one side alone with values of their own (see ``recomputed``).
     ``alike`` says of each entry that both sides have the same leaves in the same order.
     ``texts`` and ``as_floats`` (see ``float_columns``) are there where they were made before.
     """
@@ -68,6 +69,7 @@ class LeafTable:
     fused_entries: frozenset[int] = frozenset()
     together: dict[int, Together] = field(default_factory=dict)
     unjoined: list[str] = field(default_factory=list)
+    unrepeated: frozenset[int] = frozenset()
 
     @property
     def rows(self) -> int:

@@ -16,6 +16,7 @@ from msprobe.analyze.first_divergence import first_divergence
 from msprobe.compare.extras import Extras, load_extras
 from msprobe.compare.lone_direction import lone_directions
 from msprobe.compare.parallel_layout import load_pair
+from msprobe.compare.recomputed import recompute_notes
 from msprobe.compare.rows import RowBlock
 from msprobe.compare.run import Comparison, Past, compare_dumps, counts, levels
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
@@ -141,6 +142,7 @@ def _partial(comparison: Comparison) -> list[str]:
         for dump in dumps
         if dump.recovered
     ]
+    unfinished += recompute_notes(table)
     if not table.loose:
         return unfinished
     lone = lone_directions(table.entries, table.keys, np.diff(table.starts).tolist())
