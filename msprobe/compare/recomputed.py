@@ -13,6 +13,7 @@ from typing import Any
 from msprobe.compare.alignment.in_backward import is_module
 from msprobe.compare.items import Leaf, is_tensor
 from msprobe.compare.table import LeafTable
+from msprobe.numerics.tolerance import unit_roundoff
 
 _CLOSE = 1e-5
 _FRAME = ("shape", "dtype")
@@ -87,7 +88,8 @@ def _same(ours: Any, theirs: Any) -> bool:
         return left is right and 0 in ours["shape"]
     size = max((abs(value) for value in (*left[:2], *right[:2]) if math.isfinite(value)), default=0.0)
     scales = (size, size, size, max(left[3], right[3]))
-    return all(_near(*pair) for pair in zip(left, right, scales, strict=True))
+    close = max(_CLOSE, 2.0 * unit_roundoff(str(ours["dtype"])))
+    return all(_near(mine, other, close * scale) for mine, other, scale in zip(left, right, scales, strict=True))
 
 
 def _values(raw: _Leaves) -> tuple[float, ...] | None:
@@ -95,7 +97,7 @@ def _values(raw: _Leaves) -> tuple[float, ...] | None:
     return found if all(isinstance(value, (int, float)) for value in found) else None  # type: ignore[return-value]
 
 
-def _near(ours: float, theirs: float, scale: float) -> bool:
+def _near(ours: float, theirs: float, allowed: float) -> bool:
     if ours == theirs or (ours != ours and theirs != theirs):
         return True
-    return abs(ours - theirs) <= _CLOSE * scale
+    return abs(ours - theirs) <= allowed

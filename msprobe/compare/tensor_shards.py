@@ -16,6 +16,7 @@ from typing import Any
 from msprobe.compare.pairs import parent_of
 from msprobe.compare.shard_placement import axis_that_adds_up, local_sizes, recorded_placement
 from msprobe.core.store.reader import Dump
+from msprobe.core.tensors.projection import KEY as ORDERED
 from msprobe.numerics.shards import Shard, merged_statistics
 
 STATISTICS = ("Max", "Min", "Mean", "Norm")
@@ -222,7 +223,8 @@ def joined_record(raws: Sequence[_Raw], sizes: Sequence[int], shape: Sequence[in
         for at, name, fold in ((0, "Max", max), (1, "Min", min)):
             values = [found[at] for found in four]
             statistics[name] = None if None in values else fold(values)
-    return _whole({**raws[0], "shape": list(shape), **statistics})
+    frame = {key: value for key, value in raws[0].items() if key != ORDERED}  # does not follow from those of parts
+    return _whole({**frame, "shape": list(shape), **statistics})
 
 
 def _whole(raw: _Raw) -> _Raw:
