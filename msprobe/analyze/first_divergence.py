@@ -265,6 +265,8 @@ class _Finder:
         if leaf is not None and leaf.slot == "parameters_grad":
             slot = f"{leaf.slot}{leaf.suffix}"
         reasons = Reasons(self._c.measured, self._c.judged, slice(row, row + 1))
+        together = self._table.together.get(row)
+        note += f"; {together.name} taken together" if together is not None else ""
         text = f"{slot or 'value'}: {reasons.text(kind, row, ours, theirs)}; {note}"
         return explained(self._build(entry, slot, cast(KindText, kind.name.lower()), text, module), self._c, row)
 

@@ -137,6 +137,9 @@ def item_names(table: LeafTable, first: int, last: int) -> tuple[list[str], list
     for row, name in table.foreign.items():
         if starts[0] <= row < starts[-1]:
             goldens[row - starts[0]] = name
+    for row, together in table.together.items():
+        if starts[0] <= row < starts[-1]:
+            (goldens if together.in_golden else targets)[row - starts[0]] = together.name
     return targets, goldens
 
 

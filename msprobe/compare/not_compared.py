@@ -33,7 +33,9 @@ def _unread(comparison: Comparison) -> list[str]:
     table, tensors, unread = comparison.table, 0, list[int]()
     for row, difference in enumerate(comparison.tensors):
         ours, theirs = table.target[row], table.golden[row]
-        if ours is None or theirs is None or not (is_tensor(ours.raw) and is_tensor(theirs.raw)):
+        if row in table.together or ours is None or theirs is None:
+            continue
+        if not (is_tensor(ours.raw) and is_tensor(theirs.raw)):
             continue
         if element_count(theirs.raw) == 0:
             continue

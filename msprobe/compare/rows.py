@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 Messages = Sequence[str]
 _BLOCK = 2048  # rows whose texts stay in the cache of the processor
 _LEVELS = [level.name.lower() for level in Level]
-_RECOMPUTED = ("recomputed forward call, on one side only; nothing is missing",)
+_RECOMPUTED = ("recomputed forward call, on one side only, with the values of the call it repeats",)
+_RECOMPUTED_ANEW = ("warning: recomputed forward call, on one side only, with other values than the call it repeats",)
 _CUT_OFF = ("the other run ended before this call",)
 _NO_LEAF = Leaf("", "", None)
 
@@ -129,10 +130,16 @@ class RowMaker:
             messages[row - start] = (*messages[row - start], *notes)
         for number in range(first, last):
             if self._table.entries[number].benign and self._is_excused(number):
-                text = _RECOMPUTED if self._table.key(number).recompute else _CUT_OFF
+                level, text = self._excuse(number)
                 for row in range(int(self._table.starts[number]), int(self._table.starts[number + 1])):
-                    levels[row - start], messages[row - start] = "pass", text
+                    levels[row - start], messages[row - start] = level, text
         return levels, messages
+
+    def _excuse(self, number: int) -> tuple[str, Messages]:
+        """Level and message of the rows of a benign entry."""
+        if number in self._table.unrepeated:
+            return "warning", _RECOMPUTED_ANEW
+        return "pass", _RECOMPUTED if self._table.key(number).recompute else _CUT_OFF
 
     def _is_excused(self, number: int) -> bool:
         """Whether a lone call means nothing at all; one of another program stays unchecked."""

@@ -115,6 +115,12 @@ def compare_dumps(
         else:
             strategy, loose = mapping, False
         table = build_table(target, golden, strategy, dtype_gate=reference and strategy is not mapping, loose=loose)
+        if any(key.recompute for key in table.keys):
+            from msprobe.compare.recomputed import unlike_original  # only where activations are checkpointed
+
+            table.unrepeated = unlike_original(table)
+        if table.fused:
+            _judge_fused(table, mode, policy)
         if table.loose and not reference and not table.foreign:
             from msprobe.compare.commuted import pair_by_value  # only where two programs are compared
 
@@ -134,6 +140,17 @@ def compare_dumps(
     return Comparison(target, golden, mode, policy, table, measured, judged, tensors, metrics)
 
 
+def _judge_fused(table: LeafTable, mode: Mode, policy: Policy) -> None:
+    from msprobe.compare.fused_layers import join_fused, leave_fused  # only where layers are fused
+
+    if mode is Mode.CHECKSUM:
+        leave_fused(table, "the checksum of a whole does not follow from those of its parts")
+    elif policy is Policy.REFERENCE:
+        leave_fused(table, "the published rules do not join them")
+    else:
+        join_fused(table)
+
+
 def judged_as(mode: Mode, measured: Measured, past: Past, floor: NoiseFloor | None = None) -> Judged:
     """The verdicts: checksums that differ have no tolerance."""
     if mode is Mode.CHECKSUM:
@@ -142,7 +159,7 @@ def judged_as(mode: Mode, measured: Measured, past: Past, floor: NoiseFloor | No
 
 
 def counts(comparison: Comparison, row_levels: Iterable[str]) -> Counts:
-    """Rows by verdict; rows without a partner count by side, benign ones (recomputation) not at all.
+    """Rows by verdict; rows without a partner count by side.
 
     ``row_levels`` are the levels of ``comparison.rows()``, or of ``levels`` where no rows are made.
     """
@@ -153,9 +170,6 @@ def counts(comparison: Comparison, row_levels: Iterable[str]) -> Counts:
     for row in table.lone.nonzero()[0].tolist():
         skipped[by_level[row]] += 1
         lone["golden" if table.lone[row] < 0 else "target"] += 1
-    for number, pair in enumerate(table.entries):
-        if pair.benign and table.key(number).recompute:
-            lone["golden" if pair.target is None else "target"] -= int(table.starts[number + 1] - table.starts[number])
     found = Counter(by_level)
     passed, warning, error = (found[level] - skipped[level] for level in ("pass", "warning", "error"))
     return Counts(passed + warning + error, passed, warning, error, lone["target"], lone["golden"])

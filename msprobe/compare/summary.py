@@ -23,7 +23,9 @@ class Counts:
     """Numbers of rows: ``pairs`` is the sum of pass, warning and error; the last two are rows without a partner.
 
     Under the policy ``default`` runs diverged only where one of error, ``target_only`` and ``golden_only`` is not 0: a
-    call that only one side makes is a divergence without a pair, and stands in the table as a warning.
+    call that only one side makes is a divergence without a pair, and stands in the table as a warning. What is no
+    divergence although one side alone has it (a recomputed call, the words of another program, what followed the end of
+    a run) is counted too.
     """
 
     __pydantic_config__: ClassVar[Any] = {"alias_generator": _json_name}

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.alignment import frameworks
-from msprobe.compare.alignment.protocol import Alignment, Side, Strategy
+from msprobe.compare.alignment.protocol import Alignment, FusedLayers, Side, Strategy
 from msprobe.compare.items import OUTPUT, Leaf, leaves
 from msprobe.compare.leaf_pairs import LeafPairs
 from msprobe.compare.lone_direction import lost_directions
@@ -31,6 +31,13 @@ if TYPE_CHECKING:
 Records = Mapping[str, Any]
 
 
+class Together(NamedTuple):
+    """The name of several tensors that were put together into one, and the side they are on."""
+
+    name: str
+    in_golden: bool
+
+
 @dataclass
 class LeafTable:
     """``starts[e]:starts[e + 1]`` are the rows of entry ``e``; a row has a leaf on one side or on both.
@@ -38,6 +45,9 @@ class LeafTable:
     ``foreign`` names the golden leaves that belong to another entry than the partner, by row. ``across`` says that
     two frameworks made the sides, ``loose`` that the sides are different programs (see ``Alignment``), ``layer_map``
     is the inferred map by which they were paired. ``repeated`` says that construct.json tells of recomputed calls.
+    ``fused`` are the fused modules. Those that were joined make ``fused_entries``, where ``together`` tells by row what
+    was put together; ``unjoined`` says in words what could not be (see ``fused_layers``).
+    ``unrepeated`` are recomputed calls of one side alone with values of their own (see ``recomputed``).
     ``alike`` says of each entry that both sides have the same leaves in the same order.
     ``texts`` and ``as_floats`` (see ``float_columns``) are there where they were made before.
     """
@@ -55,6 +65,11 @@ class LeafTable:
     layer_map: LayerMap | None = None
     repeated: bool = False
     alike: list[bool] = field(default_factory=list)
+    fused: Sequence[FusedLayers] = ()
+    fused_entries: frozenset[int] = frozenset()
+    together: dict[int, Together] = field(default_factory=dict)
+    unjoined: list[str] = field(default_factory=list)
+    unrepeated: frozenset[int] = frozenset()
 
     @property
     def rows(self) -> int:
@@ -94,6 +109,7 @@ def build_table(
     theirs_by_name = ours_by_name if right is left else {key.name: key for key in right}
     alignment = strategy.align(Side(target, left), Side(golden, right))
     table.loose, table.layer_map = loose or alignment.loose or table.across, alignment.layer_map
+    table.fused = [layers for layers in alignment.fused if layers.target and layers.golden]
     inside = LeafPairs(golden, alignment, dtype_gate, table.across)
     starts = [0]
     for pair in _entry_pairs(alignment, left, right):
@@ -115,7 +131,7 @@ def build_table(
         from msprobe.compare.lost_layers import other_code  # only where two programs are compared
 
         sides = Side(target, left), Side(golden, right)
-        excused = other_code(table.entries, table.keys, sides, alignment.fused)
+        excused = other_code(table.entries, table.keys, sides, alignment.fused_paths)
         table.entries = lost_directions(excused, table.keys, np.diff(table.starts).tolist())
     _excuse_cut_off(table.entries, target.recovered, golden.recovered)
     return table

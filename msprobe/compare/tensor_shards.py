@@ -16,6 +16,7 @@ from typing import Any
 from msprobe.compare.pairs import parent_of
 from msprobe.compare.shard_placement import axis_that_adds_up, local_sizes, recorded_placement
 from msprobe.core.store.reader import Dump
+from msprobe.core.tensors.projection import KEY as ORDERED
 from msprobe.numerics.shards import Shard, merged_statistics
 
 STATISTICS = ("Max", "Min", "Mean", "Norm")
@@ -139,7 +140,7 @@ class _Entry:
                 return _whole(self.merge.partial(place, raws))
             if known.axis is None:
                 return _whole(raws[0])
-            return _joined(raws, local_sizes(raws[0]["shape"], known.axis, len(raws)), raws[0]["shape"])
+            return joined_record(raws, local_sizes(raws[0]["shape"], known.axis, len(raws)), raws[0]["shape"])
         shapes = [raw["shape"] for raw in raws]
         if alike and there and shapes[0] == there[0]["shape"]:
             return _whole(raws[0])
@@ -164,7 +165,7 @@ class _Entry:
         if not -len(shape) <= axis < len(shape):
             return _whole(raws[0])
         shape[axis] = sum(raw["shape"][axis] for raw in raws)
-        return _joined(raws, [_numel(raw["shape"]) for raw in raws], shape)
+        return joined_record(raws, [_numel(raw["shape"]) for raw in raws], shape)
 
 
 def _collected(ranks: Sequence[Dump]) -> dict[tuple[Any, ...], _Raw]:
@@ -208,7 +209,9 @@ def _near(left: Any, right: Any) -> bool:
     return numbers and abs(left - right) <= _CLOSE * max(abs(left), abs(right))
 
 
-def _joined(raws: Sequence[_Raw], sizes: Sequence[int], shape: Sequence[int]) -> _Raw:
+def joined_record(raws: Sequence[_Raw], sizes: Sequence[int], shape: Sequence[int]) -> _Raw:
+    """The records of parts of ``sizes`` elements as that of one tensor of this ``shape``; a statistic that a part
+    lacks is null."""
     statistics: dict[str, Any] = dict.fromkeys(STATISTICS)
     four: list[list[Any]] = [[raw.get(name) for name in STATISTICS] for raw in raws]
     if all(isinstance(value, (int, float)) and not isinstance(value, bool) for values in four for value in values):
@@ -220,7 +223,8 @@ def _joined(raws: Sequence[_Raw], sizes: Sequence[int], shape: Sequence[int]) ->
         for at, name, fold in ((0, "Max", max), (1, "Min", min)):
             values = [found[at] for found in four]
             statistics[name] = None if None in values else fold(values)
-    return _whole({**raws[0], "shape": list(shape), **statistics})
+    frame = {key: value for key, value in raws[0].items() if key != ORDERED}  # does not follow from those of parts
+    return _whole({**frame, "shape": list(shape), **statistics})
 
 
 def _whole(raw: _Raw) -> _Raw:

@@ -18,6 +18,7 @@ from msprobe.compare.extras import Extras, load_extras
 from msprobe.compare.lone_direction import lone_directions
 from msprobe.compare.not_compared import not_compared
 from msprobe.compare.parallel_layout import load_pair
+from msprobe.compare.recomputed import recompute_notes
 from msprobe.compare.rows import RowBlock
 from msprobe.compare.run import Comparison, Past, compare_dumps, counts, levels
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
@@ -144,10 +145,11 @@ def _partial(comparison: Comparison) -> list[str]:
         for dump in dumps
         if dump.recovered
     ]
-    unfinished += not_compared(comparison)
+    unfinished += not_compared(comparison) + recompute_notes(table)
     if not table.loose:
         return unfinished
-    return unfinished + lone_directions(table.entries, table.keys, np.diff(table.starts).tolist())
+    lone = lone_directions(table.entries, table.keys, np.diff(table.starts).tolist())
+    return [*unfinished, *lone, *table.unjoined]
 
 
 def _written(outcome: PairOutcome, seen: _Seen, place: Place) -> list[str]:

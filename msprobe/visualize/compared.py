@@ -66,7 +66,9 @@ def compare_graphs(
     if maker is not None:
         maker.begin(comparison.table.float_pairs if comparison.mode is Mode.STATISTICS else NO_PAIRS)
     if pairs is None:
-        pair_by_entries(target, golden, comparison.table.entries)
+        table = comparison.table
+        pairs_of_nodes = (pair for at, pair in enumerate(table.entries) if at not in table.fused_entries)
+        pair_by_entries(target, golden, pairs_of_nodes)  # a part alone is no partner of the whole
     if not target.megatron:
         follow_target(golden, names)
     rows = row_verdicts(comparison)

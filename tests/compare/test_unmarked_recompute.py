@@ -36,7 +36,26 @@ def test_a_repeated_forward_call_is_not_missing(tmp_path: Path, early: bool, tur
     write(tmp_path / "without", {**FORWARD, **BACKWARD}, PARENTS)
     sides = ("without", "with") if turned else ("with", "without")
     summary = compare(*(tmp_path / side for side in sides)).summary
-    assert summary.verdict == "same" and summary.counts.target_only == summary.counts.golden_only == 0
+    assert summary.verdict == "same" and not summary.incomplete
+    lone = (0, 6) if turned else (6, 0)
+    assert (summary.counts.target_only, summary.counts.golden_only) == lone
+
+
+@pytest.mark.parametrize("turned", [True, False], ids=["in_golden", "in_target"])
+def test_a_repetition_with_other_values_is_told(tmp_path: Path, turned: bool) -> None:
+    again = {**AGAIN, f"{INNER}.forward.1": call([tensor()], [tensor(2.0)])}
+    parents = {**PARENTS, **REPEATED, "Functional.linear.1.forward": f"{INNER}.forward.1"}
+    write(tmp_path / "with", {**FORWARD, **again, **BACKWARD}, parents)
+    write(tmp_path / "without", {**FORWARD, **BACKWARD}, PARENTS)
+    sides = ("without", "with") if turned else ("with", "without")
+    result = compare(*(tmp_path / side for side in sides))
+    (line,) = result.summary.incomplete
+    side = "golden run" if turned else "target"
+    assert line.startswith(f"recomputed calls of the {side} have other values") and f"{INNER}.forward.1" in line
+    assert line in result.summary.reason
+    levels = {(row.target, row.golden): row.level for row in result.rows() if "N/A" in (row.target, row.golden)}
+    assert {level for names, level in levels.items() if f"{INNER}.forward.1.input.0" in names} == {"warning"}
+    assert {level for names, level in levels.items() if f"{BLOCK}.forward.1.input.0" in names} == {"pass"}
 
 
 def test_a_function_of_a_hand_written_backward_is_none(tmp_path: Path) -> None:

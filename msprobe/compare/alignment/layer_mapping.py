@@ -9,13 +9,14 @@
       qkv: q_proj + k_proj + v_proj        # one layer does the work of several
 
 Names on the left are those of the target, modules as well as functions; on both sides they may span several levels.
-Layers that are fused on either side pair with nothing. Everything else keeps its name. Entries with the same path then
-pair in their order; where one side has more of them, shapes and values decide which belong together.
+Layers that are fused on either side pair with nothing here (see ``fused_layers``). Everything else keeps its name.
+Entries with the same path then pair in their order; where one side has more of them, shapes and values decide which
+belong together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +24,7 @@ from msprobe.compare.alignment.drift import aligned
 from msprobe.compare.alignment.in_backward import is_module
 from msprobe.compare.alignment.layer_scope import Path, Scopes, scopes
 from msprobe.compare.alignment.mapping_file import read_mapping
-from msprobe.compare.alignment.protocol import Alignment, ItemRule, Positions, Side
+from msprobe.compare.alignment.protocol import Alignment, FusedLayers, ItemRule, Positions, Side
 from msprobe.compare.pairs import path_of
 
 TOP = "TopLayer"
@@ -51,26 +52,28 @@ class LayerMapping:
             if path not in known:
                 known[path] = self._there(path, ours)
             groups.setdefault((known[path], target.keys[i].phase), ([], []))[0].append(i)
-        fused = self._fused(ours) if self.fusions else (set(), set())
+        fusions = self._fused(ours)
+        lost = {place for _, right in fusions for place in right}
         for j, path in enumerate(theirs.paths):
-            if fused[1] and any(path[:depth] in fused[1] for depth in range(1, len(path) + 1)):
+            if lost and any(path[:depth] in lost for depth in range(1, len(path) + 1)):
                 continue
             groups.setdefault((path, golden.keys[j].phase), ([], []))[1].append(j)
         pairs: Positions = []
         for left, right in groups.values():
             for mine, others in _by_kind(target, golden, left, right):
                 pairs += aligned(target, golden, (mine, others), ([""] * len(mine), [""] * len(others)))
-        names = (_modules_in(target, ours, fused[0]), _modules_in(golden, theirs, fused[1]))
-        return Alignment(sorted(pairs), rule=self.rule, stated=True, loose=True, fused=names)
+        fused = _fused_modules((target, golden), (ours, theirs), fusions)
+        return Alignment(sorted(pairs), rule=self.rule, stated=True, loose=True, fused=fused)
 
-    def _fused(self, ours: Scopes) -> tuple[set[Path], set[Path]]:
+    def _fused(self, ours: Scopes) -> list[_Fusion]:
         """Where fused layers stand on both sides."""
-        found: tuple[set[Path], set[Path]] = set(), set()
+        found: list[_Fusion] = []
+        if not self.fusions:
+            return found
         for path, name in [((), TOP), *ours.classes.items()]:
             there = self._there(path, ours)
             for left, right in self.fusions.get(name, ()):
-                found[0].update((*path, *own) for own in left)
-                found[1].update((*there, *other) for other in right)
+                found.append(([(*path, *own) for own in left], [(*there, *other) for other in right]))
         return found
 
     def _there(self, path: Path, ours: Scopes) -> Path:
@@ -104,10 +107,23 @@ def _by_kind(target: Side, golden: Side, left: list[int], right: list[int]) -> I
     yield alone
 
 
-def _modules_in(side: Side, scopes_: Scopes, places: set[Path]) -> frozenset[str]:
-    """The recorded paths of the modules at these places."""
-    found = zip(side.keys, scopes_.paths, strict=True) if places else ()
-    return frozenset(path_of(key.stem) for key, path in found if path in places and is_module(key))
+def _fused_modules(
+    sides: tuple[Side, Side], places: tuple[Scopes, Scopes], fusions: Sequence[_Fusion]
+) -> list[FusedLayers]:
+    """The recorded paths of the modules that are fused."""
+    if not fusions:
+        return []
+    names = [
+        {path: path_of(key.stem) for key, path in zip(side.keys, there.paths, strict=True) if is_module(key)}
+        for side, there in zip(sides, places, strict=True)
+    ]
+    found = [
+        FusedLayers(
+            *(tuple(known[path] for path in side if path in known) for known, side in zip(names, one, strict=True))
+        )
+        for one in fusions
+    ]
+    return [layers for layers in found if layers.target or layers.golden]
 
 
 def layer_mapping(given: Any, rule: ItemRule | None = None) -> LayerMapping:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msprobe.compare.pairs import EntryKey
 from msprobe.core.store.reader import Dump
@@ -21,6 +21,13 @@ Item = tuple[str, str]
 """Entry name and suffix of one item."""
 Fused = tuple[frozenset[str], frozenset[str]]
 """Paths of modules, of the target and of the golden run."""
+
+
+class FusedLayers(NamedTuple):
+    """Paths of modules: one on one side does the work of those on the other."""
+
+    target: tuple[str, ...]
+    golden: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +47,8 @@ class Alignment:
     (None: has no partner), and wins. ``stated`` marks pairs that a person asked for: no dtype can part them.
     ``loose`` says that the sides are different programs: a function that only one of them calls is no difference in
     itself (a layer is, see ``lost_layers``).
-    ``layer_map`` is the inferred map that was applied. ``fused`` are the paths of modules (target, golden) of which one
-    does the work of several on the other side; they have no partner and are not missing.
+    ``layer_map`` is the inferred map that was applied. ``fused`` are the modules of which one does the work of several
+    on the other side; they have no partner here and are not missing (see ``fused_layers``).
     """
 
     pairs: Positions = field(default_factory=list)
@@ -51,7 +58,13 @@ class Alignment:
     stated: bool = False
     loose: bool = False
     layer_map: LayerMap | None = None
-    fused: Fused = (frozenset(), frozenset())
+    fused: Sequence[FusedLayers] = ()
+
+    @property
+    def fused_paths(self) -> Fused:
+        """The paths of all fused modules by side."""
+        ours = frozenset(path for layers in self.fused for path in layers.target)
+        return ours, frozenset(path for layers in self.fused for path in layers.golden)
 
 
 SAME = Alignment(same=True)

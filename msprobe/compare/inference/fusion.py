@@ -19,10 +19,13 @@ from msprobe.compare.inference.seen import Seen, closeness, distance
 from msprobe.compare.inference.tree import Layer
 from msprobe.numerics.shards import Shard, merged_statistics
 
+Names = tuple[str, ...]
+"""Names of a whole layer and of its parts, without what is around them."""
+
 MOST_PARTS = 4
 _NEAR = 6
 _LEAST = 0.5
-_SHAPES_ONLY, _OUTPUTS_TOO, _CONFIRMED = 0.65, 0.75, 0.97
+_SHAPES_ONLY, _OUTPUTS_TOO, CONFIRMED = 0.65, 0.75, 0.97
 _REFUTED = 0.3
 _FITS = 0.9
 _SAME_INPUT = 1e-6
@@ -37,11 +40,33 @@ class Fused:
     confidence: float
     in_target: bool
 
+    @property
+    def names(self) -> Names:
+        """What the layers are called."""
+        return _names(self.whole, self.parts)
 
-def fused_layers(ours: Sequence[Layer], theirs: Sequence[Layer], *, same_weights: bool) -> list[Fused]:
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What values can tell. ``same_weights`` says that the two runs are known to share weights, so that values which do
+    not fit refute; not so for layers that are called like those of ``confirmed``, of which one has a fault."""
+
+    same_weights: bool
+    confirmed: frozenset[Names] = frozenset()
+
+    def refute(self, whole: Layer, parts: Sequence[Layer]) -> bool:
+        """Whether values that do not fit speak against these layers."""
+        return self.same_weights and _names(whole, parts) not in self.confirmed
+
+
+def _names(whole: Layer, parts: Sequence[Layer]) -> Names:
+    return tuple(layer.path.rpartition(".")[2] for layer in (whole, *parts))
+
+
+def fused_layers(ours: Sequence[Layer], theirs: Sequence[Layer], values: Values) -> list[Fused]:
     """Layers of one list that are several neighbours of the other, where nothing pairs better with any of them."""
     left, right = _spare(ours, theirs), _spare(theirs, ours)
-    return [*_found(left, right, same_weights, True), *_found(right, left, same_weights, False)]
+    return [*_found(left, right, values, True), *_found(right, left, values, False)]
 
 
 def _spare(layers: Sequence[Layer], others: Sequence[Layer]) -> list[Layer]:
@@ -59,11 +84,11 @@ def _form(layer: Layer) -> tuple[tuple[int, ...], ...]:
     return tuple(seen.shape for seen in layer.parameters.values())
 
 
-def _found(wholes: Sequence[Layer], others: Sequence[Layer], same_weights: bool, in_target: bool) -> Iterator[Fused]:
+def _found(wholes: Sequence[Layer], others: Sequence[Layer], values: Values, in_target: bool) -> Iterator[Fused]:
     used: set[Layer] = set()
     for whole in wholes:
         free = [layer for layer in others if layer not in used]
-        parts, confidence = _best_parts(whole, free, same_weights)
+        parts, confidence = _best_parts(whole, free, values)
         if confidence < _LEAST or max(likeness(whole, layer) for layer in free) >= confidence:
             continue
         if all(likeness(part, layer) < confidence for part in parts for layer in wholes if layer is not whole):
@@ -71,14 +96,14 @@ def _found(wholes: Sequence[Layer], others: Sequence[Layer], same_weights: bool,
             yield Fused(whole, parts, confidence, in_target)
 
 
-def _best_parts(whole: Layer, others: Sequence[Layer], same_weights: bool) -> tuple[tuple[Layer, ...], float]:
+def _best_parts(whole: Layer, others: Sequence[Layer], values: Values) -> tuple[tuple[Layer, ...], float]:
     best: tuple[tuple[Layer, ...], float] = ((), 0.0)
     room = _weight(whole)
     usable = [layer for layer in others if _weight(layer)[1:] == room[1:] and _weight(layer)[:1] < room[:1]]
     for start, first in enumerate(usable):
         near = usable[start + 1 : start + _NEAR]
         for rest in (rest for count in range(1, MOST_PARTS) for rest in combinations(near, count)):
-            confidence = fusion(whole, (first, *rest), same_weights=same_weights)
+            confidence = fusion(whole, (first, *rest), values)
             if confidence > best[1]:
                 best = (first, *rest), confidence
     return best
@@ -88,11 +113,8 @@ def _weight(layer: Layer) -> tuple[int, ...]:
     return next((seen.shape for name, seen in layer.parameters.items() if fold_parameter(name) == "weight"), ())
 
 
-def fusion(whole: Layer, parts: Sequence[Layer], *, same_weights: bool) -> float:
-    """Confidence in 0..1 that ``parts`` together are ``whole``; 0 when the shapes do not add up.
-
-    ``same_weights`` says that the two runs are known to share weights, so that values which do not fit refute.
-    """
+def fusion(whole: Layer, parts: Sequence[Layer], values: Values) -> float:
+    """Confidence in 0..1 that ``parts`` together are ``whole``; 0 when the shapes do not add up."""
     if whole.children or any(part.children for part in parts):
         return 0.0
     wholes = _weights(whole)
@@ -103,10 +125,10 @@ def fusion(whole: Layer, parts: Sequence[Layer], *, same_weights: bool) -> float
     for name, seen in wholes.items():
         if not _add_up(seen, [_weights(part)[name] for part in parts], 0):
             return 0.0
-    return _confidence(whole, parts, same_weights) if _share_input(parts) else 0.0
+    return _confidence(whole, parts, values) if _share_input(parts) else 0.0
 
 
-def _confidence(whole: Layer, parts: Sequence[Layer], same_weights: bool) -> float:
+def _confidence(whole: Layer, parts: Sequence[Layer], values: Values) -> float:
     found = _SHAPES_ONLY
     if whole.outputs and all(part.outputs for part in parts):
         if not _add_up(whole.outputs[0], [part.outputs[0] for part in parts], -1):
@@ -117,8 +139,8 @@ def _confidence(whole: Layer, parts: Sequence[Layer], same_weights: bool) -> flo
     if not fits:
         return found
     if min(fits) >= _FITS:
-        return _CONFIRMED
-    return _REFUTED * found if same_weights else found
+        return CONFIRMED
+    return _REFUTED * found if values.refute(whole, parts) else found
 
 
 def _share_input(parts: Sequence[Layer]) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from msprobe.compare.inference.anchors import place_anchors
 from msprobe.compare.inference.evidence import certainty, parameter_names
-from msprobe.compare.inference.fusion import Fused, fused_layers
+from msprobe.compare.inference.fusion import CONFIRMED, Fused, Values, fused_layers
 from msprobe.compare.inference.layer_map import FusedPair, LayerMap, LayerPair
 from msprobe.compare.inference.siblings import Gap, Pairing, pair_siblings
 from msprobe.compare.inference.tree import Counted, Layer, build_tree
@@ -34,14 +34,25 @@ def infer_layer_map(target: Dump, golden: Dump) -> LayerMap:
         known: dict[Counted, Counted] = {}
         ours, theirs = build_tree(target, known), build_tree(golden, known)
         share = place_anchors(ours, theirs)
-        work = _Inference(share >= SHARED_WEIGHTS)
+        work = _Inference(Values(share >= SHARED_WEIGHTS))
         work.align(ours, theirs)
-        return work.result(ours, theirs)
+        found = work.result(ours, theirs)
+        confirmed = frozenset(one.names for one in work.fused if one.confidence >= CONFIRMED)
+        if not _has_lost(found, {whole for whole, *_ in confirmed}):
+            return found
+        again = _Inference(Values(share >= SHARED_WEIGHTS, confirmed))
+        again.align(ours, theirs)
+        return again.result(ours, theirs)
+
+
+def _has_lost(found: LayerMap, names: set[str]) -> bool:
+    """Whether a layer of one of these names has no partner."""
+    return any(path.rpartition(".")[2] in names for path in (*found.target_only, *found.golden_only))
 
 
 @dataclass(slots=True)
 class _Inference:
-    same_weights: bool
+    values: Values
     pairs: list[Pairing] = field(default_factory=list)
     fused: list[Fused] = field(default_factory=list)
 
@@ -54,7 +65,7 @@ class _Inference:
             waiting += [(pair.ours, pair.theirs) for pair in found]
 
     def _level(self, ours: _Layers, theirs: _Layers, opened: int = 0) -> list[Pairing]:
-        fused = fused_layers(ours, theirs, same_weights=self.same_weights)
+        fused = fused_layers(ours, theirs, self.values)
         self.fused += fused
         used = {layer for found in fused for layer in (found.whole, *found.parts)}
         pairs, gaps = pair_siblings(

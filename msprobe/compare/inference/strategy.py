@@ -14,7 +14,7 @@ from functools import partial
 from msprobe.compare.alignment import frameworks
 from msprobe.compare.alignment.frame_scope import frame_scope
 from msprobe.compare.alignment.in_backward import is_module
-from msprobe.compare.alignment.protocol import Alignment, Positions, Renaming, Side, unchanged
+from msprobe.compare.alignment.protocol import Alignment, FusedLayers, Positions, Renaming, Side, unchanged
 from msprobe.compare.alignment.renamed import numbered
 from msprobe.compare.alignment.sequence import SequenceMatch
 from msprobe.compare.alignment.tensor_order import TensorOrder
@@ -58,10 +58,7 @@ class InferredMatch:
             rule=_Items(layer_map, target.dump, golden.dump, across),
             loose=True,
             layer_map=layer_map,
-            fused=(
-                frozenset(path for pair in layer_map.fused for path in pair.target),
-                frozenset(path for pair in layer_map.fused for path in pair.golden),
-            ),
+            fused=tuple(FusedLayers(pair.target, pair.golden) for pair in layer_map.fused),
         )
 
 

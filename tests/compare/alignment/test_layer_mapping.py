@@ -56,14 +56,14 @@ def test_text_after_a_bracket_is_a_note() -> None:
     assert len(pairs(layer_mapping({"TopLayer": {"a": "b (the same)"}}), model("a.A"), model("b.A"))) == 1
 
 
-def test_fused_children_pair_with_nothing_and_are_told() -> None:
+def test_fused_children_are_told_for_the_rows() -> None:
     target = model("net.a.Attention", "net.a.qkv.L", "net.a.out.L")
     golden = model("net.a.A", "net.a.q.L", "net.a.k.L", "net.a.qkv.L", "net.a.out.L")
     found = layer_mapping({"Attention": {"qkv": "q + k"}}).align(target, golden)
     assert found.pairs == [(0, 0), (2, 4)]
-    assert found.fused == ({"net.a.qkv"}, {"net.a.q", "net.a.k"})
+    assert found.fused == [(("net.a.qkv",), ("net.a.q", "net.a.k"))]
     back = layer_mapping({"A": {"q + k": "qkv"}}).align(golden, target)
-    assert back.pairs == [(0, 0), (4, 2)] and back.fused == found.fused[::-1]
+    assert back.pairs == [(0, 0), (4, 2)] and back.fused == [(("net.a.q", "net.a.k"), ("net.a.qkv",))]
 
 
 def test_several_layers_on_both_sides_are_refused() -> None:

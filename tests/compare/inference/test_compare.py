@@ -72,6 +72,25 @@ def test_a_fault_is_named(compared: Callable[..., Any], variant: str) -> None:
     assert found.golden == "Module.layers.1.mlp.down.Linear.forward.0"
 
 
+@pytest.mark.parametrize("turned", [False, True], ids=["fused_target", "fused_golden"])
+@pytest.mark.parametrize("place", ["weight", "gradient"])
+def test_a_fault_inside_a_fused_layer_is_named(compared: Callable[..., Any], place: str, turned: bool) -> None:
+    model = Transformer()
+    fused = _gpt(model, attention=SelfAttention)
+    weight = fused.h[1].self_attention.qkv.weight
+    if place == "weight":
+        with torch.no_grad():
+            weight[3] *= 3
+    else:
+        weight.register_hook(lambda gradient: gradient * 2)
+    found = compared(*((model, fused) if turned else (fused, model))).summary.first_divergence
+    assert found is not None and found.kind == "value"
+    phase = "forward" if place == "weight" else "parameters_grad"
+    sides = (found.golden, found.target) if turned else (found.target, found.golden)
+    assert sides == (f"Module.h.1.self_attention.qkv.Linear.{phase}.0", f"Module.layers.1.attn.q_proj.Linear.{phase}.0")
+    assert found.slot.endswith(".weight")
+
+
 def test_the_written_map_leads_to_the_same_answer(compared: Callable[..., Any], tmp_path: Path) -> None:
     model = Transformer()
     inferred = compared(_gpt(model), model)
