@@ -195,5 +195,12 @@ def _measures(shape: tuple[Any, ...]) -> tuple[float, float]:
 
 
 def _lengths(shape: Iterable[Any]) -> tuple[int, ...]:
-    """The lengths that are known: null stands for one that differs between the parts of a nested tensor."""
-    return tuple(length for length in shape if type(length) is int and length >= 0)
+    """The lengths that are known: null stands for one that differs between the parts of a nested tensor.
+
+    A damaged dump may hold ``false`` or ``8.0``: equal numbers share a place in the cache, so they mean the same.
+    """
+    return tuple(int(length) for length in shape if _is_length(length))
+
+
+def _is_length(value: Any) -> bool:
+    return (isinstance(value, int) or (isinstance(value, float) and value.is_integer())) and value >= 0

@@ -97,9 +97,9 @@ def mutated(document: Any, changes: list[tuple[int, str, Any, Any]]) -> Any:
         if kind == "drop":
             del node[last]
         elif kind == "add" and isinstance(node, dict):
-            node[key] = value
+            node[key] = copy.deepcopy(value)
         else:
-            node[last] = value
+            node[last] = copy.deepcopy(value)
     return document
 
 

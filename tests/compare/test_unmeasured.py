@@ -61,3 +61,10 @@ def test_a_length_that_is_not_known(tmp_path: Path) -> None:
     assert both(tmp_path, ours, theirs, tensor()).verdict == "diverged"
     assert both(tmp_path, ours, ours, tensor()).counts.warning == 0
     assert both(tmp_path, bare(2, None, 8), bare(2, None, 8), tensor()).counts.warning == 2
+
+
+def test_a_damaged_shape_does_not_speak_for_others(tmp_path: Path) -> None:
+    """``[false, 8]`` equals ``[0, 8]``, so whatever is kept of the one serves for the other."""
+    for shape in ([False, 8], [0.0, 8], [0, 8]):
+        empty = LACKING["statistics"] | {"shape": shape}
+        assert both(tmp_path, empty, empty, MEASURED["statistics"]).counts.warning == 0
