@@ -20,7 +20,6 @@ from msprobe.core.backend.model import Backend
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import DumpConfig
-from msprobe.core.selection.build import uses_risk_level
 from msprobe.core.selection.modes import Modes
 from msprobe.core.selection.risk import risk_test
 
@@ -28,8 +27,7 @@ from msprobe.core.selection.risk import risk_test
 def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
     """The capabilities a session with this configuration needs; nothing is wrapped yet."""
     table = _table()
-    level = config.risk_level if uses_risk_level(config) else "ALL"
-    recorded = risk_test(level, table["risk"]["core"], table["risk"]["low"])
+    recorded = risk_test("ALL", (), ())  # no function is ranked; ``idle_settings`` tells who asks for CORE
     modules = MindSporeModuleTap(relay, thread, Modes.of(config.section.data_mode))
     return Backend(
         name="mindspore",

@@ -7,6 +7,7 @@ from typing import Any
 from mindspore import nn
 
 from msprobe.adapters.mindspore.backend import make
+from msprobe.adapters.mindspore.idle_settings import warn_of_idle_settings
 from msprobe.adapters.mindspore.runtime import is_scheduler
 from msprobe.adapters.mindspore.sessions import open_for_mode, refuse_for_mode
 from msprobe.adapters.mindspore.versions import require
@@ -37,6 +38,7 @@ class PrecisionDebugger(Debugger):
         require()
         super().check(config)
         refuse_for_mode(config)
+        warn_of_idle_settings(config)
 
     @classmethod
     def look_again(cls, session: Any) -> None:

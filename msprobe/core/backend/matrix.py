@@ -74,6 +74,8 @@ def _accepted(support: Support, task: str, level: str, asked: Mapping[str, Any])
     report = check_config({"dump_path": _FOLDER, "task": task, "level": level, **common, task: section})
     if report.config is None or report.config.level != level or report.warnings:
         return False
+    if any(key in support.ignored for key in common):
+        return False
     try:
         check_support(report.config, support)
     except ConfigError:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from msprobe.core.config import DumpConfig
+from msprobe.core.config.frameworks import dynamic_only
 from msprobe.core.errors import Problem
 from msprobe.core.kernels.request import RuntimeFacts, sides
 
@@ -24,6 +25,8 @@ def mode_problems(config: DumpConfig, facts: RuntimeFacts) -> list[Problem]:
 
 
 def _graph_rules(config: DumpConfig, facts: RuntimeFacts) -> Iterator[Problem]:
+    if config.level != "L2":  # there it is refused in every mode
+        yield from dynamic_only(config)
     if config.task == "structure":
         yield Problem(
             "task", "structure", "works in dynamic graphs; a static graph (GRAPH_MODE) has statistics and tensor"

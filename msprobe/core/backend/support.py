@@ -23,6 +23,8 @@ class Support:
     tasks: tuple[str, ...]
     levels: tuple[str, ...]
     missing: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    """Options that are accepted, as other frameworks have them, and have no effect; the adapter says so."""
     mode: str = ""
     facts: RuntimeFacts | None = None
     """How MindSpore stands in this mode; what does not fit it is refused (``mindspore_modes``)."""
@@ -44,7 +46,8 @@ MINDSPORE = Support(
     mode="dynamic",
     tasks=("statistics", "tensor", "structure", "overflow_check", "exception_dump"),
     levels=("L0", "L1", "L2", "mix", "debug"),
-    missing=("custom_apis", "custom_op_namespaces", "risk_level"),
+    missing=("custom_apis", "custom_op_namespaces"),
+    ignored=("risk_level",),
     facts=RuntimeFacts(graph_mode=False, jit_level="", device="Ascend", version=(2, 10, 0)),
 )
 
@@ -90,7 +93,6 @@ def check_support(config: DumpConfig, support: Support) -> None:
         "slice": section.slice or None,
         "request_id": section.request_id,
         "custom_apis": config.custom_apis,
-        "risk_level": "CORE" if config.risk_level == "CORE" else None,
         "custom_op_namespaces": None
         if config.custom_op_namespaces == DEFAULT_NAMESPACES
         else config.custom_op_namespaces,

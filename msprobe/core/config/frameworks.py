@@ -16,8 +16,7 @@ TASKS: dict[str, frozenset[str]] = {
     "msadapter": _EVERYWHERE | {"overflow_check"},
 }
 _STATIC_LEVELS = ("L0", "L2")
-_PYTORCH_ONLY_COMMON = ("dump_enable", "load")
-_PYTORCH_ONLY_SECTION = ("slice", "request_id", "bench_path")
+_DYNAMIC_ONLY = "on MindSpore it is for dynamic graphs at L0, L1, mix and debug"
 
 
 def framework_problems(config: DumpConfig, framework: str) -> tuple[Problem, ...]:
@@ -61,17 +60,36 @@ def _is_call(name: str) -> bool:
 
 
 def _not_pytorch(config: DumpConfig, framework: str) -> Iterator[Problem]:
-    if framework == "msadapter" or config.level not in _STATIC_LEVELS:
+    if framework == "msadapter":
         yield from _listed_statistics(config, framework, "statistics or md5")
+        if config.section.summary_mode == "xor":
+            yield Problem(f"{config.task}.summary_mode", "xor", "msadapter does not have xor; use md5 or statistics")
+    else:
+        if config.level not in _STATIC_LEVELS:
+            yield from _listed_statistics(config, framework, "statistics, md5 or xor")
+        if config.level == "L2":
+            yield from dynamic_only(config)
+    for path, value in _only_of_pytorch(config, framework):
+        yield Problem(path, _written(value), f"only PyTorch has it; remove it for {framework}")
+
+
+def dynamic_only(config: DumpConfig) -> Iterator[Problem]:
+    """Settings that MindSpore has where Python runs every call: neither in static graphs nor for kernels."""
+    if config.dump_enable is not None:
+        yield Problem("dump_enable", config.dump_enable, f"{_DYNAMIC_ONLY}; remove it")
     if config.section.summary_mode == "xor":
-        yield Problem(f"{config.task}.summary_mode", "xor", f"{framework} does not have xor; use md5 or statistics")
-    for key in _PYTORCH_ONLY_COMMON:
-        if getattr(config, key) is not None:
-            yield Problem(key, _written(getattr(config, key)), f"only PyTorch has it; remove it for {framework}")
-    for key in _PYTORCH_ONLY_SECTION:
-        if value := getattr(config.section, key):
-            path = f"{config.task}.{key}"
-            yield Problem(path, _written(value), f"only PyTorch has it; remove it for {framework}")
+        yield Problem(f"{config.task}.summary_mode", "xor", f"{_DYNAMIC_ONLY}; use md5 or statistics")
+    if config.section.slice:
+        yield Problem(f"{config.task}.slice", "...", f"{_DYNAMIC_ONLY}; remove it")
+
+
+def _only_of_pytorch(config: DumpConfig, framework: str) -> Iterator[tuple[str, object]]:
+    common = ("dump_enable", "load") if framework == "msadapter" else ("load",)
+    found = [(key, getattr(config, key)) for key in common]
+    yield from ((key, value) for key, value in found if value is not None)
+    keys = ("slice", "request_id", "bench_path") if framework == "msadapter" else ("request_id", "bench_path")
+    section = [(f"{config.task}.{key}", getattr(config.section, key)) for key in keys]
+    yield from ((path, value) for path, value in section if value)
 
 
 def _written(value: object) -> object:

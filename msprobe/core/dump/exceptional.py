@@ -11,6 +11,10 @@ from msprobe.core.dump.nonfinite import NonFinite
 
 RAISED = "raised"
 NON_FINITE = "non-finite output"
+_NOTHING = (
+    "no watched call raised or made infinities or NaN out of finite inputs (not watched: primitives and cells that are "
+    "made inside construct, and those outside of the cells given to start)"
+)
 
 
 class Exceptional:
@@ -21,7 +25,7 @@ class Exceptional:
         self._found = ""
 
     def conclusion(self) -> str:
-        return f"exception_dump: {self._found or 'no call raised or made infinities or NaN out of finite inputs'}"
+        return f"exception_dump: {self._found or _NOTHING}"
 
     def judge(self, name: str, body: dict[str, Node], final: bool = False) -> Verdict:
         error = body.get("error")

@@ -93,7 +93,7 @@ def test_a_call_that_leaves_the_finite_numbers_has_both_sides(name: str, said: A
 
 def test_a_healthy_step_leaves_no_record(said: Any, folder: Path) -> None:
     assert recorded(folder, "healthy").names() == []
-    assert "no call raised or made infinities or NaN out of finite inputs" in said["output"]
+    assert "no watched call raised or made infinities or NaN out of finite inputs" in said["output"]
     assert recorded_step(folder, "healthy", 1) == ["Functional.log.0.forward"]  # the search went on
 
 

@@ -23,10 +23,12 @@ def test_every_framework_has_the_main_tasks(framework: str, task: str) -> None:
         ("mindspore", {"task": "nan_check"}, "task"),
         ("msadapter", {"task": "acc_check"}, "task"),
         ("pytorch", {"statistics": {"summary_mode": ["max"]}}, "statistics.summary_mode"),
-        ("mindspore", {"statistics": {"summary_mode": "xor"}}, "statistics.summary_mode"),
-        ("mindspore", {"dump_enable": False}, "dump_enable"),
+        ("mindspore", {"level": "L2", "statistics": {"summary_mode": "xor"}}, "statistics.summary_mode"),
+        ("mindspore", {"level": "L2", "dump_enable": False}, "dump_enable"),
+        ("msadapter", {"statistics": {"summary_mode": "xor"}}, "statistics.summary_mode"),
+        ("msadapter", {"dump_enable": False}, "dump_enable"),
+        ("msadapter", {"statistics": {"slice": [{"end": 2}]}}, "statistics.slice"),
         ("msadapter", {"load": LOAD}, "load"),
-        ("mindspore", {"statistics": {"slice": [{"end": 2}]}}, "statistics.slice"),
         ("mindspore", {"statistics": {"request_id": "7"}}, "statistics.request_id"),
         ("msadapter", {"task": "tensor", "tensor": {"bench_path": "golden"}}, "tensor.bench_path"),
         ("pytorch", {"task": "tensor", "level": "L2"}, "tensor.list"),
@@ -39,6 +41,13 @@ def test_every_framework_has_the_main_tasks(framework: str, task: str) -> None:
 def test_what_the_framework_lacks(framework: str, raw: dict[str, Any], path: str) -> None:
     found = framework_problems(load_config({"dump_path": "x", **raw}), framework)
     assert [problem.path for problem in found] == [path]
+
+
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+def test_a_dynamic_graph_of_mindspore_has_what_is_done_in_python(level: str) -> None:
+    section = {"summary_mode": "xor", "slice": [{"end": 2}]}
+    config = load_config({"dump_path": "x", "level": level, "dump_enable": False, "statistics": section})
+    assert framework_problems(config, "mindspore") == ()
 
 
 def test_kernel_level_on_pytorch_takes_no_scope() -> None:

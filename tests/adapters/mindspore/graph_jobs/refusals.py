@@ -28,8 +28,11 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "a list of statistics of cells": ("", {"level": "L0", "statistics": LIST}, "summary_mode", "static"),
     "overflow_check of kernels": ("", {"level": "L2", "task": "overflow_check"}, "level", "L0, L1 or mix"),
     "a task of PyTorch": ("", {"level": "L1", "task": "nan_check"}, "task", "mindspore collects"),
-    "a key of PyTorch": ("", {"level": "L1", "dump_enable": True}, "dump_enable", "only PyTorch"),
-    "xor": ("", {"level": "L1", "statistics": {"summary_mode": "xor"}}, "summary_mode", "md5 or statistics"),
+    "a key of PyTorch": ("", {"level": "L1", "statistics": {"request_id": "7"}}, "request_id", "only PyTorch"),
+    "a watched file of kernels": ("", {"level": "L2", "dump_enable": True}, "dump_enable", "dynamic graphs"),
+    "a watched file of cells": ("O0", {"level": "L0", "dump_enable": False}, "dump_enable", "dynamic graphs"),
+    "xor of cells": ("O0", {"level": "L0", "statistics": {"summary_mode": "xor"}}, "summary_mode", "md5 or statistics"),
+    "slices of cells": ("O0", {"level": "L0", "statistics": {"slice": [{"end": 2}]}}, "slice", "dynamic graphs"),
 }
 
 
