@@ -16,7 +16,7 @@ TASKS: dict[str, frozenset[str]] = {
     "msadapter": _EVERYWHERE | {"overflow_check"},
 }
 _STATIC_LEVELS = ("L0", "L2")
-_DYNAMIC_ONLY = "on MindSpore it is for dynamic graphs at L0, L1, mix and debug"
+_DYNAMIC_ONLY = "mindspore has it in dynamic graphs"
 
 
 def framework_problems(config: DumpConfig, framework: str) -> tuple[Problem, ...]:
@@ -76,9 +76,10 @@ def _not_pytorch(config: DumpConfig, framework: str) -> Iterator[Problem]:
 def dynamic_only(config: DumpConfig) -> Iterator[Problem]:
     """Settings that MindSpore has where Python runs every call: neither in static graphs nor for kernels."""
     if config.dump_enable is not None:
-        yield Problem("dump_enable", config.dump_enable, f"{_DYNAMIC_ONLY}; remove it")
+        yield Problem("dump_enable", config.dump_enable, f"{_DYNAMIC_ONLY}, not for kernels (L2); remove it")
     if config.section.summary_mode == "xor":
-        yield Problem(f"{config.task}.summary_mode", "xor", f"{_DYNAMIC_ONLY}; use md5 or statistics")
+        expected = f"{_DYNAMIC_ONLY}, not for kernels (L2); use md5 or statistics"
+        yield Problem(f"{config.task}.summary_mode", "xor", expected)
     if config.section.slice:
         yield Problem(f"{config.task}.slice", "...", f"{_DYNAMIC_ONLY}; remove it")
 

@@ -19,6 +19,7 @@ from msprobe.core.config import load_config
 from msprobe.core.errors import ConfigError
 
 FOUND = list(cells())
+XOR, SLICE = {"summary_mode": "xor"}, {"slice": [{"end": 1}]}
 BY_PLACE = {(cell.framework, cell.task, cell.level): cell.features for cell in FOUND}
 
 
@@ -40,7 +41,11 @@ def test_no_feature_is_nowhere() -> None:
         pytest.param(PYTORCH, "statistics", "debug", "slice", False, id="slice-without-effect"),
         pytest.param(PYTORCH, "tensor", "L2", "list", True, id="pytorch-L2"),
         pytest.param(MINDSPORE, "statistics", "mix", "md5 checksums", True, id="mindspore-md5"),
-        pytest.param(MINDSPORE, "statistics", "mix", "xor checksums", False, id="mindspore-xor"),
+        pytest.param(MINDSPORE, "statistics", "mix", "xor checksums", True, id="mindspore-xor"),
+        pytest.param(MINDSPORE, "statistics", "L2", "xor checksums", False, id="mindspore-L2-xor"),
+        pytest.param(MINDSPORE, "tensor", "mix", "dump_enable", True, id="mindspore-dump_enable"),
+        pytest.param(MINDSPORE, "statistics", "mix", "risk_level CORE", False, id="mindspore-risk_level-ignored"),
+        pytest.param(MINDSPORE_STATIC, "statistics", "L0", "slice", False, id="mindspore-static-slice"),
         pytest.param(MINDSPORE, "statistics", "L0", "chosen statistics", False, id="mindspore-dynamic-chosen"),
         pytest.param(MINDSPORE_STATIC, "statistics", "L0", "chosen statistics", True, id="mindspore-static-chosen"),
         pytest.param(MINDSPORE_WHOLE_GRAPH, "tensor", "L2", "list", True, id="mindspore-O2-list"),
@@ -80,11 +85,8 @@ def test_the_cells_follow_the_declaration() -> None:
     [
         ({"task": "nan_check"}, "task"),
         ({"task": "diff_check", "diff_check": {"bench_path": "x"}}, "task"),
-        ({"dump_enable": False}, "dump_enable"),
         ({"load": {"path": "x", "modules": ["Module.a.B.forward.0"]}}, "load"),
-        ({"statistics": {"summary_mode": "xor"}}, "statistics.summary_mode"),
         ({"statistics": {"summary_mode": ["max"]}}, "statistics.summary_mode"),
-        ({"statistics": {"slice": [{"end": 1}]}}, "statistics.slice"),
         ({"statistics": {"request_id": "7"}}, "statistics.request_id"),
         ({"task": "tensor", "tensor": {"bench_path": "x"}}, "tensor.bench_path"),
         ({"custom_op_namespaces": ["mine"]}, "custom_op_namespaces"),
@@ -101,6 +103,33 @@ def test_what_a_framework_lacks_is_refused_in_one_line_by_its_field(
     assert problem.path == field
     assert support.framework in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("support", "level", "config", "field"),
+    [
+        pytest.param(MSADAPTER, "L1", {"dump_enable": False}, "dump_enable", id="msadapter-dump_enable"),
+        pytest.param(MSADAPTER, "L1", {"statistics": XOR}, "statistics.summary_mode", id="msadapter-xor"),
+        pytest.param(MSADAPTER, "L1", {"statistics": SLICE}, "statistics.slice", id="msadapter-slice"),
+        pytest.param(MINDSPORE, "L2", {"dump_enable": False}, "dump_enable", id="kernels-dump_enable"),
+        pytest.param(MINDSPORE, "L2", {"statistics": XOR}, "statistics.summary_mode", id="kernels-xor"),
+    ],
+)
+def test_what_is_for_calls_of_python_is_refused_elsewhere(
+    support: Support, level: str, config: dict[str, object], field: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_support(load_config({"dump_path": "dump", "level": level, **config}), support)
+    assert [problem.path for problem in caught.value.problems] == [field]
+    assert support.framework in str(caught.value)
+
+
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+@pytest.mark.parametrize("risk_level", ["CORE", "FOCUS", "ALL"])
+def test_a_dynamic_graph_takes_what_pytorch_takes(level: str, risk_level: str) -> None:
+    section = {"summary_mode": "xor", "slice": [{"end": 1}]}
+    settings = {"dump_path": "dump", "level": level, "risk_level": risk_level, "dump_enable": True}
+    check_support(load_config({**settings, "statistics": section}), MINDSPORE)
 
 
 def test_a_configuration_of_pytorch_runs_unchanged_elsewhere() -> None:

@@ -29,6 +29,8 @@ def problems(graph: str | None, task: str = "statistics", level: str = "L2", **s
         ("O2", {"task": "exception_dump"}, "task"),
         (None, {"level": "L1", "summary_mode": ["max"]}, "statistics.summary_mode"),
         ("O0", {"level": "L0", "summary_mode": ["max", "nan count"]}, "statistics.summary_mode"),
+        ("O0", {"level": "L0", "summary_mode": "xor"}, "statistics.summary_mode"),
+        ("O2", {"level": "L0", "slice": [{"end": 2}]}, "statistics.slice"),
         ("O0", {"data_mode": ["forward"]}, "statistics.data_mode"),
         ("O0", {"data_mode": ["forward", "input"]}, "statistics.data_mode"),
         ("O0", {"task": "tensor", "file_format": "bin"}, "tensor.file_format"),
