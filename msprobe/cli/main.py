@@ -17,6 +17,7 @@ from typing import NoReturn
 import click
 
 from msprobe import __version__
+from msprobe.cli.termination import Terminated, end_tidily
 from msprobe.core.errors import MsprobeException, NotComparableError
 
 EXIT_USAGE = 2
@@ -111,8 +112,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name this terminal cannot show must not end the command
     words = sys.argv[1:] if arguments is None else arguments
+    trains = list(words[:1]) == ["run"]
+    if not trains:  # signals to a training are its own
+        end_tidily()
     status = run(words)
-    if list(words[:1]) != ["run"]:  # what a training leaves may count on being finalized
+    if not trains:  # what a training leaves may count on being finalized
         gc.freeze()  # else the end of the process looks for cycles in all that is left, for a twentieth of a second
     sys.exit(status)
 
@@ -129,6 +133,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _failed(_usage(error), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         return _failed("interrupted", _EXIT_INTERRUPTED)
+    except Terminated as end:
+        return _failed(f"ended by {end.name}", end.status)
     except NotComparableError as error:
         return _failed(str(error), EXIT_NOT_COMPARABLE)
     except MsprobeException as error:

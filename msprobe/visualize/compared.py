@@ -70,7 +70,7 @@ def compare_graphs(
         pairs_of_nodes = (pair for at, pair in enumerate(table.entries) if at not in table.fused_entries)
         pair_by_entries(target, golden, pairs_of_nodes)  # a part alone is no partner of the whole
     if not target.megatron:
-        follow_target(golden, names)
+        follow_target(golden, None if matching.policy is Policy.REFERENCE else target.micro_steps)
     rows = row_verdicts(comparison)
     find(target, golden, comparison, rows, merged=matching.merged)
     return Compared(comparison, rows, ComparedTexts(graphs, comparison, rows, maker))

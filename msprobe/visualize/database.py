@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import sqlite3
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -44,19 +44,32 @@ class Database:
         """
         self._folder, self._stem = folder, stem
         self.path = folder / f"{stem}.vis.db"
+        # Named before it is made: an interrupt may come at any moment, and must not leave a file.
+        self._temporary = folder / f".{stem}.{secrets.token_hex(8)}.{os.getpid()}{_UNFINISHED}"
         try:
-            make_folder(folder)
-            _remove_abandoned(folder)
-            handle, name = tempfile.mkstemp(f".{os.getpid()}{_UNFINISHED}", f".{stem}.", folder)
-            os.close(handle)
+            self._begin(size)
+        except BaseException as error:
+            self._remove()
+            if isinstance(error, sqlite3.Error):
+                raise _unwritable(folder, str(error)) from error
+            raise
+
+    def _begin(self, size: int) -> None:
+        try:
+            make_folder(self._folder)
+            _remove_abandoned(self._folder)
+            os.close(os.open(self._temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         except OSError as error:
-            raise _unwritable(folder, error.strerror) from error
-        self._temporary = Path(name)
+            raise _unwritable(self._folder, error.strerror) from error
         self._connection = sqlite3.connect(self._temporary, isolation_level=None, check_same_thread=False)
         self._connection.executescript(_PRAGMAS % (32768 if size > _LARGE else 4096))
         self._connection.executescript(TABLES)
         self._connection.execute("BEGIN")
         self._writer = RowWriter(self._connection)
+
+    def _remove(self) -> None:
+        with contextlib.suppress(OSError):
+            self._temporary.unlink()
 
     def __enter__(self) -> Database:
         return self
@@ -68,10 +81,9 @@ class Database:
             if kind is None:
                 self._finish()
         finally:
+            self._remove()  # first: another interrupt may end the waiting below
             self._writer.close()
             self._connection.close()
-            with contextlib.suppress(OSError):
-                self._temporary.unlink()
         if isinstance(error, sqlite3.Error):
             raise _unwritable(self._folder, str(error)) from error
 

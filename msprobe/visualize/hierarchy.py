@@ -24,6 +24,7 @@ class Hierarchy:
         self._graph, self._names = graph, names
         self._parents: dict[str, str | None] = {}
         self._micro: dict[str, int] = {}
+        self._nameless: list[str] = []
 
     def build(self) -> None:
         """Fill the graph from the documents of its dump."""
@@ -32,24 +33,41 @@ class Hierarchy:
         lacking = [name for name in data if name not in self._parents and self._names[name].phase != _GRADS]
         if self._parents and lacking:
             self._warn("has no parent in construct.json and is shown where its name says", lacking)
-        self._derive(lacking)
+        self._derive([*self._nameless, *lacking])
         self._repair_backward()
         self._cut_cycles()
         self._hang()
         self._hang_gradients(name for name in data if name not in graph.nodes)
 
     def _read(self, construct: Mapping[str, Any]) -> None:
+        uncounted: list[str] = []
         for name, value in construct.items():
             if name == MICRO_KEY:
-                self._graph.megatron = True
-                self._graph.micro_steps = value + 1 if isinstance(value, int) else 1
-                continue
-            parent = value
-            if isinstance(value, list):
-                parent = value[0] if value else None
-                if len(value) > 1 and isinstance(value[1], int):
-                    self._micro[name] = value[1]
-            self._parents[name] = parent if isinstance(parent, str) and parent != ROOT else None
+                self._read_micro_steps(value)
+            elif name != ROOT:  # which hangs nowhere
+                parent, micro = _parent_and_micro_step(value)
+                self._read_parent(name, parent)
+                if _is_count(micro):
+                    self._micro[name] = micro
+                elif micro is not None:
+                    uncounted.append(name)
+        if self._nameless:
+            self._warn("has a parent in construct.json that is no name and is shown where its own says", self._nameless)
+        if uncounted:
+            self._warn("has a micro step in construct.json that is no number and is shown in the first", uncounted)
+
+    def _read_micro_steps(self, last: Any) -> None:
+        graph = self._graph
+        graph.megatron = True
+        graph.micro_steps = last + 1 if _is_count(last) else 1
+        if not _is_count(last):
+            graph.warnings.append(f"{MICRO_KEY} in construct.json is no number; one micro step is shown")
+
+    def _read_parent(self, name: str, parent: Any) -> None:
+        named = isinstance(parent, str) and parent != ""
+        self._parents[name] = parent if named and parent != ROOT else None
+        if not named and parent is not None:
+            self._nameless.append(name)
 
     # Repairs
 
@@ -161,3 +179,14 @@ class Hierarchy:
         shown = ", ".join(names[:_SHOWN])
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         self._graph.warnings.append(f"{shown}{more}: {text}")
+
+
+def _parent_and_micro_step(value: Any) -> tuple[Any, Any]:
+    """What a line says; None where it does not."""
+    if not isinstance(value, list):
+        return value, None
+    return value[0] if value else "", value[1] if len(value) > 1 else None
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -87,6 +87,8 @@ def visualize(request: Request) -> Path:
     """
     local(request.output)
     golden = None if request.golden is None else opened(request.golden)
+    if golden is None and request.mapping.given:
+        logger.warning("%s: not used, a mapping needs a golden run to map to (-gp).", ", ".join(request.mapping.named))
     sources = find_sources(opened(request.target), golden, request.layouts, request.mapping)
     found = Found()
     state = _State(request, None if golden is None else _comparing(request, found), found)

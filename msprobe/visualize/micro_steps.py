@@ -38,11 +38,14 @@ def _mark(top: Node, micro: int) -> None:
         pending.extend(node.children)
 
 
-def follow_target(graph: Graph, names: Names) -> None:
+def follow_target(graph: Graph, micro_steps: int | None) -> None:
     """Give the nodes of the golden side the micro steps of their partners.
 
-    What has no partner goes with its parent; directly below the root with the number at the end of its name.
+    What has no partner goes with its parent; directly below the root with the number at the end of its name, but not
+    beyond the ``micro_steps`` of the target, and collections, whose numbers are no calls, with the node before them.
+    ``micro_steps`` None keeps to the published rule: the number of any name.
     """
+    before = 0
     for node in graph.pre_order():
         if node.match is not None:
             node.micro = node.match.micro
@@ -50,4 +53,9 @@ def follow_target(graph: Graph, names: Names) -> None:
             node.micro = node.parent.micro
         elif node is not graph.root:
             tail = node.name.rpartition(".")[2]
-            node.micro = int(tail) if tail.isdigit() and tail.isascii() else 0
+            number = int(tail) if tail.isdigit() and tail.isascii() else 0
+            if micro_steps is not None:
+                number = before if node.kind is Kind.COLLECTION else min(number, micro_steps - 1)
+            node.micro = number
+        if node.parent is graph.root:
+            before = node.micro

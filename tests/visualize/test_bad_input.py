@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +141,67 @@ def test_unlisted_parents_and_forgotten_records_are_shown(
     assert f"{RELU}: has no parent in construct.json" in told
 
 
+ABOVE, BELOW = "Module.net.Net.forward.0", "Module.net.fc.Linear.forward.0"
+
+
+@pytest.mark.parametrize(
+    "parent",
+    [
+        pytest.param("", id="empty"),
+        pytest.param(5, id="number"),
+        pytest.param(False, id="bool"),
+        pytest.param({"a": 1}, id="object"),
+        pytest.param([], id="empty-list"),
+        pytest.param(["", 0], id="empty-in-list"),
+        pytest.param([7, 0], id="number-in-list"),
+    ],
+)
+def test_a_parent_that_is_no_name_is_told_and_its_child_hangs_where_its_name_says(
+    folders: dict[str, Path], parent: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    construct = {RELU: parent, BELOW: parent, ABOVE: None}
+    folder = write(folders["root"] / "nameless/rank0", dict.fromkeys(construct, DATA[RELU]), construct)
+    tables = read(visualize(Request(target=folder, output=folders["out"])))
+    check(tables)
+    side = tables.side()
+    assert set(side) == {*construct, "DefaultModel"}
+    assert (side[BELOW]["up_node"], side[RELU]["up_node"]) == (ABOVE, "DefaultModel")
+    assert f"{RELU}, {BELOW}: has a parent in construct.json that is no name" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("micro", [pytest.param("x", id="text"), pytest.param(-1, id="negative")])
+def test_a_micro_step_that_is_no_number_is_told(
+    folders: dict[str, Path], micro: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    construct = {ABOVE: [None, 0], BELOW: [ABOVE, micro], "megatron_micro_step_number": micro}
+    folder = write(folders["root"] / "micro/rank0", dict.fromkeys((ABOVE, BELOW), DATA[RELU]), construct)
+    tables = read(visualize(Request(target=folder, output=folders["out"])))
+    check(tables)
+    row = tables.side()[BELOW]
+    assert (row["up_node"], row["micro_step_id"], tables.config["micro_steps"]) == (ABOVE, 0, 1)
+    told = capsys.readouterr().out
+    assert f"{BELOW}: has a micro step in construct.json that is no number" in told
+    assert "megatron_micro_step_number in construct.json is no number" in told
+
+
+@pytest.mark.parametrize("parent", [None, BELOW], ids=["null", "name"])
+def test_the_root_may_be_listed(folders: dict[str, Path], parent: str | None) -> None:
+    construct = {"DefaultModel": parent, ABOVE: "DefaultModel", BELOW: ABOVE}
+    folder = write(folders["root"] / "rooted/rank0", dict.fromkeys((ABOVE, BELOW), DATA[RELU]), construct)
+    tables = read(visualize(Request(target=folder, output=folders["out"])))
+    check(tables)
+    assert tables.side()[ABOVE]["up_node"] == "DefaultModel"
+
+
+def test_a_mapping_without_a_golden_run_is_told(folders: dict[str, Path]) -> None:
+    mapping = folders["root"] / "layers.yaml"
+    mapping.write_text("TopLayer:\n  fc: fc\n")
+    result = run("-tp", folders["good"], "-o", folders["out"], "-lm", mapping, "-fm")
+    assert result.returncode == 0
+    (line,) = [line for line in result.stderr.splitlines() if "-gp" in line]
+    assert "fuzzy_match, layer_mapping" in line
+
+
 def test_runs_in_the_same_second_do_not_collide(folders: dict[str, Path]) -> None:
     made: list[Path] = []
     request = Request(target=folders["good"], output=folders["out"])
@@ -155,21 +214,6 @@ def test_runs_in_the_same_second_do_not_collide(folders: dict[str, Path]) -> Non
     assert len(set(made)) == 6
     assert all(len(read(path).side()) == 3 for path in made)
     assert sorted(folders["out"].iterdir()) == sorted(made)
-
-
-def test_a_killed_run_leaves_no_database_and_the_next_one_tidies_up(folders: dict[str, Path]) -> None:
-    data = {f"Functional.relu.{number}.forward": DATA[RELU] for number in range(20_000)}
-    big = write(folders["root"] / "big/rank0", data, dict.fromkeys(data))
-    command = [sys.executable, "-m", "msprobe", "graph_visualize", "-tp", str(big), "-o", str(folders["out"])]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not list(folders["out"].glob(".*.tmp")):
-        assert process.poll() is None
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert [path for path in folders["out"].iterdir() if not path.name.startswith(".")] == []
-    path = visualize(Request(target=folders["good"], output=folders["out"]))
-    assert list(folders["out"].iterdir()) == [path]
 
 
 def test_the_file_is_private_and_needs_no_side_files(folders: dict[str, Path]) -> None:

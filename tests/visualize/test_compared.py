@@ -246,3 +246,34 @@ def test_log_lines_for_values_and_progress(good: Path, tmp_path: Path, capsys: p
     told = capsys.readouterr().out
     assert "1 of 1: step 0 rank 0" in told
     assert f"{FC}.output.0: error: largest element differs" in told
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"), [("default", (0, 0, 0)), ("reference", (0, 1, 3))], ids=["default", "reference"]
+)
+def test_what_only_the_golden_run_has_is_in_a_micro_step_that_exists(
+    tmp_path: Path, policy: str, expected: tuple[int, int, int]
+) -> None:
+    adds, layer = [f"Tensor.add.{number}.forward" for number in range(4)], "Module.more.Linear.forward.3"
+    one = call([tensor()], [tensor()])
+    names = [adds[0], adds[1], NET, adds[2], adds[3]]
+    golden = write(tmp_path / "golden/rank0", dict.fromkeys([*names, layer], one), dict.fromkeys([*names, layer]))
+    target = write(tmp_path / "target/rank0", {NET: one}, {NET: None})
+    tables = draw(tmp_path / "out", target=target, golden=golden, policy=policy)
+    side = tables.side("Bench")
+    assert tables.config["micro_steps"] == 1
+    found = [side[name]["micro_step_id"] for name in ("Apis_Between_Modules.0", "Apis_Between_Modules.1", layer)]
+    assert tuple(found) == expected
+
+
+def test_a_collection_of_the_golden_run_is_in_the_micro_step_of_its_place(tmp_path: Path) -> None:
+    one, again = call([tensor()], [tensor()]), NET.replace("forward.0", "forward.1")
+    back = NET.replace("forward.0", "backward.0")
+    adds = [f"Tensor.add.{number}.forward" for number in range(2)]
+    ours, theirs = [NET, back, again], [NET, back, again, *adds]
+    target = write(tmp_path / "target/rank0", dict.fromkeys(ours, one), dict.fromkeys(ours))
+    golden = write(tmp_path / "golden/rank0", dict.fromkeys(theirs, one), dict.fromkeys(theirs))
+    tables = draw(tmp_path / "out", target=target, golden=golden)
+    assert tables.config["micro_steps"] == 2
+    assert tables.side("Bench")["Apis_Between_Modules.0"]["micro_step_id"] == 1
+    assert tables.side("Bench")[adds[1]]["micro_step_id"] == 1

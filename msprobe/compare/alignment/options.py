@@ -67,8 +67,13 @@ class MappingOptions:
     @property
     def given(self) -> bool:
         """Whether anything is said about entries."""
-        mappings = self.cell_mapping, self.api_mapping, self.data_mapping, self.layer_mapping
-        return self.fuzzy_match or any(mapping is not None for mapping in mappings)
+        return bool(self.named)
+
+    @property
+    def named(self) -> list[str]:
+        """The keywords of what is said about entries."""
+        mappings = [name for name in _MAPPINGS if getattr(self, name) is not None]
+        return ["fuzzy_match", *mappings] if self.fuzzy_match else mappings
 
 
 def mapping_options(keywords: Mapping[str, Any]) -> MappingOptions:
