@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -13,6 +14,10 @@ from msprobe.core import log
 
 # Several workers share few cores; must be set before a framework or numpy starts its thread pool.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell starts a job in the background with Ctrl-C ignored, which every process that a test starts would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 FRAMEWORKS = ("torch", "mindspore")
 

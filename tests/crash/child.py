@@ -31,14 +31,16 @@ def start(
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=QUIET, **options)
 
 
-def wait_for(process: subprocess.Popen[bytes], calls: int) -> list[bytes]:
-    """Read lines until ``calls`` calls were announced."""
+def wait_for(process: subprocess.Popen[bytes], calls: int, seconds: float = 0.0) -> list[bytes]:
+    """Read lines until ``calls`` calls were announced, the last of them ``seconds`` after the first."""
     lines: list[bytes] = []
+    times: list[float] = []
     assert process.stdout is not None
-    while sum(line[:1].isdigit() and len(line.split()) == 2 for line in lines) < calls:
+    while len(times) < max(calls, 1) or times[-1] - times[0] < seconds:
         line = process.stdout.readline()
         assert line, b"".join(lines).decode()
         lines.append(line)
+        times += [at for at, _ in announced([line])]
     return lines
 
 

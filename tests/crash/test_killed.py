@@ -67,7 +67,7 @@ def test_saved_points_and_what_waits_in_the_background_survive(
     Of what waits for its file or checksum, those alone are missing.
     """
     process = start(tmp_path, level, calls=10**6, task=task, words=["beats", *words])
-    lines = wait_for(process, 300)
+    lines = wait_for(process, 300, seconds=3.0)  # long enough for calls that are old by any lateness
     old_enough = end(process, signal.SIGKILL, lines)
     assert len(old_enough) > 20
     (place,) = find_dumps(tmp_path)
