@@ -15,9 +15,11 @@ from msprobe.core import log
 # Several workers share few cores; must be set before a framework or numpy starts its thread pool.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# A shell starts a job in the background with Ctrl-C ignored, which every process that a test starts would inherit.
+# Background jobs of a shell ignore Ctrl-C, those under nohup the end of the terminal: processes of tests would inherit it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 FRAMEWORKS = ("torch", "mindspore")
 
