@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import signal
@@ -15,7 +16,7 @@ from msprobe.core import log
 # Several workers share few cores; must be set before a framework or numpy starts its thread pool.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Background jobs of a shell ignore Ctrl-C, those under nohup the end of the terminal: processes of tests would inherit it.
+# Jobs in the background of a shell ignore Ctrl-C, and under nohup a hang-up: what tests start would inherit it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
@@ -41,6 +42,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for name in missing & {mark.name for mark in item.iter_markers()}:
             item.add_marker(pytest.mark.skip(reason=f"{name} is not installed"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("mindspore") is not None and importlib.util.find_spec("mindspore") is not None:
+        launch_at_once()
+
+
+@functools.cache
+def launch_at_once() -> None:
+    """A failing operator of MindSpore raises where it is called: to be asked for before the first one runs."""
+    import mindspore
+
+    mindspore.runtime.launch_blocking()
 
 
 @pytest.hookimpl(wrapper=True)
