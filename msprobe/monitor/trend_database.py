@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 
 from msprobe.core.errors import MsprobeException
-from msprobe.core.store.atomic import make_folder, open_private
+from msprobe.core.store.unnamed_database import PRAGMAS, UnnamedDatabase
 from msprobe.monitor.tags import Tag, tags_of
 from msprobe.monitor.trend_rows import Row
 from msprobe.monitor.trend_schema import METRICS, STATISTICS, TABLES
 
 _VPP_STAGE = 0
-# Nothing can be lost: the file has no name yet.
-_PRAGMAS = "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-65536;"
 _INSERT = "INSERT OR IGNORE INTO trend_data VALUES (?,?,?,?,?,?,?,?)"
 
 
-class TrendDatabase:
+class TrendDatabase(UnnamedDatabase):
     """One database being written. Leaving the ``with`` block by an exception leaves the old file as it was."""
 
     def __init__(self, path: Path) -> None:
@@ -31,38 +26,16 @@ class TrendDatabase:
             MsprobeException: its folder cannot be made or written.
         """
         self._path = path
-        try:
-            make_folder(path.parent)
-            self._temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-            os.close(open_private(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
-        except OSError as error:
-            raise self._unwritable(error.strerror) from error
-        self._connection = sqlite3.connect(self._temporary, isolation_level=None)
-        self._connection.executescript(_PRAGMAS + TABLES)
-        self._connection.executemany("INSERT INTO monitoring_metrics VALUES (?,?)", enumerate(METRICS, 1))
         self._target_ids: dict[tuple[str, int], int] = {}
         self._known: set[tuple[int, str, int]] = set()
         self._tag_ids: dict[tuple[Tag, int], int] = {}
         self._ranks: set[int] = set()
         self._steps: set[int] = set()
+        super().__init__(path.with_name(f".{path.name}.{os.getpid()}.tmp"), self._not_written)
 
-    def __enter__(self) -> TrendDatabase:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if kind is None:
-                self._finish()
-        except (OSError, sqlite3.Error) as problem:
-            raise self._unwritable(str(problem)) from problem
-        finally:
-            self._connection.close()
-            with contextlib.suppress(OSError):
-                self._temporary.unlink()
-        if isinstance(error, sqlite3.Error):
-            raise self._unwritable(str(error)) from error
+    def _begin(self) -> None:
+        self._connection.executescript(f"{PRAGMAS} PRAGMA cache_size=-65536;{TABLES}")
+        self._connection.executemany("INSERT INTO monitoring_metrics VALUES (?,?)", enumerate(METRICS, 1))
 
     def write(self, rank: int, first_step: int, rows: Iterable[Row]) -> int:
         """Write the rows of one dump in one transaction; its micro step 0 is step ``first_step``.
@@ -111,6 +84,6 @@ class TrendDatabase:
         self._connection.close()
         os.replace(self._temporary, self._path)
 
-    def _unwritable(self, reason: str | None) -> MsprobeException:
+    def _not_written(self, reason: str | None) -> MsprobeException:
         text = f"{self._path}: the database cannot be written ({reason}); choose another folder with --db"
         return MsprobeException(MsprobeException.INVALID_PARAM_ERROR, text)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import json
 import os
 import secrets
-import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from msprobe.core.errors import MsprobeException
-from msprobe.core.store.atomic import make_folder
+from msprobe.core.store.unnamed_database import PRAGMAS, UnnamedDatabase
 from msprobe.visualize.node import Graph, Node
 from msprobe.visualize.row_writer import RowWriter
 from msprobe.visualize.schema import COLUMNS_OF_CONFIG, COLUMNS_OF_OURS, COLUMNS_OF_STACK, INDEXES, NODE_COLUMNS, TABLES
@@ -27,12 +25,10 @@ _COUNTS = '{"pass":%d,"warning":%d,"error":%d,"unmatched":%d}'
 _ATTEMPTS = 1000
 _UNFINISHED = ".vis.db.tmp"
 _LARGE = 4_000_000
-# Nothing can be lost: the file has no name yet.
-_PRAGMAS = "PRAGMA page_size=%d; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-65536;"
 _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-class Database:
+class Database(UnnamedDatabase):
     """One database being written. Leaving the ``with`` block by an exception leaves no file behind."""
 
     def __init__(self, folder: Path, stem: str, size: int = 0) -> None:
@@ -42,50 +38,21 @@ class Database:
         Raises:
             MsprobeException: the folder cannot be made or written.
         """
-        self._folder, self._stem = folder, stem
+        self._folder, self._stem, self._size = folder, stem, size
         self.path = folder / f"{stem}.vis.db"
-        # Named before it is made: an interrupt may come at any moment, and must not leave a file.
-        self._temporary = folder / f".{stem}.{secrets.token_hex(8)}.{os.getpid()}{_UNFINISHED}"
-        try:
-            self._begin(size)
-        except BaseException as error:
-            self._remove()
-            if isinstance(error, sqlite3.Error):
-                raise _unwritable(folder, str(error)) from error
-            raise
+        name = f".{stem}.{secrets.token_hex(8)}.{os.getpid()}{_UNFINISHED}"
+        super().__init__(folder / name, functools.partial(_not_written, folder))
 
-    def _begin(self, size: int) -> None:
-        try:
-            make_folder(self._folder)
-            _remove_abandoned(self._folder)
-            os.close(os.open(self._temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        except OSError as error:
-            raise _unwritable(self._folder, error.strerror) from error
-        self._connection = sqlite3.connect(self._temporary, isolation_level=None, check_same_thread=False)
-        self._connection.executescript(_PRAGMAS % (32768 if size > _LARGE else 4096))
-        self._connection.executescript(TABLES)
+    def _begin(self) -> None:
+        _remove_abandoned(self._folder)
+        page = 32768 if self._size > _LARGE else 4096
+        self._connection.executescript(f"PRAGMA page_size={page}; {PRAGMAS} PRAGMA cache_size=-65536; {TABLES}")
         self._connection.execute("BEGIN")
         self._writer = RowWriter(self._connection)
 
-    def _remove(self) -> None:
-        with contextlib.suppress(OSError):
-            self._temporary.unlink()
-
-    def __enter__(self) -> Database:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if kind is None:
-                self._finish()
-        finally:
-            self._remove()  # first: another interrupt may end the waiting below
-            self._writer.close()
-            self._connection.close()
-        if isinstance(error, sqlite3.Error):
-            raise _unwritable(self._folder, str(error)) from error
+    def _close(self) -> None:
+        self._writer.close()
+        super()._close()
 
     def _finish(self) -> None:
         self._writer.finish()
@@ -145,10 +112,10 @@ def _claim(temporary: Path, folder: Path, stem: str) -> Path:
                 continue
             os.replace(temporary, path)
         return path
-    raise _unwritable(folder, f"{_ATTEMPTS} files are named {stem} already")
+    raise _not_written(folder, f"{_ATTEMPTS} files are named {stem} already")
 
 
-def _unwritable(folder: Path, reason: str | None) -> MsprobeException:
+def _not_written(folder: Path, reason: str | None) -> MsprobeException:
     text = f"the database cannot be written to {folder} ({reason}); choose another folder with -o"
     return MsprobeException(MsprobeException.INVALID_PARAM_ERROR, text)
 

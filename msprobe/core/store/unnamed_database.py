@@ -1,0 +1,82 @@
+"""A SQLite database that is written into a hidden file and gets its name when it is whole.
+
+However the writing ends, by an error, an interrupt or a full disk, no part of a database is left behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from msprobe.core.errors import MsprobeException
+from msprobe.core.store.atomic import create_new, make_folder
+
+# Nothing can be lost: the file has no name yet.
+PRAGMAS = "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;"
+D = TypeVar("D", bound="UnnamedDatabase")
+Unwritable = Callable[[str | None], MsprobeException]
+"""Makes the error that says why the database cannot be written, and what to do."""
+
+
+class UnnamedDatabase:
+    """What derives from it makes its tables in ``_begin`` and gives the file its name in ``_finish``."""
+
+    _connection: sqlite3.Connection
+
+    def __init__(self, temporary: Path, unwritable: Unwritable) -> None:
+        """Make the file ``temporary``, and its folder.
+
+        Raises:
+            MsprobeException: what ``unwritable`` makes of the reason.
+        """
+        self._temporary = temporary
+        self._unwritable = unwritable
+        try:  # before there is a file: an interrupt may come at any moment
+            make_folder(temporary.parent)
+            os.close(create_new(temporary))
+            self._connection = sqlite3.connect(temporary, isolation_level=None, check_same_thread=False)
+            self._begin()
+        except BaseException as error:
+            self._remove()
+            if isinstance(error, (OSError, sqlite3.Error)):
+                raise unwritable(_reason(error)) from error
+            raise
+
+    def _begin(self) -> None:
+        raise NotImplementedError
+
+    def _finish(self) -> None:
+        raise NotImplementedError
+
+    def _close(self) -> None:
+        self._connection.close()
+
+    def _remove(self) -> None:
+        with contextlib.suppress(OSError):
+            self._temporary.unlink()
+
+    def __enter__(self: D) -> D:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._finish()
+        except (OSError, sqlite3.Error) as problem:
+            raise self._unwritable(_reason(problem)) from problem
+        finally:
+            self._remove()  # first: another interrupt may end the waiting below
+            self._close()
+        if isinstance(error, sqlite3.Error):
+            raise self._unwritable(str(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
