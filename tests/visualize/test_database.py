@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import pytest
 
-from msprobe.visualize.database import Database
 from msprobe.visualize.job import Request, visualize
 from tests.compare.dumps import call, tensor, write
 
@@ -52,38 +48,6 @@ def test_an_ended_run_leaves_nothing(
     assert f"msprobe: error: {message}" in told.splitlines()
     assert "Traceback" not in told
     assert list(out.iterdir()) == []
-
-
-def test_an_interrupt_while_a_database_is_begun_leaves_nothing(tmp_path: Path) -> None:
-    """Whichever of the first calls it comes in."""
-    for calls in itertools.count(1):
-        begun = Countdown(calls)
-        sys.setprofile(begun)
-        try:
-            with Database(tmp_path / "out", "build"):
-                sys.setprofile(None)
-                break
-        except KeyboardInterrupt:
-            pass
-        finally:
-            sys.setprofile(None)
-        assert not list((tmp_path / "out").glob(".*")), f"after {calls} calls, in {begun.last}"
-    assert calls > 5
-
-
-class Countdown:
-    """A profile function that interrupts when the n-th built-in returns, which is where Python looks for signals."""
-
-    def __init__(self, calls: int) -> None:
-        self.left, self.last = calls, ""
-
-    def __call__(self, frame: FrameType, event: str, what: Any) -> None:
-        if event != "c_return" or "database" not in frame.f_code.co_filename:
-            return
-        self.left -= 1
-        if not self.left:
-            self.last = str(what)
-            raise KeyboardInterrupt
 
 
 def test_a_killed_run_leaves_no_database_and_the_next_one_tidies_up(big: Path, tmp_path: Path) -> None:
