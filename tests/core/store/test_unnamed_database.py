@@ -69,5 +69,5 @@ def test_an_error_inside_leaves_nothing(make: Make, tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_one_error(make: Make, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file")
-    with pytest.raises(MsprobeException, match="cannot be written.*choose another folder"):
+    with pytest.raises(MsprobeException, match=r"cannot be written.*choose another folder"):
         make(tmp_path / "out")
