@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from msprobe.compare.items import element_count, is_tensor
 from msprobe.compare.mode import Mode
@@ -28,6 +28,7 @@ from msprobe.compare.table import LeafTable
 from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.naming.model import MODULE_PREFIXES
 from msprobe.core.store.atomic import make_folder, write_atomic
+from msprobe.core.store.json_object import read_json_object
 from msprobe.numerics.verdict import Kind, NoiseFloor
 
 if TYPE_CHECKING:
@@ -144,17 +145,13 @@ class NoiseProfile:
         """
         from pydantic import TypeAdapter, ValidationError
 
+        content = read_json_object(path)
         try:
-            content = from_json(path.read_bytes())
             return TypeAdapter(cls).validate_python(content)
-        except OSError as error:
-            raise ReadError(f"{path}: cannot be read ({error.strerror or error})") from error
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "the document"
             raise ReadError(f"{path}: not a noise file: {where}: {first['msg']}; `msprobe noise` writes one") from error
-        except ValueError as error:
-            raise ReadError(f"{path}: not valid JSON ({error})") from error
 
 
 def noise_schema() -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from msprobe.configcheck.named_tensors import NamedTensors
 from msprobe.core.errors import ReadError
+from msprobe.core.store.json_object import read_json_object
 
 
 def read_indexed(index: Path, read: Callable[[Path], NamedTensors]) -> NamedTensors:
@@ -34,13 +34,7 @@ def read_indexed(index: Path, read: Callable[[Path], NamedTensors]) -> NamedTens
 
 
 def _weight_map(index: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(index.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise ReadError(f"{index}: not valid JSON ({error})") from error
-    except OSError as error:
-        raise ReadError(f"{index}: cannot be read ({error.strerror})") from error
-    found = content.get("weight_map") if isinstance(content, dict) else None
+    found = read_json_object(index, '{"weight_map": {"layer.weight": "file"}}').get("weight_map")
     if not isinstance(found, dict) or not found:
         raise ReadError(f"{index}: no index of shards, `weight_map` is missing")
     return found

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msprobe.compare.locations import PathLike, local, opened
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
+from msprobe.core.store.json_object import read_json_object
 from msprobe.core.store.layout import DEBUG
 from msprobe.core.store.reader import Place, find_dumps, load_dump
 from msprobe.monitor.trend_database import TrendDatabase
@@ -182,14 +183,7 @@ def read_mapping(path: Path) -> dict[str, str]:
     Raises:
         ReadError: the file cannot be read or is not a JSON object of texts.
     """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ReadError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise ReadError(f"{path}: not valid JSON ({error})") from error
-    if not isinstance(content, dict):
-        raise ReadError(f'{path}: not a JSON object such as {{"old text": "new text"}}')
+    content = read_json_object(path, '{"old text": "new text"}')
     wrong = [key for key, value in content.items() if not key or not isinstance(value, str)]
     if wrong:
         raise ReadError(f"{path}: key {wrong[0]!r}: both sides must be texts, the left one not empty")

@@ -19,9 +19,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from pydantic_core import from_json
-
 from msprobe.core.errors import ReadError
+from msprobe.core.store.json_object import read_json_object
 from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, JOURNAL, STACK, TENSORS
 
 _STEP = re.compile(r"step(\d+)$")
@@ -197,7 +196,7 @@ def _local(path: Path) -> Iterator[Path]:
 
 
 def _from_documents(place: Place) -> Dump:
-    return dump_of(place, _read_object(place.document))
+    return dump_of(place, read_json_object(place.document))
 
 
 def dump_of(place: Place, document: dict[str, Any]) -> Dump:
@@ -207,8 +206,8 @@ def dump_of(place: Place, document: dict[str, Any]) -> Dump:
         ReadError: a document is damaged or is not what its name says.
     """
     stack_path, construct_path = place.document.with_name(STACK), place.document.with_name(CONSTRUCT)
-    stack = _read_object(stack_path) if stack_path.is_file() else None
-    construct = _read_object(construct_path) if construct_path.is_file() else {}
+    stack = read_json_object(stack_path) if stack_path.is_file() else None
+    construct = read_json_object(construct_path) if construct_path.is_file() else {}
     return _build(place, document, stack, construct)
 
 
@@ -263,15 +262,3 @@ def _stacks(document: dict[str, Any], place: Place) -> dict[str, list[str]]:
 
 def _are_texts(value: Any) -> bool:
     return isinstance(value, list) and set(map(type, value)) <= {str}
-
-
-def _read_object(path: Path) -> dict[str, Any]:
-    try:
-        content = from_json(path.read_bytes(), allow_inf_nan=True, cache_strings="all")
-    except OSError as error:
-        raise ReadError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise ReadError(f"{path}: not valid JSON ({error})") from error
-    if not isinstance(content, dict):
-        raise ReadError(f"{path}: not a JSON object")
-    return content
