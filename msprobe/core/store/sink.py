@@ -1,7 +1,7 @@
 """Where finished records go. A record is anything with ``lines()``: the journal lines that stand for it.
 
-``write`` is on the hot path of a training step, so it only lays the record out in memory; a thread of the process
-brings that to the disk every ``FLUSH_SECONDS``. That bounds what a killed process can lose.
+``write`` is on the hot path of a training step, so it only lays the record out in memory; the flusher of the process
+brings that to the disk.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,13 +16,13 @@ from typing import Any, Protocol
 from msprobe.core.errors import said
 from msprobe.core.log import logger, once
 from msprobe.core.store.earlier_run import clear_earlier_run, remove_documents
+from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.journal import VERSION
 from msprobe.core.store.journal_writer import JournalWriter
 from msprobe.core.store.layout import JOURNAL, TENSORS, root_of
 from msprobe.core.store.links import make_folder_below, take_link_away
 from msprobe.core.store.shown import Backlog, Shown
 
-FLUSH_SECONDS = 0.05
 BATCH = 32
 
 
@@ -243,57 +242,3 @@ def _reason(error: OSError) -> str:
     if isinstance(error, (FileExistsError, NotADirectoryError)):
         return f"{error.filename} is a file and no folder"
     return error.strerror or str(error)
-
-
-class Flusher:
-    """The one thread of the process that beats all open sinks. Started with the first sink, never blocks exit."""
-
-    def __init__(self) -> None:
-        self._sinks: weakref.WeakSet[DirectorySink] = weakref.WeakSet()
-        self._lock = threading.Lock()
-        self._wake = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def add(self, sink: DirectorySink) -> None:
-        with self._lock:
-            self._sinks.add(sink)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="msprobe-flusher", daemon=True)
-                self._thread.start()
-        self._wake.set()
-
-    def remove(self, sink: DirectorySink) -> None:
-        with self._lock:
-            self._sinks.discard(sink)
-            if not self._sinks:
-                self._wake.clear()
-
-    def forget(self) -> None:
-        """In a forked child: the thread is gone and the sinks belong to the parent."""
-        sinks = list(self._sinks)
-        self.__init__()  # type: ignore[misc]
-        for sink in sinks:
-            sink.release()
-
-    def _run(self) -> None:
-        pause = threading.Event()
-        while True:
-            self._wake.wait()
-            pause.wait(FLUSH_SECONDS)
-            with self._lock:
-                sinks = list(self._sinks)
-            for sink in sinks:
-                _tick(sink)
-
-
-def _tick(sink: DirectorySink) -> None:
-    """One beat of one sink. The flusher serves every step to come, so no record may end it."""
-    try:
-        sink.tick()
-    except Exception as error:  # noqa: BLE001
-        if once("flusher"):
-            logger.error("what was recorded could not be written: %s (the run goes on)", said(error))
-
-
-FLUSHER = Flusher()
-os.register_at_fork(after_in_child=FLUSHER.forget)

@@ -14,9 +14,10 @@ import pytest
 from msprobe.core.dump.record import CallRecord, EarlyRecord, StackRecord
 from msprobe.core.store import journal, journal_writer
 from msprobe.core.store import sink as sink_module
+from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.journal import fold
 from msprobe.core.store.layout import JOURNAL
-from msprobe.core.store.sink import FLUSHER, DirectorySink, Record
+from msprobe.core.store.sink import DirectorySink, Record
 
 HEADER = {"task": "statistics", "level": "L1", "framework": "fake", "dump_data_dir": None}
 OURS = {module.__file__ for module in (journal, journal_writer, sink_module)}

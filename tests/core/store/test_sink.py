@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from msprobe.core.log import logger
-from msprobe.core.store import sink as sink_module
+from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.journal import fold
 from msprobe.core.store.sink import DirectorySink
 from tests.core.memory_sink import MemorySink
@@ -42,7 +42,7 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., DirectorySink]]:
 
     yield open_sink
     for sink in sinks:
-        sink_module.FLUSHER.remove(sink)
+        FLUSHER.remove(sink)
         sink.release()
 
 
