@@ -36,6 +36,21 @@ class PointRecord:
         yield {"e": self._name, "d": self._body}
 
 
+class Placeholder(PointRecord):
+    """The nulls that hold the place of gradients. Laid out once: again, they would hide what came meanwhile."""
+
+    __slots__ = ("_laid",)
+
+    def __init__(self, name: str, body: Node) -> None:
+        super().__init__(name, body)
+        self._laid = False
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        if not self._laid:
+            yield from super().lines()
+            self._laid = True
+
+
 class Points:
     """The points of one step.
 
@@ -64,7 +79,7 @@ class Points:
             return
         gradients = _Gradients(self, f"{name}_grad.{number}{POINT}")
         gradients.tree = self._watched(value, (), gradients)
-        recording.sink.write(PointRecord(gradients.name, _nulls(gradients.tree)))
+        recording.sink.write(Placeholder(gradients.name, _nulls(gradients.tree)))
 
     def finish(self) -> None:
         """The step is over: write the gradients of points that did not get all of theirs, and watch no more."""
