@@ -44,7 +44,7 @@ def load_config(source: ConfigSource, **overrides: Any) -> DumpConfig:
     with all problems, FileCheckException when the file cannot be used, TypeError for an override that is not a
     common field.
 
-    A file of which only the beginning is there, and which was written to a moment ago, is given the time to be finished:
+    A file of which only the beginning is there, written to a moment ago, is given the time to be finished:
     the workers of a server write one file all at once.
     """
     while True:
