@@ -81,6 +81,27 @@ work(2)
     assert data_of(tmp_path / "dump")["Tensor.tanh.2.forward"]["output"][0]["shape"] == [1, 2]
 
 
+def test_a_rerun_beside_the_folder_of_another_process_is_told_once(tmp_path: Path) -> None:
+    body = "for _ in range(2): debugger.start(model); work(1); debugger.stop(); debugger.step()"
+    first, second = run(body, tmp_path), run(body, tmp_path)
+    (told,) = [line for line in second if "[WARNING]" in line and "remove them, or give each run" in line]
+    assert "step0 holds 1 folder of processes that recorded before this program began (proc" in told
+    assert not [line for line in first if "before this program began" in line]
+
+
+def test_processes_of_one_program_are_no_earlier_run(tmp_path: Path) -> None:
+    body = """
+for number in range(3):
+    child = os.fork()
+    if not child:
+        debugger.start(model); work(1); debugger.stop(); debugger.step(); os._exit(0)
+    os.waitpid(child, 0)
+debugger.start(model); work(1)
+"""
+    assert not [line for line in run(body, tmp_path) if "before this program began" in line]
+    assert len(list((tmp_path / "dump" / "step0").iterdir())) == 4
+
+
 def test_the_working_directory_changes(tmp_path: Path) -> None:
     body = """
 os.mkdir("elsewhere")

@@ -7,17 +7,19 @@ import functools
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any, Protocol
 
 import torch
 
 from msprobe.adapters.pytorch.compile_switch import forget_wrappers, is_traced, know_originals, pass_by
+from msprobe.adapters.pytorch.scripting import show_originals
 from msprobe.adapters.pytorch.step_aside import ASIDE
 from msprobe.core.backend.protocols import ApiTap
 from msprobe.core.capture.binding import bound_alike
 from msprobe.core.capture.calling import calling
 from msprobe.core.capture.dotted import find_holder
+from msprobe.core.capture.look_alike import name_by_place
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.site import CallSite
 from msprobe.core.capture.thread import ThreadState
@@ -66,10 +68,7 @@ class TorchApiTap(WrappedApis):
             self._plan_table(table, OWNERS)
         for site in self._sites.values():
             site.creates = site.api not in _RESHAPING
-        for owner in (torch.jit, torch.jit._script):
-            self._patches.plan(owner, "script", self._unwrapped(torch.jit.script, frames=True))
-        for name in ("trace", "trace_module"):
-            self._patches.plan(torch.jit, name, self._unwrapped(getattr(torch.jit, name)))
+        show_originals(self._patches)
         self._patches.plan(torch, "compile", self._compiling(torch.compile))
 
     @contextlib.contextmanager
@@ -95,7 +94,7 @@ class TorchApiTap(WrappedApis):
         wrapper = getattr(replacement, "__func__", replacement)
         pass_by(wrapper)
         if not isinstance(original, FunctionType):
-            _name_by_place(wrapper, owner, attribute)
+            name_by_place(wrapper, owner, attribute)
         self._patches.plan(owner, attribute, replacement)
         return replacement
 
@@ -103,20 +102,6 @@ class TorchApiTap(WrappedApis):
         if self._operators:
             original = calling(original, self._thread, is_traced)
         return wrap(original, site, self._relay, self._thread, is_traced)
-
-    def _unwrapped(self, compiler: Callable[..., Any], frames: bool = False) -> Callable[..., Any]:
-        """TorchScript knows functions by what they are, reads their source, and takes down all calls, ours as well:
-        it is shown the originals.
-        """
-
-        @functools.wraps(compiler)
-        def with_originals(*args: Any, **kwargs: Any) -> Any:
-            if frames and len(args) < 3:  # names are looked up in the frame of the caller, now one further up
-                kwargs["_frames_up"] = kwargs.get("_frames_up", 0) + 1
-            with self._patches.out_of_sight():
-                return compiler(*args, **kwargs)
-
-        return with_originals
 
     def _compiling(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -129,11 +114,3 @@ class TorchApiTap(WrappedApis):
             return original(*args, **kwargs)
 
         return compile_knowing
-
-
-def _name_by_place(wrapper: Any, owner: Any, attribute: str) -> None:
-    """Built-in functions carry the names of their C module; what is pickled by name must be found where it lies."""
-    if isinstance(owner, type):
-        wrapper.__module__, wrapper.__qualname__ = owner.__module__, f"{owner.__qualname__}.{attribute}"
-    elif isinstance(owner, ModuleType):
-        wrapper.__module__, wrapper.__qualname__ = owner.__name__, attribute

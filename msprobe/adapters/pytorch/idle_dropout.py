@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.compile_switch import pass_by
+from msprobe.core.capture.look_alike import name_by_place
 from msprobe.core.log import logger
 
 _OWNERS = (torch, torch._VF, torch._C._nn, torch.nn.functional)
@@ -32,6 +33,7 @@ def remove_dropout() -> None:
             original = getattr(owner, name, None)
             if callable(original) and not isinstance(original, FunctionType):  # those in Python call the others
                 idle = _idle(original, argument, positions)
+                name_by_place(idle, owner, name)
                 setattr(owner, name, idle)
                 _keep_in_scripts(idle, name)
     logger.info("dropout passes its input through from now on, in recurrent layers and attention too")

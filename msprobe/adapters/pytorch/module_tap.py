@@ -20,6 +20,7 @@ from msprobe.adapters.pytorch.compiled_calls import CALLS
 from msprobe.adapters.pytorch.compiled_models import CompiledModels, class_name
 from msprobe.adapters.pytorch.compiled_probe import observe
 from msprobe.adapters.pytorch.compiled_target import Target
+from msprobe.adapters.pytorch.flat_parameters import FlatParameter, flat_parameters
 from msprobe.adapters.pytorch.fully_sharded import shards
 from msprobe.adapters.pytorch.gradient_tap import TorchGradientTap
 from msprobe.adapters.pytorch.sharding import is_sharded
@@ -142,13 +143,15 @@ class TorchModuleTap:
     def attach_gradients(self) -> Callable[[], None]:
         known = self._sites.all()
         present = [module for module in (*self._models, *(reference() for reference, _ in known)) if module is not None]
-        resting = shards(present)
+        resting, flats = shards(present), flat_parameters(present)
+        cut = {id(parameter) for flat in flats for parameter in flat.parameters}
         handles = [
             self._hook_gradient(resting.get(id(parameter), parameter), site, key)
             for _, site in known
             for key, parameter in site.parameters()
-            if parameter.requires_grad and parameter.is_leaf
+            if parameter.requires_grad and parameter.is_leaf and id(parameter) not in cut
         ]
+        handles += [flat.tensor.register_hook(functools.partial(self._report_parts, flat)) for flat in flats]
 
         def detach() -> None:
             for handle in handles:
@@ -198,6 +201,13 @@ class TorchModuleTap:
 
         pass_by(call)
         return call
+
+    def _report_parts(self, flat: FlatParameter, gradient: torch.Tensor) -> None:
+        with Quiet(self._thread):
+            parts = [(self._sites.of(module), key, part) for (module, key), part in flat.cut(gradient)]
+        for site, key, part in parts:
+            if site is not None:
+                self._report_gradient(site, key, part)
 
     def _report_gradient(self, site: ModuleSite, key: str, gradient: Any) -> None:
         observer = self._relay.observer

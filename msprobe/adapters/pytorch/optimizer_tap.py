@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from msprobe.adapters.pytorch.step_aside import ASIDE
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 
+_STEP = "Optimizer.step#"  # what torch calls the block of its profiler that holds a step and the hooks of it
 _CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_")
 
 
@@ -37,6 +39,13 @@ class Hooks:
             self._handles.pop().remove()
 
 
+class _Running(threading.local):
+    """The steps that run in this thread, the innermost last."""
+
+    def __init__(self) -> None:
+        self.records: list[Any] = []
+
+
 class TorchOptimizerTap:
     """Implements ``OptimizerTap`` with torch's global optimizer hooks and wrapped clipping functions."""
 
@@ -45,21 +54,34 @@ class TorchOptimizerTap:
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
-        with ASIDE.in_force(self._hooks()), ASIDE.in_force(self._clipping()):
+        hooks, failures = self._steps()
+        with ASIDE.in_force(hooks), ASIDE.in_force(failures), ASIDE.in_force(self._clipping()):
             yield
 
-    def _hooks(self) -> Hooks:
-        running: list[Any] = []
+    def _steps(self) -> tuple[Hooks, Patches]:
+        """What tells of steps, and what tells of those that raise: torch calls no hook after them."""
+        running = _Running()
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> None:
             if self._relay.observer is not None:
-                running.append(self._relay.observer.enter("optimizer"))
+                running.records.append(self._relay.observer.enter("optimizer"))
 
         def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-            if running and self._relay.observer is not None:
-                self._relay.observer.leave(running.pop())
+            if running.records and self._relay.observer is not None:
+                self._relay.observer.leave(running.records.pop())
 
-        return Hooks(before, after)
+        block = torch.autograd.profiler.record_function
+        original = block.__exit__
+
+        @functools.wraps(original)
+        def leave(self: Any, kind: Any, error: Any, trace: Any) -> Any:
+            if kind is not None and running.records and self.name.startswith(_STEP):
+                after(None, None, None)
+            return original(self, kind, error, trace)
+
+        failures = Patches()
+        failures.plan(block, "__exit__", leave)
+        return Hooks(before, after), failures
 
     def _clipping(self) -> Patches:
         patches = Patches()

@@ -20,12 +20,15 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 import torch
 
 from msprobe.adapters.pytorch.compile_switch import pass_by
+from msprobe.adapters.pytorch.scripting import show_originals
+from msprobe.core.capture.look_alike import name_by_place
 from msprobe.core.capture.patch import Patches
 
 Around = Callable[["Source", Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
@@ -89,6 +92,7 @@ def replaced(around: Around) -> Patches:
     for source in sources():
         original = getattr(source.owner, source.name)
         patches.plan(source.owner, source.name, _wrapped(source, original, around, inside))
+    show_originals(patches)
     return patches
 
 
@@ -109,6 +113,8 @@ def _wrapped(source: Source, original: Callable[..., Any], around: Around, insid
             inside.busy = False
 
     functools.update_wrapper(call, original, updated=())
+    if not isinstance(original, FunctionType):
+        name_by_place(call, source.owner, source.name)
     pass_by(call, inside=True)
     return call
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 
@@ -13,3 +14,14 @@ def look_like(wrapper: Callable[..., Any], original: Callable[..., Any]) -> None
         functools.update_wrapper(wrapper, original)
     except (AttributeError, TypeError):  # a callable without the usual attributes
         wrapper.__wrapped__ = original  # type: ignore[attr-defined]
+
+
+def name_by_place(wrapper: Any, owner: Any, attribute: str) -> None:
+    """Name ``wrapper`` after where it stands: what is pickled by name must be found there.
+
+    Built-in functions carry the names of their C module, and methods those of their class.
+    """
+    if isinstance(owner, type):
+        wrapper.__module__, wrapper.__qualname__ = owner.__module__, f"{owner.__qualname__}.{attribute}"
+    elif isinstance(owner, ModuleType):
+        wrapper.__module__, wrapper.__qualname__ = owner.__name__, attribute

@@ -93,6 +93,10 @@ class Patches:
             if applied:
                 self.apply()
 
+    def place_of(self, value: Any) -> tuple[Any, str] | None:
+        """The owner and the name of the attribute that ``value`` is to replace, if it is one of the replacements."""
+        return next(((owner, name) for owner, name, replacement in self._planned if replacement is value), None)
+
     @property
     def applied(self) -> bool:
         return self._applied

@@ -4,6 +4,7 @@ The order: read, put arguments over the file, tidy names, check fields, check ru
 """
 
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -16,8 +17,11 @@ from msprobe.core.config.problems import problems_of
 from msprobe.core.config.read import read_source
 from msprobe.core.config.rules import broken_rules, settled
 from msprobe.core.config.tidy import COMMON_KEYS, SECTIONS, tidy
-from msprobe.core.errors import Problem, config_error
+from msprobe.core.errors import ConfigTextError, Problem, config_error
 from msprobe.core.log import logger
+
+_WRITING_SECONDS = 0.5
+_PAUSE_SECONDS = 0.02
 
 ConfigSource = str | os.PathLike[str] | Mapping[str, Any] | None
 
@@ -39,13 +43,32 @@ def load_config(source: ConfigSource, **overrides: Any) -> DumpConfig:
     None means not given. Warnings go to the log. Raises ConfigError (ScopeConfigError when only the scope is wrong)
     with all problems, FileCheckException when the file cannot be used, TypeError for an override that is not a
     common field.
+
+    A file of which only the beginning is there, written to a moment ago, is given the time to be finished:
+    the workers of a server write one file all at once.
     """
-    report = check_config(source, **overrides)
+    while True:
+        try:
+            report = check_config(source, **overrides)
+            break
+        except ConfigTextError:
+            if not _being_written(source):
+                raise
+            time.sleep(_PAUSE_SECONDS)
     for warning in report.warnings:
         logger.warning("%s: %s", report.source, warning)
     if report.config is None:
         raise config_error(report.problems, report.source)
     return report.config
+
+
+def _being_written(source: ConfigSource) -> bool:
+    if source is None or isinstance(source, Mapping):
+        return False
+    try:
+        return 0 <= time.time() - os.stat(source).st_mtime < _WRITING_SECONDS
+    except OSError:
+        return False
 
 
 def check_config(source: ConfigSource, **overrides: Any) -> ConfigReport:

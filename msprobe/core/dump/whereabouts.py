@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.core.log import logger
 from msprobe.core.store.claims import CLAIMS
+from msprobe.core.store.earlier_run import tell_of_earlier_processes
 from msprobe.core.store.layout import process_folder, step_folder
 from msprobe.core.store.links import make_folder_below
 
@@ -24,6 +25,7 @@ class Whereabouts:
 
     def __init__(self) -> None:
         self._shared: set[int] = set()
+        self._told = False
 
     def folder(self, root: Path, number: int, rank: int | None) -> Path:
         """The folder to record step ``number`` into, claimed for this process."""
@@ -33,9 +35,10 @@ class Whereabouts:
             make_folder_below(root, folder)
         except OSError:
             return folder  # the sink says what is wrong with it
-        if CLAIMS.take(folder):
-            return folder
-        return self._own(step, rank)
+        if not CLAIMS.take(folder):
+            folder = self._own(step, rank)
+        self._told = self._told or tell_of_earlier_processes(folder)
+        return folder
 
     def move(self, step: Step, rank: int) -> None:
         """The process of an open ``step`` has been given a rank: rename its folder and go on there."""

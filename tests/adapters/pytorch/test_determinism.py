@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import io
+import pickle
 import random
 import subprocess
 import sys
@@ -158,6 +160,40 @@ def test_without_dropout_models_are_scripted_as_before() -> None:
     seed_all(rm_dropout=True)
     scripted = torch.jit.script(torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Dropout(0.9)))
     assert scripted.eval()(X).shape == X.shape
+
+
+def noisy(x: torch.Tensor) -> torch.Tensor:
+    return F.dropout(x, 0.5) + torch.rand_like(x)
+
+
+@pytest.mark.filterwarnings("ignore")  # torch.jit says that it is old
+@pytest.mark.parametrize("switch", ["rm_dropout", "is_enhanced"])
+def test_functions_are_scripted_and_traced(switch: str) -> None:
+    seed_all(**{switch: True})
+    assert torch.jit.script(noisy)(X).shape == X.shape
+    assert torch.jit.script(torch.nn.Sequential(torch.nn.Dropout(0.5)))(X).shape == X.shape
+    assert torch.jit.trace(noisy, X, check_trace=False)(X).shape == X.shape
+    assert torch.jit.script(F.dropout)(X).shape == X.shape
+
+
+PLACES = {
+    "torch.nn.functional.dropout": F,
+    "torch.rand": torch,
+    "torch.dropout": torch,
+    "torch.Tensor.normal_": torch.Tensor,
+    "torch._VF.dropout": torch._VF,
+    "random.choice": random,
+    "numpy.random.rand": np.random,
+}
+
+
+@pytest.mark.parametrize("switches", [["rm_dropout"], ["is_enhanced"], ["rm_dropout", "is_enhanced"]], ids="+".join)
+@pytest.mark.parametrize("path", PLACES)
+def test_functions_are_pickled_and_copied(path: str, switches: list[str]) -> None:
+    seed_all(**dict.fromkeys(switches, True))
+    function = getattr(PLACES[path], path.rpartition(".")[2])
+    assert callable(pickle.loads(pickle.dumps(function)))
+    assert callable(copy.deepcopy(function))
 
 
 @pytest.mark.filterwarnings("ignore")  # of the compiler, about itself

@@ -40,6 +40,52 @@ def test_calls_of_the_optimizer_and_of_clipping_have_them_as_parent(bench: Any) 
     assert tree["Functional.linear.0.forward"] == "Module.fc1.Linear.forward.0"
 
 
+def test_clipping_by_value_has_its_calls(bench: Any) -> None:
+    model = Mlp()
+    debugger = bench.open("mix")
+    debugger.start(model=model)
+    model(torch.randn(3, 4)).sum().backward()
+    torch.nn.utils.clip_grad_value_(model.parameters(), 0.125)
+    debugger.stop()
+    debugger.step()
+    recorded = bench.read()
+    tree = parents(recorded)
+    assert tree["Torch._foreach_clamp_max_.0.forward"] == "clip_grad"
+    clamped = recorded.data["Torch._foreach_clamp_max_.0.forward"]["input_args"][0]
+    assert [part["Min"] >= -0.125 for part in clamped] == [True] * len(list(model.parameters()))
+
+
+def test_a_step_that_raises_is_the_parent_of_nothing_after_it(bench: Any) -> None:
+    model, other = Mlp(), torch.nn.Parameter(torch.ones(2))
+    outer, inner = torch.optim.SGD(model.parameters(), lr=0.1), torch.optim.SGD([other], lr=0.1)
+
+    def failing() -> Any:
+        torch.relu(other)
+        raise ValueError("no loss")
+
+    def containing() -> Any:
+        with pytest.raises(ValueError, match="no loss"):
+            inner.step(failing)
+        return torch.sigmoid(other).sum()
+
+    debugger = bench.open("mix")
+    debugger.start(model=model)
+    outer.step(containing)
+    torch.tanh(other)
+    with pytest.raises(ValueError, match="no loss"):
+        outer.step(failing)
+    torch.exp(other)
+    debugger.stop()
+    debugger.step()
+    tree = parents(bench.read())
+    assert [tree[f"Torch.{name}.0.forward"] for name in ("relu", "sigmoid", "tanh", "exp")] == [
+        "optimizer",
+        "optimizer",
+        None,
+        None,
+    ]
+
+
 def test_pseudo_nodes_are_not_entries(bench: Any) -> None:
     recorded = train(bench, Mlp())
     assert not {"optimizer", "clip_grad"} & set(recorded.data)

@@ -106,6 +106,10 @@ def test_scripted_functions(running: Any) -> None:
     assert torch.equal(torch.jit.script(activated)(batch()), activated(batch()))
 
 
+def test_a_function_of_torch_is_scripted_itself(running: Any) -> None:
+    assert torch.equal(torch.jit.script(F.selu)(batch()), F.selu(batch()))
+
+
 def test_function_transforms(running: Any, model: nn.Module) -> None:
     weights = {name: value.detach() for name, value in model.named_parameters()}
 

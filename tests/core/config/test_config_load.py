@@ -1,5 +1,9 @@
 """load_config: defaults, precedence of arguments, and every fault reported at once with its place."""
 
+import os
+import threading
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +12,7 @@ from hypothesis import strategies as st
 
 from msprobe.core.config import DumpConfig, IntRanges, check_config, load_config
 from msprobe.core.config.base import ALL_FLOWS
-from msprobe.core.errors import ConfigError, MsprobeException
+from msprobe.core.errors import ConfigError, ConfigTextError, MsprobeException
 
 
 def problems(raw: dict[str, Any], **overrides: Any) -> dict[str, str]:
@@ -202,3 +206,25 @@ def test_a_config_written_out_reads_back_as_itself(raw: dict[str, Any]) -> None:
     if config is not None:
         again = DumpConfig.model_validate_json(config.model_dump_json(by_alias=True))
         assert again == config
+
+
+@pytest.mark.parametrize("begun", ["", '{"level": "L1", "dump_'], ids=["empty", "cut off"])
+def test_a_file_that_is_being_written_is_waited_for(tmp_path: Path, begun: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(begun)
+    writer = threading.Timer(0.1, path.write_text, ['{"level": "L1", "dump_path": "here"}'])
+    writer.start()
+    config = load_config(path)
+    writer.join()
+    assert (config.level, config.dump_path) == ("L1", "here")
+
+
+@pytest.mark.parametrize("age", [0.0, 60.0], ids=["now", "earlier"])
+def test_a_file_that_stays_unfinished_is_refused(tmp_path: Path, age: float) -> None:
+    path = tmp_path / "config.json"
+    path.write_text('{"level": "L1", "dump_')
+    written = time.time() - age
+    os.utime(path, (written, written))
+    with pytest.raises(ConfigTextError, match="not valid JSON at line 1"):
+        load_config(path)
+    assert (time.time() - written - age < 0.3) is (age > 0)

@@ -23,7 +23,7 @@ from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from msprobe.pytorch import PrecisionDebugger
-from tests.adapters.pytorch.distributed import sharded
+from tests.adapters.pytorch.distributed import flat, sharded
 
 RANK = int(sys.argv[1])
 FOLDER = Path(sys.argv[2])
@@ -252,6 +252,7 @@ def main() -> None:
         SEEN[kind] = [train(kind, observed) for observed in (False, True)]
     SEEN["shards"] = shards()
     SEEN["sharded"] = sharded.run(FOLDER, RANK)
+    SEEN["flat"] = flat.run(FOLDER, RANK)
     same_rank()
     dist.destroy_process_group()
     (FOLDER / f"seen{RANK}.json").write_text(json.dumps(SEEN))
