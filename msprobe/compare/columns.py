@@ -48,6 +48,11 @@ METRICS = {
 _TAIL = ("Requires_grad Consistent", "Result", "Err_message")
 
 
+def middles(mode: Mode) -> int:
+    """How many columns hold metrics and statistics; they follow the eight that name and describe the values."""
+    return len(METRICS[mode]) + (0 if mode is Mode.CHECKSUM else len(_STATISTICS))
+
+
 def columns(mode: Mode, with_stack: bool) -> tuple[str, ...]:
     """Column titles in table order; ``with_stack`` when the target has call stacks."""
     stack = ("NPU_Stack_Info",) if with_stack else ()

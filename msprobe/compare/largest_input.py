@@ -5,8 +5,37 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from msprobe.compare.items import INPUT, element_count, is_tensor
 from msprobe.compare.table import LeafTable
+from msprobe.numerics.verdict import Bools, Floats
+
+
+def largest_inputs(table: LeafTable, entries: Bools, inputs: Bools) -> Floats:
+    """``largest_input`` of these entries, in a line for each entry of the table that is NaN for the others. ``inputs``
+    marks the rows of inputs."""
+    found = np.full((len(table.entries), 2), np.nan)
+    pairs, entry = table.float_pairs, table.entry_of_row()
+    others = inputs & entries[entry]
+    others[pairs.rows] = False
+    plain = entries & np.array(table.alike, np.bool_)
+    plain[[entry[row] for row in others.nonzero()[0].tolist() if _is_tensor(table, row)]] = False
+    for number in (entries & ~plain).nonzero()[0].tolist():
+        found[number] = largest_input(table, number)
+    found[plain] = 0.0
+    counts = np.array([element_count(golden) for _, golden in pairs.samples])[pairs.frames]
+    wanted = inputs[pairs.rows] & plain[entry[pairs.rows]] & (counts > 0.0)
+    rows, counts, norms = pairs.rows[wanted], counts[wanted], pairs.values[wanted, 7]
+    rms = np.where(np.isfinite(norms), norms, 0.0) / np.sqrt(np.maximum(counts, 1.0))
+    last_wins = np.lexsort((-rows, counts))
+    found[entry[rows[last_wins]]] = np.stack((rms, counts), axis=1)[last_wins]
+    return found
+
+
+def _is_tensor(table: LeafTable, row: int) -> bool:
+    leaf = table.golden[row]
+    return leaf is not None and is_tensor(leaf[2])
 
 
 def largest_input(table: LeafTable, entry: int) -> tuple[float, float]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
-from msprobe.core.naming import NameSyntaxError, Phase, parse_entry
+from msprobe.core.naming import NameSyntaxError, split_entry
 from msprobe.core.naming.model import MODULE_PREFIXES
 
 _Parts = tuple[str, str, int | None]
@@ -120,11 +120,9 @@ def _place(construct: Mapping[str, Any], parent: str, below: dict[str, int]) -> 
 def _parts(name: str) -> _Parts:
     """Stem, phase and call number."""
     try:
-        parsed = parse_entry(name)
+        return split_entry(name)
     except NameSyntaxError:
         return name, "", None
-    phase = getattr(parsed, "phase", None)
-    return parsed.stem, phase.value if isinstance(phase, Phase) else "", parsed.call
 
 
 def parent_of(construct: Mapping[str, Any], name: str) -> str | None:
@@ -138,7 +136,7 @@ def parent_of(construct: Mapping[str, Any], name: str) -> str | None:
 def stem_of(name: str) -> str:
     """The name without call number and phase; a text that is no entry name stays as it is."""
     try:
-        return parse_entry(name).stem
+        return split_entry(name)[0]
     except NameSyntaxError:
         return name
 

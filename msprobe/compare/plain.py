@@ -100,7 +100,7 @@ class ReadyTexts:
 
     def __init__(self, pairs: FloatPairs) -> None:
         self._values = pairs.values
-        self._made: dict[int, bytes] = {}  # far smaller than a text per row
+        self._made: dict[int, list[str]] = {}
         self._next = 0
         self._last: tuple[int, list[str]] = -1, []
 
@@ -110,8 +110,7 @@ class ReadyTexts:
         if start >= len(self._values):
             return False
         usable, texts = row_texts(self._values[start : start + _AT_ONCE])
-        lines = [text if good else "" for good, text in zip(usable, texts, strict=True)]
-        self._made[self._next] = "\n".join(lines).encode("ascii")
+        self._made[self._next] = [text if good else "" for good, text in zip(usable, texts, strict=True)]
         self._next += 1
         return True
 
@@ -120,17 +119,11 @@ class ReadyTexts:
         were let go of."""
         found: list[str] = []
         for part in range(first // _AT_ONCE, -(-last // _AT_ONCE)):
+            if self._last[0] != part:
+                self._last = part, self._made.pop(part, [])
             start = part * _AT_ONCE
-            found += self._lines(part)[max(first - start, 0) : last - start]
+            found += self._last[1][max(first - start, 0) : last - start]
         return found if len(found) == last - first else None
-
-    def _lines(self, part: int) -> list[str]:
-        if self._last[0] != part:
-            text = self._made.pop(part, None)
-            if text is None:
-                return []
-            self._last = part, text.decode("ascii").split("\n")
-        return self._last[1]
 
 
 def statistics_cells(pairs: FloatPairs, start: int, stop: int, ready: ReadyTexts | None = None) -> dict[int, str]:

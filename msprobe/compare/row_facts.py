@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from msprobe.compare.arguments import argument_differs
 from msprobe.compare.items import INPUT, PARAMETER, Leaf, element_count, is_tensor
 from msprobe.compare.large_integers import tell_apart
-from msprobe.compare.largest_input import largest_input
+from msprobe.compare.largest_input import largest_inputs
 from msprobe.compare.order import projections_apart
 from msprobe.compare.plain import float_pairs
 from msprobe.compare.recorded import properties, statistics
@@ -79,7 +79,7 @@ def row_facts(table: LeafTable, *, checksums: bool) -> RowFacts:
         numel=numel,
         longest=longest,
         rounded=rounded_to(left[:, 3], roundoff) & rounded_to(right[:, 3], roundoff),
-        given=_given(table),
+        given=_given(table, role),
     )
 
 
@@ -193,10 +193,6 @@ def _gaps(
     return np.asarray(np.maximum(kinds, np.where((both & ~same).any(axis=1), Kind.NON_FINITE, Kind.NONE)))
 
 
-def _given(table: LeafTable) -> Floats:
-    found = np.full((len(table.entries), 2), np.nan)
-    phase = Phase.BACKWARD.value
-    for number, key in enumerate(table.keys):
-        if key.phase == phase:
-            found[number] = largest_input(table, number)
-    return found
+def _given(table: LeafTable, role: Ints) -> Floats:
+    backward = np.array([key.phase == Phase.BACKWARD.value for key in table.keys], np.bool_)
+    return largest_inputs(table, backward, role == Role.INPUT)

@@ -82,13 +82,13 @@ class RowMaker:
         self.metrics = 0  # custom ones, whose columns come last
         self._frames: dict[int, str] = {}
 
-    def blocks(self, *, reference: bool) -> Iterator[RowBlock]:
-        """All rows; ``reference`` judges them by the published rules."""
+    def blocks(self, entries: range | None = None, *, reference: bool) -> Iterator[RowBlock]:
+        """The rows of these consecutive entries, or of all; ``reference`` judges them by the published rules."""
         starts = self._table.starts
-        first = 0
-        while first < len(self._table.entries):
+        first, end = (0, len(self._table.entries)) if entries is None else (entries.start, entries.stop)
+        while first < end:
             last = int(np.searchsorted(starts, starts[first] + _BLOCK, side="right")) - 1
-            last = min(max(last, first + 1), len(self._table.entries))
+            last = min(max(last, first + 1), end)
             yield self._block(first, last, reference)
             first = last
 
@@ -97,7 +97,7 @@ class RowMaker:
         levels, messages = self._default(first, last)
         if reference:
             self._apply_reference(first, last, cells, (levels, messages))
-        texts = ["[" + ", ".join(map(_quoted, found)) + "]" if found else "[]" for found in messages]  # as JSON
+        texts = [_json(found) if found else "[]" for found in messages]
         tails: list[Sequence[Cell]] = [["True" if ours == theirs else "False" for *_, ours, theirs in cells.kinds]]
         tails += levels, texts
         if self._dump.has_stacks:
@@ -198,6 +198,10 @@ class RowMaker:
     def _files(self, first: int, last: int) -> list[Cell]:
         rows = range(int(self._table.starts[first]), int(self._table.starts[last]))
         return [str([_file(self._table.target[row]), _file(self._table.golden[row])]) for row in rows]
+
+
+def _json(messages: Messages) -> str:
+    return f"[{_quoted(messages[0]) if len(messages) == 1 else ', '.join(map(_quoted, messages))}]"
 
 
 def _file(leaf: Leaf | None) -> str:

@@ -69,23 +69,25 @@ class Comparison:
     @property
     def columns(self) -> tuple[str, ...]:
         """Titles of the result table."""
-        further = () if self.policy is Policy.REFERENCE else explained_columns(self.mode)
-        return (
-            *columns(self.mode, self.target.has_stacks),
-            *further,
-            *(metric.title for metric in self.metrics),
-        )
+        return (*titles(self.target, self.mode, self.policy), *(metric.title for metric in self.metrics))
 
-    def blocks(self) -> Iterator[RowBlock]:
-        """The rows in execution order, many at a time; golden-only entries stand where they were executed."""
+    def blocks(self, entries: range | None = None) -> Iterator[RowBlock]:
+        """The rows in execution order, many at a time; golden-only entries stand where they were executed. ``entries``
+        are those whose rows are wanted, if not all."""
         maker = RowMaker(self.target, self.mode, self.table, self.judged, self.measured, self.tensors)
         maker.metrics = len(self.metrics)
-        return maker.blocks(reference=self.policy is Policy.REFERENCE)
+        return maker.blocks(entries, reference=self.policy is Policy.REFERENCE)
 
     def rows(self) -> Iterator[CompareRow]:
         """The rows one by one."""
         for block in self.blocks():
             yield from block.rows()
+
+
+def titles(target: Dump, mode: Mode, policy: Policy) -> tuple[str, ...]:
+    """Titles of the result table, without custom metrics."""
+    further = () if policy is Policy.REFERENCE else explained_columns(mode)
+    return (*columns(mode, target.has_stacks), *further)
 
 
 def compare_dumps(

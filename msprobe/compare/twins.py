@@ -7,7 +7,7 @@ position.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, cast
 
 from msprobe.compare.items import SECTIONS, Leaf
@@ -38,31 +38,39 @@ def _walk(found: Twins, suffix: str, slot: str, nodes: tuple[Any, Any], depth: i
     """Append the leaves below two nodes; False when their structures differ."""
     left, right = nodes
     if type(left) is list and type(right) is list and len(left) == len(right):
-        children: Any = zip(range(len(left)), left, right, strict=True)
+        names, children = _numbered(suffix, len(left)), zip(left, right, strict=True)
     elif _is_tree(left) and _is_tree(right) and list(left) == list(right):
-        children = zip(left, left.values(), right.values(), strict=True)
+        names, children = _named(suffix, tuple(left)), zip(left.values(), right.values(), strict=True)
     else:
         return False
-    for key, mine, other in children:
-        kinds = type(mine), type(other)
-        if kinds == _DICTS and type(mine.get("type")) is str and type(other.get("type")) is str:
-            name = f"{suffix}.{key}"
-            found[0].append(_leaf((name, slot, mine)))
-            found[1].append(_leaf((name, slot, other)))
-        elif mine is None and other is None:
-            name = f"{suffix}.{key}"
-            found[0].append(_leaf((name, slot, None)))
-            found[1].append(_leaf((name, slot, None)))
-        elif depth == _DEPTH or not _walk(found, f"{suffix}.{key}", slot, (mine, other), depth + 1):
+    mine, theirs = found
+    mine, theirs = found
+    for name, (one, other) in zip(names, children, strict=True):
+        if (one is None and other is None) or (_is_leaf(one) and _is_leaf(other)):
+            mine.append(_leaf((name, slot, one)))
+            theirs.append(_leaf((name, slot, other)))
+        elif depth == _DEPTH or not _walk(found, name, slot, (one, other), depth + 1):
             return False
     return True
 
 
-_DICTS = (dict, dict)
+@lru_cache(4096)
+def _numbered(suffix: str, count: int) -> tuple[str, ...]:
+    """The names of the items of a list; few serve many calls."""
+    return tuple(f"{suffix}.{number}" for number in range(count))
+
+
+@lru_cache(4096)
+def _named(suffix: str, keys: tuple[Any, ...]) -> tuple[str, ...]:
+    return tuple(f"{suffix}.{key}" for key in keys)
 
 
 def _is_special(name: str) -> bool:
     return name.endswith(".debug") or ".parameters_grad" in name
+
+
+def _is_leaf(node: Any) -> bool:
+    return type(node) is dict and type(node.get("type")) is str
 
 
 def _is_tree(node: Any) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from msprobe.analyze.earliest_rank import rank_finding
 from msprobe.analyze.first_divergence import first_divergence
@@ -19,7 +19,6 @@ from msprobe.compare.lone_direction import lone_directions
 from msprobe.compare.not_compared import not_compared
 from msprobe.compare.parallel_layout import load_pair
 from msprobe.compare.recomputed import recompute_notes
-from msprobe.compare.rows import RowBlock
 from msprobe.compare.run import Comparison, Past, compare_dumps, counts, levels
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.log import logger
@@ -27,14 +26,13 @@ from msprobe.core.store.atomic import make_folder
 from msprobe.core.store.layout import DEBUG
 from msprobe.core.store.reader import Place, paused_gc
 from msprobe.numerics.verdict import Level
-from msprobe.report.csv import Chunks, chunks, write_chunks
-from msprobe.report.outcome import Failure, PairOptions, PairOutcome, RankTask, outcomes_text, task_of
-from msprobe.report.worth_dividing import may_divide
+from msprobe.report.csv import write_chunks
+from msprobe.report.outcome import PairOptions, PairOutcome, RankTask, outcomes_text, task_of
+from msprobe.report.row_writer import row_writer
+from msprobe.report.seen import Seen
+from msprobe.report.shared_rows import Rows, shared_rows
+from msprobe.report.worth_dividing import may_divide, may_share_rows
 
-if TYPE_CHECKING:
-    from msprobe.report.html.page_table import PageTable
-
-MOST_FAILURES = 1000
 Kept = Callable[[Comparison], None]
 
 
@@ -44,6 +42,9 @@ class _Past(Past):
 
     agreed: bool = False
     extras: Extras = field(default_factory=Extras)
+
+
+_MakeRows = Callable[[_Past], AbstractContextManager[Rows]]
 
 
 def compare_rank_text(text: str) -> str:
@@ -76,9 +77,11 @@ def _compare(
     outcome: PairOutcome, places: tuple[Place, Place], past: _Past, options: PairOptions, keep: Kept | None
 ) -> PairOutcome:
     if may_divide(places, options):
-        shared = _compare_divided(outcome, places, past, options)
-        if shared is not None:
-            return shared
+        from msprobe.report.divided import divided  # not free, and only for large pairs
+
+        done = _together(outcome, partial(divided, places, options), places[0], past)
+        if done is not None:
+            return done
     target, golden, outcome.notes = load_pair(*places)
     if options.mapping.given:
         from msprobe.compare.alignment.unapplied import unapplied, unapplied_notes  # not free, where mappings are
@@ -87,22 +90,24 @@ def _compare(
         if options.alone:
             unapplied_notes(options.mapping, [outcome.unapplied])  # an error leaves no table behind
     comparison = compare_dumps(target, golden, options.policy, mapping=options.mapping, past=past, extras=past.extras)
-    _conclude(outcome, _Seen(comparison, comparison.blocks, options), places[0], past)
+    done = None
+    if may_share_rows(comparison.table.rows, options):
+        done = _together(outcome, lambda _: shared_rows(comparison, options), places[0], past)
+    if done is None:
+        _conclude(outcome, Rows(comparison, options, comparison.blocks), places[0], past)
     if keep is not None:
         keep(comparison)
-    return outcome
+    return done or outcome
 
 
-def _compare_divided(
-    outcome: PairOutcome, places: tuple[Place, Place], past: _Past, options: PairOptions
-) -> PairOutcome | None:
-    """The same by several processes; None, with nothing changed, where it has to be done by one."""
-    from msprobe.report.divided import LostError, UndividedError, divided  # not free, and only for large pairs
+def _together(outcome: PairOutcome, make: _MakeRows, place: Place, past: _Past) -> PairOutcome | None:
+    """The outcome by several processes; None, with nothing changed, where it has to be done by one."""
+    from msprobe.report.divided import LostError, UndividedError  # not free, and only for large pairs
 
-    mine, own = replace(outcome, notes=[]), replace(past, vanished=dict(past.vanished))
+    mine, own = replace(outcome, notes=[*outcome.notes]), replace(past, vanished=dict(past.vanished))
     try:
-        with divided(places, own, options) as found:
-            _conclude(mine, _Seen(found.comparison, found.blocks, options, found.further), places[0], own)
+        with make(own) as rows:
+            _conclude(mine, rows, place, own)
     except UndividedError:
         return None
     except LostError:
@@ -112,8 +117,8 @@ def _compare_divided(
     return mine
 
 
-def _conclude(outcome: PairOutcome, seen: _Seen, place: Place, past: _Past) -> None:
-    comparison = seen.comparison
+def _conclude(outcome: PairOutcome, rows: Rows, place: Place, past: _Past) -> None:
+    comparison = rows.comparison
     found = first_divergence(comparison, later_step=past.agreed)
     past.agreed = found is None
     own = place.number if place.kind == "rank" else None
@@ -122,7 +127,7 @@ def _conclude(outcome: PairOutcome, seen: _Seen, place: Place, past: _Past) -> N
         past.noise = comparison.judged.noise
     else:
         outcome.entry, outcome.first_divergence = found.entry, found.found
-    outcome.counts = counts(comparison, _written(outcome, seen, place))
+    outcome.counts = counts(comparison, _written(outcome, rows, place))
     outcome.checked = bool((comparison.judged.level == Level.PASS).any())
     outcome.partial = _partial(comparison)
     strange = [note for dump in (comparison.target, comparison.golden) if (note := frameworks.unknown(dump))]
@@ -152,23 +157,23 @@ def _partial(comparison: Comparison) -> list[str]:
     return [*unfinished, *lone, *table.unjoined]
 
 
-def _written(outcome: PairOutcome, seen: _Seen, place: Place) -> list[str]:
+def _written(outcome: PairOutcome, rows: Rows, place: Place) -> list[str]:
     """Write what the options ask for; returns the level of every row."""
-    comparison, options = seen.comparison, seen.options
+    comparison, options = rows.comparison, rows.options
     if options.pages is not None and not options.every_page and outcome.first_divergence is None:
         options = replace(options, pages=None)
     if options.output is None and options.pages is None and not options.failures:
         return levels(comparison)
-    seen.begin(options)
+    seen = Seen(options, comparison.table, comparison.mode, comparison.columns)
     stem = _stem(place, options)
     folder = Path(options.output or options.pages or ".")
     try:
         if options.output is None:
-            for _ in seen.blocks():
+            for _ in seen.through(rows.blocks()):
                 pass
         else:
             make_folder(folder)
-            paths = _table(folder, stem, seen)
+            paths = _table(folder, stem, rows, seen)
             if options.mapping.layer_mapping is not None:
                 from msprobe.report.data_mapping import write_data_mapping
 
@@ -179,82 +184,23 @@ def _written(outcome: PairOutcome, seen: _Seen, place: Place) -> list[str]:
                 map_stem = _stem(place, options, "layer_mapping")
                 paths.append(write_layer_map(folder, map_stem, comparison, comparison.table.layer_map))
             outcome.results = [str(path) for path in paths]
-        outcome.page = seen.page(stem)
+        if seen.page is not None and options.pages is not None:
+            outcome.page = str(seen.page.write(Path(options.pages), stem, comparison.measured.worst))
     except OSError as error:
         reason = f"the result cannot be written to {folder} ({error.strerror or error}); choose another folder with -o"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error
-    outcome.failures, outcome.failed = seen.failures()
+    outcome.failures, outcome.failed = seen.failures, seen.failed
     return seen.levels
 
 
-def _table(folder: Path, stem: str, seen: _Seen) -> list[Path]:
-    columns = seen.comparison.columns
-    if not seen.options.xlsx:
-        return write_chunks(folder, stem, columns, chain(chunks(seen.blocks()), seen.further(seen.levels)))
+def _table(folder: Path, stem: str, rows: Rows, seen: Seen) -> list[Path]:
+    columns = rows.comparison.columns
+    texts = chain(row_writer(rows.options)(seen.through(rows.blocks()), 0), rows.further(seen.take))
+    if not rows.options.xlsx:
+        return write_chunks(folder, stem, columns, texts)
     from msprobe.report.xlsx import write_workbook
 
-    return write_workbook(folder, stem, columns, seen.blocks())
-
-
-def _nothing(levels: list[str]) -> Chunks:
-    return iter(())
-
-
-class _Seen:
-    """Looks at the blocks on their way into the table, so that rows are made once for all reports. ``further`` are
-    rows behind them as text, made by others."""
-
-    def __init__(
-        self,
-        comparison: Comparison,
-        blocks: Callable[[], Iterator[RowBlock]],
-        options: PairOptions,
-        further: Callable[[list[str]], Chunks] = _nothing,
-    ) -> None:
-        self.levels: list[str] = []
-        self.comparison, self.options, self.further = comparison, options, further
-        self._blocks = blocks
-        self._messages: dict[int, str] = {}
-        self._entries: NDArray[np.int64] | None = None
-        self._failed: set[int] = set()
-        self._page: PageTable | None = None
-
-    def begin(self, options: PairOptions) -> None:
-        """Make ready for what these options ask for."""
-        self.options = options
-        self._entries = self.comparison.table.entry_of_row() if options.failures else None
-        if options.pages is not None:
-            from msprobe.report.html.page_table import PageTable
-
-            self._page = PageTable(self.comparison)
-
-    def blocks(self) -> Iterator[RowBlock]:
-        for block in self._blocks():
-            if self._entries is not None:
-                self._note(block, self._entries)
-            if self._page is not None:
-                self._page.add(block)
-            self.levels.extend(block.levels)
-            yield block
-
-    def _note(self, block: RowBlock, entries: NDArray[np.int64]) -> None:
-        start = len(self.levels)
-        for offset, level in enumerate(block.levels):
-            if level == "error":
-                entry = int(entries[start + offset])
-                if entry not in self._failed and len(self._messages) < MOST_FAILURES:
-                    self._messages[entry] = "; ".join(map(str, block.messages[offset]))
-                self._failed.add(entry)
-
-    def failures(self) -> tuple[list[Failure], int]:
-        pairs = self.comparison.table.entries
-        named = [(pairs[entry].target or pairs[entry].golden or "", text) for entry, text in self._messages.items()]
-        return [Failure(name, text) for name, text in named], len(self._failed)
-
-    def page(self, stem: str) -> str | None:
-        if self._page is None or self.options.pages is None:
-            return None
-        return str(self._page.write(Path(self.options.pages), stem))
+    return write_workbook(folder, stem, columns, texts)
 
 
 def _stem(place: Place, options: PairOptions, what: str = "compare_result") -> str:

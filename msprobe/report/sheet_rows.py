@@ -22,20 +22,22 @@ _NO_NUMBERS = frozenset({"inf", "-inf", "nan", "NaN", "Infinity", "-Infinity"})
 class SheetRows:
     """Makes the rows of one sheet after the other; ``percent`` is the number of the style of percentages."""
 
-    def __init__(self, width: int, percent: str) -> None:
-        self._begins = [f'<c r="{_letters(column)}' for column in range(width)]
+    def __init__(self, percent: str) -> None:
+        self._begins: list[str] = []
         self._percent = percent
         self._known: dict[Any, str] = {}
         self._row = _FIRST_ROW
 
-    def start(self) -> None:
-        """The next row is the first of a sheet."""
-        self._row = _FIRST_ROW
+    def start(self, row: int) -> None:
+        """Say which row of its sheet is next; 0 stands below the titles."""
+        self._row = _FIRST_ROW + row
 
     def row(self, cells: Sequence[str]) -> str:
         """A row of cells that ``cells`` made."""
         number = self._row
         self._row += 1
+        if not self._begins:
+            self._begins = [f'<c r="{_letters(column)}' for column in range(len(cells))]
         placed = [f'{begin}{number}"{cell}' for begin, cell in zip(self._begins, cells, strict=True)]
         return f'<row r="{number}">{"".join(placed)}</row>'
 

@@ -12,16 +12,29 @@ from msprobe.report.outcome import PairOptions
 WORTH_BYTES = 4_000_000  # below, a copy of this process costs what it saves
 
 
+WORTH_ROWS = 10_000
+
+
 def may_divide(places: tuple[Place, Place], options: PairOptions) -> bool:
-    """Whether several processes may share a pair: a large one of which only a csv table is wanted, whose calls pair by
-    their names, and whose verdicts need no look at all records."""
-    reports = options.xlsx or options.failures or options.pages is not None
-    if options.processes < 2 or options.output is None or reports or options.noise is not None or options.config:
+    """Whether several processes may read a pair: a large one whose calls pair by their names, and whose verdicts need
+    no look at all records."""
+    if not _may_share(options) or options.noise is not None or options.config:
         return False
-    if options.mapping.given or options.mapping.spread:
+    if options.mapping.given or options.mapping.spread or not all(map(_is_large, places)):
         return False
-    if not all(map(_is_large, places)):
-        return False
+    return _can_fork()
+
+
+def may_share_rows(rows: int, options: PairOptions) -> bool:
+    """Whether several processes may make the rows of a pair that one of them has compared."""
+    return _may_share(options) and rows > WORTH_ROWS and _can_fork()
+
+
+def _may_share(options: PairOptions) -> bool:
+    return options.processes > 1 and options.output is not None
+
+
+def _can_fork() -> bool:
     from msprobe.compare.divided.forked import can_fork  # what divides is not free
 
     return can_fork()

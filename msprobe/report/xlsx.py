@@ -14,14 +14,16 @@ import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from itertools import chain
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
 from msprobe.compare.rows import RowBlock
 from msprobe.core.errors import MsprobeException, said
+from msprobe.report.csv import Chunks
 from msprobe.report.new_file import named, unfinished
 from msprobe.report.sheet_rows import SheetRows
 
@@ -36,8 +38,30 @@ _STYLE = re.compile(r'<row r="2".*?<c r="A2" s="(\d+)"', re.DOTALL)
 _EXTENT = re.compile(r'<dimension ref="(A1:[A-Z]+)\d+"/>')
 
 
-def write_workbook(folder: Path, stem: str, columns: Sequence[str], blocks: Iterable[RowBlock]) -> list[Path]:
-    """Write rows below a title line and return the file; rows beyond what a sheet holds go to further sheets.
+def sheet_chunks() -> Callable[[Iterable[RowBlock], int], Chunks]:
+    """What turns blocks of rows, of which the first has a number in its table, into the XML of a sheet, many rows at a
+    time. No chunk goes beyond the end of a sheet.
+
+    Raises:
+        MsprobeException: xlsxwriter is not installed.
+    """
+    percent = _percent_style(_book(_library(), ["A"], [1]))
+    return partial(_chunks, percent)
+
+
+def _chunks(percent: str, blocks: Iterable[RowBlock], first: int) -> Chunks:
+    rows = SheetRows(percent)
+    for block in blocks:
+        lines = rows.cells(block)
+        while part := list(islice(lines, ROWS_OF_SHEET - first % ROWS_OF_SHEET)):
+            rows.start(first % ROWS_OF_SHEET)
+            yield len(part), "".join(map(rows.row, part)).encode("utf-8")
+            first += len(part)
+
+
+def write_workbook(folder: Path, stem: str, columns: Sequence[str], rows: Chunks) -> list[Path]:
+    """Write what ``sheet_chunks`` made of consecutive rows below a title line and return the file; rows beyond what a
+    sheet holds go to further sheets.
 
     Raises:
         OSError: the file cannot be written.
@@ -46,16 +70,14 @@ def write_workbook(folder: Path, stem: str, columns: Sequence[str], blocks: Iter
     xlsxwriter = _library()
     with unfinished(folder, stem) as (temporary, descriptor), ExitStack() as stack:
         file = stack.enter_context(os.fdopen(descriptor, "wb"))
-        rows = SheetRows(len(columns), _percent_style(_book(xlsxwriter, columns, [1])))
         sheets: list[IO[bytes]] = []
         counts: list[int] = []
-        for cells in chain.from_iterable(map(rows.cells, blocks)):
+        for count, text in rows:
             if not counts or counts[-1] == ROWS_OF_SHEET:
-                sheets.append(stack.enter_context(tempfile.TemporaryFile(dir=folder, buffering=1 << 20)))
+                sheets.append(stack.enter_context(tempfile.TemporaryFile(dir=folder)))
                 counts.append(0)
-                rows.start()
-            sheets[-1].write(rows.row(cells).encode("utf-8"))
-            counts[-1] += 1
+            sheets[-1].write(text)
+            counts[-1] += count
         _put_together(file, _book(xlsxwriter, columns, counts or [0]), list(zip(sheets, counts, strict=True)))
         file.flush()
         return [named(temporary, folder, stem, ".xlsx")]

@@ -8,25 +8,28 @@ shared the pair, its summary, the texts of its tables, what was logged, the file
 
 import json
 import os
+import re
 import signal
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
-from msprobe.compare.divided import team
+from msprobe.compare.divided import rows_apart, team
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
-from msprobe.report import comparison, csv, divided, rank, worth_dividing
+from msprobe.report import comparison, csv, divided, rank, shared_rows, worth_dividing
 
 MAIN = os.getpid()
 
 
 def lost(place: str) -> Callable[..., Any]:
     """The function of that name, which kills a copy of this process that calls it; the parent may be interrupted."""
-    original = getattr(team, place.removeprefix("interrupt:"))
+    name = place.removeprefix("interrupt:")
+    original = getattr(_module(name), name)
 
     def function(*arguments: Any, **options: Any) -> Any:
         if os.getpid() != MAIN:
@@ -38,6 +41,10 @@ def lost(place: str) -> Callable[..., Any]:
     return function
 
 
+def _module(name: str) -> Any:
+    return team if hasattr(team, name) else rows_apart
+
+
 def run(folder: Path, job: list[Any]) -> dict[str, Any]:
     target, golden, options, processes, lose = job
     comparison.cores = lambda: processes
@@ -45,20 +52,21 @@ def run(folder: Path, job: list[Any]) -> dict[str, Any]:
     warnings: list[str] = []
     original, conclude = divided.team, rank._conclude
     name = (lose or "").removeprefix("interrupt:")
-    kept = getattr(team, name) if name else None
+    kept = getattr(_module(name), name) if name else None
     if lose:
-        setattr(team, name, lost(lose))
+        setattr(_module(name), name, lost(lose))
 
-    def concluded(outcome: Any, seen: Any, *rest: Any) -> None:
-        conclude(outcome, seen, *rest)
-        shared.append(seen.further is not rank._nothing)
+    def concluded(outcome: Any, rows: Any, *rest: Any) -> None:
+        conclude(outcome, rows, *rest)
+        shared.append(rows.further is not shared_rows._nothing)
 
     rank._conclude, logger.warning = concluded, lambda text, *values: warnings.append(text % values)
     found: dict[str, Any] = {}
     try:
         result = comparison.compare(target, golden, output=folder, **options)
         found["summary"] = {**result.summary.document(), "results": []}
-        found["tables"] = [Path(path).read_text(encoding="utf-8") for path in result.summary.results]
+        found["tables"] = [content(Path(path)) for path in result.summary.results]
+        found["reports"] = [content(Path(options[kind])) for kind in ("html", "junit") if kind in options]
         for path in result.summary.results:
             os.unlink(path)
     except (MsprobeException, KeyboardInterrupt) as error:
@@ -66,8 +74,16 @@ def run(folder: Path, job: list[Any]) -> dict[str, Any]:
     finally:
         rank._conclude, divided.team = conclude, original
         if kept is not None:
-            setattr(team, name, kept)
+            setattr(_module(name), name, kept)
     return {**found, "shared": shared, "warnings": warnings, "files": os.listdir(folder), "children": children()}
+
+
+def content(path: Path) -> str:
+    """The text of a file, without the time in the names of tables; that of a workbook without the day it was made."""
+    if path.suffix == ".xlsx":
+        with zipfile.ZipFile(path) as book:
+            return "\n".join(book.read(name).decode() for name in book.namelist() if "docProps" not in name)
+    return re.sub(r"_\d{14}(_\d+)?", "", path.read_text(encoding="utf-8"))
 
 
 def children() -> int:
@@ -80,5 +96,6 @@ def children() -> int:
 
 if __name__ == "__main__":
     worth_dividing.WORTH_BYTES = int(os.environ.get("WORTH", "0"))
+    worth_dividing.WORTH_ROWS = int(os.environ.get("WORTH_ROWS", worth_dividing.WORTH_ROWS))
     csv.MOST_ROWS = int(os.environ.get("MOST_ROWS", csv.MOST_ROWS))
     json.dump([run(Path(sys.argv[1]), job) for job in json.load(sys.stdin)], sys.stdout)

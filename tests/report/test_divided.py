@@ -160,6 +160,15 @@ def test_a_table_of_several_files(dumps: tuple[str, str], tmp_path: Path) -> Non
     assert all(other == {**one, "shared": [True]} for other in others)
 
 
+@pytest.mark.parametrize("kind", ["xlsx", "html", "junit"])
+def test_every_report_is_shared(kind: str, dumps: tuple[str, str], tmp_path: Path) -> None:
+    options = {kind: True if kind == "xlsx" else str(tmp_path / f"report.{kind}")}
+    one, *others = run([[*dumps, options, processes, None] for processes in (1, 2, 3)], tmp_path / "out")
+    assert one["summary"]["verdict"] == "diverged" and "Torch.matmul.0.forward" in str(one["tables"] + one["reports"])
+    for other in others:
+        assert other == {**one, "shared": [True]}
+
+
 @pytest.mark.parametrize("lose", ["own_part", "_ready", "received_verdicts", "part_blocks"])
 def test_a_lost_process_is_told_and_replaced(lose: str, dumps: tuple[str, str], tmp_path: Path) -> None:
     whole, found = run([[*dumps, {}, 1, None], [*dumps, {}, 2, lose]], tmp_path / "out")
@@ -184,6 +193,39 @@ def test_calls_of_one_side_alone_are_compared_by_one(lacking: str, dumps: tuple[
     (tmp_path / "g" / "dump.json").write_text(json.dumps(document, indent=1))
     one, two = run([[dumps[0], str(tmp_path / "g"), {}, processes, None] for processes in (1, 2)], tmp_path / "out")
     assert two == one and one["shared"] == [False] and one["summary"]["counts"]["target_only"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "lacking"),
+    [
+        pytest.param({}, "Tensor.add.12.backward", id="other calls"),
+        pytest.param({"cell_mapping": True}, None, id="mapping"),
+        pytest.param({"fuzzy_match": True, "xlsx": True}, "Tensor.add.3.forward", id="fuzzy"),
+        pytest.param({"policy": "reference", "junit": "report.xml"}, "Tensor.add.3.forward", id="published rules"),
+        pytest.param({"html": "report.html"}, "Tensor.add.3.forward", id="page"),
+    ],
+)
+def test_the_rows_of_what_one_compares_are_shared(
+    options: dict[str, Any], lacking: str | None, dumps: tuple[str, str], tmp_path: Path
+) -> None:
+    document = json.loads(Path(dumps[1], "dump.json").read_text())
+    document["data"].pop(lacking, None)
+    (tmp_path / "g").mkdir()
+    (tmp_path / "g" / "dump.json").write_text(json.dumps(document))
+    options = {name: str(tmp_path / value) if name in ("html", "junit") else value for name, value in options.items()}
+    jobs = [[dumps[0], str(tmp_path / "g"), options, processes, None] for processes in (1, 2, 3)]
+    one, *others = run(jobs, tmp_path / "out", WORTH_ROWS="0")
+    assert one["shared"] == [False] and one["tables"]
+    for other in others:
+        assert other == {**one, "shared": [True]}
+
+
+def test_a_lost_process_that_made_rows_is_replaced(dumps: tuple[str, str], tmp_path: Path) -> None:
+    jobs = [[*dumps, {"cell_mapping": True}, *how] for how in ((1, None), (2, "_make_rows"))]
+    whole, found = run(jobs, tmp_path / "out", WORTH_ROWS="0")
+    (warning,) = found["warnings"]
+    assert "is gone; one process compares it again" in warning
+    assert found == {**whole, "warnings": [warning]}
 
 
 def test_a_damaged_record_is_told_as_ever(dumps: tuple[str, str], tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from msprobe.compare.cells import Cells
 from msprobe.compare.rows import RowBlock
 from msprobe.report import xlsx
 from msprobe.report.comparison import compare
-from msprobe.report.xlsx import write_workbook
+from msprobe.report.xlsx import sheet_chunks, write_workbook
 from tests.compare.dumps import call, number, tensor, write
 
 load_workbook = pytest.importorskip("python_calamine").load_workbook
@@ -51,7 +51,7 @@ def test_a_reader_sees_filters_a_frozen_head_and_colours(tmp_path: Path) -> None
 )
 def test_texts_stay_texts(tmp_path: Path, text: str) -> None:
     block = RowBlock(Cells([text], [text], [("c",)], [[text]]), ["pass"], [()], [[text]])
-    (path,) = write_workbook(tmp_path, "t", ["NPU Name", "b", "c", "d", "e"], [block])
+    (path,) = write_workbook(tmp_path, "t", ["NPU Name", "b", "c", "d", "e"], sheet_chunks()([block], 0))
     with zipfile.ZipFile(path) as archive:
         sheet = archive.read("xl/worksheets/sheet1.xml").decode()
     assert "<f>" not in sheet and "hyperlink" not in sheet
@@ -63,7 +63,7 @@ def test_texts_stay_texts(tmp_path: Path, text: str) -> None:
 def test_rows_beyond_a_sheet_go_to_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xlsx, "ROWS_OF_SHEET", 3)
     block = RowBlock(Cells(["a"] * 4, ["b"] * 4, [("c",)] * 4, ["1,2%"] * 4), ["pass"] * 4, [()] * 4, [["pass"] * 4])
-    (path,) = write_workbook(tmp_path, "t", ["a", "b", "c", "d", "e", "Result"], [block])
+    (path,) = write_workbook(tmp_path, "t", ["a", "b", "c", "d", "e", "Result"], sheet_chunks()([block], 0))
     book = load_workbook(path)
     assert book.sheet_names == ["Sheet1", "part_1"]
     assert cells(path, 1) == [["a", "b", "c", "d", "e", "Result"], ["a", "b", "c", 1.0, 0.02, "pass"]]
@@ -75,7 +75,7 @@ def test_a_broken_off_workbook_leaves_no_file(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_workbook(tmp_path, "t", ["a", "b", "c", "d", "e"], blocks())
+        write_workbook(tmp_path, "t", ["a", "b", "c", "d", "e"], sheet_chunks()(blocks(), 0))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,6 +10,7 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from msprobe.compare.divided.channel import Channel, LostError, lines_in
 
@@ -39,6 +40,11 @@ class Forked:
         os.kill(self._process, signal.SIGKILL)
         os.waitpid(self._process, 0)
         self.channel.close()
+
+
+def end_now() -> NoReturn:
+    """End a copy whose work is done, without freeing object by object what it holds."""
+    os._exit(0)
 
 
 def _work(work: Callable[[Channel], None], channel: Channel) -> None:

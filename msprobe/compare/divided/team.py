@@ -6,38 +6,32 @@ judges; then each writes the rows of its part. Until the verdicts come, copies t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from msprobe.compare.alignment import frameworks
 from msprobe.compare.divided.channel import Channel
-from msprobe.compare.divided.forked import Forked
+from msprobe.compare.divided.forked import Forked, end_now
 from msprobe.compare.divided.joined import joined
 from msprobe.compare.divided.own_part import Account, OwnPart, UndividedError, agree, own_part, received
 from msprobe.compare.divided.part_rows import part_blocks, received_verdicts, verdicts_of
+from msprobe.compare.divided.sent_rows import Chunks, Report, Take, received_rows, send_rows
 from msprobe.compare.float_columns import shown_as_floats
 from msprobe.compare.mode import Mode
 from msprobe.compare.parent_cycle import parent_cycle
 from msprobe.compare.plain import ReadyTexts
 from msprobe.compare.rows import RowBlock
-from msprobe.compare.run import Comparison, Past, Policy
+from msprobe.compare.run import Comparison, Past, Policy, titles
 from msprobe.core.errors import ReadError
 from msprobe.core.store.parts import Part, opened_documents
 from msprobe.core.store.reader import Dump, Place, dump_of
-from msprobe.numerics.verdict import Level
 
-Chunks = Iterator[tuple[int, bytes]]
-"""Numbers of rows, and these rows as text."""
-Writer = Callable[[Iterable[RowBlock], int], Chunks]
-"""Blocks of rows, of which the first has this number in the whole table, to their text."""
 _TASK = "statistics"  # whole tensors have threads of their own
-_LEVELS = [level.name.lower() for level in Level]
 _CONCLUDING = 0.085  # of the work on all parts: what this process does alone meanwhile
 
 
@@ -58,22 +52,19 @@ class Team:
         verdicts = verdicts_of(self.comparison, 0, self._starts[1], self._as_floats)
         return part_blocks(self._own, verdicts, self._policy)
 
-    def further(self, levels: list[str]) -> Chunks:
-        """The text of the rows behind them, from others; ``levels`` grows by theirs.
+    def further(self, take: Take) -> Chunks:
+        """The text of the rows behind them, from others; ``take`` goes on with what was seen of them.
 
         Raises:
             LostError: a process is gone.
         """
         for channel in self._others:
-            places, arrays = channel.receive()
-            levels += [_LEVELS[level] for level in arrays["levels"].tolist()]
-            for rows, at, size in places:
-                yield rows, channel.read(at, size)
+            yield from received_rows(channel, take)
 
 
 @contextmanager
 def team(
-    places: tuple[Place, Place], policy: Policy, past: Past, folder: Path, *, processes: int, write: Writer
+    places: tuple[Place, Place], policy: Policy, past: Past, folder: Path, *, processes: int, report: Report
 ) -> Iterator[Team]:
     """Compare two dumps by that many processes, which end with the ``with`` block; their files lie in ``folder``.
 
@@ -85,9 +76,11 @@ def team(
         outlines, parts = _parts(stack, places, processes)
         others = []
         for pair in parts[1:]:
-            other = _forked(partial(_serve, outlines, pair, policy, write), folder)
+            other = _forked(partial(_serve, outlines, pair, policy, report), folder)
             stack.callback(other.end)
             others.append(other.channel)
+        if not (_as_many(parts[0]) and all(channel.receive()[0] for channel in others)):
+            raise UndividedError
         own = own_part(outlines, parts[0], dtype_gate=policy is Policy.REFERENCE)
         accounts = _accounts(own, others)
         comparison = joined(own, accounts, parts[1:], policy, past)
@@ -126,9 +119,14 @@ def _parts(
         return not above or name in above or not name.endswith("forward")
 
     parts = None if frameworks.differ(ours, theirs) else documents.parts(shares(processes), may_end)
-    if parts is None or any(left.count() != right.count() for left, right in parts):
+    if parts is None:
         raise UndividedError
     return (ours, theirs), parts
+
+
+def _as_many(pair: tuple[Part, Part]) -> bool:
+    """Whether both sides have as many records; soon seen, and otherwise their calls differ."""
+    return pair[0].count() == pair[1].count()
 
 
 def shares(processes: int) -> list[float]:
@@ -160,9 +158,13 @@ def _ready(own: OwnPart) -> ReadyTexts | None:
 
 
 def _serve(
-    outlines: tuple[Dump, Dump], parts: tuple[Part, Part], policy: Policy, write: Writer, channel: Channel
+    outlines: tuple[Dump, Dump], parts: tuple[Part, Part], policy: Policy, report: Report, channel: Channel
 ) -> None:
     """What the others do."""
+    same = _as_many(parts)
+    channel.send(same)
+    if not same:
+        return
     try:
         own = own_part(outlines, parts, dtype_gate=policy is Policy.REFERENCE)
     except UndividedError:
@@ -173,13 +175,7 @@ def _serve(
     while ready is not None and ready.more():
         pass
     verdicts = received_verdicts(*channel.receive())
-    levels: list[int] = []
-    numbers = {name: number for number, name in enumerate(_LEVELS)}
-
-    def seen() -> Iterator[RowBlock]:
-        for block in part_blocks(own, verdicts, policy):
-            levels.extend(map(numbers.__getitem__, block.levels))
-            yield block
-
-    places: list[Any] = [(rows, channel.write(text), len(text)) for rows, text in write(seen(), verdicts.first)]
-    channel.send(places, {"levels": np.array(levels, np.int8)})
+    columns = titles(own.target, own.account.mode, policy)
+    watch = report.watch(own.table, own.account.mode, columns, 0)
+    send_rows(channel, part_blocks(own, verdicts, policy), verdicts.first, report.write, watch)
+    end_now()

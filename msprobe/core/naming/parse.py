@@ -42,19 +42,36 @@ def parse_entry(text: str) -> EntryName:
     Raises:
         NameSyntaxError: the text is neither an API, a module nor a debug name.
     """
+    stem, phase, call = split_entry(text)
+    prefix, _, rest = stem.partition(".")
+    if prefix in MODULE_PREFIXES:
+        path, _, cls = rest.rpartition(".")
+        return ModuleName(prefix, path, cls, _MODULE_PHASES[phase], call)
+    if call is None or not phase:
+        return DebugName(stem, call or 0)
+    return ApiName(prefix, rest, call, _CALL_PHASES[phase])
+
+
+def split_entry(text: str) -> tuple[str, str, int | None]:
+    """Stem, phase ("" for a debug name) and call number of a key of dump.json, in a fraction of the time it takes to
+    make its name.
+
+    Raises:
+        NameSyntaxError: see ``parse_entry``.
+    """
     parts = text.split(".")
     if "" in parts:
         raise NameSyntaxError(text, _offset(parts, parts.index("")), "a non-empty part")
     if parts[0] in MODULE_PREFIXES:
-        return _parse_module(text, parts)
-    if len(parts) >= 3 and parts[-1] == "debug" and is_number(parts[-2]):
-        return DebugName(".".join(parts[:-2]), int(parts[-2]))
-    phase = _CALL_PHASES.get(parts[-1])
-    if phase is None:
+        return _split_module(text, parts)
+    phase = parts[-1]
+    if len(parts) >= 3 and phase == "debug" and is_number(parts[-2]):
+        phase = ""
+    elif phase not in _CALL_PHASES:
         raise NameSyntaxError(text, _offset(parts, len(parts) - 1), "forward or backward")
-    if len(parts) < 4 or not is_number(parts[-2]):
+    elif len(parts) < 4 or not is_number(parts[-2]):
         raise NameSyntaxError(text, _offset(parts, max(len(parts) - 2, 0)), "PREFIX.API.NUMBER.PHASE")
-    return ApiName(parts[0], ".".join(parts[1:-2]), int(parts[-2]), phase)
+    return ".".join(parts[:-2]), phase, int(parts[-2])
 
 
 def parse_tensor(text: str) -> TensorName:
@@ -78,17 +95,17 @@ def parse_tensor(text: str) -> TensorName:
     raise NameSyntaxError(text, 0, "ENTRY.input|kwargs|output|parameters")
 
 
-def _parse_module(text: str, parts: list[str]) -> ModuleName:
+def _split_module(text: str, parts: list[str]) -> tuple[str, str, int | None]:
     call = int(parts[-1]) if is_number(parts[-1]) else None
     tail = len(parts) - (1 if call is None else 2)
-    phase = _MODULE_PHASES.get(parts[tail]) if tail > 0 else None
-    if phase is None:
+    phase = parts[tail] if tail > 0 else ""
+    if phase not in _MODULE_PHASES:
         raise NameSyntaxError(text, _offset(parts, max(tail, 0)), "forward, backward or parameters_grad")
-    if call is None and phase is not Phase.PARAMETERS_GRAD:
+    if call is None and phase != Phase.PARAMETERS_GRAD.value:
         raise NameSyntaxError(text, len(text), "a call number")
     if tail < 2:
         raise NameSyntaxError(text, _offset(parts, tail), "a class name before the phase")
-    return ModuleName(parts[0], ".".join(parts[1 : tail - 1]), parts[tail - 1], phase, call)
+    return ".".join(parts[:tail]), phase, call
 
 
 def _offset(parts: list[str], index: int) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.compare.columns import middles
 from msprobe.compare.mode import Mode
 from msprobe.compare.rows import RowBlock
-from msprobe.compare.run import Comparison
 from msprobe.report.new_file import named, unfinished
 from msprobe.report.typed import typed
 
@@ -34,16 +34,16 @@ _HEAD_COLUMNS = 8
 _LEVEL = 1
 _DIGITS = 1e-7
 _SUFFIX = ".table"
+_NO_ROWS = np.zeros(0)
 
 
 class PageTable:
-    """Collects the blocks of one comparison."""
+    """Collects the blocks of one comparison, whose table has columns with these titles."""
 
-    def __init__(self, comparison: Comparison) -> None:
-        self._titles = comparison.columns
-        self._worst = comparison.measured.worst
-        self._texts = comparison.mode is Mode.CHECKSUM
-        self._tails = len(self._titles) - _HEAD_COLUMNS - _middles(comparison)
+    def __init__(self, titles: Sequence[str], mode: Mode) -> None:
+        self._titles = titles
+        self._texts = mode is Mode.CHECKSUM
+        self._tails = len(self._titles) - _HEAD_COLUMNS - middles(mode)
         self._columns: list[_Texts | _Numbers] = []
         for number in range(len(self._titles)):
             middle = _HEAD_COLUMNS <= number < len(self._titles) - self._tails
@@ -64,8 +64,18 @@ class PageTable:
         for column, part in zip(texts, [*heads, *parts, *block.tails], strict=True):
             column.add(part)
 
-    def write(self, folder: Path, stem: str) -> Path:
-        """Write the packed table to a new file in ``folder``.
+    def told(self) -> tuple[list[Any], dict[str, NDArray[Any]]]:
+        """All blocks so far, for another process."""
+        parts = [column.told() for column in self._columns]
+        return [words for words, _ in parts], {str(number): values for number, (_, values) in enumerate(parts)}
+
+    def take(self, words: Sequence[Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Append the blocks that another process told of."""
+        for number, (column, own) in enumerate(zip(self._columns, words, strict=True)):
+            column.take(own, arrays[str(number)])
+
+    def write(self, folder: Path, stem: str, worst: NDArray[np.float64]) -> Path:
+        """Write the packed table to a new file in ``folder``; ``worst`` is the deviation of each row.
 
         Raises:
             OSError: it cannot be written.
@@ -73,17 +83,17 @@ class PageTable:
         with unfinished(folder, stem) as (temporary, descriptor):
             with open(descriptor, "wb") as file:
                 pack = zlib.compressobj(level=3, wbits=31)
-                for piece in self._pieces():
+                for piece in self._pieces(worst):
                     file.write(pack.compress(piece))
                 file.write(pack.flush())
             return named(temporary, folder, stem, _SUFFIX)
 
-    def _pieces(self) -> Iterable[bytes]:
+    def _pieces(self, worst: NDArray[np.float64]) -> Iterable[bytes]:
         buffers = _Buffers()
-        columns = [{"title": DEVIATION, **buffers.add("values", _shortest(self._worst))}]
+        columns = [{"title": DEVIATION, **buffers.add("values", _shortest(worst))}]
         for title, column in zip(self._titles, self._columns, strict=True):
             columns.append({"title": title, **column.described(buffers)})
-        head = json.dumps({"rows": len(self._worst), "columns": columns}).encode()
+        head = json.dumps({"rows": len(worst), "columns": columns}).encode()
         yield struct.pack("<I", len(head)) + head + b" " * (-(4 + len(head)) % 8)
         yield from buffers.pieces
 
@@ -113,6 +123,14 @@ class _Texts:
         known = self._known
         self._index += [known.setdefault(cell, len(known)) for cell in map(str, cells)]
 
+    def told(self) -> tuple[list[str], NDArray[Any]]:
+        return list(self._known), np.array(self._index, np.uint32)
+
+    def take(self, words: Sequence[str], index: NDArray[Any]) -> None:
+        known = self._known
+        places = np.array([known.setdefault(word, len(known)) for word in words], np.uint32)
+        self._index += places[index].tolist()
+
     def described(self, buffers: _Buffers) -> dict[str, Any]:
         values = _smallest(self._index, len(self._known))
         return {"kind": "text", "words": list(self._known), **buffers.add("values", values)}
@@ -133,8 +151,16 @@ class _Numbers:
         self._odd.update({self._rows + row: text for row, text in odd.items()})
         self._rows += len(values)
 
+    def told(self) -> tuple[list[Any], NDArray[Any]]:
+        return [self.percent, list(self._odd), list(self._odd.values())], np.concatenate(self._values or [_NO_ROWS])
+
+    def take(self, words: Sequence[Any], values: NDArray[np.float64]) -> None:
+        percent, rows, texts = words
+        self.percent = self.percent or percent
+        self.add(values, dict(zip(rows, texts, strict=True)))
+
     def described(self, buffers: _Buffers) -> dict[str, Any]:
-        values = np.concatenate(self._values) if self._values else np.zeros(0)
+        values = np.concatenate(self._values or [_NO_ROWS])
         words = list(dict.fromkeys(self._odd.values()))
         found = {"kind": "number", "percent": self.percent, "words": words}
         found.update(buffers.add("values", _shortest(values)))
@@ -173,14 +199,6 @@ def _add_numbers(columns: Sequence[Any], middles: Sequence[Any]) -> None:
 def _note_percent(columns: Sequence[Any], cells: Sequence[str]) -> None:
     for column, cell in zip(columns, cells, strict=True):
         column.percent = column.percent or cell.endswith("%")
-
-
-def _middles(comparison: Comparison) -> int:
-    block = next(iter(comparison.blocks()), None)
-    if block is None:
-        return 0
-    middle = block.cells.middles[0]
-    return middle.count(",") + 1 if isinstance(middle, str) else len(middle)
 
 
 def _smallest(values: Sequence[int], count: int) -> NDArray[Any]:

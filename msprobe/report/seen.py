@@ -1,0 +1,84 @@
+"""What reports need of the rows beside the result table, collected on the way of the rows into it.
+
+That is the level of each, the entries that failed, and the columns of the HTML page. Processes that share a pair
+collect what their own rows say; it is put together in the order of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from msprobe.compare.mode import Mode
+from msprobe.compare.rows import RowBlock
+from msprobe.compare.table import LeafTable
+from msprobe.numerics.verdict import Level
+from msprobe.report.outcome import Failure, PairOptions
+
+if TYPE_CHECKING:
+    from msprobe.compare.divided.channel import Arrays
+    from msprobe.report.html.page_table import PageTable
+
+MOST_FAILURES = 1000
+_LEVELS = [level.name.lower() for level in Level]
+
+
+class Seen:
+    """Looks at blocks of rows. ``levels`` has a word per row, ``failures`` the first entries with an error, of which
+    ``failed`` is the number; ``page`` is there where a page is wanted."""
+
+    def __init__(
+        self, options: PairOptions, table: LeafTable, mode: Mode, columns: Sequence[str], start: int = 0
+    ) -> None:
+        """``start`` is the number of the first row in ``table``, ``columns`` are the titles of the result table."""
+        self.levels: list[str] = []
+        self.failures: list[Failure] = []
+        self.failed = 0
+        self.page: PageTable | None = None
+        self._row, self._last = start, -1
+        self._table, self._entries = table, table.entry_of_row() if options.failures else None
+        if options.pages is not None:
+            from msprobe.report.html.page_table import PageTable  # packs and types cells, which few want
+
+            self.page = PageTable(columns, mode)
+
+    def through(self, blocks: Iterable[RowBlock]) -> Iterator[RowBlock]:
+        """The blocks, each looked at on its way."""
+        for block in blocks:
+            if self._entries is not None:
+                self._note(block, self._entries[self._row : self._row + len(block)].tolist())
+            if self.page is not None:
+                self.page.add(block)
+            self.levels.extend(block.levels)
+            self._row += len(block)
+            yield block
+
+    def _note(self, block: RowBlock, entries: Sequence[int]) -> None:
+        """Rows of an entry follow each other, so one that failed before is the last one."""
+        for level, entry, messages in zip(block.levels, entries, block.messages, strict=True):
+            if level != "error" or entry == self._last:
+                continue
+            if len(self.failures) < MOST_FAILURES:
+                pair = self._table.entries[entry]
+                self.failures.append(Failure(pair.target or pair.golden or "", "; ".join(map(str, messages))))
+            self._last = entry
+            self.failed += 1
+
+    def told(self) -> tuple[Any, Arrays]:
+        """All that was seen, for another process."""
+        numbers = {name: number for number, name in enumerate(_LEVELS)}
+        levels = np.array([numbers[level] for level in self.levels], np.int8)
+        failures = [(one.name, one.message) for one in self.failures]
+        page, arrays = ([], {}) if self.page is None else self.page.told()
+        return [failures, self.failed, page], {**arrays, "levels": levels}
+
+    def take(self, head: Any, arrays: Arrays) -> None:
+        """Go on with what another process told of the rows behind those seen here."""
+        failures, failed, page = head
+        self.levels += [_LEVELS[level] for level in arrays["levels"].tolist()]
+        self.failures += [Failure(*one) for one in failures[: MOST_FAILURES - len(self.failures)]]
+        self.failed += failed
+        if self.page is not None:
+            self.page.take(page, arrays)
