@@ -17,7 +17,7 @@ from msprobe.visualize.micro_steps import follow_target
 from msprobe.visualize.names import Names
 from msprobe.visualize.node import Graph
 from msprobe.visualize.pairing import NodePairs, pair_by_entries, pair_exactly, pair_fuzzily, pair_merged
-from msprobe.visualize.statistic_texts import NO_PAIRS
+from msprobe.visualize.statistic_texts import NO_PAIRS, statistic_pairs
 
 if TYPE_CHECKING:
     from msprobe.visualize.text_maker import TextMaker
@@ -64,7 +64,7 @@ def compare_graphs(
         past=past,
     )
     if maker is not None:
-        maker.begin(comparison.table.float_pairs if comparison.mode is Mode.STATISTICS else NO_PAIRS)
+        maker.begin(statistic_pairs(comparison.table.float_pairs) if comparison.mode is Mode.STATISTICS else NO_PAIRS)
     if pairs is None:
         table = comparison.table
         pairs_of_nodes = (pair for at, pair in enumerate(table.entries) if at not in table.fused_entries)

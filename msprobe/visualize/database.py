@@ -163,16 +163,13 @@ class _Rows:
 
     def _link(self, match: Node) -> str:
         """Names from the root of the other side to the matched node, as a JSON list."""
-        missing: list[Node] = []
-        node: Node | None = match
-        while node is not None and node not in self._links:
-            missing.append(node)
-            node = node.parent
-        text = "[" if node is None else self._links[node]
-        for node in reversed(missing):
-            text = f"{text[:-1]},{quoted(node.name)}]" if len(text) > 1 else f"[{quoted(node.name)}]"
-            self._links[node] = text
-        return self._links[match]
+        parent = match.parent
+        if parent is None:
+            return f"[{quoted(match.name)}]"
+        above = self._links.get(parent)
+        if above is None:
+            above = self._links[parent] = ",".join(map(quoted, parent.path()))
+        return f"[{above},{quoted(match.name)}]"
 
     def _stack(self, node: Node) -> str:
         known = self._by_object.get(id(node.stack))

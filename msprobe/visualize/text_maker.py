@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,16 +20,24 @@ from msprobe.compare.divided.channel import Arrays, Channel, LostError
 from msprobe.compare.divided.forked import Forked, can_fork
 from msprobe.compare.items import leaves
 from msprobe.compare.mode import Mode, mode_of
-from msprobe.compare.plain import FloatPairs
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
 from msprobe.core.store.atomic import make_folder
-from msprobe.core.store.reader import Dump, Place, load_dump, paused_gc
+from msprobe.core.store.reader import Place, load_dump, paused_gc
 from msprobe.numerics.verdict import Ints
-from msprobe.visualize.statistic_texts import KEPT, NO_PAIRS, ROWS_AT_ONCE, StatisticTexts, Texts
-from msprobe.visualize.value_text import ValueTexts, fill_values
+from msprobe.visualize.statistic_texts import (
+    KEPT,
+    NO_PAIRS,
+    ROWS_AT_ONCE,
+    StatisticPairs,
+    StatisticTexts,
+    Texts,
+    own_numbers,
+)
+from msprobe.visualize.value_text import ValueTexts, side_texts
 
 _AT_ONCE = 512
+_PAIRS = ("rows", "values", "consistent")
 _PLACES = ("at", "inputs", "outputs")
 
 
@@ -65,12 +74,12 @@ class TextMaker:
         self._blocks: dict[int, dict[int, Texts]] = {}
         self._here = StatisticTexts(NO_PAIRS)
 
-    def begin(self, pairs: FloatPairs) -> None:
+    def begin(self, pairs: StatisticPairs) -> None:
         """Have the texts of these pairs made."""
         self._here = StatisticTexts(pairs)
         if self._channel is not None and len(pairs.rows):
             self._left += len(_blocks(pairs.rows))
-            self._send(True, {"rows": pairs.rows, "values": pairs.values})
+            self._send(True, {name: getattr(pairs, name) for name in _PAIRS})
 
     def done(self) -> None:
         """Go on to the next golden dump."""
@@ -155,7 +164,7 @@ def _serve(places: Sequence[Place], channel: Channel) -> None:
             _make_golden(place, channel)
         head, arrays = channel.receive()
         if head:
-            _make_pairs(FloatPairs(arrays["rows"], arrays["values"]), channel)
+            _make_pairs(StatisticPairs(*(arrays[name] for name in _PAIRS)), channel)
             channel.receive()
         channel.rewind()
 
@@ -164,10 +173,11 @@ def _make_golden(place: Place, channel: Channel) -> None:
     try:
         dump = load_dump(place)
         texts = ValueTexts(checksums=dump.task == "statistics" and mode_of(dump, dump) is Mode.CHECKSUM)
-        entries = _entries(dump, texts)
+        records = iter(dump.data.items())
         made: list[tuple[int, int]] = []
         start = channel.write(b"")
-        while parts := list(islice(entries, _AT_ONCE)):
+        while some := list(islice(records, _AT_ONCE)):
+            parts = _entries(some, texts)
             channel.write(b"".join(chain.from_iterable(parts)))
             made += [(len(inputs), len(outputs)) for inputs, outputs in parts]
     except MsprobeException:  # told by the process that compares
@@ -178,13 +188,17 @@ def _make_golden(place: Place, channel: Channel) -> None:
     channel.send(list(dump.data), dict(zip(_PLACES, (at, sizes[:, 0], sizes[:, 1]), strict=True)))
 
 
-def _entries(dump: Dump, texts: ValueTexts) -> Iterator[tuple[bytes, bytes]]:
-    for name, body in dump.data.items():
-        inputs, outputs = fill_values(name, leaves(name, body), texts)
-        yield inputs.encode("utf-8", "backslashreplace"), outputs.encode("utf-8", "backslashreplace")
+def _entries(records: Sequence[tuple[str, Any]], texts: ValueTexts) -> list[tuple[bytes, bytes]]:
+    """Inputs and outputs of some entries."""
+    found = [(name, leaves(name, body)) for name, body in records]
+    numbers = iter(own_numbers(chain.from_iterable(values for _, values in found)))
+    made = [
+        side_texts(name, [(leaf, texts.opened(leaf, next(numbers)), "") for leaf in values]) for name, values in found
+    ]
+    return [(one.encode("utf-8", "backslashreplace"), two.encode("utf-8", "backslashreplace")) for one, two in made]
 
 
-def _make_pairs(pairs: FloatPairs, channel: Channel) -> None:
+def _make_pairs(pairs: StatisticPairs, channel: Channel) -> None:
     texts = StatisticTexts(pairs)
     for number in _blocks(pairs.rows):
         made = texts.block(number)
