@@ -63,7 +63,7 @@ def own_numbers(found: Iterable[Leaf]) -> list[str | None]:
     for place, (_, _, raw) in enumerate(found):
         texts.append(None)
         if type(raw) is dict and "Norm" in raw:
-            four = tuple(map(raw.get, _NAMES))
+            four: tuple[Any, ...] = tuple(map(raw.get, _NAMES))
             if set(map(type, four)) == _FLOATS and math.isfinite(sum(four)):
                 places.append(place)
                 fours.append(four)
