@@ -9,29 +9,32 @@ from msprobe.compare.items import leaves
 from msprobe.compare.mode import Mode
 from msprobe.compare.run import Comparison
 from msprobe.visualize.difference_text import DifferenceTexts
-from msprobe.visualize.findings import RowVerdicts
 from msprobe.visualize.node import Graph, Node
-from msprobe.visualize.statistic_texts import CONSISTENT, NO_PAIRS, StatisticTexts, statistic_pairs
-from msprobe.visualize.value_text import NOTHING, Made, ValueTexts, fill_values, quoted, side_texts
+from msprobe.visualize.row_verdicts import RowVerdicts, verdict_text
+from msprobe.visualize.statistic_pairs import StatisticPairs
+from msprobe.visualize.statistic_texts import CONSISTENT, StatisticTexts
+from msprobe.visualize.value_text import NOTHING, Made, ValueTexts, fill_values, side_texts
 
 if TYPE_CHECKING:
     from msprobe.visualize.text_maker import TextMaker
-
-_RESULTS = tuple(f'"Result":"{level}"' for level in ("pass", "warning", "error"))
 
 
 class ComparedTexts:
     """Inputs and outputs of a node as JSON, on the target side with what comparing adds."""
 
     def __init__(
-        self, graphs: tuple[Graph, Graph], comparison: Comparison, rows: RowVerdicts, maker: TextMaker | None = None
+        self,
+        graphs: tuple[Graph, Graph],
+        comparison: Comparison,
+        rows: RowVerdicts,
+        pairs: StatisticPairs,
+        maker: TextMaker | None = None,
     ) -> None:
-        """``maker`` has been told to make the texts of the pairs."""
+        """``maker`` has been told to make the texts of ``pairs``."""
         target, golden = graphs
         self._table, self._rows, self._maker = comparison.table, rows, maker
         self._target, self._golden = target.dump.data, golden.dump.data
         self._checksums = comparison.mode is Mode.CHECKSUM
-        pairs = statistic_pairs(comparison.table.float_pairs) if comparison.mode is Mode.STATISTICS else NO_PAIRS
         self._ours: TextMaker | StatisticTexts = StatisticTexts(pairs) if maker is None else maker
         self._theirs = StatisticTexts(pairs, golden=True)
         self._differences = DifferenceTexts(comparison.mode, comparison.table, comparison.tensors)
@@ -57,7 +60,8 @@ class ComparedTexts:
                 if texts is None:
                     made.append((leaf, opened(leaf), self._fields(row)))
                 else:
-                    made.append((leaf, opened(leaf, texts[0]), f",{texts[1]},{result(row)}"))
+                    numbers, more = texts
+                    made.append((leaf, opened(leaf, numbers), f",{more}{'' if more[-1] != ',' else result(row)}"))
         return side_texts(node.name, made)
 
     def of_golden(self, node: Node) -> tuple[str, str]:
@@ -95,6 +99,4 @@ class ComparedTexts:
 
     def _result(self, row: int) -> str:
         """The verdict and its messages."""
-        messages = self._rows.messages.get(row)
-        told = '"[]"' if messages is None else quoted(f"[{', '.join(map(quoted, messages))}]")
-        return f'{_RESULTS[self._rows.levels[row]]},"Err_message":{told}'
+        return verdict_text(self._rows.levels[row], self._rows.messages(row))

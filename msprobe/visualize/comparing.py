@@ -14,10 +14,10 @@ from msprobe.core.log import logger
 from msprobe.visualize.compared import TASKS, Matching, compare_graphs
 from msprobe.visualize.compared_texts import ComparedTexts
 from msprobe.visualize.dumps import Work
-from msprobe.visualize.findings import RowVerdicts, lines_of
 from msprobe.visualize.found import Found
 from msprobe.visualize.names import Names
 from msprobe.visualize.node import Graph
+from msprobe.visualize.row_verdicts import RowVerdicts, lines_of
 
 if TYPE_CHECKING:
     from msprobe.visualize.text_maker import TextMaker

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,11 @@ from numpy.typing import NDArray
 from msprobe.compare.columns import METRICS
 from msprobe.compare.items import Leaf
 from msprobe.compare.mode import Mode
-from msprobe.compare.plain import FloatPairs, float_texts
+from msprobe.compare.plain import float_texts
+from msprobe.compare.reasons import Reasons
+from msprobe.numerics.verdict import Judged, Kind, Level
+from msprobe.visualize.row_verdicts import LEVELS, verdict_text
+from msprobe.visualize.statistic_pairs import StatisticPairs
 
 DIFFERENCES = ",".join(f'"{name}":"%s"' for name in METRICS[Mode.STATISTICS])
 NUMBERS = '"Max":"%s","Min":"%s","Mean":"%s","Norm":"%s"'
@@ -28,31 +31,14 @@ KEPT = 32
 
 _NAMES = ("Max", "Min", "Mean", "Norm")
 _FLOATS = {float}
-_ADDED = f"{DIFFERENCES},{CONSISTENT}"
+_ADDED = f"{DIFFERENCES},{CONSISTENT},%s"
+_PASSES = verdict_text(Level.PASS, ())
+_ANY = Leaf("", "", None)
 _Numbers = NDArray[np.float64]
 
 Texts = tuple[str, str]
-"""JSON fields of one row, without braces: the statistics of this side, and for the target the differences and whether
-``requires_grad`` is consistent."""
-
-
-@dataclass(frozen=True, slots=True)
-class StatisticPairs:
-    """``rows`` and ``values`` of ``FloatPairs``; ``consistent`` says of each row that both sides tell the same about
-    ``requires_grad``."""
-
-    rows: NDArray[np.int64]
-    values: _Numbers
-    consistent: NDArray[np.bool_]
-
-
-NO_PAIRS = StatisticPairs(np.empty(0, np.int64), np.empty((0, 8)), np.empty(0, np.bool_))
-
-
-def statistic_pairs(pairs: FloatPairs) -> StatisticPairs:
-    """What the texts of ordinary rows are made of."""
-    by_frame = [ours.get("requires_grad") == theirs.get("requires_grad") for ours, theirs in pairs.samples]
-    return StatisticPairs(pairs.rows, pairs.values, np.array(by_frame, np.bool_)[pairs.frames])
+"""JSON fields of one row, without braces: the statistics of this side, and for the target all that comparing adds. That
+ends with a comma where the verdict has to follow."""
 
 
 def own_numbers(found: Iterable[Leaf]) -> list[str | None]:
@@ -77,6 +63,7 @@ class StatisticTexts:
 
     def __init__(self, pairs: StatisticPairs, *, golden: bool = False) -> None:
         self._pairs, self._golden = pairs, golden
+        self._reasons = Reasons(pairs, Judged(pairs.level, pairs.kind, 0.0, pairs.times, pairs.tolerance))
         self._blocks: dict[int, dict[int, Texts]] = {}
 
     def of(self, row: int) -> Texts | None:
@@ -102,10 +89,24 @@ class StatisticTexts:
         numbers = _numbers(values[:, 4:] if self._golden else values[:, :4])
         added: Iterable[str] = [""] * len(values)
         if not self._golden:
-            consistent = self._pairs.consistent[first:last].tolist()
-            added = map(_ADDED.__mod__, zip(*_differences(difference, values[:, 4:]), consistent, strict=True))
+            further = self._pairs.consistent[first:last].tolist(), self._verdicts(first, last)
+            added = map(_ADDED.__mod__, zip(*_differences(difference, values[:, 4:]), *further, strict=True))
         rows = zip(self._pairs.rows[first:last].tolist(), usable.tolist(), numbers, added, strict=True)
         return {row: (text, more) for row, good, text, more in rows if good}
+
+    def _verdicts(self, first: int, last: int) -> list[str]:
+        """ "" where more than numbers must be known."""
+        texts: list[str] = []
+        levels, kinds = (one[first:last].tolist() for one in (self._pairs.level, self._pairs.kind))
+        for at, (level, kind) in enumerate(zip(levels, kinds, strict=True), first):
+            if level == Level.PASS:
+                texts.append(_PASSES)
+            elif level > 0 and kind == Kind.VALUE:
+                reason = self._reasons.text(kind, at, _ANY, _ANY)
+                texts.append(verdict_text(level, (f"{LEVELS[level]}: {reason}",)))
+            else:
+                texts.append("")
+        return texts
 
 
 def _numbers(values: _Numbers) -> Iterable[str]:

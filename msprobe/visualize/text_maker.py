@@ -25,11 +25,10 @@ from msprobe.core.log import logger
 from msprobe.core.store.atomic import make_folder
 from msprobe.core.store.reader import Place, load_dump, paused_gc
 from msprobe.numerics.verdict import Ints
+from msprobe.visualize.statistic_pairs import StatisticPairs
 from msprobe.visualize.statistic_texts import (
     KEPT,
-    NO_PAIRS,
     ROWS_AT_ONCE,
-    StatisticPairs,
     StatisticTexts,
     Texts,
     own_numbers,
@@ -37,7 +36,6 @@ from msprobe.visualize.statistic_texts import (
 from msprobe.visualize.value_text import ValueTexts, side_texts
 
 _AT_ONCE = 512
-_PAIRS = ("rows", "values", "consistent")
 _PLACES = ("at", "inputs", "outputs")
 
 
@@ -72,14 +70,14 @@ class TextMaker:
         self._golden: dict[str, tuple[int, int, int]] | None = None
         self._places: dict[int, tuple[int, int, list[int]]] = {}
         self._blocks: dict[int, dict[int, Texts]] = {}
-        self._here = StatisticTexts(NO_PAIRS)
+        self._here: StatisticTexts | None = None
 
     def begin(self, pairs: StatisticPairs) -> None:
         """Have the texts of these pairs made."""
         self._here = StatisticTexts(pairs)
         if self._channel is not None and len(pairs.rows):
             self._left += len(_blocks(pairs.rows))
-            self._send(True, {name: getattr(pairs, name) for name in _PAIRS})
+            self._send(True, pairs.arrays())
 
     def done(self) -> None:
         """Go on to the next golden dump."""
@@ -106,7 +104,7 @@ class TextMaker:
         if block is None:
             found = self._block(number)
             if found is None:
-                return self._here.of(row)
+                return None if self._here is None else self._here.of(row)
             if len(self._blocks) >= KEPT:
                 del self._blocks[next(iter(self._blocks))]
             block = self._blocks[number] = found
@@ -164,7 +162,7 @@ def _serve(places: Sequence[Place], channel: Channel) -> None:
             _make_golden(place, channel)
         head, arrays = channel.receive()
         if head:
-            _make_pairs(StatisticPairs(*(arrays[name] for name in _PAIRS)), channel)
+            _make_pairs(StatisticPairs(**arrays), channel)
             channel.receive()
         channel.rewind()
 
