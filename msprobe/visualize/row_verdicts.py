@@ -71,5 +71,7 @@ def lines_of(comparison: Comparison, rows: RowVerdicts) -> Iterator[str]:
 
 def verdict_text(level: int, messages: Sequence[str]) -> str:
     """The fields of a verdict, without braces."""
-    told = quoted(f"[{', '.join(map(quoted, messages))}]") if messages else '"[]"'
-    return f'"Result":"{LEVELS[level]}","Err_message":{told}'
+    told = ", ".join(map(quoted, messages))
+    if len(messages) == 1 and len(told) == len(messages[0]) + 2:  # nothing to escape but the quotes, as nearly always
+        return f'"Result":"{LEVELS[level]}","Err_message":"[\\"{messages[0]}\\"]"'
+    return f'"Result":"{LEVELS[level]}","Err_message":{quoted(f"[{told}]")}'

@@ -33,7 +33,6 @@ _NAMES = ("Max", "Min", "Mean", "Norm")
 _FLOATS = {float}
 _ADDED = f"{DIFFERENCES},{CONSISTENT},%s"
 _PASSES = verdict_text(Level.PASS, ())
-_ANY = Leaf("", "", None)
 _Numbers = NDArray[np.float64]
 
 Texts = tuple[str, str]
@@ -96,16 +95,13 @@ class StatisticTexts:
 
     def _verdicts(self, first: int, last: int) -> list[str]:
         """ "" where more than numbers must be known."""
-        texts: list[str] = []
-        levels, kinds = (one[first:last].tolist() for one in (self._pairs.level, self._pairs.kind))
-        for at, (level, kind) in enumerate(zip(levels, kinds, strict=True), first):
-            if level == Level.PASS:
-                texts.append(_PASSES)
-            elif level > 0 and kind == Kind.VALUE:
-                reason = self._reasons.text(kind, at, _ANY, _ANY)
-                texts.append(verdict_text(level, (f"{LEVELS[level]}: {reason}",)))
-            else:
-                texts.append("")
+        level = self._pairs.level[first:last]
+        texts = [_PASSES if passes else "" for passes in (level == Level.PASS).tolist()]
+        told = ((level > 0) & (self._pairs.kind[first:last] == Kind.VALUE)).nonzero()[0]
+        for at, one, reason in zip(
+            told.tolist(), level[told].tolist(), self._reasons.of_values(told + first), strict=True
+        ):
+            texts[at] = verdict_text(one, (f"{LEVELS[one]}: {reason}",))
         return texts
 
 
