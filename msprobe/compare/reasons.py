@@ -6,6 +6,7 @@ import math
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe.compare.items import Leaf, is_tensor
 from msprobe.numerics.verdict import Floats, Ints, Judged, Kind, Role
@@ -42,19 +43,19 @@ class Reasons:
     def __init__(self, measured: Differences, judged: Judged, rows: slice = slice(None)) -> None:
         """``rows`` are those that will be asked for, if not all."""
         self._first = rows.start or 0
-        self._times, self._tolerance = judged.times[rows], judged.tolerance[rows]
         values = (measured.element, measured.mean, measured.norm, measured.projection)
         parts = np.stack([one[rows] for one in values], axis=1)
-        self._part = parts.argmax(axis=1) if len(parts) else np.zeros(0, np.int64)
-        self._worst = parts.max(axis=1) if len(parts) else np.zeros(0)
-        self._result = measured.role[rows] == Role.RESULT
+        worst = parts.max(axis=1) if len(parts) else np.zeros(0)
+        part = parts.argmax(axis=1) if len(parts) else np.zeros(0, np.int64)
+        result = measured.role[rows] == Role.RESULT
+        self._columns: tuple[NDArray[Any], ...] = worst, part, judged.times[rows], judged.tolerance[rows], result
 
     def text(self, kind: int, row: int, ours: Leaf | None, theirs: Leaf | None) -> str:
         """The sentence for a row of this kind."""
         if ours is None or theirs is None:
             return f"only the {'golden' if ours is None else 'target'} run has this value"
         if kind == Kind.VALUE:
-            return self._value(row)
+            return _of_value(*(one.item(row - self._first) for one in self._columns))
         left, right = ours.raw, theirs.raw
         if kind == Kind.SHAPE:
             return f"shape {_field(left, 'shape')} in the target, {_field(right, 'shape')} in the golden run"
@@ -66,16 +67,18 @@ class Reasons:
             return f"the sides tell this argument differently ({_argument(left, right)}, {_argument(right, left)})"
         return _FIXED.get(Kind(kind), _UNCHECKED)
 
-    def _value(self, row: int) -> str:
-        row -= self._first
-        worst = self._worst.item(row)
-        if worst == math.inf:
-            return "the checksums differ"
-        tail = ", more than rounding and its inputs explain" if self._result.item(row) else ""
-        allowed = "where none is allowed"
-        if self._tolerance.item(row):
-            allowed = f"{self._times.item(row):.3g} times the {self._tolerance.item(row):.2g} allowed"
-        return f"{_PARTS[self._part.item(row)]} differs by {worst:.3g} of the tensor's scale, {allowed}{tail}"
+    def of_values(self, rows: Ints) -> list[str]:
+        """The sentences of many rows of the kind ``VALUE``."""
+        at = rows - self._first
+        return list(map(_of_value, *(one[at].tolist() for one in self._columns)))
+
+
+def _of_value(worst: float, part: int, times: float, tolerance: float, result: bool) -> str:
+    if worst == math.inf:
+        return "the checksums differ"
+    tail = ", more than rounding and its inputs explain" if result else ""
+    allowed = f"{times:.3g} times the {tolerance:.2g} allowed" if tolerance else "where none is allowed"
+    return f"{_PARTS[part]} differs by {worst:.3g} of the tensor's scale, {allowed}{tail}"
 
 
 def _field(raw: Any, name: str) -> object:

@@ -11,13 +11,14 @@ from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.mode import Mode
 from msprobe.compare.run import Comparison, Past, Policy, compare_dumps
 from msprobe.visualize.compared_texts import ComparedTexts
-from msprobe.visualize.findings import RowVerdicts, find, row_verdicts
+from msprobe.visualize.findings import find
 from msprobe.visualize.merge.shapes import fit_shapes
 from msprobe.visualize.micro_steps import follow_target
 from msprobe.visualize.names import Names
 from msprobe.visualize.node import Graph
 from msprobe.visualize.pairing import NodePairs, pair_by_entries, pair_exactly, pair_fuzzily, pair_merged
-from msprobe.visualize.statistic_texts import NO_PAIRS
+from msprobe.visualize.row_verdicts import RowVerdicts, row_verdicts
+from msprobe.visualize.statistic_pairs import statistic_pairs
 
 if TYPE_CHECKING:
     from msprobe.visualize.text_maker import TextMaker
@@ -63,8 +64,9 @@ def compare_graphs(
         mapping=pairs or matching.mapping,
         past=past,
     )
+    numbers = statistic_pairs(comparison)
     if maker is not None:
-        maker.begin(comparison.table.float_pairs if comparison.mode is Mode.STATISTICS else NO_PAIRS)
+        maker.begin(numbers)
     if pairs is None:
         table = comparison.table
         pairs_of_nodes = (pair for at, pair in enumerate(table.entries) if at not in table.fused_entries)
@@ -73,7 +75,7 @@ def compare_graphs(
         follow_target(golden, None if matching.policy is Policy.REFERENCE else target.micro_steps)
     rows = row_verdicts(comparison)
     find(target, golden, comparison, rows, merged=matching.merged)
-    return Compared(comparison, rows, ComparedTexts(graphs, comparison, rows, maker))
+    return Compared(comparison, rows, ComparedTexts(graphs, comparison, rows, numbers, maker))
 
 
 def _pair_first(target: Graph, golden: Graph, names: Names, matching: Matching) -> NodePairs | None:

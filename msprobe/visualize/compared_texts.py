@@ -9,39 +9,36 @@ from msprobe.compare.items import leaves
 from msprobe.compare.mode import Mode
 from msprobe.compare.run import Comparison
 from msprobe.visualize.difference_text import DifferenceTexts
-from msprobe.visualize.findings import RowVerdicts
 from msprobe.visualize.node import Graph, Node
-from msprobe.visualize.statistic_texts import NO_PAIRS, StatisticTexts
-from msprobe.visualize.value_text import NOTHING, Made, ValueTexts, fill_values, quoted, side_texts
+from msprobe.visualize.row_verdicts import RowVerdicts, verdict_text
+from msprobe.visualize.statistic_pairs import StatisticPairs
+from msprobe.visualize.statistic_texts import CONSISTENT, StatisticTexts
+from msprobe.visualize.value_text import NOTHING, Made, ValueTexts, fill_values, side_texts
 
 if TYPE_CHECKING:
     from msprobe.visualize.text_maker import TextMaker
-
-_NOT_ORDINARY = None, None
-_LEVELS = ("pass", "warning", "error")
 
 
 class ComparedTexts:
     """Inputs and outputs of a node as JSON, on the target side with what comparing adds."""
 
     def __init__(
-        self, graphs: tuple[Graph, Graph], comparison: Comparison, rows: RowVerdicts, maker: TextMaker | None = None
+        self,
+        graphs: tuple[Graph, Graph],
+        comparison: Comparison,
+        rows: RowVerdicts,
+        pairs: StatisticPairs,
+        maker: TextMaker | None = None,
     ) -> None:
-        """``maker`` has been told to make the texts of the pairs."""
+        """``maker`` has been told to make the texts of ``pairs``."""
         target, golden = graphs
         self._table, self._rows, self._maker = comparison.table, rows, maker
         self._target, self._golden = target.dump.data, golden.dump.data
         self._checksums = comparison.mode is Mode.CHECKSUM
-        pairs = comparison.table.float_pairs if comparison.mode is Mode.STATISTICS else NO_PAIRS
         self._ours: TextMaker | StatisticTexts = StatisticTexts(pairs) if maker is None else maker
         self._theirs = StatisticTexts(pairs, golden=True)
         self._differences = DifferenceTexts(comparison.mode, comparison.table, comparison.tensors)
         self._texts = ValueTexts(checksums=self._checksums)
-        self._heads = {
-            (same, level): _head(same, level, result_first=self._checksums)
-            for same in (True, False)
-            for level in range(len(_LEVELS))
-        }
         self._starts: list[int] = comparison.table.starts.tolist()
         self._at = {pair.target: number for number, pair in enumerate(comparison.table.entries)}
         self._at_golden = {pair.golden: number for number, pair in enumerate(comparison.table.entries)}
@@ -55,12 +52,16 @@ class ComparedTexts:
         values = self._table.target[start:stop]
         if node.match is None or node.match.name != self._table.entries[number].golden:
             return fill_values(node.name, (leaf for leaf in values if leaf is not None), self._texts)
-        opened, ordinary = self._texts.opened, self._ours.of
+        opened, ordinary, result = self._texts.opened, self._ours.of, self._result
         made: list[Made] = []
         for row, leaf in enumerate(values, start):
             if leaf is not None:
-                numbers, difference = ordinary(row) or _NOT_ORDINARY
-                made.append((leaf, opened(leaf, numbers), "," + self._fields(row, difference)))
+                texts = ordinary(row)
+                if texts is None:
+                    made.append((leaf, opened(leaf), self._fields(row)))
+                else:
+                    numbers, more = texts
+                    made.append((leaf, opened(leaf, numbers), f",{more}{'' if more[-1] != ',' else result(row)}"))
         return side_texts(node.name, made)
 
     def of_golden(self, node: Node) -> tuple[str, str]:
@@ -79,25 +80,23 @@ class ComparedTexts:
         made: list[Made] = []
         for row, leaf in enumerate(self._table.golden[start:stop], start):
             if leaf is not None:
-                made.append((leaf, opened(leaf, (ordinary(row) or _NOT_ORDINARY)[0]), ""))
+                texts = ordinary(row)
+                made.append((leaf, opened(leaf, None if texts is None else texts[0]), ""))
         return side_texts(node.name, made)
 
-    def _fields(self, row: int, difference: str | None) -> str:
+    def _fields(self, row: int) -> str:
+        """What comparing adds to any value of the target."""
         ours, theirs = self._table.target[row], self._table.golden[row]
         left, right = ours[2] if ours is not None else None, theirs[2] if theirs is not None else None
         same = (left.get("requires_grad") if type(left) is dict else None) == (
             right.get("requires_grad") if type(right) is dict else None
         )
-        head = self._heads[same, self._rows.levels[row]]
-        messages = self._rows.messages.get(row)
-        tail = f'{head}"[]"' if messages is None else head + quoted(f"[{', '.join(map(quoted, messages))}]")
-        if difference is None:
-            difference = self._differences.of(row)
-        return f"{difference},{tail}" if difference else tail
+        consistent, result = CONSISTENT % same, self._result(row)
+        if self._checksums:
+            verdict, _, messages = result.partition(",")
+            return f",{verdict},{consistent},{messages}"
+        return f",{self._differences.of(row)},{consistent},{result}"
 
-
-def _head(same: bool, level: int, *, result_first: bool) -> str:
-    """What stands before the messages of a row."""
-    consistent, result = f'"Requires_grad Consistent":"{same}"', f'"Result":"{_LEVELS[level]}"'
-    first, second = (result, consistent) if result_first else (consistent, result)
-    return f'{first},{second},"Err_message":'
+    def _result(self, row: int) -> str:
+        """The verdict and its messages."""
+        return verdict_text(self._rows.levels[row], self._rows.messages(row))

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.compare.alignment.options import MappingOptions
-from msprobe.compare.alignment.unapplied import unapplied
 from msprobe.compare.natural_scale import Vanished
 from msprobe.compare.run import Comparison, Past, Policy, counts
 from msprobe.compare.summary import CompareSummary
@@ -15,10 +14,10 @@ from msprobe.core.log import logger
 from msprobe.visualize.compared import TASKS, Matching, compare_graphs
 from msprobe.visualize.compared_texts import ComparedTexts
 from msprobe.visualize.dumps import Work
-from msprobe.visualize.findings import RowVerdicts, lines_of
 from msprobe.visualize.found import Found
 from msprobe.visualize.names import Names
 from msprobe.visualize.node import Graph
+from msprobe.visualize.row_verdicts import RowVerdicts, lines_of
 
 if TYPE_CHECKING:
     from msprobe.visualize.text_maker import TextMaker
@@ -47,6 +46,8 @@ class Comparing:
             logger.warning("%s: %s; not drawn.", work.label, error.error_info)
             return None
         if self._matching.mapping.given:
+            from msprobe.compare.alignment.unapplied import unapplied  # mapping files, only where there is one
+
             self._found.unapplied.append(unapplied(self._matching.mapping, graphs[0].dump, graphs[1].dump))
         self._conclude(work, compared.comparison, compared.rows)
         return compared.texts

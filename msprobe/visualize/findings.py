@@ -6,24 +6,20 @@ a pair carry the same, and a call that only the golden run has counts in the mod
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 import numpy as np
 
 from msprobe.compare.mode import Mode
-from msprobe.compare.reasons import Reasons
 from msprobe.compare.run import Comparison, Policy
-from msprobe.numerics.verdict import Kind, Level
+from msprobe.numerics.verdict import Kind
 from msprobe.visualize.node import Finding, Graph, Node
 from msprobe.visualize.node import Kind as NodeKind
 from msprobe.visualize.pairing import only_here
+from msprobe.visualize.row_verdicts import LEVELS, RowVerdicts
 
 LARGEST = 1e300
 RANKS = {"no_data": 0, "same": 1, "pass": 2, "not_compared": 3, "unmatched": 4, "warning": 5, "error": 6}
 _COUNTED = {"same": 0, "pass": 0, "not_compared": 1, "warning": 1, "error": 2, "unmatched": 3}
 _PRECISION = {"same": 0, "pass": 0, "not_compared": 0.5, "warning": 0.5, "error": 1, "unmatched": 0.5}
-_LEVELS = ("pass", "warning", "error")
 _FORCED = frozenset({
     "empty",
     "empty_like",
@@ -34,59 +30,6 @@ _FORCED = frozenset({
 })
 _CUT_OFF = "the other run ended before this call"
 _RECOMPUTED = "recomputed forward call, on one side only; nothing is missing"
-
-
-@dataclass(slots=True)
-class RowVerdicts:
-    """``levels`` per row as numbers of ``Level``; ``messages`` of the rows that have any."""
-
-    levels: list[int]
-    messages: dict[int, list[str]]
-
-
-def row_verdicts(comparison: Comparison) -> RowVerdicts:
-    """The verdict of each row under the policy of the comparison."""
-    if comparison.policy is Policy.REFERENCE:
-        return _published(comparison)
-    table, judged = comparison.table, comparison.judged
-    levels: list[int] = judged.level.tolist()
-    messages: dict[int, list[str]] = {}
-    reasons = Reasons(comparison.measured, judged)
-    for row in judged.level.nonzero()[0].tolist():
-        ours, theirs = table.target[row], table.golden[row]
-        if ours is None or theirs is None:
-            levels[row] = int(Level.WARNING)
-        tensor = comparison.tensors[row] if comparison.tensors is not None else None
-        text = tensor.problem if tensor is not None else ""
-        text = text or reasons.text(int(judged.kind[row]), row, ours, theirs)
-        messages[row] = [f"{_LEVELS[levels[row]]}: {text}"]
-    for number, pair in enumerate(table.entries):
-        if pair.benign:
-            for row in range(int(table.starts[number]), int(table.starts[number + 1])):
-                levels[row] = int(Level.PASS)
-                messages.pop(row, None)
-    return RowVerdicts(levels, messages)
-
-
-def _published(comparison: Comparison) -> RowVerdicts:
-    levels: list[int] = []
-    messages: dict[int, list[str]] = {}
-    for block in comparison.blocks():
-        for level, texts in zip(block.levels, block.messages, strict=True):
-            if texts:
-                messages[len(levels)] = list(texts)
-            levels.append(_LEVELS.index(level))
-    return RowVerdicts(levels, messages)
-
-
-def lines_of(comparison: Comparison, rows: RowVerdicts) -> Iterator[str]:
-    """One line per value that does not pass: its name and why."""
-    table = comparison.table
-    for number, pair in enumerate(table.entries):
-        for row in range(int(table.starts[number]), int(table.starts[number + 1])):
-            leaf = table.target[row] or table.golden[row]
-            for message in rows.messages.get(row, ()):
-                yield f"{pair.target or pair.golden}{leaf.suffix if leaf is not None else ''}: {message}"
 
 
 def find(target: Graph, golden: Graph, comparison: Comparison, rows: RowVerdicts, *, merged: bool = False) -> None:
@@ -148,16 +91,17 @@ def _from_rows(target: Graph, golden: Graph, comparison: Comparison, rows: RowVe
 def _finding(level: int, error: float, differs: bool, checked: bool) -> Finding:
     if not checked:
         return Finding("not_compared", reason="values are missing on a side", precision=(0, 0.5, 1)[level])
-    own = _LEVELS[level] if level or differs else "same"
+    own = LEVELS[level] if level or differs else "same"
     return Finding(own, error=error, precision=(0, 0.5, 1)[level])
 
 
 def _reason(comparison: Comparison, rows: RowVerdicts, of: range, level: int) -> str:
     """Place and message of the first of the worst values."""
     for row in of:
-        if rows.levels[row] == level and row in rows.messages:
+        messages = rows.messages(row) if rows.levels[row] == level else ()
+        if messages:
             leaf = comparison.table.target[row] or comparison.table.golden[row]
-            text = rows.messages[row][0].partition(": ")[2]
+            text = messages[0].partition(": ")[2]
             return f"{leaf.suffix.lstrip('.') if leaf is not None else 'value'}: {text}"
     return ""
 

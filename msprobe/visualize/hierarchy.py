@@ -5,7 +5,7 @@ Order of children is the order of construct.json. Repairs that change the pictur
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msprobe.core.naming import Phase
@@ -37,7 +37,9 @@ class Hierarchy:
         self._repair_backward()
         self._cut_cycles()
         self._hang()
-        self._hang_gradients(name for name in data if name not in graph.nodes)
+        missing = [name for name in data if name not in graph.nodes]
+        if missing:
+            self._hang_gradients(missing)
 
     def _read(self, construct: Mapping[str, Any]) -> None:
         uncounted: list[str] = []
@@ -161,7 +163,7 @@ class Hierarchy:
                 graph.root.children.append(node)
         return node
 
-    def _hang_gradients(self, missing: Iterable[str]) -> None:
+    def _hang_gradients(self, missing: list[str]) -> None:
         """Parameter gradients are the last child of the last backward call of their module."""
         last: dict[tuple[str, str], tuple[int, Node]] = {}
         for name, node in self._graph.nodes.items():
@@ -170,7 +172,7 @@ class Hierarchy:
                 last[parts.stem, parts.phase] = max(
                     last.get((parts.stem, parts.phase), (-1, node)), (parts.call or 0, node), key=lambda item: item[0]
                 )
-        for name in list(missing):
+        for name in missing:
             stem = self._names[name].stem
             _, above = last.get((stem, _BACKWARD)) or last.get((stem, _FORWARD)) or (0, self._graph.root)
             self._graph.add(name, Kind.MODULE, above)

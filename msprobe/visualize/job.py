@@ -134,7 +134,7 @@ def _export(state: _State, sources: Sources) -> Path:
 
 def _draw_all(state: _State, sources: Sources, database: Database, advance: Callable[[str], None]) -> None:
     """What is drawn is let go of at the end of this function, while the database makes its indexes."""
-    for work, target, other in sources.loaded(state.names):
+    for work, target, other in sources.loaded(state.names, None if state.maker is None else state.maker.loaded):
         advance(work.label)
         _draw(state, work, (target, other), database)
     database.end_graphs()

@@ -42,16 +42,11 @@ class Parts(NamedTuple):
         return f"{self.stem}.{number}.{phase}"
 
 
-class Names:
+class Names(dict[str, Parts]):
     """Parses each name once; one object serves all graphs of a job, which share most names."""
 
-    def __init__(self) -> None:
-        self._known: dict[str, Parts] = {}
-
-    def __getitem__(self, name: str) -> Parts:
-        found = self._known.get(name)
-        if found is None:
-            found = self._known[name] = _parts(name)
+    def __missing__(self, name: str) -> Parts:
+        found = self[name] = _parts(name)
         return found
 
     def twin(self, name: str, phase: str) -> str:

@@ -9,10 +9,9 @@ from pathlib import Path
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.log import logger
-from msprobe.core.store.reader import Dump, load_dump
+from msprobe.core.store.reader import Dump, Place, load_dump
 from msprobe.visualize.dumps import Work, find_work
 from msprobe.visualize.merge.layout import Layout
-from msprobe.visualize.merge.ranks import merge_ranks
 from msprobe.visualize.names import Names
 
 Loaded = tuple[Work, Dump, Dump | None]
@@ -43,11 +42,11 @@ class Sources:
         documents = [work.target.document for work in works]
         return sum(path.stat().st_size for path in documents if path.is_file())
 
-    def loaded(self, names: Names) -> Iterator[Loaded]:
-        """Each graph's dumps, loaded when asked for."""
+    def loaded(self, names: Names, goldens: list[Dump] | None = None) -> Iterator[Loaded]:
+        """Each graph's dumps, loaded when asked for; the first golden one is taken out of ``goldens`` where it is."""
         if self.layouts is None:
             for work in self.works:
-                yield work, load_dump(work.target), None if work.golden is None else load_dump(work.golden)
+                yield work, load_dump(work.target), _golden(work.golden, goldens)
             return
         for ours, theirs in self.pairs:
             targets = _merged(ours, self.layouts[0], names)
@@ -90,6 +89,12 @@ def find_sources(
     return Sources(target, golden, layouts, [], [(ours[step], theirs[step]) for step in common])
 
 
+def _golden(place: Place | None, loaded: list[Dump] | None) -> Dump | None:
+    if place is None:
+        return None
+    return loaded.pop() if loaded else load_dump(place)
+
+
 def _by_step(works: Sequence[Work]) -> _Steps:
     steps: _Steps = {}
     for work in works:
@@ -102,6 +107,8 @@ def _told(steps: _Steps) -> str:
 
 
 def _merged(works: Sequence[Work], layout: Layout, names: Names) -> list[Dump]:
+    from msprobe.visualize.merge.ranks import merge_ranks  # a fiftieth of a second, only where ranks are merged
+
     if len(works) != layout.rank_size:
         raise MsprobeException(
             MsprobeException.INVALID_PARAM_ERROR,

@@ -6,34 +6,63 @@ of rows when the first of them is asked for, and forgotten when many other block
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.columns import METRICS
+from msprobe.compare.items import Leaf
 from msprobe.compare.mode import Mode
-from msprobe.compare.plain import FloatPairs, float_texts
+from msprobe.compare.plain import float_texts
+from msprobe.compare.reasons import Reasons
+from msprobe.numerics.verdict import Judged, Kind, Level
+from msprobe.visualize.row_verdicts import LEVELS, verdict_text
+from msprobe.visualize.statistic_pairs import StatisticPairs
 
 DIFFERENCES = ",".join(f'"{name}":"%s"' for name in METRICS[Mode.STATISTICS])
 NUMBERS = '"Max":"%s","Min":"%s","Mean":"%s","Norm":"%s"'
+CONSISTENT = '"Requires_grad Consistent":"%s"'
 DIGITS = 6
-NO_PAIRS = FloatPairs(np.empty(0, np.int64), np.empty((0, 8)))
 ROWS_AT_ONCE = 1024
 KEPT = 32
 
+_NAMES = ("Max", "Min", "Mean", "Norm")
+_FLOATS = {float}
+_ADDED = f"{DIFFERENCES},{CONSISTENT},%s"
+_PASSES = verdict_text(Level.PASS, ())
 _Numbers = NDArray[np.float64]
 
-
 Texts = tuple[str, str]
-"""JSON fields of one row, without braces: the statistics of this side, and what comparing adds to the target."""
+"""JSON fields of one row, without braces: the statistics of this side, and for the target all that comparing adds. That
+ends with a comma where the verdict has to follow."""
+
+
+def own_numbers(found: Iterable[Leaf]) -> list[str | None]:
+    """The statistics of each value as in ``Texts``; None for what is no tensor with four finite floats."""
+    texts: list[str | None] = []
+    places: list[int] = []
+    fours: list[tuple[Any, ...]] = []
+    for place, (_, _, raw) in enumerate(found):
+        texts.append(None)
+        if type(raw) is dict and "Norm" in raw:
+            four: tuple[Any, ...] = tuple(map(raw.get, _NAMES))
+            if set(map(type, four)) == _FLOATS and math.isfinite(sum(four)):
+                places.append(place)
+                fours.append(four)
+    for place, text in zip(places, _numbers(np.array(fours, np.float64).reshape(-1, 4)), strict=True):
+        texts[place] = text
+    return texts
 
 
 class StatisticTexts:
     """The texts of one side of ordinary rows, by row number."""
 
-    def __init__(self, pairs: FloatPairs, *, golden: bool = False) -> None:
+    def __init__(self, pairs: StatisticPairs, *, golden: bool = False) -> None:
         self._pairs, self._golden = pairs, golden
+        self._reasons = Reasons(pairs, Judged(pairs.level, pairs.kind, 0.0, pairs.times, pairs.tolerance))
         self._blocks: dict[int, dict[int, Texts]] = {}
 
     def of(self, row: int) -> Texts | None:
@@ -56,20 +85,37 @@ class StatisticTexts:
         with np.errstate(all="ignore"):
             difference = values[:, :4] - values[:, 4:]
         usable = np.isfinite(values).all(axis=1) & np.isfinite(difference).all(axis=1)
-        own = values[:, 4:] if self._golden else values[:, :4]
-        numbers = map(NUMBERS.__mod__, zip(*[float_texts(own[:, k]) for k in range(4)], strict=True))
-        added = [""] * len(values) if self._golden else _differences(difference, values[:, 4:])
+        numbers = _numbers(values[:, 4:] if self._golden else values[:, :4])
+        added: Iterable[str] = [""] * len(values)
+        if not self._golden:
+            further = self._pairs.consistent[first:last].tolist(), self._verdicts(first, last)
+            added = map(_ADDED.__mod__, zip(*_differences(difference, values[:, 4:]), *further, strict=True))
         rows = zip(self._pairs.rows[first:last].tolist(), usable.tolist(), numbers, added, strict=True)
         return {row: (text, more) for row, good, text, more in rows if good}
 
+    def _verdicts(self, first: int, last: int) -> list[str]:
+        """ "" where more than numbers must be known."""
+        level = self._pairs.level[first:last]
+        texts = [_PASSES if passes else "" for passes in (level == Level.PASS).tolist()]
+        told = ((level > 0) & (self._pairs.kind[first:last] == Kind.VALUE)).nonzero()[0]
+        for at, one, reason in zip(
+            told.tolist(), level[told].tolist(), self._reasons.of_values(told + first), strict=True
+        ):
+            texts[at] = verdict_text(one, (f"{LEVELS[one]}: {reason}",))
+        return texts
 
-def _differences(difference: _Numbers, golden: _Numbers) -> Iterable[str]:
-    """difference = target - golden, in units of the data; relative = |difference / golden| in percent."""
+
+def _numbers(values: _Numbers) -> Iterable[str]:
+    return map(NUMBERS.__mod__, zip(*[float_texts(values[:, k]) for k in range(4)], strict=True))
+
+
+def _differences(difference: _Numbers, golden: _Numbers) -> list[list[str]]:
+    """Column by column: difference = target - golden, in units of the data; relative = |difference / golden| in
+    percent."""
     with np.errstate(all="ignore"):
         percent = np.round(np.abs(difference / golden) * 100, DIGITS)
     columns = [_texts(difference[:, k]) for k in range(4)]
-    columns += [_percents(percent[:, k], golden[:, k]) for k in range(4)]
-    return map(DIFFERENCES.__mod__, zip(*columns, strict=True))
+    return columns + [_percents(percent[:, k], golden[:, k]) for k in range(4)]
 
 
 def _texts(numbers: _Numbers) -> list[str]:

@@ -1,8 +1,8 @@
 """Texts of values made by a copy of this process while this one reads, pairs and judges.
 
-The copy reads the golden dumps once more: what a golden node shows depends on nothing else. When the pairs are known it
-is given their numbers, and turns them into text ahead of the nodes that are written. Whatever it has not made, or when
-it is gone, is made here.
+What a golden node shows depends on nothing but its dump. The first one is read before the process is copied, further
+ones once more by the copy. When the pairs are known it is given their numbers and verdicts, and turns them into text
+ahead of the nodes that are written. Whatever it has not made, or when it is gone, is made here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,14 +20,20 @@ from msprobe.compare.divided.channel import Arrays, Channel, LostError
 from msprobe.compare.divided.forked import Forked, can_fork
 from msprobe.compare.items import leaves
 from msprobe.compare.mode import Mode, mode_of
-from msprobe.compare.plain import FloatPairs
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
 from msprobe.core.store.atomic import make_folder
 from msprobe.core.store.reader import Dump, Place, load_dump, paused_gc
 from msprobe.numerics.verdict import Ints
-from msprobe.visualize.statistic_texts import KEPT, NO_PAIRS, ROWS_AT_ONCE, StatisticTexts, Texts
-from msprobe.visualize.value_text import ValueTexts, fill_values
+from msprobe.visualize.statistic_pairs import StatisticPairs
+from msprobe.visualize.statistic_texts import (
+    KEPT,
+    ROWS_AT_ONCE,
+    StatisticTexts,
+    Texts,
+    own_numbers,
+)
+from msprobe.visualize.value_text import ValueTexts, side_texts
 
 _AT_ONCE = 512
 _PLACES = ("at", "inputs", "outputs")
@@ -35,16 +42,22 @@ _PLACES = ("at", "inputs", "outputs")
 @contextmanager
 def text_maker(places: Sequence[Place], folder: Path, *, wanted: bool) -> Iterator[TextMaker | None]:
     """A copy that makes the texts of these golden dumps, one after the other; None where none is wanted or possible.
-    Its files lie in ``folder``."""
+    Its files lie in ``folder``.
+
+    Raises:
+        ReadError: the first of the dumps is damaged.
+    """
     copy: Forked | None = None
+    loaded: list[Dump] = []
     if wanted and can_fork():
+        loaded.append(load_dump(places[0]))
         try:
             make_folder(folder)
-            copy = Forked(partial(_serve, places), folder)
+            copy = Forked(partial(_serve, places, loaded), folder)
         except OSError:  # what cannot be written is told by who writes the database
             copy = None
     try:
-        yield None if copy is None else TextMaker(copy.channel)
+        yield None if copy is None else TextMaker(copy.channel, loaded)
     finally:
         if copy is not None:
             copy.end()
@@ -52,10 +65,11 @@ def text_maker(places: Sequence[Place], folder: Path, *, wanted: bool) -> Iterat
 
 class TextMaker:
     """This side of the copy. For each golden dump in turn: ``begin`` when its pairs are known, ask for texts, then
-    ``done``."""
+    ``done``. ``loaded`` holds the first of them."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, loaded: list[Dump]) -> None:
         self._channel: Channel | None = channel
+        self.loaded = loaded
         self._start()
 
     def _start(self) -> None:
@@ -63,14 +77,14 @@ class TextMaker:
         self._golden: dict[str, tuple[int, int, int]] | None = None
         self._places: dict[int, tuple[int, int, list[int]]] = {}
         self._blocks: dict[int, dict[int, Texts]] = {}
-        self._here = StatisticTexts(NO_PAIRS)
+        self._here: StatisticTexts | None = None
 
-    def begin(self, pairs: FloatPairs) -> None:
+    def begin(self, pairs: StatisticPairs) -> None:
         """Have the texts of these pairs made."""
         self._here = StatisticTexts(pairs)
         if self._channel is not None and len(pairs.rows):
             self._left += len(_blocks(pairs.rows))
-            self._send(True, {"rows": pairs.rows, "values": pairs.values})
+            self._send(True, pairs.arrays())
 
     def done(self) -> None:
         """Go on to the next golden dump."""
@@ -97,7 +111,7 @@ class TextMaker:
         if block is None:
             found = self._block(number)
             if found is None:
-                return self._here.of(row)
+                return None if self._here is None else self._here.of(row)
             if len(self._blocks) >= KEPT:
                 del self._blocks[next(iter(self._blocks))]
             block = self._blocks[number] = found
@@ -110,8 +124,8 @@ class TextMaker:
         text = None if place is None else self._read(place[0], place[1])
         if text is None or place is None:
             return None
-        pairs = (line.split("\t") for line in text.decode().split("\n"))
-        return {row: (numbers, more) for row, (numbers, more) in zip(place[2], pairs, strict=True)} if text else {}
+        numbers, _, more = text.decode().partition("\t")
+        return dict(zip(place[2], zip(numbers.split("\n"), more.split("\n"), strict=True), strict=True)) if text else {}
 
     def _receive(self) -> None:
         if self._channel is None:
@@ -148,26 +162,27 @@ class TextMaker:
         self._channel = None
 
 
-def _serve(places: Sequence[Place], channel: Channel) -> None:
+def _serve(places: Sequence[Place], loaded: list[Dump], channel: Channel) -> None:
     """What the copy does."""
-    for place in places:
-        with paused_gc():
-            _make_golden(place, channel)
-        head, arrays = channel.receive()
-        if head:
-            _make_pairs(FloatPairs(arrays["rows"], arrays["values"]), channel)
-            channel.receive()
-        channel.rewind()
+    with paused_gc():
+        for place in places:
+            _make_golden(place, loaded, channel)
+            head, arrays = channel.receive()
+            if head:
+                _make_pairs(StatisticPairs(**arrays), channel)
+                channel.receive()
+            channel.rewind()
 
 
-def _make_golden(place: Place, channel: Channel) -> None:
+def _make_golden(place: Place, loaded: list[Dump], channel: Channel) -> None:
     try:
-        dump = load_dump(place)
+        dump = loaded.pop() if loaded else load_dump(place)
         texts = ValueTexts(checksums=dump.task == "statistics" and mode_of(dump, dump) is Mode.CHECKSUM)
-        entries = _entries(dump, texts)
+        records = iter(dump.data.items())
         made: list[tuple[int, int]] = []
         start = channel.write(b"")
-        while parts := list(islice(entries, _AT_ONCE)):
+        while some := list(islice(records, _AT_ONCE)):
+            parts = _entries(some, texts)
             channel.write(b"".join(chain.from_iterable(parts)))
             made += [(len(inputs), len(outputs)) for inputs, outputs in parts]
     except MsprobeException:  # told by the process that compares
@@ -178,17 +193,21 @@ def _make_golden(place: Place, channel: Channel) -> None:
     channel.send(list(dump.data), dict(zip(_PLACES, (at, sizes[:, 0], sizes[:, 1]), strict=True)))
 
 
-def _entries(dump: Dump, texts: ValueTexts) -> Iterator[tuple[bytes, bytes]]:
-    for name, body in dump.data.items():
-        inputs, outputs = fill_values(name, leaves(name, body), texts)
-        yield inputs.encode("utf-8", "backslashreplace"), outputs.encode("utf-8", "backslashreplace")
+def _entries(records: Sequence[tuple[str, Any]], texts: ValueTexts) -> list[tuple[bytes, bytes]]:
+    """Inputs and outputs of some entries."""
+    found = [(name, leaves(name, body)) for name, body in records]
+    numbers = iter(own_numbers(chain.from_iterable(values for _, values in found)))
+    made = [
+        side_texts(name, [(leaf, texts.opened(leaf, next(numbers)), "") for leaf in values]) for name, values in found
+    ]
+    return [(one.encode("utf-8", "backslashreplace"), two.encode("utf-8", "backslashreplace")) for one, two in made]
 
 
-def _make_pairs(pairs: FloatPairs, channel: Channel) -> None:
+def _make_pairs(pairs: StatisticPairs, channel: Channel) -> None:
     texts = StatisticTexts(pairs)
     for number in _blocks(pairs.rows):
         made = texts.block(number)
-        text = "\n".join(map("\t".join, made.values())).encode("ascii")
+        text = "\t".join(map("\n".join, zip(*made.values(), strict=True))).encode("ascii")
         channel.send([number, channel.write(text), len(text)], {"rows": np.array(list(made), np.int64)})
 
 

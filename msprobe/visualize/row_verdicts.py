@@ -1,0 +1,77 @@
+"""The verdict of each row of a comparison, and its message when one is asked for: a run may have hundreds of thousands,
+of which few are read here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from msprobe.compare.reasons import Reasons
+from msprobe.compare.run import Comparison, Policy
+from msprobe.numerics.verdict import Level
+from msprobe.visualize.value_text import quoted
+
+LEVELS = ("pass", "warning", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class RowVerdicts:
+    """``levels`` per row as numbers of ``Level``; ``messages`` gives those of a row."""
+
+    levels: list[int]
+    messages: Callable[[int], Sequence[str]]
+
+
+def row_verdicts(comparison: Comparison) -> RowVerdicts:
+    """The verdict of each row under the policy of the comparison."""
+    if comparison.policy is Policy.REFERENCE:
+        return _published(comparison)
+    table, judged = comparison.table, comparison.judged
+    found = np.where((judged.level > 0) & (table.lone != 0), int(Level.WARNING), judged.level)
+    for number, pair in enumerate(table.entries):
+        if pair.benign:
+            found[table.starts[number] : table.starts[number + 1]] = int(Level.PASS)
+    levels: list[int] = found.tolist()
+    kinds: list[int] = judged.kind.tolist()
+    reasons, tensors = Reasons(comparison.measured, judged), comparison.tensors
+
+    def messages(row: int) -> Sequence[str]:
+        if not levels[row]:
+            return ()
+        tensor = tensors[row] if tensors is not None else None
+        text = tensor.problem if tensor is not None else ""
+        text = text or reasons.text(kinds[row], row, table.target[row], table.golden[row])
+        return (f"{LEVELS[levels[row]]}: {text}",)
+
+    return RowVerdicts(levels, messages)
+
+
+def _published(comparison: Comparison) -> RowVerdicts:
+    levels: list[int] = []
+    told: dict[int, Sequence[str]] = {}
+    for block in comparison.blocks():
+        for level, texts in zip(block.levels, block.messages, strict=True):
+            if texts:
+                told[len(levels)] = texts
+            levels.append(LEVELS.index(level))
+    return RowVerdicts(levels, lambda row: told.get(row, ()))
+
+
+def lines_of(comparison: Comparison, rows: RowVerdicts) -> Iterator[str]:
+    """One line per value that does not pass: its name and why."""
+    table = comparison.table
+    for number, pair in enumerate(table.entries):
+        for row in range(int(table.starts[number]), int(table.starts[number + 1])):
+            leaf = table.target[row] or table.golden[row]
+            for message in rows.messages(row):
+                yield f"{pair.target or pair.golden}{leaf.suffix if leaf is not None else ''}: {message}"
+
+
+def verdict_text(level: int, messages: Sequence[str]) -> str:
+    """The fields of a verdict, without braces."""
+    told = ", ".join(map(quoted, messages))
+    if len(messages) == 1 and len(told) == len(messages[0]) + 2:  # nothing to escape but the quotes, as nearly always
+        return f'"Result":"{LEVELS[level]}","Err_message":"[\\"{messages[0]}\\"]"'
+    return f'"Result":"{LEVELS[level]}","Err_message":{quoted(f"[{told}]")}'
