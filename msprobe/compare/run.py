@@ -116,9 +116,9 @@ def compare_dumps(
             strategy, loose = mapping, False
         table = build_table(target, golden, strategy, dtype_gate=reference and strategy is not mapping, loose=loose)
         if any(key.recompute for key in table.keys):
-            from msprobe.compare.recomputed import unlike_original  # only where activations are checkpointed
+            from msprobe.compare.recomputed import judge_repeated  # only where activations are checkpointed
 
-            table.unrepeated = unlike_original(table)
+            judge_repeated(table)
         if table.fused:
             _judge_fused(table, mode, policy)
         if table.loose and not reference and not table.foreign:
