@@ -19,10 +19,10 @@ from typing import Any
 from msprobe.analyze.earliest_rank import RankFinding, earliest, rank_finding, rank_numbers
 from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.analyze.overflow import write_finding
-from msprobe.compare.alignment import frameworks
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.alignment.unapplied import Unapplied, unapplied, unapplied_notes
 from msprobe.compare.columns import columns
+from msprobe.compare.foreign_header import header_notes, version_notes
 from msprobe.compare.items import OUTPUT, RANK_KEYS, Leaf, describe
 from msprobe.compare.locate import locate
 from msprobe.compare.locations import PathLike, local, opened
@@ -81,15 +81,16 @@ def diff_analyze(
     located = locate(opened(target), opened(golden), mapping)
     result = DiffAnalysis(incomplete=list(located.unpaired))
     past: dict[str, _Past] = {}
-    lost: list[list[Unapplied]] = []
+    how = _How(Policy(policy), mapping, folder, result.files)
     with paused_gc():
         for step, pairs in groupby(located.pairs, key=lambda pair: pair[0].step):
-            stem = f"_step{step}" if located.several_steps else ""
-            _step(result, list(pairs), _How(Policy(policy), mapping, folder, stem, lost), past)
+            how.stem = f"_step{step}" if located.several_steps else ""
+            _step(result, list(pairs), how, past)
             if result.document:
                 break
-    for line in unapplied_notes(mapping, lost):
+    for line in unapplied_notes(mapping, how.lost):  # an error leaves no documents behind
         logger.warning("%s", line)
+    how.write_waiting()
     return result
 
 
@@ -98,13 +99,27 @@ class _Past(Past):
     later: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _How:
+    """``lost`` are the entries of mappings that do not apply, by pair. Until it is known that some do, documents are
+    ``waiting`` with their names; ``files`` are those written."""
+
     policy: Policy
     mapping: MappingOptions
-    output: Path
-    stem: str
-    lost: list[list[Unapplied]]
+    folder: Path
+    files: list[Path]
+    stem: str = ""
+    lost: list[list[Unapplied]] = field(default_factory=list)
+    waiting: list[tuple[dict[str, Any], str]] = field(default_factory=list)
+
+    def write(self, document: dict[str, Any], stem: str) -> None:
+        self.waiting.append((document, stem))
+        if not self.mapping.given:
+            self.write_waiting()
+
+    def write_waiting(self) -> None:
+        self.files += [write_finding(document, self.folder, stem) for document, stem in self.waiting]
+        self.waiting.clear()
 
 
 def _step(result: DiffAnalysis, pairs: list[tuple[Place, Place]], how: _How, past: dict[str, _Past]) -> None:
@@ -113,8 +128,9 @@ def _step(result: DiffAnalysis, pairs: list[tuple[Place, Place]], how: _How, pas
     for rank, (left, right) in zip(rank_numbers((p.kind, p.number) for p, _ in pairs), pairs, strict=True):
         known = past.setdefault(left.label, _Past())
         ours, theirs, notes = load_pair(left, right)
-        for note in (*notes, *filter(None, map(frameworks.unknown, (ours, theirs)))):
+        for note in (*notes, *header_notes(ours), *header_notes(theirs)):
             logger.warning("%s", note)
+        result.incomplete += [*version_notes(ours), *version_notes(theirs)]
         if how.mapping.given:
             how.lost.append(unapplied(how.mapping, ours, theirs))
         result.files_unread = result.files_unread or ours.task == "tensor"
@@ -123,7 +139,7 @@ def _step(result: DiffAnalysis, pairs: list[tuple[Place, Place]], how: _How, pas
         )
         result.incomplete += not_compared(comparison)
         calls = call_records(comparison)
-        result.files.append(write_finding(calls, how.output, f"compare_result_rank{rank}{how.stem}"))
+        how.write(calls, f"compare_result_rank{rank}{how.stem}")
         found = _first(comparison, calls, known)
         known.later, known.noise = found is None, comparison.judged.noise
         findings.append(rank_finding(comparison, rank, found))
@@ -136,7 +152,7 @@ def _step(result: DiffAnalysis, pairs: list[tuple[Place, Place]], how: _How, pas
         if standing.layer == causes[0].layer:
             result.document[f"rank_{standing.rank}"] = [records[standing.rank]]
     if result.document:
-        result.files.append(write_finding(result.document, how.output, "diff_analyze"))
+        how.write(result.document, "diff_analyze")
 
 
 def _as_statistics(dump: Dump) -> Dump:

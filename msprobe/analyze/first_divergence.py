@@ -64,6 +64,8 @@ class _Finder:
     def _explain(self, entry: int) -> FirstDivergence:
         entry = self._effect_in_backward(entry)
         pair = self._table.entries[entry]
+        if entry in self._table.changed:
+            return self._recomputed_anew(entry)
         if pair.target is None or pair.golden is None:
             return self._missing(entry)
         entry = self._gradient_source(entry)
@@ -182,6 +184,12 @@ class _Finder:
         here, there = ("golden run", "target") if lost else ("target", "golden run")
         text = f"the {here} records {self._name(entry)}, the {there} does not{self._instead(entry, lost)}"
         return self._build(entry, None, "missing_in_target" if lost else "missing_in_golden", text, module)
+
+    def _recomputed_anew(self, entry: int) -> FirstDivergence:
+        changed, lost = self._table.changed[entry], self._table.entries[entry].target is None
+        slot, side = changed.suffix.lstrip("."), "target" if lost else "golden run"
+        text = f"{slot} {changed.text}; the {side} recomputes nothing to compare it with"
+        return self._build(entry, slot, "value", text, self._module(entry))
 
     def _instead(self, entry: int, lost: bool) -> str:
         for other in (entry - 1, entry + 1):

@@ -92,7 +92,9 @@ def command(target_path: str, golden_path: str | None, output_path: str, **optio
         golden=golden_path,
         output=output_path,
         policy=options["policy"],
-        mapping=mapping_options(mapping_keywords({name: options[name] for name in MappingKeywords.__annotations__})),
+        mapping=mapping_options(
+            mapping_keywords({name: options[name] for name in MappingKeywords.__annotations__ if name in options})
+        ),
         overflow=options["overflow_check"],
         log_progress=options["is_print_progress_log"],
         log_values=options["is_print_compare_log"],

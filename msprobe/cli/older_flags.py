@@ -1,5 +1,4 @@
-"""Flags of ``msprobe compare`` that scripts of earlier versions carry: either nothing else happens anyway, or one line
-says that it cannot."""
+"""Flags of ``msprobe compare`` that scripts of earlier versions carry."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ _MODES = ("auto", "offline_data", "torchair", "offline_model", "atb")
 
 
 def older_flags(command: Command) -> Command:
-    """Add the flags to a command; it does not get them."""
+    """Add the flags to a command; it gets those of the consistency check."""
     for option in _OPTIONS:
         command = option(command)
     return command
@@ -26,18 +25,16 @@ def _only_auto(context: click.Context, _parameter: click.Parameter, mode: str) -
         )
 
 
-def _absent(context: click.Context, parameter: click.Parameter, given: Any) -> None:
-    if given:
-        raise click.BadParameter(f"this version does not have it; {_INSTEAD[parameter.name or '']}", context, parameter)
-
-
-_LAYERS = "-lm without a file aligns models that are written differently"
-_INSTEAD = {
-    "consistent_check": _LAYERS,
-    "backend": _LAYERS,
-}
 _OPTIONS = (
     click.option("-m", "--mode", type=click.Choice(_MODES), default="auto", expose_value=False, callback=_only_auto),
-    click.option("--consistent_check", is_flag=True, expose_value=False, hidden=True, callback=_absent),
-    click.option("--backend", expose_value=False, hidden=True, callback=_absent),
+    click.option(
+        "--consistent_check",
+        "--consistent-check",
+        "consistent_check",
+        is_flag=True,
+        help="The target is a model in training, the golden run the same in an inference engine; needs --backend.",
+    ),
+    click.option(
+        "--backend", type=click.Choice(["fsdp", "megatron"]), help="With --consistent_check: what trains the model."
+    ),
 )

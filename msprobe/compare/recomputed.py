@@ -1,7 +1,8 @@
 """Forward calls that activation checkpointing repeats, where only one side has them.
 
 The other side has nothing to judge them by, but the call they repeat is there, and has been judged. A repetition with
-the same values is as good as that one; one with other values stays unchecked, and the answer says so.
+the same values is as good as that one; one with other values makes other gradients, and is a difference. One whose
+first run is not recorded, or has no values, stays unchecked, and the answer says so.
 """
 
 from __future__ import annotations
@@ -12,34 +13,45 @@ from typing import Any
 
 from msprobe.compare.alignment.in_backward import is_module
 from msprobe.compare.items import Leaf, is_tensor
-from msprobe.compare.table import LeafTable
+from msprobe.compare.table import Changed, LeafTable
 from msprobe.numerics.tolerance import unit_roundoff
 
 _CLOSE = 1e-5
 _FRAME = ("shape", "dtype")
 _DIGEST = "md5"
 _Leaves = Mapping[str, Any]
+_Suffixes = list[str]
 
 
-def unlike_original(table: LeafTable) -> frozenset[int]:
-    """The entries of one side alone that are repeated forward calls, and repeat the values of no call of that side.
+def judge_repeated(table: LeafTable) -> None:
+    """Hold the repeated forward calls of one side alone against the calls they repeat: fills ``table.changed``, whose
+    entries are benign no longer, and ``table.unrepeated``.
 
     A call repeats another one of its name (a function: in the same module, as far as that is recorded) where all that
     both recorded agrees: a repetition ends as soon as backward has what it needs.
     """
     lone = [number for number, pair in enumerate(table.entries) if _is_lone(table, number) and pair.benign]
     if not lone:
-        return frozenset()
+        return
     wanted = {table.keys[number].stem for number in lone}
     originals: dict[str, list[int]] = {}
     for number, key in enumerate(table.keys):
         if key.phase == "forward" and not key.recompute and key.stem in wanted:
             originals.setdefault(key.stem, []).append(number)
-    return frozenset(
-        number
-        for number in lone
-        if not any(_repeats(table, number, one) for one in originals.get(table.keys[number].stem, ()))
-    )
+    unknown = set()
+    for number in lone:
+        may = [one for one in originals.get(table.keys[number].stem, ()) if _may_repeat(table, number, one)]
+        found = {one: _unlike(table, number, one) for one in may}
+        differing = {one: suffixes for one, suffixes in found.items() if suffixes}
+        if [] in found.values():
+            continue
+        if not differing or None in found.values():
+            unknown.add(number)
+            continue
+        nearest = min(differing, key=lambda one: len(differing[one]))
+        table.changed[number] = Changed(differing[nearest][0], table.keys[nearest].name)
+        table.entries[number] = table.entries[number]._replace(benign=False)
+    table.unrepeated = frozenset(unknown)
 
 
 def recompute_notes(table: LeafTable) -> list[str]:
@@ -49,7 +61,7 @@ def recompute_notes(table: LeafTable) -> list[str]:
         calls = [pair[side] for number in sorted(table.unrepeated) if (pair := table.entries[number])[side] is not None]
         if calls:
             found.append(
-                f"recomputed calls of the {name} have other values than the calls they repeat, and the other side "
+                f"recomputed calls of the {name} could not be held against the calls they repeat, and the other side "
                 f"recomputes nothing to compare them with: {len(calls)} not judged, first {calls[0]}"
             )
     return found
@@ -60,14 +72,18 @@ def _is_lone(table: LeafTable, number: int) -> bool:
     return table.keys[number].recompute and (pair.target is None or pair.golden is None)
 
 
-def _repeats(table: LeafTable, number: int, original: int) -> bool:
+def _may_repeat(table: LeafTable, number: int, original: int) -> bool:
     own, key = table.keys[number].parent, table.keys[original]
-    if not is_module(key) and own not in ("", key.parent):
-        return False
+    return is_module(key) or own in ("", key.parent)
+
+
+def _unlike(table: LeafTable, number: int, original: int) -> _Suffixes | None:
+    """The values in which a call and the one it may repeat differ; None where nothing can be said."""
     leaves = table.golden if table.entries[number].target is None else table.target
     ours, theirs = (dict(_by_suffix(table, leaves, entry)) for entry in (number, original))
-    both = ours.keys() & theirs.keys()
-    return bool(both) and all(_same(ours[suffix], theirs[suffix]) for suffix in both)
+    verdicts = {suffix: _same(mine, theirs[suffix]) for suffix, mine in ours.items() if suffix in theirs}
+    differing = [suffix for suffix, same in verdicts.items() if same is False]
+    return differing if differing or (verdicts and None not in verdicts.values()) else None
 
 
 def _by_suffix(table: LeafTable, leaves: Sequence[Leaf | None], entry: int) -> Iterator[tuple[str, Any]]:
@@ -76,7 +92,8 @@ def _by_suffix(table: LeafTable, leaves: Sequence[Leaf | None], entry: int) -> I
             yield leaf.suffix, leaf.raw
 
 
-def _same(ours: Any, theirs: Any) -> bool:
+def _same(ours: Any, theirs: Any) -> bool | None:
+    """None where a side has no values."""
     if not (is_tensor(ours) and is_tensor(theirs)):
         return bool(ours == theirs)
     if any(ours[name] != theirs[name] for name in _FRAME):
@@ -85,7 +102,7 @@ def _same(ours: Any, theirs: Any) -> bool:
         return bool(ours[_DIGEST] == theirs[_DIGEST])
     left, right = _values(ours), _values(theirs)
     if left is None or right is None:
-        return left is right and 0 in ours["shape"]
+        return True if 0 in ours["shape"] else None
     size = max((abs(value) for value in (*left[:2], *right[:2]) if math.isfinite(value)), default=0.0)
     scales = (size, size, size, max(left[3], right[3]))
     close = max(_CLOSE, 2.0 * unit_roundoff(str(ours["dtype"])))

@@ -29,7 +29,7 @@ Messages = Sequence[str]
 _BLOCK = 2048  # rows whose texts stay in the cache of the processor
 _LEVELS = [level.name.lower() for level in Level]
 _RECOMPUTED = ("recomputed forward call, on one side only, with the values of the call it repeats",)
-_RECOMPUTED_ANEW = ("warning: recomputed forward call, on one side only, with other values than the call it repeats",)
+_NOT_HELD = ("warning: recomputed forward call, on one side only, and no call with values that it repeats",)
 _CUT_OFF = ("the other run ended before this call",)
 _NO_LEAF = Leaf("", "", None)
 
@@ -133,12 +133,22 @@ class RowMaker:
                 level, text = self._excuse(number)
                 for row in range(int(self._table.starts[number]), int(self._table.starts[number + 1])):
                     levels[row - start], messages[row - start] = level, text
+            elif number in self._table.changed:
+                self._tell_changed(number, levels, messages, start)
         return levels, messages
+
+    def _tell_changed(self, number: int, levels: list[str], messages: list[Messages], start: int) -> None:
+        """The rows of a recomputed call with values of its own: the first of them is an error."""
+        changed = self._table.changed[number]
+        for row in range(int(self._table.starts[number]), int(self._table.starts[number + 1])):
+            leaf = self._table.target[row] or self._table.golden[row]
+            if leaf is not None and leaf.suffix == changed.suffix:
+                levels[row - start], messages[row - start] = "error", (f"error: {changed.text}",)
 
     def _excuse(self, number: int) -> tuple[str, Messages]:
         """Level and message of the rows of a benign entry."""
         if number in self._table.unrepeated:
-            return "warning", _RECOMPUTED_ANEW
+            return "warning", _NOT_HELD
         return "pass", _RECOMPUTED if self._table.key(number).recompute else _CUT_OFF
 
     def _is_excused(self, number: int) -> bool:

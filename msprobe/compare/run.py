@@ -107,6 +107,10 @@ def compare_dumps(
         ReadError: a record or a mapping file cannot be understood.
     """
     extras, past = extras or Extras(), past or Past()
+    if isinstance(mapping, MappingOptions) and mapping.consistent_check:
+        from msprobe.compare.consistency import forward_alone  # only for training against inference
+
+        target, golden = forward_alone(target), forward_alone(golden)
     mode = mode_of(target, golden)
     reference = policy is Policy.REFERENCE
     with paused_gc(), np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
@@ -118,9 +122,9 @@ def compare_dumps(
             strategy, loose = mapping, False
         table = build_table(target, golden, strategy, dtype_gate=reference and strategy is not mapping, loose=loose)
         if any(key.recompute for key in table.keys):
-            from msprobe.compare.recomputed import unlike_original  # only where activations are checkpointed
+            from msprobe.compare.recomputed import judge_repeated  # only where activations are checkpointed
 
-            table.unrepeated = unlike_original(table)
+            judge_repeated(table)
         if table.fused:
             _judge_fused(table, mode, policy)
         if table.loose and not reference and not table.foreign:

@@ -38,6 +38,17 @@ class Together(NamedTuple):
     in_golden: bool
 
 
+class Changed(NamedTuple):
+    """The first value of a recomputed call that is another one than in the call it repeats, and the name of that."""
+
+    suffix: str
+    original: str
+
+    @property
+    def text(self) -> str:
+        return f"has another value than in {self.original}, which this recomputed call repeats"
+
+
 @dataclass
 class LeafTable:
     """``starts[e]:starts[e + 1]`` are the rows of entry ``e``; a row has a leaf on one side or on both.
@@ -47,7 +58,8 @@ class LeafTable:
     is the inferred map by which they were paired. ``repeated`` says that construct.json tells of recomputed calls.
     ``fused`` are the fused modules. Those that were joined make ``fused_entries``, where ``together`` tells by row what
     was put together; ``unjoined`` says in words what could not be (see ``fused_layers``).
-    ``unrepeated`` are recomputed calls of one side alone with values of their own (see ``recomputed``).
+    Of the recomputed calls of one side alone, those with values of their own are ``changed``, and ``unrepeated`` are
+    those of which that cannot be told (see ``recomputed``).
     ``alike`` says of each entry that both sides have the same leaves in the same order.
     ``texts`` and ``as_floats`` (see ``float_columns``) are there where they were made before.
     """
@@ -70,6 +82,7 @@ class LeafTable:
     together: dict[int, Together] = field(default_factory=dict)
     unjoined: list[str] = field(default_factory=list)
     unrepeated: frozenset[int] = frozenset()
+    changed: dict[int, Changed] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:

@@ -233,7 +233,12 @@ def _conclude(summary: CompareSummary, outcomes: list[PairOutcome], mapping: Map
     if mapping.given:
         from msprobe.compare.alignment.unapplied import unapplied_notes
 
-        notes += unapplied_notes(mapping, [outcome.unapplied for outcome in compared])
+        try:
+            notes += unapplied_notes(mapping, [outcome.unapplied for outcome in compared])
+        except ReadError:
+            for table in summary.results:  # of a mapping that was not applied
+                Path(table).unlink(missing_ok=True)
+            raise
     partial = [note for outcome in compared for note in outcome.partial]
     summary.incomplete = [*summary.unpaired, *dict.fromkeys(partial)]
     summary.reason = "; ".join(dict.fromkeys([*problems, *notes]))

@@ -19,22 +19,24 @@ _TARGET = ("npu_path", "npu_json_path", "target_path")
 _GOLDEN = ("bench_path", "bench_json_path", "golden_path")
 _IN_ORDER = ("stack_mode", "auto_analyze", "fuzzy_match", "highlight")
 _QUIET = {"stack_mode", "auto_analyze", "highlight", "is_print_compare_log", "stack_json_path"}
-_MAPPINGS = {"fuzzy_match", "cell_mapping", "api_mapping", "data_mapping", "layer_mapping"}
+_MAPPINGS = {
+    *("fuzzy_match", "cell_mapping", "api_mapping", "data_mapping", "layer_mapping"),
+    *("consistent_check", "backend"),
+}
 _PASSED_ON = {*_MAPPINGS, "suffix", "xlsx", "config"}
 _FIRST = "first_diff_analyze"
-_ABSENT = "consistent_check"
 
 
 def compare(input_param: Mapping[str, Any], output_path: str, *in_order: Any, **options: Any) -> Any:
     """Compare the two dumps that ``input_param`` names and write the table into ``output_path``.
 
-    ``options`` are fuzzy_match, cell_mapping, api_mapping, data_mapping, layer_mapping, suffix, xlsx, config (matrices
-    to multiply tensors with), is_print_compare_log (a line per value) and first_diff_analyze (the documents of
-    ``msprobe compare -da`` in place of a table); the ones that asked for more of the table (stack_mode, highlight) are
-    always on.
+    ``options`` are fuzzy_match, cell_mapping, api_mapping, data_mapping, layer_mapping, consistent_check with backend,
+    suffix, xlsx, config (matrices to multiply tensors with), is_print_compare_log (a line per value) and
+    first_diff_analyze (the documents of ``msprobe compare -da`` in place of a table); the ones that asked for more of
+    the table (stack_mode, highlight) are always on.
 
     Raises:
-        MsprobeException: a path is missing, the dumps cannot be read or compared, or consistent_check is asked for.
+        MsprobeException: a path is missing, the dumps cannot be read or compared.
     """
     if not isinstance(input_param, Mapping):
         raise MsprobeException(0, f"compare: input_param is a dict with npu_path and bench_path, got {input_param!r}")
@@ -72,9 +74,6 @@ def ms_compare_distributed(npu_dump_dir: str, bench_dump_dir: str, output_path: 
 
 
 def _compared(target: str, golden: str, output: str, options: Mapping[str, Any]) -> Any:
-    if options.get(_ABSENT):
-        instead = "layer_mapping=True aligns models that are written differently"
-        raise MsprobeException(0, f"compare: this version does not have {_ABSENT}; {instead}")
     first = bool(options.get(_FIRST))
     used = _MAPPINGS if first else _PASSED_ON
     unused = sorted(name for name, value in options.items() if value and name not in {*_QUIET, *used, _FIRST})

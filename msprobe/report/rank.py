@@ -13,8 +13,8 @@ import numpy as np
 
 from msprobe.analyze.earliest_rank import rank_finding
 from msprobe.analyze.first_divergence import first_divergence
-from msprobe.compare.alignment import frameworks
 from msprobe.compare.extras import Extras, load_extras
+from msprobe.compare.foreign_header import header_notes, version_notes
 from msprobe.compare.lone_direction import lone_directions
 from msprobe.compare.not_compared import not_compared
 from msprobe.compare.parallel_layout import load_pair
@@ -130,7 +130,7 @@ def _conclude(outcome: PairOutcome, rows: Rows, place: Place, past: _Past) -> No
     outcome.counts = counts(comparison, _written(outcome, rows, place))
     outcome.checked = bool((comparison.judged.level == Level.PASS).any())
     outcome.partial = _partial(comparison)
-    strange = [note for dump in (comparison.target, comparison.golden) if (note := frameworks.unknown(dump))]
+    strange = [note for dump in (comparison.target, comparison.golden) for note in header_notes(dump)]
     outcome.notes = [*outcome.notes, *strange, *outcome.partial]
     if comparison.table.layer_map is not None:
         from msprobe.report.layer_map import told
@@ -150,6 +150,7 @@ def _partial(comparison: Comparison) -> list[str]:
         for dump in dumps
         if dump.recovered
     ]
+    unfinished += [note for dump in dumps for note in version_notes(dump)]
     unfinished += not_compared(comparison) + recompute_notes(table)
     if not table.loose:
         return unfinished

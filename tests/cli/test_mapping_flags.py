@@ -39,6 +39,8 @@ def parsed(*words: str) -> dict[str, Any]:
         pytest.param((), "layer_mapping", None, id="nothing"),
         pytest.param(("--pair", "order"), "pair", "order", id="pair"),
         pytest.param(("-o",), "output_path", "./output", id="o-alone"),
+        pytest.param(("--consistent_check", "--backend", "fsdp"), "consistent_check", True, id="consistent-check"),
+        pytest.param(("--backend", "megatron", "--consistent-check"), "backend", "megatron", id="backend"),
         pytest.param(("-m", "auto", "-tensor_log"), "log_items", True, id="older"),
     ],
 )
@@ -51,8 +53,7 @@ def test_flags(words: tuple[str, ...], name: str, value: object, first: bool) ->
     ("words", "said"),
     [
         pytest.param(("-m", "atb"), "this version knows auto", id="mode"),
-        pytest.param(("--consistent_check",), "this version does not have it", id="consistent-check"),
-        pytest.param(("--backend", "fsdp"), "-lm without a file", id="backend"),
+        pytest.param(("--backend", "torch"), "'fsdp', 'megatron'", id="backend"),
         pytest.param(("-dm",), "requires an argument", id="dm-alone"),
         pytest.param(("--pair", "name"), "'number', 'order'", id="pair"),
     ],

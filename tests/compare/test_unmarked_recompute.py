@@ -42,20 +42,34 @@ def test_a_repeated_forward_call_is_not_missing(tmp_path: Path, early: bool, tur
 
 
 @pytest.mark.parametrize("turned", [True, False], ids=["in_golden", "in_target"])
-def test_a_repetition_with_other_values_is_told(tmp_path: Path, turned: bool) -> None:
+def test_a_repetition_with_other_values_is_a_divergence(tmp_path: Path, turned: bool) -> None:
     again = {**AGAIN, f"{INNER}.forward.1": call([tensor()], [tensor(2.0)])}
     parents = {**PARENTS, **REPEATED, "Functional.linear.1.forward": f"{INNER}.forward.1"}
     write(tmp_path / "with", {**FORWARD, **again, **BACKWARD}, parents)
     write(tmp_path / "without", {**FORWARD, **BACKWARD}, PARENTS)
     sides = ("without", "with") if turned else ("with", "without")
     result = compare(*(tmp_path / side for side in sides))
-    (line,) = result.summary.incomplete
-    side = "golden run" if turned else "target"
-    assert line.startswith(f"recomputed calls of the {side} have other values") and f"{INNER}.forward.1" in line
-    assert line in result.summary.reason
+    found = result.summary.first_divergence
+    assert found is not None and (found.golden if turned else found.target) == f"{INNER}.forward.1"
+    assert (found.kind, found.slot) == ("value", "output.0") and f"{INNER}.forward.0" in found.reason
     levels = {(row.target, row.golden): row.level for row in result.rows() if "N/A" in (row.target, row.golden)}
-    assert {level for names, level in levels.items() if f"{INNER}.forward.1.input.0" in names} == {"warning"}
+    assert {level for names, level in levels.items() if f"{INNER}.forward.1.output.0" in names} == {"error"}
     assert {level for names, level in levels.items() if f"{BLOCK}.forward.1.input.0" in names} == {"pass"}
+
+
+@pytest.mark.parametrize("first", [None, {**tensor(), "Max": None}], ids=["not_recorded", "no_values"])
+def test_a_repetition_that_cannot_be_held_against_its_first_run_is_told(tmp_path: Path, first: Any) -> None:
+    forward = {name: body for name, body in FORWARD.items() if not name.startswith(INNER)}
+    if first is not None:
+        forward[f"{INNER}.forward.0"] = call([first], [first])
+    parents = {**PARENTS, **REPEATED, "Functional.linear.1.forward": f"{INNER}.forward.1"}
+    write(tmp_path / "with", {**forward, **AGAIN, **BACKWARD}, parents)
+    write(tmp_path / "without", {**forward, **BACKWARD}, PARENTS)
+    result = compare(tmp_path / "with", tmp_path / "without")
+    told = [line for line in result.summary.incomplete if line.startswith("recomputed calls of the target")]
+    assert result.verdict == "same" and len(told) == 1 and f"{INNER}.forward.1" in told[0]
+    levels = {row.level for row in result.rows() if f"{INNER}.forward.1" in row.target}
+    assert levels == {"warning"}
 
 
 def test_a_function_of_a_hand_written_backward_is_none(tmp_path: Path) -> None:

@@ -27,12 +27,11 @@ class Followed(NamedTuple):
         """These pairs and those of backward entries; what has no forward call pairs as ``exact`` says."""
         found = list(self.forward)
         used = {i for i, _ in found}, {j for _, j in found}
-        for pairs in (self._backward(), self._recomputed(), self._others(exact)):
-            for i, j in pairs:
-                if i not in used[0] and j not in used[1]:
-                    found.append((i, j))
-                    used[0].add(i)
-                    used[1].add(j)
+        for pairs in (self._backward(), self._recomputed()):
+            _add(found, used, pairs)
+        gradients = self._gradients(found)
+        for pairs in (gradients.pairs, self._others(exact, gradients.placed)):
+            _add(found, used, pairs)
         return found
 
     def _backward(self) -> Positions:
@@ -58,7 +57,18 @@ class Followed(NamedTuple):
             waiting.setdefault(self.golden[j].stem, []).append(j)
         return [(i, waiting[self.target[i].stem].pop()) for i in sorted(ours) if waiting.get(self.target[i].stem)]
 
-    def _others(self, exact: Positions) -> Positions:
+    def _gradients(self, found: Positions) -> _Gradients:
+        """Gradients of parameters follow the backward of their module that made them."""
+        partner = dict(found)
+        theirs = {before: j for j, before in _made_by(self.golden).items()}
+        ours = _made_by(self.target)
+        pairs = [(i, theirs[partner[before]]) for i, before in ours.items() if partner.get(before) in theirs]
+        paired = partner.keys(), set(partner.values())
+        left = {i for i, before in ours.items() if before in paired[0]}
+        right = {j for before, j in theirs.items() if before in paired[1]}
+        return _Gradients(pairs, (left, right))
+
+    def _others(self, exact: Positions, placed: tuple[set[int], set[int]]) -> Positions:
         known = {_place(self.target[i]) for i, _ in self.forward}, {_place(self.golden[j]) for _, j in self.forward}
         found: Positions = []
         for i, j in exact:
@@ -67,8 +77,37 @@ class Followed(NamedTuple):
                 continue
             if left.phase == "backward" and (_place(left) in known[0] or _place(right) in known[1]):
                 continue
+            if i in placed[0] or j in placed[1]:
+                continue
             found.append((i, j))
         return found
+
+
+class _Gradients(NamedTuple):
+    """Pairs of gradients of parameters, and on each side all that a paired backward made."""
+
+    pairs: Positions
+    placed: tuple[set[int], set[int]]
+
+
+def _add(found: Positions, used: tuple[set[int], set[int]], pairs: Positions) -> None:
+    for i, j in pairs:
+        if i not in used[0] and j not in used[1]:
+            found.append((i, j))
+            used[0].add(i)
+            used[1].add(j)
+
+
+def _made_by(keys: Sequence[EntryKey]) -> dict[int, int]:
+    """Positions of gradients of parameters, each with the last backward of its module before it."""
+    last: dict[str, int] = {}
+    found: dict[int, int] = {}
+    for position, key in enumerate(keys):
+        if key.phase == "backward":
+            last[key.stem] = position
+        elif key.phase == "parameters_grad" and key.stem in last:
+            found[position] = last[key.stem]
+    return found
 
 
 def _backward_of(keys: Sequence[EntryKey]) -> dict[_Place, int]:

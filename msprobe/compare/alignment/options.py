@@ -14,6 +14,8 @@ from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
 
 PathLike = str | os.PathLike[str]
+BACKENDS = ("fsdp", "megatron")
+"""How the training side of a consistency check holds its layers; either arrangement is recognised by itself."""
 _MAPPINGS = ("cell_mapping", "api_mapping", "data_mapping", "layer_mapping")
 NUMBER, ORDER = "number", "order"
 _ONE_RANK = Layout()
@@ -35,6 +37,8 @@ class MappingKeywords(TypedDict, total=False):
     step: str | None
     target_parallel: str | Mapping[str, int] | Layout | None
     golden_parallel: str | Mapping[str, int] | Layout | None
+    consistent_check: bool
+    backend: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,8 @@ class MappingOptions:
     ``pair`` says how ranks and steps pair: by number, or by order where both sides number them differently.
     ``rank`` and ``step`` are the only ones to compare (``0-2,5``), by their number in the target.
     ``target_parallel`` and ``golden_parallel`` say over how many ranks each side spreads a model (``tp=2,pp=1``).
+    ``consistent_check`` compares a model in training with it in an inference engine (see ``consistency``), ``backend``
+    names the training side.
     ``files`` are the files that mappings came from, by keyword, for messages.
     """
 
@@ -57,6 +63,8 @@ class MappingOptions:
     step: str | None = None
     target_parallel: Layout = _ONE_RANK
     golden_parallel: Layout = _ONE_RANK
+    consistent_check: bool = False
+    backend: str | None = None
     files: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
@@ -107,10 +115,23 @@ def mapping_options(keywords: Mapping[str, Any]) -> MappingOptions:
         numbers(name, values.get(name))
     for name in ("target_parallel", "golden_parallel"):
         values[name] = parse_layout(values.get(name), name)
+    _check_consistency(values)
     files = {
         name: str(keywords[name]) for name in _MAPPINGS if is_path(keywords.get(name)) and values[name] is not None
     }
     return _told(MappingOptions(**values, files=files))
+
+
+def _check_consistency(values: dict[str, Any]) -> None:
+    """Without a mapping the layers of a consistency check are inferred."""
+    asked, backend = bool(values.get("consistent_check")), values.get("backend")
+    values["consistent_check"] = asked
+    if (backend is not None or asked) and backend not in BACKENDS:
+        raise _invalid(f"backend {backend!r}: consistent_check needs one of {', '.join(BACKENDS)}")
+    if backend is not None and not asked:
+        raise _invalid(f"backend {backend!r} says something about consistent_check alone, which is not asked for")
+    if asked and not any(values.get(name) for name in ("fuzzy_match", *_MAPPINGS)):
+        values["layer_mapping"] = True
 
 
 def _told(options: MappingOptions) -> MappingOptions:

@@ -57,7 +57,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """One loaded dump. ``stacks`` maps forward entry names to frames; ``recovered`` is set for a read journal."""
+    """One loaded dump. ``stacks`` maps forward entry names to frames; ``recovered`` is set for a read journal;
+    ``header`` is all that dump.json says beside its data.
+    """
 
     place: Place
     task: str
@@ -68,6 +70,7 @@ class Dump:
     has_stacks: bool = False
     construct: dict[str, Any] = field(default_factory=dict)
     recovered: bool = False
+    header: dict[str, Any] = field(default_factory=dict)
 
     @property
     def tensor_folder(self) -> Path:
@@ -230,6 +233,7 @@ def _build(
         has_stacks=stack is not None,
         construct=construct,
         recovered=recovered,
+        header={name: value for name, value in document.items() if name != "data"},
     )
 
 

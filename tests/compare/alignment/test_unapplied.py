@@ -103,8 +103,13 @@ def test_one_file_serves_many_ranks(tmp_path: Path) -> None:
     told = "1 of its 3 entries fit nothing in the dumps: 'TopLayer.net.third'"
     for executor in ("serial", "processes:2"):
         assert told in compare(run, run, layer_mapping=fits, executor=executor).summary.reason
+    nothing: Any = {"TopLayer": {"net.third": "net.third"}}
     with pytest.raises(ReadError, match="none of its 1 entries fits"):
-        compare(run, run, layer_mapping={"TopLayer": {"net.third": "net.third"}})
+        compare(run, run, layer_mapping=nothing, output=tmp_path / "tables")
+    assert list((tmp_path / "tables").iterdir()) == []
+    with pytest.raises(ReadError, match="none of its 1 entries fits"):
+        diff_analyze(run, run, tmp_path / "calls", mapping=mapping_options({"layer_mapping": nothing}))
+    assert not (tmp_path / "calls").exists()
 
 
 def test_an_inferred_map_may_say_that_a_layer_has_no_partner(run: Path) -> None:

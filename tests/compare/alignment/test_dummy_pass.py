@@ -1,0 +1,80 @@
+"""A pass more through the whole model, backward and gradients included, shifts none of the calls after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import msprobe
+from msprobe.pytorch import PrecisionDebugger
+
+pytestmark = pytest.mark.torch
+Batch = tuple[str, float]
+REAL: list[Batch] = [("train", 1.0), ("train", 2.0)]
+DUMMY: Batch = ("dummy", 3.0)
+EVALUATION: Batch = ("evaluate", 3.0)
+
+
+def _record(folder: Path, batches: list[Batch], level: str) -> Path:
+    """One step of a small model over all batches; each has a loss of its own kind."""
+    PrecisionDebugger._instance = None
+    debugger = PrecisionDebugger(task="statistics", dump_path=str(folder), level=level)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Sequential(nn.GELU(), nn.LayerNorm(8)), nn.Linear(8, 3))
+    with debugger.collect(model):
+        for kind, scale in batches:
+            x = scale * torch.randn(5, 4, generator=torch.Generator().manual_seed(int(scale)))
+            _pass(model, kind, x)
+    return folder
+
+
+def _pass(model: nn.Module, kind: str, x: torch.Tensor) -> None:
+    if kind == "train":
+        nn.functional.cross_entropy(model(x), torch.arange(5) % 3).backward()
+    elif kind == "dummy":
+        model(x).sum().backward()
+    else:
+        with torch.no_grad():
+            model(x).argmax(-1)
+    model.zero_grad()
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> Callable[[list[Batch], str], Path]:
+    known: dict[str, Path] = {}
+
+    def once(batches: list[Batch], level: str) -> Path:
+        name = repr((batches, level))
+        if name not in known:
+            known[name] = _record(tmp_path_factory.mktemp("run") / "dump", batches, level)
+        return known[name]
+
+    return once
+
+
+WAYS: dict[str, tuple[str, dict[str, Any]]] = {
+    "L0": ("L0", {}),
+    "L1": ("L1", {}),
+    "mix": ("mix", {}),
+    "fuzzy": ("mix", {"fuzzy_match": True}),
+    "inferred": ("mix", {"layer_mapping": True}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("at", [0, 1, 2], ids=["before", "between", "after"])
+@pytest.mark.parametrize("extra", [DUMMY, EVALUATION, ("train", 3.0)], ids=lambda batch: str(batch[0]))
+def test_the_others_agree(record: Callable[[list[Batch], str], Path], extra: Batch, at: int, way: str) -> None:
+    level, option = WAYS[way]
+    more, plain = record([*REAL[:at], extra, *REAL[at:]], level), record(REAL, level)
+    for sides in ((more, plain), (plain, more)):
+        summary = msprobe.compare(*sides, **option).summary
+        counts = summary.counts
+        alone = sorted((counts.target_only, counts.golden_only))
+        assert (counts.error, counts.warning, alone[0]) == (0, 0, 0), sides
+        assert 0 < alone[1] <= counts.passed / 2 + 1 and summary.verdict == "diverged"
