@@ -29,6 +29,32 @@ typedef struct {
 
 static inline double add_lanes(const double *v) { return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])); }
 
+/* What a block of narrow elements is reduced to before its lanes are joined: lane k has the elements k, k + 16, ... */
+typedef struct {
+    float top[16], low[16];
+    double sum[16], square[16];
+} Lanes;
+
+static inline void add_to_lane(Lanes *lanes, size_t k, float v) {
+    lanes->top[k] = v > lanes->top[k] ? v : lanes->top[k];
+    lanes->low[k] = v < lanes->low[k] ? v : lanes->low[k];
+    lanes->sum[k] += v;
+    lanes->square[k] += (double)v * v;
+}
+
+static inline void join_lanes(Lanes *lanes, Block *out) {
+    for (size_t half = 8; half; half /= 2) {
+        for (size_t k = 0; k < half; k++) {
+            lanes->top[k] = lanes->top[k + half] > lanes->top[k] ? lanes->top[k + half] : lanes->top[k];
+            lanes->low[k] = lanes->low[k + half] < lanes->low[k] ? lanes->low[k + half] : lanes->low[k];
+        }
+    }
+    out->max = lanes->top[0];
+    out->min = lanes->low[0];
+    out->sum = add_lanes(lanes->sum) + add_lanes(lanes->sum + 8);
+    out->sumsq = add_lanes(lanes->square) + add_lanes(lanes->square + 8);
+}
+
 typedef struct {
     void (*float32)(const float *, size_t, Block *);
     void (*float16)(const uint16_t *, size_t, Block *); /* these two may be NULL: widen first, for the same bits */
@@ -57,8 +83,8 @@ static Reductions reduce = REDUCTIONS(_plain, NULL, NULL);
 #define HIGHER(v, top) ((VARIANT(Floats))_mm256_max_ps((__m256)(v), (__m256)(top)))
 #define LOWER(v, low) ((VARIANT(Floats))_mm256_min_ps((__m256)(v), (__m256)(low)))
 #define LOAD_WIDENED(at) ((VARIANT(Doubles))_mm256_cvtps_pd(_mm_loadu_ps(at)))
+#define WIDENED(v, half) ((VARIANT(Doubles))_mm256_cvtps_pd(_mm256_extractf128_ps(v, half)))
 #define LOAD_FLOAT16(at) ((VARIANT(Floats))_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(at))))
-#define LOAD_BFLOAT16(at) ((VARIANT(Floats))_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(at))), 16))
 #define HALF_OF(at, v, half) ((VARIANT(Doubles))_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)(v), half)))
 #define ADD(v, sum) ((VARIANT(Doubles))_mm256_fmadd_pd((__m256d)(v), _mm256_set1_pd(1.0), (__m256d)(sum)))
 #define ADD_SQUARE(v, square) ((VARIANT(Doubles))_mm256_fmadd_pd((__m256d)(v), (__m256d)(v), (__m256d)(square)))
@@ -70,8 +96,8 @@ static Reductions reduce = REDUCTIONS(_plain, NULL, NULL);
 #define HIGHER(v, top) ((VARIANT(Floats))_mm512_max_ps((__m512)(v), (__m512)(top)))
 #define LOWER(v, low) ((VARIANT(Floats))_mm512_min_ps((__m512)(v), (__m512)(low)))
 #define LOAD_WIDENED(at) ((VARIANT(Doubles))_mm512_cvtps_pd(_mm256_loadu_ps(at)))
+#define WIDENED(v, whole) ((VARIANT(Doubles))_mm512_cvtps_pd(v))
 #define LOAD_FLOAT16(at) ((VARIANT(Floats))_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(at))))
-#define LOAD_BFLOAT16(at) ((VARIANT(Floats))_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(at))), 16))
 #define HALF_OF(at, v, half) ((VARIANT(Doubles))_mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)(v), half)))
 #define ADD(v, sum) ((VARIANT(Doubles))_mm512_fmadd_pd((__m512d)(v), _mm512_set1_pd(1.0), (__m512d)(sum)))
 #define ADD_SQUARE(v, square) ((VARIANT(Doubles))_mm512_fmadd_pd((__m512d)(v), (__m512d)(v), (__m512d)(square)))
@@ -82,7 +108,14 @@ static void choose_reductions(void) {
     static const Reductions avx512 = REDUCTIONS(_avx512, reduce_float16_avx512, reduce_bfloat16_avx512);
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) reduce = avx2;
-    if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")) reduce = avx512;
+    if (!__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512bw")) return;
+    if (__builtin_cpu_is("amdfam19h")) { /* Zen 4 works in halves of 32 bytes, and widens these faster when they come as such */
+        reduce.bfloat16 = avx512.bfloat16;
+        reduce.int64 = avx512.int64;
+        reduce.uint64 = avx512.uint64;
+    } else {
+        reduce = avx512;
+    }
 }
 #else
 static void choose_reductions(void) {}

@@ -89,7 +89,7 @@ static void magnitude_double(const double *x, size_t n, double *out) {
     for (size_t i = 0; i < n; i++) out[i] = hypot(x[2 * i], x[2 * i + 1]);
 }
 
-/* Widens n <= BLOCK elements into `room`; returns 1 when the result is float, 0 when it is double. */
+/* Widens n elements into `room`; returns 1 when the result is float, 0 when it is double. */
 static int widen(const void *x, size_t n, int code, void *room) {
     switch (code) {
     case BOOL: widen_bool(x, n, room); return 1;

@@ -36,43 +36,63 @@ static void add(double *sum, double *rest, double value) {
     *sum = next;
 }
 
-static uint64_t count_nonfinite(const void *x, size_t n, int is_float) {
+#define COUNT(TYPE, ONES)                                                                                                                  \
+    for (size_t i = 0; i < n; i++) {                                                                                                       \
+        TYPE bits;                                                                                                                         \
+        memcpy(&bits, (const char *)x + i * sizeof bits, sizeof bits);                                                                     \
+        count += (bits & (TYPE)(ONES)) == (TYPE)(ONES);                                                                                    \
+    }
+
+/* How many of n floats have an exponent of ones only. */
+static uint64_t count_nonfinite(const void *x, size_t n, int code) {
     uint64_t count = 0;
-    for (size_t i = 0; i < n; i++) {
-        double v;
-        float f;
-        if (is_float) {
-            memcpy(&f, (const char *)x + 4 * i, 4);
-            v = f;
-        } else {
-            memcpy(&v, (const char *)x + 8 * i, 8);
-        }
-        count += !isfinite(v);
+    switch (code) {
+    case FLOAT16: COUNT(uint16_t, 0x7c00) break;
+    case BFLOAT16: COUNT(uint16_t, 0x7f80) break;
+    case FLOAT32: COUNT(uint32_t, 0x7f800000) break;
+    default: COUNT(uint64_t, (uint64_t)0x7ff << 52)
     }
     return count;
+}
+
+/* How many elements make a block. What is exact in float is summed for longer: its sums in double are off by less, and 16 KB hold it. */
+static size_t block_length(int code) {
+    switch (code) {
+    case INT32: case UINT32: case INT64: case UINT64: case FLOAT64: case COMPLEX64: case COMPLEX128: return BLOCK;
+    default: return 2 * BLOCK;
+    }
+}
+
+static int needs_widening(int code) {
+    switch (code) {
+    case FLOAT16: return reduce.float16 == NULL;
+    case BFLOAT16: return reduce.bfloat16 == NULL;
+    default: return code != FLOAT32 && code != FLOAT64 && code != INT64 && code != UINT64;
+    }
 }
 
 static void reduce_block(const void *x, size_t n, int code, double scale, Total *t) {
     double room[BLOCK] __attribute__((aligned(64)));
     Block b = {0};
-    int is_float = code == FLOAT32;
-    void (*half)(const uint16_t *, size_t, Block *) = code == FLOAT16 ? reduce.float16 : code == BFLOAT16 ? reduce.bfloat16 : NULL;
+    if (needs_widening(code)) {
+        code = widen(x, n, code, room) ? FLOAT32 : FLOAT64;
+        x = room;
+    }
+    switch (code) {
+    case INT64: reduce.int64(x, n, 1.0, &b); break;
+    case UINT64: reduce.uint64(x, n, 1.0, &b); break;
+    case FLOAT16: reduce.float16(x, n, &b); break;
+    case BFLOAT16: reduce.bfloat16(x, n, &b); break;
+    case FLOAT32: reduce.float32(x, n, &b); break;
+    default: reduce.float64(x, n, scale, &b);
+    }
     if (code == INT64 || code == UINT64) {
-        if (code == INT64) reduce.int64(x, n, 1.0, &b);
-        else reduce.uint64(x, n, 1.0, &b);
         if (code == INT64 ? b.imax > t->imax : (uint64_t)b.imax > (uint64_t)t->imax) t->imax = b.imax;
         if (code == INT64 ? b.imin < t->imin : (uint64_t)b.imin < (uint64_t)t->imin) t->imin = b.imin;
     } else {
-        if (half != NULL) half(x, n, &b);
-        if (code != FLOAT32 && code != FLOAT64 && (half == NULL || !isfinite(b.sumsq))) {
-            is_float = widen(x, n, code, room);
-            x = room;
-        }
-        if (is_float && half == NULL) reduce.float32(x, n, &b);
-        else if (half == NULL) reduce.float64(x, n, scale, &b);
         if (b.max > t->max) t->max = b.max;
         if (b.min < t->min) t->min = b.min;
-        if (!isfinite(b.sumsq)) t->nonfinite += count_nonfinite(x, n, is_float);
+        if (!isfinite(b.sumsq)) t->nonfinite += count_nonfinite(x, n, code);
     }
     add(&t->sum, &t->sum_rest, b.sum);
     add(&t->sumsq, &t->sumsq_rest, b.sumsq);
@@ -84,12 +104,11 @@ static void measure(const unsigned char *x, size_t n, int code, double scale, in
     t->min = INFINITY;
     t->imax = code == INT64 ? INT64_MIN : 0;
     t->imin = code == INT64 ? INT64_MAX : -1;
-    while (n) {
-        size_t part = n < BLOCK ? n : BLOCK;
+    for (size_t length = block_length(code), part; n; n -= part) {
+        part = n < length ? n : length;
         reduce_block(x, part, code, scale, t);
         if (with_crc) t->crc = crc_extend(t->crc, x, part * ITEMSIZE[code]);
         x += part * ITEMSIZE[code];
-        n -= part;
     }
     if (isfinite(t->sum)) t->sum += t->sum_rest;
     if (isfinite(t->sumsq)) t->sumsq += t->sumsq_rest;

@@ -30,8 +30,7 @@ typedef uint64_t VARIANT(Unsigned) __attribute__((vector_size(WIDTH), aligned(1)
     TARGET static void NAME(const ELEMENT *x, size_t n, Block *out) {                                                                      \
         VARIANT(Floats) top[16 / FLOATS], low[16 / FLOATS];                                                                                \
         VARIANT(Doubles) sum[16 / DOUBLES] = {0}, square[16 / DOUBLES] = {0};                                                              \
-        float tops[16], lows[16];                                                                                                          \
-        double sums[16], squares[16];                                                                                                      \
+        Lanes lanes;                                                                                                                       \
         size_t i = 0;                                                                                                                      \
         EACH(p, 16, FLOATS) {                                                                                                              \
             top[p] = (VARIANT(Floats)){0} - INFINITY;                                                                                      \
@@ -50,34 +49,53 @@ typedef uint64_t VARIANT(Unsigned) __attribute__((vector_size(WIDTH), aligned(1)
                 square[2 * p + 1] = ADD_SQUARE(upper, square[2 * p + 1]);                                                                  \
             }                                                                                                                              \
         }                                                                                                                                  \
-        memcpy(tops, top, sizeof tops);                                                                                                    \
-        memcpy(lows, low, sizeof lows);                                                                                                    \
-        memcpy(sums, sum, sizeof sums);                                                                                                    \
-        memcpy(squares, square, sizeof squares);                                                                                           \
-        for (size_t k = 0; i + k < n; k++) {                                                                                               \
-            float v = ONE(x[i + k]);                                                                                                       \
-            tops[k] = v > tops[k] ? v : tops[k];                                                                                           \
-            lows[k] = v < lows[k] ? v : lows[k];                                                                                           \
-            sums[k] += v;                                                                                                                  \
-            squares[k] += (double)v * v;                                                                                                   \
-        }                                                                                                                                  \
-        for (size_t k = 1; k < 16; k++) {                                                                                                  \
-            tops[0] = tops[k] > tops[0] ? tops[k] : tops[0];                                                                               \
-            lows[0] = lows[k] < lows[0] ? lows[k] : lows[0];                                                                               \
-        }                                                                                                                                  \
-        out->max = tops[0];                                                                                                                \
-        out->min = lows[0];                                                                                                                \
-        out->sum = add_lanes(sums) + add_lanes(sums + 8);                                                                                  \
-        out->sumsq = add_lanes(squares) + add_lanes(squares + 8);                                                                          \
+        memcpy(lanes.top, top, sizeof lanes.top);                                                                                          \
+        memcpy(lanes.low, low, sizeof lanes.low);                                                                                          \
+        memcpy(lanes.sum, sum, sizeof lanes.sum);                                                                                          \
+        memcpy(lanes.square, square, sizeof lanes.square);                                                                                 \
+        for (size_t k = 0; i + k < n; k++) add_to_lane(&lanes, k, ONE(x[i + k]));                                                          \
+        join_lanes(&lanes, out);                                                                                                           \
     }
 
 #define LOAD_FLOATS(at) (*(const VARIANT(Floats) *)(at))
 #define HALF_AT(at, v, half) LOAD_WIDENED((at) + (half) * DOUBLES)
 #define ITSELF(element) (element)
 REDUCE_NARROW(VARIANT(reduce_float), float, LOAD_FLOATS, HALF_AT, ITSELF)
-#ifdef LOAD_BFLOAT16
-REDUCE_NARROW(VARIANT(reduce_bfloat16), uint16_t, LOAD_BFLOAT16, HALF_OF, bfloat16_to_float)
+#ifdef LOAD_FLOAT16
 REDUCE_NARROW(VARIANT(reduce_float16), uint16_t, LOAD_FLOAT16, HALF_OF, float16_to_float)
+#endif
+#ifdef WIDENED
+/* bfloat16 is the upper half of float: of two neighbours in one 32-bit word a shift gives the even, a mask the odd element. So 8 even and
+ * 8 odd elements are taken at a time, and the lanes are put into the order of the elements at the end. */
+TARGET static void VARIANT(reduce_bfloat16)(const uint16_t *x, size_t n, Block *out) {
+    __m256 top[2], low[2];
+    VARIANT(Doubles) sum[2][8 / DOUBLES] = {0}, square[2][8 / DOUBLES] = {0};
+    Lanes lanes;
+    size_t i = 0;
+    top[0] = top[1] = _mm256_set1_ps(-INFINITY);
+    low[0] = low[1] = _mm256_set1_ps(INFINITY);
+    for (; i + 16 <= n; i += 16) {
+        __m256i words = _mm256_loadu_si256((const __m256i *)(x + i));
+        __m256 v[2] = {(__m256)_mm256_slli_epi32(words, 16), (__m256)_mm256_and_si256(words, _mm256_set1_epi32(-65536))};
+        EACH(odd, 2, 1) {
+            top[odd] = _mm256_max_ps(v[odd], top[odd]);
+            low[odd] = _mm256_min_ps(v[odd], low[odd]);
+            EACH(p, 8, DOUBLES) {
+                VARIANT(Doubles) wide = WIDENED(v[odd], p);
+                sum[odd][p] = ADD(wide, sum[odd][p]);
+                square[odd][p] = ADD_SQUARE(wide, square[odd][p]);
+            }
+        }
+    }
+    for (size_t k = 0; k < 16; k++) {
+        memcpy(lanes.top + k, (char *)&top[k % 2] + k / 2 * 4, 4);
+        memcpy(lanes.low + k, (char *)&low[k % 2] + k / 2 * 4, 4);
+        memcpy(lanes.sum + k, (char *)&sum[k % 2] + k / 2 * 8, 8);
+        memcpy(lanes.square + k, (char *)&square[k % 2] + k / 2 * 8, 8);
+    }
+    for (size_t k = 0; i + k < n; k++) add_to_lane(&lanes, k, bfloat16_to_float(x[i + k]));
+    join_lanes(&lanes, out);
+}
 #endif
 
 /* The three reductions of 64-bit elements differ in their types, in the values that lose every comparison and in the multiplier. */
@@ -134,11 +152,11 @@ REDUCE_WIDE(VARIANT(reduce_uint64), uint64_t, VARIANT(Unsigned), 0, UINT64_MAX, 
 #undef HALF_AT
 #undef HALF_OF
 #undef ITSELF
-#undef LOAD_BFLOAT16
 #undef LOAD_FLOAT16
 #undef ADD
 #undef ADD_SQUARE
 #undef LOAD_WIDENED
+#undef WIDENED
 #undef LOWER
 #undef HIGHER
 #undef PICK
