@@ -27,12 +27,13 @@ def mode_problems(config: DumpConfig, facts: RuntimeFacts) -> list[Problem]:
 
 
 def _graph_rules(config: DumpConfig, facts: RuntimeFacts) -> Iterator[Problem]:
-    if config.level != "L2":  # there it is refused in every mode
-        yield from dynamic_only(config)
     if config.task in _WATCHING:
         expected = "works in dynamic graphs; a static graph (GRAPH_MODE) has statistics and tensor"
         yield Problem("task", config.task, expected)
-    elif config.level in ("L1", "mix") and config.task != "overflow_check":
+        return
+    if config.level != "L2":  # there it is refused in every mode
+        yield from dynamic_only(config)
+    if config.level in ("L1", "mix") and config.task != "overflow_check":
         expected = (
             "a static graph (GRAPH_MODE) is collected at L0 (cells) or L2 (kernels); L1 and mix need PYNATIVE_MODE"
         )
