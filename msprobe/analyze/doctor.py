@@ -100,8 +100,8 @@ def _support(config: DumpConfig, supports: Sequence[Support]) -> Iterator[Findin
     if len(refused) == len(supports):
         yield from (_reason(str(problem)) for problem in refused[supports[0].framework].problems)
         return
-    for framework, error in refused.items():
-        yield from (_note(f"not on {framework}: {problem}") for problem in error.problems)
+    for framework, refusal in refused.items():
+        yield from (_note(f"not on {framework}: {problem}") for problem in refusal.problems)
 
 
 def _ranks(config: DumpConfig, world: int | None) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 Those that cells hold as attributes (``self.matmul = ops.MatMul()``) are named by these: ``Primitive.matmul.MatMul.0``.
 Others, made inside ``construct`` or kept anywhere else, are named by their class: ``Primitive.MatMul.0``. What
-MindSpore's own functions call is their business; its layers count as the model.
+MindSpore's own functions call is their business; its layers count as the model. Without a model nothing is recorded.
 
 The ``__call__`` of their classes is replaced while collecting, and looks each instance up: no cell and no primitive is
 touched, so copies see the originals. The compiler reads no ``__call__`` of a primitive.
@@ -33,7 +33,7 @@ class PrimitiveTap:
     """Finds primitives and observes their calls.
 
     Args:
-        cells: gives the cells whose attributes name primitives, asked at each ``attach``.
+        cells: gives the cells of the models, whose attributes name primitives, asked at each ``attach``.
         site: gives the counter of an API by prefix and name.
     """
 
@@ -58,17 +58,18 @@ class PrimitiveTap:
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
-        if len(sys.modules) != self._modules_seen:
+        cells = list(self._cells())
+        if cells and len(sys.modules) != self._modules_seen:
             self._modules_seen = len(sys.modules)
             self._plan(ops.Primitive)
-        self._find()
-        with self._patches.in_force():
+        self._find(cells)
+        with self._patches.in_force() if cells else contextlib.nullcontext():
             yield
 
-    def _find(self) -> None:
+    def _find(self, cells: Iterable[nn.Cell]) -> None:
         """Look for primitives of cells that have come since the last time."""
         known = self._primitive
-        for cell in self._cells():
+        for cell in cells:
             for name, value in list(vars(cell).items()):
                 kind = type(value)
                 primitive = known.get(kind)
@@ -91,8 +92,9 @@ class PrimitiveTap:
             original = vars(kind).get("__call__")
             if callable(original):
                 self._patches.plan(kind, "__call__", self._observed(original))
-        for below in kind.__subclasses__():
-            self._plan(below)
+        below: list[type] = kind.__subclasses__()
+        for inner in below:
+            self._plan(inner)
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         calls, relay, thread, site_of = self._calls, self._relay, self._thread, self._site
@@ -117,7 +119,7 @@ class PrimitiveTap:
 
 def _original(kind: type) -> Callable[..., Any]:
     """The class's own or inherited ``__call__``, as it is without any of our wrappers."""
-    call: Any = kind.__call__  # type: ignore[operator]
+    call: Any = kind.__call__
     original: Callable[..., Any] = getattr(call, "__msprobe_original__", call)
     return original
 

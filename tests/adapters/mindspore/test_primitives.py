@@ -58,8 +58,16 @@ def test_all_of_the_model_are_recorded_and_change_nothing(bench: Any, level: str
     assert body["input_args"][0] == bench.read().data["Primitive.product.MatMul.0.forward"]["output"][0]
 
 
-def test_without_a_model_a_class_names_them_all(bench: Any) -> None:
+def test_without_a_model_there_are_none(bench: Any) -> None:
     with bench.open("L1").collect():
+        Made()(X)
+    assert primitives(bench) == []
+    assert "Tensor.__mul__.0.forward" in bench.read().names()
+
+
+def test_outside_of_the_model_they_are_recorded_beside_it(bench: Any) -> None:
+    """As every other function: a loss, or what prepares the input."""
+    with bench.open("L1").collect(nn.ReLU()):
         Made()(X)
     assert primitives(bench) == [
         "Primitive.MatMul.0.forward",
@@ -70,7 +78,7 @@ def test_without_a_model_a_class_names_them_all(bench: Any) -> None:
 
 
 def test_what_mindspores_functions_call_is_their_business(bench: Any) -> None:
-    with bench.open("L1").collect():
+    with bench.open("L1").collect(nn.ReLU()):
         ops.matmul(X[0:1, None][:, 0], X)
     assert primitives(bench) == []
 
@@ -87,14 +95,14 @@ def test_a_class_of_the_user_is_seen(bench: Any) -> None:
         def __call__(self, x: Any, y: Any) -> Any:
             return super().__call__(super().__call__(x, y), y)
 
-    with bench.open("L1").collect():
+    with bench.open("L1").collect(nn.ReLU()):
         Twice()(X, X)
     assert primitives(bench) == ["Primitive.Twice.0.forward"]  # its own calls are inside
 
 
 def test_a_failing_one_keeps_its_inputs_and_its_error(bench: Any) -> None:
     wide = Tensor(np.ones((3, 2), np.float32))
-    with bench.open("L1").collect():
+    with bench.open("L1").collect(nn.ReLU()):
         with pytest.raises(ValueError, match=r"MatMul|mat"):
             ops.MatMul()(X, wide)
         ops.MatMul()(X, X)
@@ -105,7 +113,7 @@ def test_a_failing_one_keeps_its_inputs_and_its_error(bench: Any) -> None:
 def test_classes_are_their_own_after_stop(bench: Any) -> None:
     before = {kind: vars(kind).get("__call__") for kind in (ops.Primitive, ops.MatMul, ops.Neg)}
     debugger = bench.open("L1")
-    debugger.start()
+    debugger.start(nn.ReLU())
     assert all(vars(kind).get("__call__") is not call for kind, call in before.items())
     debugger.stop()
     assert {kind: vars(kind).get("__call__") for kind in before} == before
@@ -116,6 +124,6 @@ def test_a_jit_function_compiles_them_as_ever(bench: Any) -> None:
     def compiled(x: Any) -> Any:
         return ops.MatMul()(x, x)
 
-    with bench.open("L1").collect():
+    with bench.open("L1").collect(nn.ReLU()):
         assert compiled(X).asnumpy().tolist() == [[2, 3], [6, 11]]
     assert bench.read().names() == ["Jit.compiled.0.forward"]

@@ -105,7 +105,7 @@ def test_the_call_that_differs_is_found_and_kept(bench: Any, net: Net, task: str
 
 def test_a_golden_dump_without_this_step_is_told(bench: Any, net: Net, tmp_path: Path) -> None:
     debugger = bench.open("L0", "diff_check", {"bench_path": str(tmp_path)})
-    with pytest.raises(MsprobeException, match="bench_path: .* holds nothing of step 0"):
+    with pytest.raises(MsprobeException, match=r"bench_path: .* holds nothing of step 0"):
         debugger.start(net)
 
 
@@ -130,7 +130,7 @@ def test_listed_functions_are_recorded(bench: Any, capsys: pytest.CaptureFixture
     listed = {"mindspore.numpy": ["square"], __name__: ["Own.half", "absent"]}
     original = Own.half
     with bench.open("L1", custom_apis=listed).collect():
-        result, gradient = mindspore.value_and_grad(lambda x: Own.half(mindspore.numpy.square(x)))(X)
+        _, gradient = mindspore.value_and_grad(lambda x: Own.half(mindspore.numpy.square(x)))(X)
     assert np.array_equal(gradient.asnumpy(), X.asnumpy())
     assert {"mindspore.numpy.square.0.forward", f"{__name__}.Own.half.0.forward"} <= set(bench.read().names())
     assert bench.read().data[f"{__name__}.Own.half.0.backward"]["output"][0]["Max"] == 0.5
