@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from msprobe.analyze.missing_names import missing_names
-from msprobe.core.backend.support import PYTORCH, check_support
+from msprobe.core.backend.support import MINDSPORE, MSADAPTER, PYTORCH, Support, check_support
 from msprobe.core.config import ConfigSource, DumpConfig, check_config
 from msprobe.core.config.places import place_problems
 from msprobe.core.errors import ConfigError, ReadError
@@ -25,8 +25,10 @@ from msprobe.core.store.layout import CONSTRUCT, ERRORS, STACK
 from msprobe.core.store.reader import Dump, find_dumps, load_dump
 
 _SHOWN = 8
+_APIS = ("Functional.", "Torch.", "Tensor.", "Mint.", "MintFunctional.", "Primitive.")
 _LOOKED_AT = 1000
 _ONLY_GUILTY = ("overflow_check", "exception_dump")
+_FRAMEWORKS = {"pytorch": PYTORCH, "mindspore": MINDSPORE, "msadapter": MSADAPTER, "mindtorch": MSADAPTER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +42,13 @@ class Finding:
         return f"{'reason' if self.certain else 'note'}: {self.text}"
 
 
-def examine(source: ConfigSource, world: int | None = None, dump: Path | None = None) -> list[Finding]:
+def examine(
+    source: ConfigSource, world: int | None = None, dump: Path | None = None, framework: str | None = None
+) -> list[Finding]:
     """What keeps data out, for a job of ``world`` processes and the dump at ``dump``.
 
-    Without ``dump`` the folder of the configuration is looked at where it exists.
+    Without ``dump`` the folder of the configuration is looked at where it exists, and without ``framework`` (pytorch,
+    mindspore or msadapter) what holds for the one that the dump was taken with, or else for all.
 
     Raises:
         FileCheckException: the configuration cannot be opened.
@@ -57,19 +62,46 @@ def examine(source: ConfigSource, world: int | None = None, dump: Path | None = 
         return [*(_reason(str(problem)) for problem in report.problems), *found]
     config = report.config
     found.extend(_reason(str(problem)) for problem in place_problems(config))
-    for part in (_support(config), _ranks(config, world), _switches(config), _filters(config), _place(config)):
-        found.extend(part)
     folder = dump if dump is not None else Path(config.dump_path)
-    if dump is not None or folder.is_dir():
+    looked = dump is not None or folder.is_dir()
+    supports = _supports(framework, folder if looked else None)
+    for part in (_support(config, supports), _ranks(config, world), _switches(config), _filters(config, supports)):
+        found.extend(part)
+    found.extend(_place(config))
+    if looked:
         found.extend(_on_disk(config, folder))
     return sorted(found, key=lambda finding: not finding.certain)
 
 
-def _support(config: DumpConfig) -> Iterator[Finding]:
+def _supports(framework: str | None, folder: Path | None) -> Sequence[Support]:
+    """The frameworks that may be meant; one when it is known."""
+    if framework is None and folder is not None:
+        framework = _written_by(folder)
+    known = _FRAMEWORKS.get(str(framework).lower())
+    return tuple(_FRAMEWORKS[name] for name in ("pytorch", "mindspore", "msadapter")) if known is None else (known,)
+
+
+def _written_by(folder: Path) -> str | None:
+    """The framework of a dump at ``folder``, as its document says."""
     try:
-        check_support(config, PYTORCH)
-    except ConfigError as error:
-        yield from (_reason(str(problem)) for problem in error.problems)
+        return load_dump(find_dumps(folder)[0]).framework
+    except ReadError:
+        return None
+
+
+def _support(config: DumpConfig, supports: Sequence[Support]) -> Iterator[Finding]:
+    """What no framework that may be meant can do; what some cannot is worth a note."""
+    refused: dict[str, ConfigError] = {}
+    for support in supports:
+        try:
+            check_support(config, support)
+        except ConfigError as error:
+            refused[support.framework] = error
+    if len(refused) == len(supports):
+        yield from (_reason(str(problem)) for problem in refused[supports[0].framework].problems)
+        return
+    for framework, refusal in refused.items():
+        yield from (_note(f"not on {framework}: {problem}") for problem in refusal.problems)
 
 
 def _ranks(config: DumpConfig, world: int | None) -> Iterator[Finding]:
@@ -79,7 +111,7 @@ def _ranks(config: DumpConfig, world: int | None) -> Iterator[Finding]:
     shown = _some(asked)
     if world is None:
         yield _note(
-            f"rank asks for {shown}: a process without torch.distributed has no rank and collects nothing "
+            f"rank asks for {shown}: a process outside of a distributed job has no rank and collects nothing "
             "(leave rank empty, or pass start(rank_id=...)); --world N checks the numbers"
         )
     elif not any(rank < world for rank in asked):
@@ -108,17 +140,23 @@ def _switches(config: DumpConfig) -> Iterator[Finding]:
         )
 
 
-def _filters(config: DumpConfig) -> Iterator[Finding]:
+def _filters(config: DumpConfig, supports: Sequence[Support]) -> Iterator[Finding]:
     section = config.section
     for key, names in (("list", section.names), ("scope", section.scope)):
         for name in names:
-            module = name.startswith("Module.")
+            module = name.startswith(("Module.", "Cell."))
             if config.level == "L1" and module:
                 yield _reason(f"{key} has {name!r}, a module; level L1 records APIs only (use L0 or mix)")
-            if config.level == "L0" and name.startswith(("Functional.", "Torch.", "Tensor.")):
+            if config.level == "L0" and name.startswith(_APIS):
                 yield _reason(f"{key} has {name!r}, an API; level L0 records modules only (use L1 or mix)")
     if uses_risk_level(config) and config.risk_level != "ALL":
-        yield _note(f"risk_level {config.risk_level} leaves out APIs of lower risk; risk_level ALL records every one")
+        ranked = [support.framework for support in supports if "risk_level" not in support.ignored]
+        where = "" if len(ranked) == len(supports) else f" on {' and '.join(ranked)}"
+        if ranked:
+            left = f"risk_level {config.risk_level} leaves out APIs of lower risk{where}"
+            yield _note(f"{left}; risk_level ALL records every one")
+        if len(ranked) < len(supports) == 1 and config.risk_level == "CORE":
+            yield _note("risk_level has no effect on mindspore, whose functions are not ranked: all are recorded")
     if section.data_mode and "forward" not in section.data_mode and "backward" in section.data_mode:
         yield _note("data_mode has no forward: only calls that a backward pass reaches leave data")
 

@@ -9,7 +9,13 @@ _FOUND = 1
 @click.argument("config", type=click.Path())
 @click.option("--world", type=click.IntRange(min=1), help="How many processes the job has.")
 @click.option("--dump", type=click.Path(), help="A dump to look at; default: the dump_path of CONFIG, where it exists.")
-def command(config: str, world: int | None, dump: str | None) -> int:
+@click.option(
+    "-f",
+    "--framework",
+    type=click.Choice(["pytorch", "mindspore", "msadapter"]),
+    help="What the program works with; default: that of the dump, or else what holds for all of them.",
+)
+def command(config: str, world: int | None, dump: str | None, framework: str | None) -> int:
     """Explain why a dump taken with CONFIG is, or would be, empty or has less in it than expected.
 
     One line per finding: a `reason` makes data missing for certain, a `note` is worth a look. Exit status: 0 when no
@@ -19,7 +25,7 @@ def command(config: str, world: int | None, dump: str | None) -> int:
 
     from msprobe.analyze.doctor import examine
 
-    findings = examine(config, world, None if dump is None else Path(dump))
+    findings = examine(config, world, None if dump is None else Path(dump), framework)
     for finding in findings:
         click.echo(str(finding))
     reasons = sum(finding.certain for finding in findings)

@@ -46,7 +46,7 @@ def test_nothing_to_say(tmp_path: Path) -> None:
         ({"statistics": {"list": ["Module.fc.Linear.forward.0"]}}, "level L1 records APIs only"),
         ({"level": "L0", "statistics": {"list": ["Functional.relu.0.forward"]}}, "level L0 records modules only"),
         ({"level": "L9"}, "L9"),
-        ({"level": "L2"}, 'level L2 on PyTorch needs "tensor"'),
+        ({"task": "acc_check"}, "pytorch collects statistics"),
     ],
 )
 def test_what_excludes_everything_is_a_reason(tmp_path: Path, fields: dict[str, Any], reason: str) -> None:
@@ -56,11 +56,12 @@ def test_what_excludes_everything_is_a_reason(tmp_path: Path, fields: dict[str, 
 @pytest.mark.parametrize(
     ("fields", "note"),
     [
-        ({"rank": [0]}, "without torch.distributed has no rank"),
+        ({"rank": [0]}, "outside of a distributed job has no rank"),
         ({"step": ["3-5"]}, "step asks for 3, 4, 5: steps are counted by calls of step()"),
         ({"level": "mix"}, "modules of the model given to start"),
         ({"level": "debug"}, "nothing but the values given to save()"),
-        ({"risk_level": "CORE"}, "leaves out APIs of lower risk"),
+        ({"risk_level": "CORE"}, "leaves out APIs of lower risk on pytorch and msadapter;"),
+        ({"level": "L2"}, 'not on pytorch: task: got "statistics"; level L2 on PyTorch needs "tensor"'),
         ({"statistics": {"request_id": "a"}}, "start(scheduled_tokens=...)"),
         ({"statistics": {"data_mode": ["backward"]}}, "data_mode has no forward"),
         ({"unknown": 1}, "unknown key"),
@@ -70,6 +71,35 @@ def test_what_may_be_meant_is_a_note(tmp_path: Path, fields: dict[str, Any], not
     found = examine(config(tmp_path, **fields))
     assert note in said(found, certain=False)
     assert said(found, certain=True) == ""
+
+
+@pytest.mark.parametrize(
+    ("framework", "fields", "certain", "text"),
+    [
+        ("pytorch", {"level": "L2"}, True, 'task: got "statistics"; level L2 on PyTorch needs "tensor"'),
+        ("msadapter", {"level": "L2"}, True, "msadapter collects at L0, L1, mix, debug"),
+        ("mindspore", {"level": "L2"}, False, ""),
+        ("pytorch", {"risk_level": "FOCUS"}, False, "leaves out APIs of lower risk; risk_level ALL records every one"),
+        ("mindspore", {"risk_level": "FOCUS"}, False, ""),
+        ("mindspore", {"risk_level": "CORE"}, False, "risk_level has no effect on mindspore"),
+        ("mindspore", {"custom_op_namespaces": ["mine"]}, True, "names operators of torch.ops"),
+    ],
+)
+@pytest.mark.parametrize("how", ["asked", "dumped"])
+def test_what_holds_for_the_framework_that_is_meant(
+    tmp_path: Path, how: str, framework: str, fields: dict[str, Any], certain: bool, text: str
+) -> None:
+    settings = config(tmp_path, **fields)
+    if how == "asked":
+        found = examine(settings, framework=framework)
+    else:
+        place = dump(tmp_path)
+        written = {"msadapter": "mindtorch"}.get(framework, framework)
+        document = {**json.loads((place / "dump.json").read_text()), "framework": written}
+        (place / "dump.json").write_text(json.dumps(document))
+        found = examine(settings)
+    assert text in said(found, certain)
+    assert text or found == []
 
 
 def test_a_rank_beyond_the_job_is_a_note_while_another_fits(tmp_path: Path) -> None:

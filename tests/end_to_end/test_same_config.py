@@ -6,26 +6,35 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from msprobe.core.store.formats import read_tensor
 from msprobe.core.store.reader import Dump, find_dumps, load_dump
 from msprobe.report.comparison import compare
 from tests.rules.tree import ROOT
 
 pytestmark = [pytest.mark.torch, pytest.mark.mindspore]
 
-CONFIG = {
-    "task": "statistics",
-    "dump_path": "./dump",
-    "rank": [],
-    "step": [0],
-    "level": "mix",
-    "statistics": {"scope": [], "list": [], "tensor_list": ["relu"], "data_mode": ["all"]},
+ALL = {"scope": [], "list": [], "data_mode": ["all"]}
+
+
+def config(level: str, task: str, **section: Any) -> dict[str, Any]:
+    return {"task": task, "rank": [], "step": [0], "level": level, task: {**ALL, **section}}
+
+
+CONFIGS = {
+    "mix-statistics": config("mix", "statistics", tensor_list=["relu"]),
+    "mix-tensor-md5": config("mix", "tensor", summary_mode="md5"),
+    "L0-statistics": config("L0", "statistics"),
+    "L0-statistics-md5": config("L0", "statistics", summary_mode="md5"),
+    "L0-tensor": config("L0", "tensor"),
+    "L0-list": config("L0", "statistics", summary_mode=["max", "l2norm"]),
+    "L1-tensor-xor": config("L1", "tensor", summary_mode="xor"),
 }
 NETWORK = """
 class Net({module}):
@@ -36,22 +45,26 @@ class Net({module}):
         return {ops}.exp(self.fc2(self.act(self.fc1(x))))
 """
 TRAINING = """
+import json, sys
 import numpy as np
 values = np.load("values.npz")
-net = Net()
-{weights}
-debugger = PrecisionDebugger("config.json")
-for _ in range(2):
-    debugger.start(net)
-    work(x)
-    debugger.stop()
-    debugger.step()
+for config in sys.argv[1:]:
+    net = Net()
+    {weights}
+    PrecisionDebugger._instance = None
+    debugger = PrecisionDebugger(config, dump_path="dump/" + config.removesuffix(".json"))
+    for _ in range(2):
+        debugger.start(net)
+        work(x)
+        debugger.stop()
+        debugger.step()
 """
 
 
 def program(imports: str, weights: str, module: str, ops: str, forward: str = "forward") -> str:
     """``weights`` gives the network its weights and defines ``x`` and ``work(x)``, its forward and backward pass."""
-    return imports + NETWORK.format(module=module, ops=ops, forward=forward) + TRAINING.format(weights=weights)
+    training = TRAINING.format(weights=weights.strip().replace("\n", "\n    "))
+    return imports + NETWORK.format(module=module, ops=ops, forward=forward) + training
 
 
 PYTORCH = program(
@@ -79,11 +92,16 @@ from msprobe.mindspore import PrecisionDebugger
 for name, parameter in net.parameters_and_names():
     parameter.set_data(mindspore.Tensor(values[name]))
 x = mindspore.Tensor(values["x"])
-work = mindspore.value_and_grad(lambda x: mint.sum(net(x)), 0, net.trainable_params())
+def loss(x):
+    return mint.sum(net(x))
+work = mindspore.value_and_grad(loss, 0, net.trainable_params())
 """,
     module="mindspore.nn.Cell",
     ops="mint",
     forward="construct",
+)
+STATIC = MINDSPORE.replace(
+    "import mindspore\n", "import mindspore\nmindspore.set_context(mode=mindspore.GRAPH_MODE)\n", 1
 )
 MSADAPTER = program(
     """
@@ -106,7 +124,7 @@ work = mindspore.value_and_grad(lambda x: torch.sum(net(x)), 0, list(net.paramet
 PREFIXES = {"Cell": "Module", "Mint": "Torch", "MintFunctional": "Functional"}
 OPERATORS = {"Primitive.dense.Dense": "Functional.linear", "Primitive.relu.ReLU": "Functional.relu"}
 """What MindSpore's cells call where PyTorch's modules call a function."""
-NUMBERS = ("Max", "Min", "Mean", "Norm")
+NUMBERS = {"Max", "Min", "Mean", "Norm"}
 
 
 def as_in_pytorch(name: str) -> str:
@@ -116,34 +134,52 @@ def as_in_pytorch(name: str) -> str:
     return f"{PREFIXES.get(prefix, prefix)}.{rest}"
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    draw = np.random.default_rng(7).normal
-    shapes = {"x": (3, 4), "fc1.weight": (8, 4), "fc1.bias": (8,), "fc2.weight": (2, 8), "fc2.bias": (2,)}
-    values = {name: draw(0, 0.3, shape).astype(np.float32) for name, shape in shapes.items()}
+PROGRAMS = {"pytorch": PYTORCH, "mindspore": MINDSPORE, "static": STATIC, "msadapter": MSADAPTER}
+CASES = [
+    pytest.param(framework, name, id=f"{framework}-{name}")
+    for framework in ("mindspore", "msadapter", "static")
+    for name in CONFIGS
+    if framework != "static" or name.startswith("L0")  # the compiler leaves no calls of functions to record
+]
 
-    def collect(program: str) -> Path:
-        folder = tmp_path_factory.mktemp("same")
-        np.savez(folder / "values.npz", **values)
-        (folder / "config.json").write_text(json.dumps(CONFIG))
-        (folder / "train.py").write_text(program)
-        command = [sys.executable, "train.py"]
+
+class Runs:
+    """Runs each program when it is first asked for, once with every configuration."""
+
+    def __init__(self, root: Path) -> None:
+        draw = np.random.default_rng(7).normal
+        shapes = {"x": (3, 4), "fc1.weight": (8, 4), "fc1.bias": (8,), "fc2.weight": (2, 8), "fc2.bias": (2,)}
+        self._values = {name: draw(0, 0.3, shape).astype(np.float32) for name, shape in shapes.items()}
+        self._root = root
+        self._folders: dict[str, Path] = {}
+
+    def folder(self, framework: str, name: str) -> Path:
+        if framework not in self._folders:
+            self._folders[framework] = self._run(framework)
+        return self._folders[framework] / name
+
+    def dump(self, framework: str, name: str) -> Dump:
+        (place,) = find_dumps(self.folder(framework, name))
+        return load_dump(place)
+
+    def _run(self, framework: str) -> Path:
+        folder = self._root / framework
+        folder.mkdir(exist_ok=True)
+        np.savez(folder / "values.npz", **self._values)
+        chosen = [name for name in CONFIGS if framework != "static" or name.startswith("L0")]
+        for name in chosen:
+            (folder / f"{name}.json").write_text(json.dumps(CONFIGS[name]))
+        (folder / "train.py").write_text(PROGRAMS[framework])
+        command = [sys.executable, "train.py", *(f"{name}.json" for name in chosen)]
         environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(folder)}
         result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-        assert result.returncode == 0, result.stderr
+        assert result.returncode == 0, result.stdout[-3000:] + result.stderr
         return folder / "dump"
-
-    return collect
 
 
 @pytest.fixture(scope="module")
-def of_pytorch(run: Callable[[str], Path]) -> Dump:
-    return only_dump(run(PYTORCH))
-
-
-def only_dump(folder: Path) -> Dump:
-    (place,) = find_dumps(folder)
-    return load_dump(place)
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    return Runs(tmp_path_factory.mktemp("same"))
 
 
 def tensors(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -155,34 +191,73 @@ def tensors(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
             yield from tensors(part, f"{path}.{key}")
 
 
-@pytest.mark.parametrize(
-    ("program", "framework"),
-    [pytest.param(MINDSPORE, "mindspore", id="mindspore"), pytest.param(MSADAPTER, "mindtorch", id="msadapter")],
-)
-def test_entries_shapes_and_statistics_agree(
-    run: Callable[[str], Path], of_pytorch: Dump, program: str, framework: str
-) -> None:
-    folder = run(program)
-    dump = only_dump(folder)
-    assert (of_pytorch.framework, dump.framework, dump.level) == ("pytorch", framework, "mix")
-    data = {as_in_pytorch(name): entry for name, entry in dump.data.items()}
-    assert set(data) == set(of_pytorch.data)
+@pytest.mark.parametrize(("framework", "name"), CASES)
+def test_entries_shapes_and_values_agree(runs: Runs, framework: str, name: str) -> None:
+    expected, dump = runs.dump("pytorch", name), runs.dump(framework, name)
+    written = {"static": "mindspore", "msadapter": "mindtorch"}.get(framework, framework)
+    assert (expected.framework, dump.framework, dump.level) == ("pytorch", written, CONFIGS[name]["level"])
+    data = {as_in_pytorch(entry): body for entry, body in dump.data.items()}
+    assert set(data) == set(expected.data)
     compared = 0
-    for name, expected in of_pytorch.data.items():
-        found = dict(tensors(data[name]))
-        for path, node in tensors(expected):
-            assert list(found[path]["shape"]) == list(node["shape"]), (name, path)
-            for number in NUMBERS:
-                assert math.isclose(found[path][number], node[number], rel_tol=1e-5, abs_tol=1e-6), (name, path, number)
+    for entry, body in expected.data.items():
+        found = dict(tensors(data[entry]))
+        for path, node in tensors(body):
+            assert_alike(found[path], node, f"{entry} {path}")
+            assert_files_alike(dump, found[path], expected, node)
             compared += 1
-    assert compared >= 40
-    parents = {as_in_pytorch(name): parent and as_in_pytorch(parent) for name, parent in dump.construct.items()}
-    assert parents == {name: parent for name, parent in of_pytorch.construct.items() if name in parents}
-    assert len(parents) == 16
-    assert sorted(path.name for path in folder.rglob("*relu*.npy"))
+    assert compared >= {"L0": 20, "L1": 20, "mix": 40}[name.split("-")[0]]
+    parents = {as_in_pytorch(entry): parent and as_in_pytorch(parent) for entry, parent in dump.construct.items()}
+    assert parents == {entry: parent for entry, parent in expected.construct.items() if entry in parents}
+    assert len(parents) == {"L0": 6, "mix": 16, "L1": 0}[name.split("-")[0]]
 
 
-def test_a_dump_of_msadapter_compares_with_one_of_pytorch(run: Callable[[str], Path], of_pytorch: Dump) -> None:
+def assert_alike(ours: dict[str, Any], theirs: dict[str, Any], where: str) -> None:
+    """The same fields with the same shape and nearly the same numbers; files and checksums are looked at elsewhere."""
+    only = {"requires_grad", "data_name"}  # the first is PyTorch's, the second is a name in each framework's spelling
+    assert ours.keys() - only == theirs.keys() - only, where
+    assert list(ours["shape"]) == list(theirs["shape"]), where
+    for number in NUMBERS & theirs.keys():
+        assert math.isclose(ours[number], theirs[number], rel_tol=1e-5, abs_tol=1e-6), (where, number)
+
+
+def assert_files_alike(ours: Dump, node: dict[str, Any], theirs: Dump, other: dict[str, Any]) -> None:
+    """Both sides or none have a file; checksums of the same bytes are the same."""
+    assert ("data_name" in node) == ("data_name" in other)
+    if "data_name" in node:
+        here, there = array(ours, node["data_name"]), array(theirs, other["data_name"])
+        np.testing.assert_allclose(here, there, rtol=1e-5, atol=1e-6)
+        if "md5" in node:
+            assert (node["md5"] == other["md5"]) == (here.tobytes() == there.tobytes())
+
+
+def array(dump: Dump, name: str) -> Any:
+    return read_tensor(dump.place.document.parent / "dump_tensor_data" / name)
+
+
+@pytest.mark.parametrize("framework", ["mindspore", "msadapter", "static"])
+def test_checksums_of_what_is_given_are_the_same(runs: Runs, framework: str) -> None:
+    """Weights and the input have the same bits everywhere, whoever counts them."""
+    name = "L0-statistics-md5"
+    data = {as_in_pytorch(entry): body for entry, body in runs.dump(framework, name).data.items()}
+    for module in ("Module.fc1.Linear", "Module.fc2.Linear"):
+        body, expected = data[f"{module}.forward.0"], runs.dump("pytorch", name).data[f"{module}.forward.0"]
+        assert {key: node["md5"] for key, node in body["parameters"].items()} == {
+            key: node["md5"] for key, node in expected["parameters"].items()
+        }
+    first = [
+        dump["Module.fc1.Linear.forward.0"]["input_args"][0]["md5"] for dump in (data, runs.dump("pytorch", name).data)
+    ]
+    assert first[0] == first[1]
+
+
+@pytest.mark.parametrize("framework", ["mindspore", "msadapter"])
+def test_listed_tensors_are_kept(runs: Runs, framework: str) -> None:
+    assert sorted(path.name for path in runs.folder(framework, "mix-statistics").rglob("*relu*.npy"))
+
+
+@pytest.mark.parametrize("name", ["mix-statistics", "L0-tensor"])
+def test_a_dump_of_msadapter_compares_with_one_of_pytorch(runs: Runs, name: str) -> None:
     """Numbers differ in the last digits only, dtypes in their spelling only."""
-    summary = compare(only_dump(run(MSADAPTER)).place.document, of_pytorch.place.document).summary
+    ours, theirs = (runs.dump(framework, name).place.document for framework in ("msadapter", "pytorch"))
+    summary = compare(ours, theirs).summary
     assert (summary.verdict, summary.first_divergence) == ("same", None)

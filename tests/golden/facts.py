@@ -6,6 +6,7 @@ dump#forward_order                                 the forward entries, in order
 construct/Torch.add.0.forward                      the parent
 stack/Torch.add.0.forward                          the frames that lie in the script
 files/Torch.add.0.forward.input.0.pt               a tensor file
+dump/loss.0.debug/Max                              a field of a single value (level debug)
 """
 
 from __future__ import annotations
@@ -23,6 +24,21 @@ SCRIPT_FRAME = re.compile(r"^File .*[/>]run\.py, (.*)$", re.DOTALL)
 
 def facts(process_folder: Path, files: list[str]) -> Facts:
     """The facts of one process folder; ``files`` are the names of its tensor files."""
+    found: Facts = {f"files/{name}": True for name in files}
+    if (process_folder / "debug.json").exists():
+        return {**found, **_points(_load(process_folder / "debug.json"))}
+    return {**found, **_calls(process_folder)}
+
+
+def _points(debug: dict[str, Any]) -> Facts:
+    """The facts of debug.json: single values."""
+    found: Facts = {f"dump#{key}": debug[key] for key in HEADER}
+    for entry, node in debug["data"].items():
+        found.update(_leaves(f"dump/{entry}", node))
+    return found
+
+
+def _calls(process_folder: Path) -> Facts:
     dump = _load(process_folder / "dump.json")
     found: Facts = {f"dump#{key}": dump[key] for key in HEADER}
     found["dump#forward_order"] = [name for name in dump["data"] if ".forward" in name]
@@ -34,7 +50,6 @@ def facts(process_folder: Path, files: list[str]) -> Facts:
         found[f"construct/{child}"] = parent
     for entries, frames in _load(process_folder / "stack.json").values():
         found.update({f"stack/{entry}": _script_frames(frames) for entry in entries})
-    found.update({f"files/{name}": True for name in files})
     return found
 
 

@@ -32,7 +32,8 @@ class MindSporeApiTap(WrappedApis):
     Args:
         tables: API names by prefix.
         recorded: the risk test over API names; an API that fails it is counted but not recorded.
-        cells: gives the cells whose primitives are recorded too.
+        cells: gives the cells whose primitives are recorded under their names, beside all other primitives; None
+            when primitives are below the functions that are recorded.
     """
 
     def __init__(
@@ -41,16 +42,16 @@ class MindSporeApiTap(WrappedApis):
         recorded: Callable[[str], bool],
         relay: Relay,
         thread: ThreadState,
-        cells: Callable[[], Iterable[Any]],
+        cells: Callable[[], Iterable[Any]] | None,
     ) -> None:
         super().__init__(recorded, relay, thread)
-        self._primitives = PrimitiveTap(cells, self.site, self._patches, relay, thread)
+        self._primitives = None if cells is None else PrimitiveTap(cells, self.site, relay, thread)
         self._jit = JitTap(self._patches, self.site, relay, thread)
         for table in tables:
             self._plan_table(table, OWNERS)
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
-        self._primitives.find()
-        with super().attach(), self._jit.attach():
+        primitives = contextlib.nullcontext() if self._primitives is None else self._primitives.attach()
+        with super().attach(), primitives, self._jit.attach():
             yield

@@ -6,10 +6,12 @@ from importlib.resources import files
 from typing import Any
 
 import yaml
+from mindspore import nn
 
 from msprobe.adapters.mindspore.api_tap import MindSporeApiTap
 from msprobe.adapters.mindspore.collective_tap import MindSporeCollectiveTap
 from msprobe.adapters.mindspore.gradient_tap import MindSporeGradientTap
+from msprobe.adapters.mindspore.input_tap import MindSporeInputTap
 from msprobe.adapters.mindspore.module_tap import MindSporeModuleTap
 from msprobe.adapters.mindspore.output_gradients import OutputGradientTap
 from msprobe.adapters.mindspore.runtime import MindSporeRuntime
@@ -17,6 +19,7 @@ from msprobe.adapters.mindspore.tensor_ops import MindSporeTensorOps
 from msprobe.adapters.mindspore.values import MindSporeValues
 from msprobe.adapters.mindspore.versions import has_gradient_nodes
 from msprobe.core.backend.model import Backend
+from msprobe.core.capture.listed_apis import ListedApis
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import DumpConfig
@@ -29,18 +32,22 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
     table = _table()
     recorded = risk_test("ALL", (), ())  # no function is ranked; ``idle_settings`` tells who asks for CORE
     modules = MindSporeModuleTap(relay, thread, Modes.of(config.section.data_mode))
+    apis = MindSporeApiTap([table["apis"]], recorded, relay, thread, modules.cells)
+    apis.listed = ListedApis(config)
     return Backend(
         name="mindspore",
         ops=MindSporeTensorOps(config.precision),
         values=MindSporeValues(),
         runtime=MindSporeRuntime(),
-        apis=MindSporeApiTap([table["apis"]], recorded, relay, thread, modules.cells),
+        apis=apis,
         modules=modules,
+        inputs=MindSporeInputTap(nn.Cell, modules.stem, thread),
         collectives=MindSporeCollectiveTap(
             table["distributed"] if config.level in ("L1", "mix") else {}, relay, thread
         ),
         gradients=MindSporeGradientTap(thread) if has_gradient_nodes() else OutputGradientTap(thread),
         apis_in_models=True,
+        ranked=False,
     )
 
 

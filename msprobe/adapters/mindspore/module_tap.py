@@ -67,6 +67,11 @@ class MindSporeModuleTap:
         present = [reference() for reference in (*self._models, *(known[0] for known in self._sites.all()))]
         return [cell for cell in present if cell is not None]
 
+    def stem(self, cell: Any) -> str | None:
+        """The name of an adopted cell without phase and number, ``Cell.fc1.Dense``, also while it is recomputed."""
+        known = self._sites.known.get(id(cell)) or (self._again.get(id(cell)) if reopens(cell) else None)
+        return known[1].stem if known is not None and known[0]() is cell else None
+
     def focus(self, module: Any, name: Any) -> None:
         raise MsprobeException(3, "module_dump is a function of msprobe.pytorch")
 

@@ -43,7 +43,7 @@ class MSAdapterApiTap(MindSporeApiTap):
         relay: Relay,
         thread: ThreadState,
     ) -> None:
-        super().__init__([], recorded, relay, thread, tuple)
+        super().__init__([], recorded, relay, thread, None)
         self._torch = torch
         self._table = table
         self._done: set[tuple[str, str]] = set()

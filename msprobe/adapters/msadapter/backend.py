@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from msprobe.adapters.mindspore.gradient_tap import MindSporeGradientTap
+from msprobe.adapters.mindspore.input_tap import MindSporeInputTap
 from msprobe.adapters.mindspore.tensor_ops import MindSporeTensorOps
 from msprobe.adapters.mindspore.values import MindSporeValues
 from msprobe.adapters.msadapter.api_tap import MSAdapterApiTap
@@ -15,6 +16,7 @@ from msprobe.adapters.msadapter.detection import torch_of_msadapter
 from msprobe.adapters.msadapter.module_tap import MSAdapterModuleTap
 from msprobe.adapters.msadapter.runtime import MSAdapterRuntime
 from msprobe.core.backend.model import Backend
+from msprobe.core.capture.listed_apis import ListedApis
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import DumpConfig
@@ -38,14 +40,18 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
     table = _table()
     level = config.risk_level if uses_risk_level(config) else "ALL"
     recorded = risk_test(level, table["risk"]["core"], table["risk"]["low"])
-    apis = {**table["apis"], "Distributed": table["distributed"], "NPU": table["packages"]["NPU"]["apis"]}
+    names = {**table["apis"], "Distributed": table["distributed"], "NPU": table["packages"]["NPU"]["apis"]}
+    apis = MSAdapterApiTap(torch, names, recorded, relay, thread)
+    apis.listed = ListedApis(config)
+    modules = MSAdapterModuleTap(torch.nn.Module, relay, thread, Modes.of(config.section.data_mode))
     return Backend(
         name=NAME,
         ops=MindSporeTensorOps(config.precision),
         values=MindSporeValues(),
         runtime=MSAdapterRuntime(torch),
-        apis=MSAdapterApiTap(torch, apis, recorded, relay, thread),
-        modules=MSAdapterModuleTap(torch.nn.Module, relay, thread, Modes.of(config.section.data_mode)),
+        apis=apis,
+        modules=modules,
+        inputs=MindSporeInputTap(torch.nn.Module, modules.stem, thread),
         gradients=MindSporeGradientTap(thread),
     )
 

@@ -8,14 +8,13 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
 from msprobe.adapters.pytorch.compile_switch import forget_wrappers, is_traced, know_originals, pass_by
 from msprobe.adapters.pytorch.scripting import show_originals
 from msprobe.adapters.pytorch.step_aside import ASIDE
-from msprobe.core.backend.protocols import ApiTap
 from msprobe.core.capture.binding import bound_alike
 from msprobe.core.capture.calling import calling
 from msprobe.core.capture.dotted import find_holder
@@ -38,12 +37,6 @@ _RESHAPING = ("resize_", "resize_as_")
 """They may show more of an argument's memory than the argument did."""
 
 
-class Listed(Protocol):
-    """Adds the APIs that the configuration lists, as far as they exist by now."""
-
-    def refresh(self, tap: ApiTap) -> None: ...
-
-
 class TorchApiTap(WrappedApis):
     """Implements ``ApiTap``.
 
@@ -63,7 +56,6 @@ class TorchApiTap(WrappedApis):
     ) -> None:
         super().__init__(recorded, relay, thread)
         self._operators = operators
-        self.listed: Listed | None = None
         for table in tables:
             self._plan_table(table, OWNERS)
         for site in self._sites.values():
@@ -73,8 +65,7 @@ class TorchApiTap(WrappedApis):
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
-        if self.listed is not None:
-            self.listed.refresh(self)
+        self._look_for_listed()
         known = know_originals()
         try:
             with ASIDE.in_force(self._patches):

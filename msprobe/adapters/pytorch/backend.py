@@ -14,7 +14,7 @@ from msprobe.adapters.pytorch.escapes import Escapes
 from msprobe.adapters.pytorch.gradient_tap import TorchGradientTap
 from msprobe.adapters.pytorch.input_tap import TorchInputTap
 from msprobe.adapters.pytorch.kernel_dump import find_npu_runtime
-from msprobe.adapters.pytorch.listed_apis import ListedApis
+from msprobe.adapters.pytorch.listed_apis import TorchListedApis
 from msprobe.adapters.pytorch.measured_once import MeasuredOnce
 from msprobe.adapters.pytorch.module_tap import TorchModuleTap
 from msprobe.adapters.pytorch.operator_tap import PREFIX, TorchOperatorTap
@@ -42,7 +42,7 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
     kernels = find_npu_runtime() if config.level == "L2" else None
     operators = asks_for_operators(config, PREFIX) or (config.level == "L2" and kernels is None)
     apis = TorchApiTap([table["apis"], table["extra"]], recorded, relay, thread, operators)
-    apis.listed = ListedApis(config)
+    apis.listed = TorchListedApis(config)
     once = MeasuredOnce(fused.fingerprint if fused is not None and MeasuredOnce.wanted() else None)
     packages: list[PackageTap] = [
         VendorTap(table["packages"], recorded, relay, thread),

@@ -20,7 +20,7 @@ from msprobe.adapters.pytorch.compile_switch import is_traced, pass_by
 from msprobe.adapters.pytorch.module_tap import TorchModuleTap
 from msprobe.core.backend.protocols import InputSource
 from msprobe.core.capture.thread import ThreadState
-from msprobe.core.log import logger
+from msprobe.core.dump.fed_inputs import FedInputs, UnreadableInputError
 
 _UNREADABLE = (OSError, RuntimeError, ValueError, EOFError, pickle.UnpicklingError)
 
@@ -31,6 +31,7 @@ class TorchInputTap:
     def __init__(self, modules: TorchModuleTap, thread: ThreadState) -> None:
         self._modules = modules
         self._thread = thread
+        self._inputs = FedInputs(lambda kind: issubclass(kind, torch.Tensor), ".pt", _loaded)
 
     @contextlib.contextmanager
     def attach(self, source: InputSource) -> Iterator[None]:
@@ -42,7 +43,7 @@ class TorchInputTap:
             nn.Module.__call__ = original
 
     def _fed(self, original: Callable[..., Any], source: InputSource) -> Callable[..., Any]:
-        modules, thread = self._modules, self._thread
+        modules, thread, inputs = self._modules, self._thread, self._inputs
 
         @functools.wraps(original)
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -51,43 +52,20 @@ class TorchInputTap:
             stem = modules.stem(module)
             name = None if stem is None else source.next_call(stem)
             if name is not None:
-                busy, thread.busy = thread.busy, True
-                try:
-                    args = tuple(_replaced(arg, f"{name}.input.{i}", source) for i, arg in enumerate(args))
-                    kwargs = {key: _replaced(arg, f"{name}.kwargs.{key}", source) for key, arg in kwargs.items()}
-                    logger.info("load: %s gets recorded inputs", name)
-                finally:
-                    thread.busy = busy
+                with thread.quiet():
+                    args, kwargs = inputs.arguments(name, args, kwargs, source)
             return original(module, *args, **kwargs)
 
         pass_by(call)
         return call
 
 
-def _replaced(value: Any, place: str, source: InputSource) -> Any:
-    """``value`` with every tensor in it replaced by the recorded one."""
-    if isinstance(value, torch.Tensor):
-        path = source.file(place, ".pt")
-        return value if path is None else _loaded(path, place, value)
-    if type(value) in (list, tuple):
-        return type(value)(_replaced(part, f"{place}.{number}", source) for number, part in enumerate(value))
-    if type(value) is dict:
-        return {key: _replaced(part, f"{place}.{key}", source) for key, part in value.items()}
-    return value
-
-
-def _loaded(path: Path, place: str, live: torch.Tensor) -> torch.Tensor:
+def _loaded(path: Path, live: torch.Tensor) -> torch.Tensor:
     try:
         tensor = torch.load(path, map_location=live.device, weights_only=True)
     except _UNREADABLE as error:
-        logger.warning("load: %s cannot be read (%s): the live tensor is used", path, str(error).splitlines()[0])
-        return live
+        why = str(error).splitlines()[0]
+        raise UnreadableInputError(f"cannot be read ({why}): the live tensor is used") from None
     if not isinstance(tensor, torch.Tensor):
-        logger.warning("load: %s holds no tensor: the live one is used", path)
-        return live
-    if tensor.shape != live.shape or tensor.dtype != live.dtype:
-        logger.warning(
-            "load: %s was recorded as %s %s, the live one is %s %s: the recorded one is used",
-            *(place, tensor.dtype, list(tensor.shape), live.dtype, list(live.shape)),
-        )
+        raise UnreadableInputError("holds no tensor: the live one is used")
     return tensor.detach().requires_grad_(live.requires_grad and (tensor.is_floating_point() or tensor.is_complex()))

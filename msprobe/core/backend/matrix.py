@@ -44,6 +44,7 @@ FEATURES: Mapping[str, Mapping[str, Any]] = {
 """Each with the least configuration that asks for it; ``section`` is the one of the task."""
 _NEEDED: Mapping[str, Mapping[str, Any]] = {"diff_check": {"section.bench_path": "golden"}}
 _CALL, _KERNEL = ["Functional.linear.0.forward"], ["name-regex(Default/.+)"]
+_CELLS = ["Cell.fc.Dense.forward.0"]
 _FOLDER = "/dump"  # MindSpore is particular about absolute paths
 
 
@@ -69,6 +70,8 @@ def _accepted(support: Support, task: str, level: str, asked: Mapping[str, Any])
     settings = {"section.list": [], **_NEEDED.get(task, {}), **asked}
     if level == "L2" and (support is PYTORCH or settings["section.list"]):  # there it takes a list of one call
         settings["section.list"] = _CALL if support.facts is None else _KERNEL
+    if "load" in settings and support.framework == "mindspore":
+        settings["load"] = {**settings["load"], "modules": _CELLS}
     section = {key.removeprefix(_SECTION): value for key, value in settings.items() if key.startswith(_SECTION)}
     common = {key: value for key, value in settings.items() if not key.startswith(_SECTION)}
     report = check_config({"dump_path": _FOLDER, "task": task, "level": level, **common, task: section})

@@ -14,6 +14,8 @@ from msprobe.core.kernels.request import RuntimeFacts, sides
 _ACCEPTED = re.compile(r"[A-Za-z0-9_/-]+")
 _O2_STATISTICS = frozenset({"max", "min", "mean", "l2norm", "md5"})
 _DEVICE_STATISTICS = frozenset({"max", "min", "mean", "l2norm"})
+_WATCHING = ("structure", "diff_check", "nan_check")
+"""Tasks that follow single calls while Python runs them."""
 
 
 def mode_problems(config: DumpConfig, facts: RuntimeFacts) -> list[Problem]:
@@ -25,19 +27,17 @@ def mode_problems(config: DumpConfig, facts: RuntimeFacts) -> list[Problem]:
 
 
 def _graph_rules(config: DumpConfig, facts: RuntimeFacts) -> Iterator[Problem]:
+    if config.task in _WATCHING:
+        expected = "works in dynamic graphs; a static graph (GRAPH_MODE) has statistics and tensor"
+        yield Problem("task", config.task, expected)
+        return
     if config.level != "L2":  # there it is refused in every mode
         yield from dynamic_only(config)
-    if config.task == "structure":
-        yield Problem(
-            "task", "structure", "works in dynamic graphs; a static graph (GRAPH_MODE) has statistics and tensor"
-        )
-    elif config.level in ("L1", "mix") and config.task != "overflow_check":
+    if config.level in ("L1", "mix") and config.task != "overflow_check":
         expected = (
             "a static graph (GRAPH_MODE) is collected at L0 (cells) or L2 (kernels); L1 and mix need PYNATIVE_MODE"
         )
         yield Problem("level", config.level, expected)
-    if config.level == "L0" and (other := _unknown(config, _DEVICE_STATISTICS)):
-        yield Problem(f"{config.task}.summary_mode", other, "cells of a static graph have max, min, mean and l2norm")
     if config.task == "overflow_check" and not (config.level == "L2" and facts.jit_level == "O2"):
         found = f"{config.level}, jit_level {facts.jit_level or 'not set'}"
         yield Problem("level", found, 'overflow_check in a static graph needs level L2 and set_context(jit_level="O2")')
@@ -48,9 +48,6 @@ def _graph_rules(config: DumpConfig, facts: RuntimeFacts) -> Iterator[Problem]:
 
 
 def _dynamic_rules(config: DumpConfig) -> Iterator[Problem]:
-    if isinstance(config.section.summary_mode, tuple) and config.level != "L2":
-        path, found = f"{config.task}.summary_mode", list(config.section.summary_mode)
-        yield Problem(path, found, "a list of statistics is for static graphs and L2; use statistics or md5")
     if config.task == "overflow_check" and config.level == "L2":
         yield Problem("level", "L2", "overflow_check at L2 is for static graphs; in a dynamic graph use L0, L1 or mix")
 

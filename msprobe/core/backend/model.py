@@ -30,7 +30,7 @@ class Backend:
 
     ``operators`` is there only where the configuration asks for operators, ``kernels`` only at level L2 on an NPU.
 
-    ``core_apis`` and ``low_apis`` are the framework's operator risk table, by API name.
+    ``ranked``: its functions have a risk, so that ``risk_level`` leaves some of them out.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Backend:
     inputs: InputTap | None = None
     collectives: CollectiveTap | None = None
     apis_in_models: bool = False
+    ranked: bool = True
     operators: OperatorTap | None = None
     kernels: NpuRuntime | None = None
     births: Births | None = None

@@ -17,12 +17,13 @@ DEFAULT_NAMESPACES = ("_C_ascend",)
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """The tasks and levels of a backend, and the options it does not have (yet), each with a word on why."""
+    """The tasks and levels of a backend, and the options it does not have."""
 
     framework: str
     tasks: tuple[str, ...]
     levels: tuple[str, ...]
-    missing: tuple[str, ...] = ()
+    namespaces: bool = True
+    """Whether operators have namespaces (``torch.ops``)."""
     ignored: tuple[str, ...] = ()
     """Options that are accepted, as other frameworks have them, and have no effect; the adapter says so."""
     mode: str = ""
@@ -44,9 +45,9 @@ PYTORCH = Support(
 MINDSPORE = Support(
     framework="mindspore",
     mode="dynamic",
-    tasks=("statistics", "tensor", "structure", "overflow_check", "exception_dump"),
+    tasks=("statistics", "tensor", "structure", "overflow_check", "nan_check", "diff_check", "exception_dump"),
     levels=("L0", "L1", "L2", "mix", "debug"),
-    missing=("custom_apis", "custom_op_namespaces"),
+    namespaces=False,
     ignored=("risk_level",),
     facts=RuntimeFacts(graph_mode=False, jit_level="", device="Ascend", version=(2, 10, 0)),
 )
@@ -68,9 +69,9 @@ MINDSPORE_WHOLE_GRAPH = replace(
 
 MSADAPTER = Support(
     framework="msadapter",
-    tasks=("statistics", "tensor", "structure", "overflow_check"),
+    tasks=("statistics", "tensor", "structure", "overflow_check", "nan_check", "diff_check"),
     levels=("L0", "L1", "mix", "debug"),
-    missing=("custom_apis", "custom_op_namespaces"),
+    namespaces=False,
 )
 
 ALL = (PYTORCH, MINDSPORE, MINDSPORE_STATIC, MINDSPORE_WHOLE_GRAPH, MSADAPTER)
@@ -84,25 +85,10 @@ def check_support(config: DumpConfig, support: Support) -> None:
         problems.append(Problem("task", config.task, f"{name} collects {', '.join(support.tasks)}"))
     elif config.level not in support.levels:
         problems.append(Problem("level", config.level, f"{name} collects at {', '.join(support.levels)}"))
-    section = config.section
-    asked = {
-        "dump_enable": config.dump_enable,
-        "load": config.load,
-        "async_dump": config.async_dump or None,
-        "bench_path": section.bench_path,
-        "slice": section.slice or None,
-        "request_id": section.request_id,
-        "custom_apis": config.custom_apis,
-        "custom_op_namespaces": None
-        if config.custom_op_namespaces == DEFAULT_NAMESPACES
-        else config.custom_op_namespaces,
-    }
-    problems += [
-        Problem(field, asked[field], f"not available for {name} in this version; leave it out")
-        for field in support.missing
-        if asked[field] is not None
-    ]
-    if config.task == "diff_check" and not section.bench_path:
+    if config.custom_op_namespaces != DEFAULT_NAMESPACES and not support.namespaces:
+        expected = f"names operators of torch.ops, which {name} does not have; leave it out, or use custom_apis"
+        problems.append(Problem("custom_op_namespaces", list(config.custom_op_namespaces), expected))
+    if config.task == "diff_check" and not config.section.bench_path:
         problems.append(Problem("diff_check.bench_path", ABSENT, "is required: the golden dump to compare with"))
     if problems:
         raise ConfigError(problems)

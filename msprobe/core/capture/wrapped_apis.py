@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from msprobe.core.capture.binding import bound_alike
 from msprobe.core.capture.observer import Relay
@@ -18,8 +18,14 @@ from msprobe.core.capture.thread import ThreadState
 from msprobe.core.capture.wrap import wrap
 
 
+class Listed(Protocol):
+    """Adds the APIs that the configuration lists, as far as they exist by now."""
+
+    def refresh(self, tap: Any) -> None: ...
+
+
 class WrappedApis:
-    """Implements ``ApiTap`` for functions that need nothing but ``wrap``.
+    """Implements ``ApiTap`` for functions that need nothing but ``wrap``. ``listed`` is asked at each ``attach``.
 
     Args:
         recorded: the risk test over API names; an API that fails it is counted but not recorded.
@@ -32,9 +38,11 @@ class WrappedApis:
         self._patches = Patches()
         self._sites: dict[tuple[str, str], CallSite] = {}
         self._registered: dict[tuple[int, str], tuple[Any, str, str, Any]] = {}
+        self.listed: Listed | None = None
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
+        self._look_for_listed()
         with self._patches.in_force():
             yield
 
@@ -65,6 +73,10 @@ class WrappedApis:
         site = self._sites.setdefault((prefix, api), CallSite(prefix, api))
         site.recorded = site.recorded and (self._recorded(api) or self._recorded(listed or api))
         return site
+
+    def _look_for_listed(self) -> None:
+        if self.listed is not None:
+            self.listed.refresh(self)
 
     def _plan_table(self, table: Mapping[str, Sequence[str]], owners: Mapping[str, Any]) -> None:
         """Wrap what a table of names by prefix lists, as far as it exists."""

@@ -9,14 +9,14 @@ from msprobe.core.config.dump_config import DumpConfig
 from msprobe.core.errors import Problem
 from msprobe.core.naming import ApiName, NameSyntaxError, parse_entry
 
-_EVERYWHERE = frozenset({"statistics", "tensor", "structure"})
+_EVERYWHERE = frozenset({"statistics", "tensor", "structure", "overflow_check", "diff_check", "nan_check"})
 TASKS: dict[str, frozenset[str]] = {
-    "pytorch": _EVERYWHERE | {"acc_check", "overflow_check", "diff_check", "nan_check"},
-    "mindspore": _EVERYWHERE | {"overflow_check", "exception_dump"},
-    "msadapter": _EVERYWHERE | {"overflow_check"},
+    "pytorch": _EVERYWHERE | {"acc_check"},
+    "mindspore": _EVERYWHERE | {"exception_dump"},
+    "msadapter": _EVERYWHERE,
 }
-_STATIC_LEVELS = ("L0", "L2")
 _DYNAMIC_ONLY = "mindspore has it in dynamic graphs"
+_OF_EVERY_CALL = frozenset({"max", "min", "mean", "l2norm"})
 
 
 def framework_problems(config: DumpConfig, framework: str) -> tuple[Problem, ...]:
@@ -24,21 +24,30 @@ def framework_problems(config: DumpConfig, framework: str) -> tuple[Problem, ...
     if config.task not in TASKS[framework]:
         allowed = ", ".join(sorted(TASKS[framework]))
         return (Problem("task", config.task, f"{framework} does not have this task; allowed: {allowed}"),)
-    rules = _pytorch if framework == "pytorch" else _not_pytorch
-    return tuple(rules(config, framework))
+    return tuple(_rules(config, framework))
 
 
-def _pytorch(config: DumpConfig, framework: str) -> Iterator[Problem]:
-    yield from _listed_statistics(config, framework, "statistics, md5 or xor")
+def _rules(config: DumpConfig, framework: str) -> Iterator[Problem]:
+    yield from _listed_statistics(config)
+    yield from _loaded_calls(config, "Cell" if framework == "mindspore" else "Module", framework)
     if config.level == "L2":
-        yield from _pytorch_kernels(config)
+        yield from _pytorch_kernels(config) if framework == "pytorch" else dynamic_only(config)
 
 
-def _listed_statistics(config: DumpConfig, framework: str, taken: str) -> Iterator[Problem]:
-    if isinstance(config.section.summary_mode, tuple):
-        found = list(config.section.summary_mode)
-        expected = f"a list of statistics is for MindSpore static graphs (L0, L2); {framework} takes {taken} here"
-        yield Problem(f"{config.task}.summary_mode", found, expected)
+def _listed_statistics(config: DumpConfig) -> Iterator[Problem]:
+    """Kernels (L2) have more; what those are depends on the runtime."""
+    chosen = config.section.summary_mode
+    if config.level != "L2" and isinstance(chosen, tuple) and not _OF_EVERY_CALL.issuperset(chosen):
+        other = [name for name in chosen if name not in _OF_EVERY_CALL]
+        expected = "calls and cells have max, min, mean and l2norm; the others are for kernels (L2) of MindSpore"
+        yield Problem(f"{config.task}.summary_mode", other, expected)
+
+
+def _loaded_calls(config: DumpConfig, prefix: str, framework: str) -> Iterator[Problem]:
+    for index, name in enumerate(config.load.modules if config.load is not None else ()):
+        if not name.startswith(f"{prefix}."):
+            expected = f"{framework} calls it {prefix}.<path>.<Class>.forward.<n>; take the name from its dump"
+            yield Problem(f"load.modules[{index}]", name, expected)
 
 
 def _pytorch_kernels(config: DumpConfig) -> Iterator[Problem]:
@@ -59,39 +68,14 @@ def _is_call(name: str) -> bool:
         return False
 
 
-def _not_pytorch(config: DumpConfig, framework: str) -> Iterator[Problem]:
-    if framework == "msadapter":
-        yield from _listed_statistics(config, framework, "statistics or md5")
-        if config.section.summary_mode == "xor":
-            yield Problem(f"{config.task}.summary_mode", "xor", "msadapter does not have xor; use md5 or statistics")
-    else:
-        if config.level not in _STATIC_LEVELS:
-            yield from _listed_statistics(config, framework, "statistics, md5 or xor")
-        if config.level == "L2":
-            yield from dynamic_only(config)
-    for path, value in _only_of_pytorch(config, framework):
-        yield Problem(path, _written(value), f"only PyTorch has it; remove it for {framework}")
-
-
 def dynamic_only(config: DumpConfig) -> Iterator[Problem]:
     """Settings that MindSpore has where Python runs every call: neither in static graphs nor for kernels."""
-    if config.dump_enable is not None:
-        yield Problem("dump_enable", config.dump_enable, f"{_DYNAMIC_ONLY}, not for kernels (L2); remove it")
     if config.section.summary_mode == "xor":
         expected = f"{_DYNAMIC_ONLY}, not for kernels (L2); use md5 or statistics"
         yield Problem(f"{config.task}.summary_mode", "xor", expected)
-    if config.section.slice:
-        yield Problem(f"{config.task}.slice", "...", f"{_DYNAMIC_ONLY}; remove it")
-
-
-def _only_of_pytorch(config: DumpConfig, framework: str) -> Iterator[tuple[str, object]]:
-    common = ("dump_enable", "load") if framework == "msadapter" else ("load",)
-    found = [(key, getattr(config, key)) for key in common]
-    yield from ((key, value) for key, value in found if value is not None)
-    keys = ("slice", "request_id", "bench_path") if framework == "msadapter" else ("request_id", "bench_path")
-    section = [(f"{config.task}.{key}", getattr(config.section, key)) for key in keys]
-    yield from ((path, value) for path, value in section if value)
-
-
-def _written(value: object) -> object:
-    return value if isinstance(value, bool | str) else "..."
+    common = {key: getattr(config, key) for key in ("dump_enable", "load", "custom_apis")}
+    section = {f"{config.task}.{key}": getattr(config.section, key) for key in ("slice", "request_id", "bench_path")}
+    for path, value in {**common, **section}.items():
+        if value is not None and value != ():
+            shown = value if isinstance(value, bool | str) else "..."
+            yield Problem(path, shown, f"{_DYNAMIC_ONLY}, not for kernels (L2); remove it")

@@ -14,7 +14,7 @@ from msprobe.core.errors import ABSENT, Problem
 
 _API_NAME = re.compile(r"(?!(?:Module|Cell)\.)[^.].*\.\d+\.(?:forward|backward)\Z", re.DOTALL)
 _MODULE_NAME = re.compile(r"(?:Module|Cell)\..*\.(?:forward|backward)\.\d+\Z", re.DOTALL)
-_LOADED_NAME = re.compile(r"Module\..+\.forward\.\d+\Z", re.DOTALL)
+_LOADED_NAME = re.compile(r"(?:Module|Cell)\..+\.forward\.\d+\Z", re.DOTALL)
 _NAME_REGEX = re.compile(r"name-regex\((.*)\)\Z", re.DOTALL)
 API_EXAMPLE = "Functional.relu.0.forward"
 MODULE_EXAMPLE = "Module.conv1.Conv2d.forward.0"

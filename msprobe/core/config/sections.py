@@ -71,10 +71,10 @@ class Section(ConfigModel):
     )
     summary_mode: SummaryMode = Field(
         default="statistics",
-        description="statistics, md5 (a CRC-32 on dynamic graphs), xor, or (MindSpore static graph) statistic names.",
+        description="statistics, md5 (a CRC-32 on dynamic graphs), xor, or a list of statistics.",
     )
     slice: Annotated[tuple[SliceItem, ...], Strict(False)] = Field(
-        default=(), description="Cut tensors before measuring and saving (PyTorch; levels L0, L1, mix)."
+        default=(), description="Cut tensors before measuring and saving (not in static graphs; levels L0, L1, mix)."
     )
     request_id: str | None = Field(
         default=None, description="Collect only the tokens of this request; needs start(scheduled_tokens=...)."
@@ -83,6 +83,11 @@ class Section(ConfigModel):
         default=None, description="Golden dump to compare with while running; only differing calls are saved."
     )
     diff_nums: Count = Field(default=1, description="Stop after this many differences; -1 never stops.")
+
+    @property
+    def one_mode(self) -> str:
+        """``summary_mode``; ``statistics`` where it is a list of them."""
+        return self.summary_mode if isinstance(self.summary_mode, str) else "statistics"
 
 
 class StatisticsSection(Section):

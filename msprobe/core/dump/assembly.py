@@ -97,7 +97,6 @@ class Assembly:
     def __init__(self, recording: Recording, construct: bool) -> None:
         self._recording = recording
         self._construct = construct
-        self._unchosen = recording.plan.unchosen
         self._saves = recording.plan.save_all or recording.selection.tensors is not None
         self._lock = threading.Lock()
         self._values: list[_Value] = []
@@ -112,9 +111,6 @@ class Assembly:
             self._serial += 1
             place = f"{spot.stem}.{spot.phase}.value{self._serial}" if self._saves else ""
             node = self._recording.values.node(tensor, place)
-            for described in tensor_nodes(node) if self._unchosen else ():
-                for statistic in self._unchosen:
-                    described.pop(statistic, None)
             self._values.append(_Value(spot, run, node))
 
     def flush(self, tree: Sequence[Branch] = ()) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from msprobe.core.dump.judging import tensor_nodes
 
 LOOKED_AT = 1000
+STATISTICS = ("Max", "Min", "Mean", "Norm")
 BY_MODE = {
     "statistics": frozenset({"statistics"}),
     "md5": frozenset({"statistics", "md5"}),
@@ -41,7 +42,7 @@ def nothing_common(golden: Mapping[str, dict[str, Any]], summary_mode: str) -> s
         tensors += 1
         if node.get("md5"):
             found.add(kind(str(node["md5"])))
-        if node.get("Max") is not None:
+        if any(node.get(statistic) is not None for statistic in STATISTICS):
             found.add("statistics")
     wanted = BY_MODE[summary_mode]
     if not tensors or found & wanted:

@@ -12,8 +12,8 @@ from msprobe.core.dump.nonfinite import NonFinite
 RAISED = "raised"
 NON_FINITE = "non-finite output"
 _NOTHING = (
-    "no watched call raised or made infinities or NaN out of finite inputs (not watched: primitives and cells that are "
-    "made inside construct, and those outside of the cells given to start)"
+    "no watched call raised or made infinities or NaN out of finite inputs (operators called as objects are watched "
+    "where start is given the model)"
 )
 
 

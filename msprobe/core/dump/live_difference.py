@@ -19,14 +19,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from msprobe.core.capture.describe import Node
-from msprobe.core.dump.evidence import same_kind
+from msprobe.core.dump.evidence import STATISTICS, same_kind
 from msprobe.core.dump.judging import Verdict, is_tensor_node, leaf_nodes, sides
 from msprobe.core.dump.lineage import Lineage, split
 from msprobe.core.log import logger
 from msprobe.core.naming.model import Phase
 
 TOLERANCE = 1e-5
-STATISTICS = ("Max", "Min", "Mean", "Norm")
 PARAMETERS = "parameters"
 
 

@@ -23,7 +23,7 @@ class DumpPlan:
     stacks: bool
     construct: bool
     unchosen: tuple[str, ...] = ()
-    """Statistics that a list in ``summary_mode`` leaves out, as dump.json calls them; for compiled graphs alone."""
+    """Statistics that a list in ``summary_mode`` leaves out, as dump.json calls them."""
 
     @classmethod
     def of(cls, config: DumpConfig) -> DumpPlan:

@@ -129,6 +129,6 @@ class Step:
         config = self._session.config
         if config.level == "L0":
             return "no call of a module inside the model was seen between start and stop (the model itself is no entry)"
-        if config.level != "L1" or config.risk_level == "ALL":
+        if config.level != "L1" or config.risk_level == "ALL" or not self._session.backend.ranked:
             return "no call was seen between start and stop"
         return f"no API of risk_level {config.risk_level} was called (risk_level ALL records all)"

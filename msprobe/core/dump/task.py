@@ -32,8 +32,7 @@ def make_background(config: DumpConfig, thread: ThreadState) -> Background | Non
 def make_golden(config: DumpConfig) -> GoldenSteps | None:
     """The golden dump of ``bench_path``. Raises FileCheckException when it is no folder."""
     path = config.section.bench_path
-    mode = str(config.section.summary_mode)
-    return GoldenSteps(path, mode) if path and config.task in ("tensor", "diff_check") else None
+    return GoldenSteps(path, config.section.one_mode) if path and config.task in ("tensor", "diff_check") else None
 
 
 def make_judge(session: DumpSession) -> Judge | None:
@@ -52,8 +51,9 @@ def make_recording(
     session: DumpSession, selection: Selection, sink: DirectorySink, folder: Path | None, judge: Judge | None
 ) -> Recording:
     """The recording of a step into ``sink``; ``folder`` is where tensor files go."""
-    ops, plan, mode = session.backend.ops, session.plan, str(session.config.section.summary_mode)
+    ops, plan, mode = session.backend.ops, session.plan, session.config.section.one_mode
     sink.statistics = ops
+    sink.left_out = plan.unchosen
     if judge is not None:
         if isinstance(judge, (NonFinite, Exceptional)) and mode == "xor":
             mode = "statistics"  # a checksum does not tell whether values are finite

@@ -20,6 +20,7 @@ from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.journal import VERSION
 from msprobe.core.store.journal_writer import JournalWriter
 from msprobe.core.store.layout import JOURNAL, TENSORS, root_of
+from msprobe.core.store.left_out import without
 from msprobe.core.store.links import make_folder_below, take_link_away
 from msprobe.core.store.shown import Backlog, Shown
 
@@ -67,6 +68,7 @@ class DirectorySink:
         self.early: Callable[[], Iterable[Record]] | None = None
         self.statistics: Statistics | None = None
         self.backlog: Backlog | None = None
+        self.left_out: tuple[str, ...] = ()  # statistics that were measured and are not written
         self._shown = Shown()
         self._extra_info = extra_info
         self._waiting: list[Record] = []
@@ -189,7 +191,7 @@ class DirectorySink:
     def _lay_out(self, record: Record) -> None:
         try:
             for line in record.lines():
-                self._add(line)
+                self._add(without(line, self.left_out) if self.left_out else line)
         except Exception as error:  # noqa: BLE001  (one record must not take those behind it along)
             if once(("lay out", type(error))):
                 name = getattr(record, "name", "a record")

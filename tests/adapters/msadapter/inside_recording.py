@@ -180,15 +180,12 @@ def test_what_is_no_model_is_refused(tmp_path: Path, model: Any) -> None:
 @pytest.mark.parametrize(
     ("config", "field"),
     [
-        ({"task": "nan_check", "level": "L1"}, "task"),
-        ({"task": "diff_check", "diff_check": {"bench_path": "x"}}, "task"),
         ({"task": "exception_dump", "level": "L2"}, "task"),
         ({"task": "tensor", "level": "L2", "tensor": {"list": ["Torch.exp.0.forward"]}}, "level"),
-        ({"dump_enable": True}, "dump_enable"),
-        ({"statistics": {"summary_mode": "xor"}}, "statistics.summary_mode"),
-        ({"statistics": {"slice": [{"dim": 0, "start": 0, "end": 1}]}}, "statistics.slice"),
+        ({"custom_op_namespaces": ["mine"]}, "custom_op_namespaces"),
+        ({"load": {"path": ".", "modules": ["Cell.l1.Dense.forward.0"]}}, "load.modules[0]"),
     ],
-    ids=["nan_check", "diff_check", "exception_dump", "L2", "dump_enable", "xor", "slice"],
+    ids=["exception_dump", "L2", "custom_op_namespaces", "load"],
 )
 def test_what_it_does_not_have_is_refused_by_field(tmp_path: Path, config: dict[str, Any], field: str) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -196,6 +193,68 @@ def test_what_it_does_not_have_is_refused_by_field(tmp_path: Path, config: dict[
     assert [problem.path for problem in caught.value.problems] == [field]
     assert "msadapter" in str(caught.value)
     assert handle.peek() is None
+
+
+def test_nan_check_finds_the_call_that_made_one(tmp_path: Path) -> None:
+    net = Net()
+    net.l2.bias.set_data(mindspore.Tensor(np.full(2, 1000, np.float32)))
+    data = collect(tmp_path, net, task="nan_check", level="L1").data
+    assert list(data)[-1] == "Torch.exp.0.forward"
+    assert {path.name for path in tmp_path.rglob("*.npy")} == {
+        "Torch.exp.0.forward.input.0.npy",
+        "Torch.exp.0.forward.output.0.npy",
+    }
+
+
+def test_diff_check_finds_the_module_that_differs(tmp_path: Path) -> None:
+    net = Net()
+    collect(tmp_path / "golden", net, level="L0", statistics={"summary_mode": "xor"})
+    net.l2.weight.set_data(net.l2.weight + 0.5)
+    forget("msprobe.mindspore")
+    section = {"bench_path": str(tmp_path / "golden"), "summary_mode": "xor"}
+    collect(tmp_path / "live", net, level="L0", task="diff_check", diff_check=section)
+    assert {path.name.split(".forward")[0] for path in tmp_path.rglob("*.npy")} == {"Module.l2.Linear"}
+
+
+def test_recorded_inputs_are_fed(tmp_path: Path) -> None:
+    net = Net()
+    wanted = net(torch.tensor(X, torch.float32)).asnumpy()
+    collect(tmp_path / "golden", net, task="tensor", level="L0")
+    forget("msprobe.mindspore")
+    load = {"path": str(tmp_path / "golden"), "modules": ["Module.l1.Linear.forward.0"]}
+    with PrecisionDebugger({"level": "L0", "load": load}).collect(net):
+        fed = net(torch.tensor(X * 9, torch.float32)).asnumpy()
+    assert fed.tobytes() == wanted.tobytes()
+
+
+def test_slices_chosen_statistics_and_listed_functions(tmp_path: Path) -> None:
+    section = {"slice": [{"dim": 0, "begin": 1, "end": 2}], "summary_mode": ["max", "mean"]}
+    listed = {"mindspore.mint": ["exp"]}
+    data = collect(tmp_path, Net(), statistics=section, custom_apis=listed).data
+    node = data["Module.l1.Linear.forward.0"]["input_args"][0]
+    assert (node["shape"], node["Max"], node.keys() & {"Min", "Norm"}) == ([1, 4], X[1].max(), set())
+
+
+def test_only_the_tokens_of_a_request(tmp_path: Path) -> None:
+    net = Net()
+    debugger = PrecisionDebugger({"dump_path": str(tmp_path), "level": "L0", "statistics": {"request_id": "b"}})
+    with debugger.collect(net, scheduled_tokens={"a": 1, "b": 1}):
+        train(net)
+    (dump,) = (load_dump(place) for place in find_dumps(tmp_path))
+    assert dump.data["Module.l1.Linear.forward.0"]["input_args"][0]["shape"] == [1, 4]
+
+
+def test_a_watched_file_switches_collection(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    settings = {"dump_path": str(tmp_path / "dump"), "level": "L0", "dump_enable": False}
+    file.write_text(json.dumps(settings), encoding="utf-8")
+    net, debugger = Net(), PrecisionDebugger(str(file))
+    for enabled in (False, True):
+        file.write_text(json.dumps({**settings, "dump_enable": enabled}), encoding="utf-8")
+        debugger._maybe_reload_config(force=True)
+        with debugger.collect(net):
+            train(net)
+    assert [path.name for path in (tmp_path / "dump").glob("*")] == ["step1"]
 
 
 def test_the_configuration_of_pytorch_is_taken_as_it_is(tmp_path: Path) -> None:

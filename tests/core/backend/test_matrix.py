@@ -19,7 +19,7 @@ from msprobe.core.config import load_config
 from msprobe.core.errors import ConfigError
 
 FOUND = list(cells())
-XOR, SLICE = {"summary_mode": "xor"}, {"slice": [{"end": 1}]}
+XOR = {"summary_mode": "xor"}
 BY_PLACE = {(cell.framework, cell.task, cell.level): cell.features for cell in FOUND}
 
 
@@ -46,11 +46,15 @@ def test_no_feature_is_nowhere() -> None:
         pytest.param(MINDSPORE, "tensor", "mix", "dump_enable", True, id="mindspore-dump_enable"),
         pytest.param(MINDSPORE, "statistics", "mix", "risk_level CORE", False, id="mindspore-risk_level-ignored"),
         pytest.param(MINDSPORE_STATIC, "statistics", "L0", "slice", False, id="mindspore-static-slice"),
-        pytest.param(MINDSPORE, "statistics", "L0", "chosen statistics", False, id="mindspore-dynamic-chosen"),
+        pytest.param(MINDSPORE, "statistics", "L0", "chosen statistics", True, id="mindspore-dynamic-chosen"),
         pytest.param(MINDSPORE_STATIC, "statistics", "L0", "chosen statistics", True, id="mindspore-static-chosen"),
         pytest.param(MINDSPORE_WHOLE_GRAPH, "tensor", "L2", "list", True, id="mindspore-O2-list"),
         pytest.param(MSADAPTER, "tensor", "mix", "data_mode", True, id="msadapter-data_mode"),
-        pytest.param(MSADAPTER, "statistics", "L1", "load", False, id="msadapter-load"),
+        pytest.param(MSADAPTER, "statistics", "L1", "load", True, id="msadapter-load"),
+        pytest.param(MINDSPORE, "statistics", "L1", "load", True, id="mindspore-load"),
+        pytest.param(MINDSPORE, "statistics", "L1", "custom_op_namespaces", False, id="mindspore-namespaces"),
+        pytest.param(MINDSPORE, "statistics", "L2", "request_id", False, id="kernels-request_id"),
+        pytest.param(MINDSPORE_STATIC, "statistics", "L0", "load", False, id="mindspore-static-load"),
     ],
 )
 def test_some_facts(framework: Support, task: str, level: str, feature: str, there: bool) -> None:
@@ -73,7 +77,7 @@ def test_the_mode_of_mindspore_counts(framework: Support, task: str, levels: str
 
 
 def test_the_cells_follow_the_declaration() -> None:
-    (cell,) = cells([Support("msadapter", ("statistics",), ("L1",), missing=("async_dump",))])
+    (cell,) = cells([Support("msadapter", ("statistics",), ("L1",), ignored=("async_dump",))])
     assert (cell.task, cell.level) == ("statistics", "L1")
     assert "async_dump" not in cell.features
     assert "async_dump" in BY_PLACE[("msadapter", "statistics", "L1")]
@@ -83,14 +87,8 @@ def test_the_cells_follow_the_declaration() -> None:
 @pytest.mark.parametrize(
     ("config", "field"),
     [
-        ({"task": "nan_check"}, "task"),
-        ({"task": "diff_check", "diff_check": {"bench_path": "x"}}, "task"),
-        ({"load": {"path": "x", "modules": ["Module.a.B.forward.0"]}}, "load"),
-        ({"statistics": {"summary_mode": ["max"]}}, "statistics.summary_mode"),
-        ({"statistics": {"request_id": "7"}}, "statistics.request_id"),
-        ({"task": "tensor", "tensor": {"bench_path": "x"}}, "tensor.bench_path"),
+        ({"task": "acc_check"}, "task"),
         ({"custom_op_namespaces": ["mine"]}, "custom_op_namespaces"),
-        ({"custom_apis": {"a": ["b"]}}, "custom_apis"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -108,11 +106,9 @@ def test_what_a_framework_lacks_is_refused_in_one_line_by_its_field(
 @pytest.mark.parametrize(
     ("support", "level", "config", "field"),
     [
-        pytest.param(MSADAPTER, "L1", {"dump_enable": False}, "dump_enable", id="msadapter-dump_enable"),
-        pytest.param(MSADAPTER, "L1", {"statistics": XOR}, "statistics.summary_mode", id="msadapter-xor"),
-        pytest.param(MSADAPTER, "L1", {"statistics": SLICE}, "statistics.slice", id="msadapter-slice"),
         pytest.param(MINDSPORE, "L2", {"dump_enable": False}, "dump_enable", id="kernels-dump_enable"),
         pytest.param(MINDSPORE, "L2", {"statistics": XOR}, "statistics.summary_mode", id="kernels-xor"),
+        pytest.param(MINDSPORE, "L2", {"custom_apis": {"a": ["b"]}}, "custom_apis", id="kernels-custom_apis"),
     ],
 )
 def test_what_is_for_calls_of_python_is_refused_elsewhere(
@@ -127,8 +123,14 @@ def test_what_is_for_calls_of_python_is_refused_elsewhere(
 @pytest.mark.parametrize("level", ["L0", "L1", "mix"])
 @pytest.mark.parametrize("risk_level", ["CORE", "FOCUS", "ALL"])
 def test_a_dynamic_graph_takes_what_pytorch_takes(level: str, risk_level: str) -> None:
-    section = {"summary_mode": "xor", "slice": [{"end": 1}]}
-    settings = {"dump_path": "dump", "level": level, "risk_level": risk_level, "dump_enable": True}
+    section = {"summary_mode": "xor", "slice": [{"end": 1}], "request_id": "7"}
+    settings = {
+        "dump_path": "dump",
+        "level": level,
+        "risk_level": risk_level,
+        "dump_enable": True,
+        "custom_apis": {"a": ["b"]},
+    }
     check_support(load_config({**settings, "statistics": section}), MINDSPORE)
 
 

@@ -103,7 +103,7 @@ SECTION = [
     *rows("statistics.data_mode", "at most 4 entries", ["input"] * 5),
     *rows("statistics.summary_mode", 'allowed: statistics, md5, xor; did you mean "md5"?', "md4", "MD5"),
     *rows("statistics.summary_mode", "allowed: statistics, md5, xor", 1),
-    *rows("statistics.summary_mode", "pytorch takes statistics, md5 or xor here", ["md5"]),
+    *rows("statistics.summary_mode", "calls and cells have max, min, mean and l2norm", ["md5"], ["max", "nan count"]),
     *rows("statistics.summary_mode[0]", 'did you mean "max"?', ["maxx"]),
     *rows("statistics.summary_mode", "must not be an empty list", []),
     *rows("statistics.slice", 'did you mean [{"dim": 0}]?', {"dim": 0}),

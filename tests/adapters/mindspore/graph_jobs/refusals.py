@@ -4,7 +4,10 @@ import json
 import sys
 from typing import Any
 
-LIST = {"summary_mode": ["max", "mean"]}
+LIST = {"summary_mode": ["max", "nan count"]}
+LOAD = {"path": ".", "modules": ["Module.a.A.forward.0"]}
+DIFFERENCES = {"level": "L0", "task": "diff_check", "diff_check": {"bench_path": "."}}
+GOLDEN = {"level": "L0", "task": "tensor", "tensor": {"bench_path": "."}}
 REFUSED: dict[str, tuple[str, dict[str, Any], str, str]] = {
     # what: mode, configuration, field named in the message, what to do
     "L1 in a static graph": ("O0", {"level": "L1"}, "level", "L0 (cells) or L2 (kernels)"),
@@ -24,11 +27,15 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "counts at O2": ("O2", {"level": "L2", "statistics": {"summary_mode": ["count"]}}, "summary_mode", "O0 or O1"),
     "counts of cells": ("O0", {"level": "L0", "statistics": {"summary_mode": ["count"]}}, "summary_mode", "l2norm"),
     "one direction of kernels": ("O0", {"level": "L2", "statistics": {"data_mode": ["forward"]}}, "data_mode", "input"),
-    "a list of statistics at L1": ("", {"level": "L1", "statistics": LIST}, "summary_mode", "static"),
-    "a list of statistics of cells": ("", {"level": "L0", "statistics": LIST}, "summary_mode", "static"),
+    "counts at L1": ("", {"level": "L1", "statistics": LIST}, "summary_mode", "kernels (L2)"),
     "overflow_check of kernels": ("", {"level": "L2", "task": "overflow_check"}, "level", "L0, L1 or mix"),
-    "a task of PyTorch": ("", {"level": "L1", "task": "nan_check"}, "task", "mindspore collects"),
-    "a key of PyTorch": ("", {"level": "L1", "statistics": {"request_id": "7"}}, "request_id", "only PyTorch"),
+    "a task of PyTorch": ("", {"level": "L1", "task": "acc_check"}, "task", "mindspore collects"),
+    "operators of torch": ("", {"level": "L1", "custom_op_namespaces": ["mine"]}, "custom_op_namespaces", "torch.ops"),
+    "modules of PyTorch": ("", {"level": "L1", "load": LOAD}, "load.modules[0]", "Cell.<path>"),
+    "requests at kernels": ("", {"level": "L2", "statistics": {"request_id": "7"}}, "request_id", "dynamic graphs"),
+    "functions beside kernels": ("", {"level": "L2", "custom_apis": {"a": ["b"]}}, "custom_apis", "dynamic graphs"),
+    "differences of a static graph": ("O0", DIFFERENCES, "task", "dynamic graphs"),
+    "a golden dump of a static graph": ("O0", GOLDEN, "bench_path", "dynamic graphs"),
     "a watched file of kernels": ("", {"level": "L2", "dump_enable": True}, "dump_enable", "dynamic graphs"),
     "a watched file of cells": ("O0", {"level": "L0", "dump_enable": False}, "dump_enable", "dynamic graphs"),
     "xor of cells": ("O0", {"level": "L0", "statistics": {"summary_mode": "xor"}}, "summary_mode", "md5 or statistics"),

@@ -1,0 +1,69 @@
+"""Recorded inputs in place of live ones: the arguments of one module call with every recorded tensor put in.
+
+A value nested in a list, tuple or dict is replaced too. What was not recorded, or cannot be read, stays as it is and
+is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from msprobe.core.backend.protocols import InputSource
+from msprobe.core.capture.describe import DEPTH_LIMIT
+from msprobe.core.log import logger
+
+
+class UnreadableInputError(Exception):
+    """A recorded input cannot be used; the text says why."""
+
+
+class FedInputs:
+    """Puts recorded tensors of one framework in.
+
+    Args:
+        is_tensor: whether a type is that of its tensors.
+        suffix: the ending of its tensor files, such as ``.pt``.
+        read: makes the tensor of a file stand in for a live one. May raise UnreadableInputError.
+    """
+
+    def __init__(self, is_tensor: Callable[[type], bool], suffix: str, read: Callable[[Path, Any], Any]) -> None:
+        self._is_tensor = is_tensor
+        self._suffix = suffix
+        self._read = read
+
+    def arguments(
+        self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], source: InputSource
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of the call ``name`` as they were recorded."""
+        fed = tuple(self._replaced(value, f"{name}.input.{place}", source) for place, value in enumerate(args))
+        named = {key: self._replaced(value, f"{name}.kwargs.{key}", source) for key, value in kwargs.items()}
+        logger.info("load: %s gets recorded inputs", name)
+        return fed, named
+
+    def _replaced(self, value: Any, place: str, source: InputSource, depth: int = 0) -> Any:
+        if self._is_tensor(type(value)):
+            path = source.file(place, self._suffix)
+            return value if path is None else self._loaded(path, place, value)
+        if depth >= DEPTH_LIMIT:  # deeper nothing is recorded
+            return value
+        if type(value) in (list, tuple):
+            parts = enumerate(value)
+            return type(value)(self._replaced(part, f"{place}.{number}", source, depth + 1) for number, part in parts)
+        if type(value) is dict:
+            return {key: self._replaced(part, f"{place}.{key}", source, depth + 1) for key, part in value.items()}
+        return value
+
+    def _loaded(self, path: Path, place: str, live: Any) -> Any:
+        try:
+            tensor = self._read(path, live)
+        except UnreadableInputError as error:
+            logger.warning("load: %s %s", path, error)
+            return live
+        if tensor.shape != live.shape or tensor.dtype != live.dtype:
+            logger.warning(
+                "load: %s was recorded as %s %s, the live one is %s %s: the recorded one is used",
+                *(place, tensor.dtype, list(tensor.shape), live.dtype, list(live.shape)),
+            )
+        return tensor
