@@ -66,6 +66,7 @@ def row_facts(table: LeafTable, *, checksums: bool) -> RowFacts:
     left_known, right_known = np.where(finite, left, 0.0), np.where(finite, right, 0.0)
     apart, size = np.abs(left_known - right_known), np.maximum(np.abs(left_known), np.abs(right_known))
     extremes, largest = apart[:, :2].max(axis=1), size[:, :2].max(axis=1)
+    largest = np.where((largest == 0.0) & (size[:, 3] == 0.0), size[:, 2], largest)  # a dump may hold means alone
     tell_apart(table, rows, largest, extremes)
     parts = extremes, apart[:, 2], apart[:, 3], projections_apart(table, rows)
     return RowFacts(

@@ -33,7 +33,7 @@ def test_markdown_is_that_of_the_page(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_one_feature(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["support", "--feature", "request_id"]) == 0
+    assert run(["support", "--feature", "custom_op_namespaces"]) == 0
     rows = capsys.readouterr().out.splitlines()
     assert {row.split()[0] for row in rows[1:]} == {"pytorch"}
 
