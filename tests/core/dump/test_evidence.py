@@ -20,6 +20,7 @@ def golden(**facts: Any) -> dict[str, Any]:
     ("facts", "mode", "held"),
     [
         (STATISTICS, "statistics", None),
+        ({"Mean": 0.5}, "statistics", None),
         (STATISTICS, "md5", None),
         (STATISTICS, "xor", "it holds statistics, this run xor checksums"),
         ({**STATISTICS, "md5": "a1"}, "statistics", None),
