@@ -193,5 +193,7 @@ def _idle_section_keys(config: DumpConfig, warnings: list[str]) -> Iterator[tupl
 def _warn_idle_common(config: DumpConfig, warnings: list[str]) -> None:
     if config.async_dump and (config.task not in {"statistics", "tensor"} or config.level == "L2"):
         warnings.append("async_dump: has no effect; it works for tasks statistics and tensor at L0, L1, mix and debug")
+    if config.level in {"L0", "debug"} and config.custom_apis is not None:
+        warnings.append(f"custom_apis: has no effect at level {config.level}; it works where functions are recorded")
     if config.risk_level == "CORE" and config.level not in {"L1", "mix"}:
         warnings.append(f"risk_level: has no effect at level {config.level}; it works at L1 and mix")

@@ -223,7 +223,12 @@ class Debugger:
             session = handle.current()
             check_function(module, api, api_prefix)
             session.backend.apis.add(module, api, api_prefix or owner_name(module))
-            logger.info("API %s of %s is recorded from now on", api, owner_name(module))
+            plan = getattr(session, "plan", None)  # a runtime that dumps kernels has none
+            if plan is not None and plan.apis:
+                logger.info("API %s of %s is recorded from now on", api, owner_name(module))
+            else:
+                level = session.config.level
+                logger.warning("level %s records no functions: API %s of %s is not", level, api, owner_name(module))
 
     @classmethod
     @contained

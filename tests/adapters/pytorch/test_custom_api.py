@@ -33,6 +33,16 @@ def record(bench: Any, debugger: Any, library: Any) -> list[str]:
     return names
 
 
+@pytest.mark.parametrize("level", ["L0", "debug"])
+def test_a_level_without_functions_says_so(
+    bench: Any, library: Any, level: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench.open(level, custom_apis={"math": ["hypot"]}).register_custom_api(library, "triple")
+    said = capsys.readouterr().out
+    assert f"level {level} records no functions: API triple of mylib is not" in said
+    assert f"custom_apis: has no effect at level {level}" in said
+
+
 def test_the_module_names_the_entry(bench: Any, library: Any) -> None:
     debugger = bench.open()
     debugger.register_custom_api(library, "triple")
