@@ -57,8 +57,8 @@ class _Odd:
 
 
 def has_statistics(dump: Dump) -> bool:
-    """Whether any tensor of the dump has recorded extremes; without them nothing can be said."""
-    return any("Max" in leaf.raw for leaf in _tensors(dump))
+    """Whether any tensor of the dump has both extremes recorded; without one of them an infinity may be missed."""
+    return any("Max" in leaf.raw and "Min" in leaf.raw for leaf in _tensors(dump))
 
 
 def _tensors(dump: Dump) -> Iterator[Leaf]:

@@ -90,8 +90,8 @@ def _of_step(step: int | None, places: list[Place]) -> Overflow:
         dump = load_dump(place)
         if dump.data and not has_statistics(dump):
             raise NotComparableError(
-                f"{place.document} holds no statistics (task {dump.task}, or summary_mode xor), so it cannot be told "
-                "whether values are finite; collect with summary_mode statistics or md5"
+                f"{place.document} holds no Max and Min (task {dump.task}, or a summary_mode without them), so it "
+                "cannot be told whether values are finite; collect with summary_mode statistics or md5"
             )
         programs[rank] = exchanges(rank, ((at, name, body) for at, (name, body) in enumerate(dump.data.items())))
         source = find_source(dump)

@@ -115,9 +115,11 @@ def test_mindspore_dumps(tmp_path: Path) -> None:
     assert named(tmp_path, data) == "Functional.softmax.0.forward"
 
 
-def test_checksums_alone_say_nothing(tmp_path: Path) -> None:
-    bare = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2], "md5": "0x1"}
-    with pytest.raises(NotComparableError, match="no statistics"):
+@pytest.mark.parametrize("facts", [{"md5": "0x1"}, {"Max": 1.0, "Mean": 0.5}], ids=["checksum", "no Min"])
+def test_without_both_extremes_nothing_can_be_said(tmp_path: Path, facts: dict[str, Any]) -> None:
+    """An infinity may be the smallest element."""
+    bare = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2], **facts}
+    with pytest.raises(NotComparableError, match="holds no Max and Min"):
         named(tmp_path, {"Torch.div.0.forward": call([bare], [bare])})
 
 
