@@ -23,7 +23,9 @@ def compared(folder: Path, policy: Policy) -> tuple[Comparison, dict[int, Texts]
     for side, shake in (("t", 1e-3), ("g", 0.0)):
         program = Program(0, shake, modules=True)
         if side == "g":
-            tensors = (value for body in program.data.values() for value in body.get("output", ()) if value and "Norm" in value)
+            tensors = (
+                value for body in program.data.values() for value in body.get("output", ()) if value and "Norm" in value
+            )
             for number, tensor in enumerate(tensors):
                 tensor.update(({"shape": [7]}, {"requires_grad": None}, {"dtype": "torch.float16"}, {}, {})[number % 5])
         program.write(folder / side)
