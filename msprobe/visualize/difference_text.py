@@ -23,7 +23,7 @@ class DifferenceTexts:
 
     def __init__(self, mode: Mode, table: LeafTable, tensors: Sequence[TensorDifference | None] | None) -> None:
         self._mode, self._table, self._tensors = mode, table, tensors
-        self._equal: dict[int, str] = {}
+        self._equal: dict[tuple[str, float], str] = {}
         self._known: dict[tuple[tuple[Cell, ...], tuple[Cell, ...]], str] = {}
 
     def of(self, row: int) -> str:
@@ -39,12 +39,12 @@ class DifferenceTexts:
 
     def _odd(self, ours: Leaf, theirs: Leaf) -> str:
         left, right = ours[2], theirs[2]
-        if type(left) is dict and len(left) == 2 and left == right and type(left.get("value")) is int:
-            value = left["value"]  # the plain numbers that repeat in nearly every call
-            text = self._equal.get(value)
-            if text is None:
-                text = self._equal[value] = DIFFERENCES % (("0",) * 4 + (("0.0%" if value else "N/A"),) * 4)
-            return text
+        if type(left) is dict and len(left) == 2 and left == right:
+            value = left.get("value")
+            if type(value) is int:  # the plain numbers that repeat in nearly every call
+                return self._same(value, "0")
+            if type(value) is float and value != 0.0:  # zeros may differ in sign
+                return self._same(value, "0.0")
         key = describe(ours).statistics, describe(theirs).statistics
         text = self._known.get(key)
         if text is None:
@@ -52,6 +52,14 @@ class DifferenceTexts:
             text = DIFFERENCES % (*(pair[0] for pair in pairs), *(pair[1] for pair in pairs))
             if len(self._known) < 10_000:
                 self._known[key] = text
+        return text
+
+    def _same(self, value: float, zero: str) -> str:
+        """The fields where both sides have this number."""
+        text = self._equal.get((zero, value))
+        if text is None:
+            text = DIFFERENCES % ((zero,) * 4 + (("0.0%" if value else "N/A"),) * 4)
+            self._equal[zero, value] = text
         return text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from msprobe.core.naming import ModuleName, NameSyntaxError, Phase, parse_entry
+from msprobe.core.naming import NameSyntaxError, split_entry
 from msprobe.core.naming.model import MODULE_PREFIXES
 from msprobe.visualize.node import BETWEEN, ROOT, Kind
 
@@ -57,13 +57,12 @@ class Names(dict[str, Parts]):
 
 def _parts(name: str) -> Parts:
     try:
-        parsed = parse_entry(name)
+        stem, phase, call = split_entry(name)
     except NameSyntaxError:
         return Parts(False, name, "", None, "")
-    phase = getattr(parsed, "phase", None)
-    text = phase.value if isinstance(phase, Phase) else ""
-    is_module = isinstance(parsed, ModuleName)
-    return Parts(is_module, parsed.stem, text, parsed.call, parsed.path if isinstance(parsed, ModuleName) else "")
+    prefix, _, rest = stem.partition(".")
+    module = prefix in MODULE_PREFIXES
+    return Parts(module, stem, phase, call, rest.rpartition(".")[0] if module else "")
 
 
 def kind_of(name: str) -> Kind:

@@ -14,6 +14,7 @@ from msprobe.numerics.verdict import Level
 from msprobe.visualize.value_text import quoted
 
 LEVELS = ("pass", "warning", "error")
+_WITHOUT_MESSAGE = tuple(f'"Result":"{level}","Err_message":"[]"' for level in LEVELS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ def lines_of(comparison: Comparison, rows: RowVerdicts) -> Iterator[str]:
 
 def verdict_text(level: int, messages: Sequence[str]) -> str:
     """The fields of a verdict, without braces."""
+    if not messages:
+        return _WITHOUT_MESSAGE[level]
     told = ", ".join(map(quoted, messages))
     if len(messages) == 1 and len(told) == len(messages[0]) + 2:  # nothing to escape but the quotes, as nearly always
         return f'"Result":"{LEVELS[level]}","Err_message":"[\\"{messages[0]}\\"]"'

@@ -6,8 +6,9 @@ of rows when the first of them is asked for, and forgotten when many other block
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ DIGITS = 6
 ROWS_AT_ONCE = 1024
 KEPT = 32
 
-_NAMES = ("Max", "Min", "Mean", "Norm")
+_four = itemgetter("Max", "Min", "Mean", "Norm")
 _FLOATS = {float}
 _ADDED = f"{DIFFERENCES},{CONSISTENT},%s"
 _PASSES = verdict_text(Level.PASS, ())
@@ -40,20 +41,22 @@ Texts = tuple[str, str]
 ends with a comma where the verdict has to follow."""
 
 
-def own_numbers(found: Iterable[Leaf]) -> list[str | None]:
+def own_numbers(found: Sequence[Leaf]) -> list[str | None]:
     """The statistics of each value as in ``Texts``; None for what is no tensor with four finite floats."""
-    texts: list[str | None] = []
     places: list[int] = []
     fours: list[tuple[Any, ...]] = []
     for place, (_, _, raw) in enumerate(found):
-        texts.append(None)
-        if type(raw) is dict and "Norm" in raw:
-            four: tuple[Any, ...] = tuple(map(raw.get, _NAMES))
-            if set(map(type, four)) == _FLOATS and math.isfinite(sum(four)):
-                places.append(place)
-                fours.append(four)
-    for place, text in zip(places, _numbers(np.array(fours, np.float64).reshape(-1, 4)), strict=True):
-        texts[place] = text
+        if type(raw) is dict and "Norm" in raw and "Max" in raw and "Min" in raw and "Mean" in raw:
+            places.append(place)
+            fours.append(_four(raw))
+    if set(map(type, chain.from_iterable(fours))) - _FLOATS:
+        kept = [number for number, four in enumerate(fours) if set(map(type, four)) == _FLOATS]
+        places, fours = [places[number] for number in kept], [fours[number] for number in kept]
+    values = np.fromiter(chain.from_iterable(fours), np.float64, 4 * len(fours)).reshape(-1, 4)
+    texts: list[str | None] = [None] * len(found)
+    for place, good, text in zip(places, np.isfinite(values).all(axis=1).tolist(), _numbers(values), strict=True):
+        if good:
+            texts[place] = text
     return texts
 
 

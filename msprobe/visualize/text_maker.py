@@ -196,7 +196,7 @@ def _make_golden(place: Place, loaded: list[Dump], channel: Channel) -> None:
 def _entries(records: Sequence[tuple[str, Any]], texts: ValueTexts) -> list[tuple[bytes, bytes]]:
     """Inputs and outputs of some entries."""
     found = [(name, leaves(name, body)) for name, body in records]
-    numbers = iter(own_numbers(chain.from_iterable(values for _, values in found)))
+    numbers = iter(own_numbers([leaf for _, values in found for leaf in values]))
     made = [
         side_texts(name, [(leaf, texts.opened(leaf, next(numbers)), "") for leaf in values]) for name, values in found
     ]
