@@ -82,8 +82,11 @@ class _Finder:
         own = keys[entry].phase != "forward" or in_phase(keys[entry].name, "backward") in self._at
         if own or self._module(entry) is not None or all(key.phase != "backward" for key in keys[:entry]):
             return entry
-        later = range(entry + 1, len(keys))
-        end = next((number for number in later if keys[number].phase == "backward" and self._is_module(number)), entry)
+        backward = [
+            number for number in range(len(keys)) if keys[number].phase == "backward" and self._is_module(number)
+        ]
+        # After the last of them only gradients of parameters follow.
+        end = next((number for number in backward if number > entry), len(keys) - 1 if backward else entry)
         for number in range(entry + 1, end + 1):
             if keys[number].phase != "forward" and self._is_wrong(number):
                 return number

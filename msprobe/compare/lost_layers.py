@@ -13,14 +13,19 @@ A gradient of a module that has a partner is lost when only one side records it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from msprobe.compare.alignment.in_backward import is_module
 from msprobe.compare.alignment.protocol import Fused, Side
 from msprobe.compare.items import OUTPUT, PARAMETER, is_tensor, leaves
 from msprobe.compare.pairs import EntryKey, EntryPair, path_of
 from msprobe.compare.same_values import SameValues
+
+if TYPE_CHECKING:
+    from msprobe.compare.table import LeafTable
 
 
 def other_code(
@@ -40,6 +45,21 @@ def other_code(
             lost = is_module(key) and not key.recompute and layers[pair.target is None].have_lost(key)
             found[number] = pair._replace(benign=not lost)
     return found
+
+
+def functions_alone(table: LeafTable) -> list[str]:
+    """A sentence for each side with functions of its own, where no modules are recorded that could be lost."""
+    if not table.loose or any(map(is_module, table.keys)):
+        return []
+    alone: Counter[str] = Counter()
+    for pair, key in zip(table.entries, table.keys, strict=True):
+        if key.phase == "forward" and not key.recompute and None in pair[:2]:
+            alone["target" if pair.golden is None else "golden run"] += 1
+    return [
+        f"no modules are recorded, which could tell lost layers from other code: {count} calls that only the {side} "
+        "makes were not judged; collect at level L0 or mix"
+        for side, count in sorted(alone.items())
+    ]
 
 
 class _Layers:

@@ -31,6 +31,11 @@ def mode_of(target: Dump, golden: Dump) -> Mode:
     for dump, side in ((target, "target"), (golden, "golden")):
         if not dump.data:
             raise NotComparableError(f"the {side} {dump.place.document} holds no records (its data is empty)")
+    if _saved(target) != _saved(golden):
+        held = ("saved values", "calls") if _saved(target) else ("calls", "saved values")
+        raise NotComparableError(
+            f"{target.place.document} holds {held[0]}, {golden.place.document} {held[1]}; give two of one kind"
+        )
     if target.task != golden.task:
         raise NotComparableError(
             f"the tasks differ: {target.task} in {target.place.document}, {golden.task} in {golden.place.document}"
@@ -46,6 +51,11 @@ def mode_of(target: Dump, golden: Dump) -> Mode:
             "use one summary_mode"
         )
     return Mode.CHECKSUM if ours else Mode.STATISTICS
+
+
+def _saved(dump: Dump) -> bool:
+    """Whether a dump holds what a program saved at points of its own, and no calls."""
+    return all(name.endswith(".debug") for name in dump.data)
 
 
 def _checksum(dump: Dump) -> str | None:

@@ -8,6 +8,8 @@ The spread of a key is the largest difference that any rerun showed, relative to
 tenth of the execution an entry lies in: noise grows on the way through a model. A key that no rerun had is looked up
 without its depth; an operator that none had is judged by the tolerances of its number format. Few reruns may show the
 same largest element by chance: what moves mean or norm of n independent elements by s moves single ones by s sqrt(n).
+Of two normal differences one is more than 4 times the other in every seventh pair. So a spread of few samples counts
+at least as much as the median of all operators of its phase, role and dtype; what agreed in every bit stays at 0.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from msprobe.compare.run import Comparison
 
 DEPTHS = 10
+_FEW = 12
 Parts = tuple[float, float, float]
 ModeText = Literal["statistics", "tensor"]
 _Key = tuple[str, str, str, str, int]
@@ -57,6 +60,10 @@ class Spread:
     mean: float
     norm: float
     samples: int
+
+    @property
+    def parts(self) -> Parts:
+        return self.element, self.mean, self.norm
 
 
 @dataclass(slots=True)
@@ -83,9 +90,12 @@ class NoiseProfile:
         self.dtypes(table).check()
         exact: dict[_Key, Parts] = {}
         anywhere: dict[_Key, Parts] = {}
+        typical = self._typical()
         for spread in self.spreads:
             key = (spread.operator, spread.phase, spread.role, spread.dtype, spread.depth)
-            parts = spread.element, spread.mean, spread.norm
+            parts = spread.parts
+            if 0 < spread.samples < _FEW and any(parts):
+                parts = _largest(parts, typical[key[1:4]])
             exact[key] = parts
             without = (*key[:4], -1)
             anywhere[without] = _largest(anywhere.get(without, (0.0, 0.0, 0.0)), parts)
@@ -100,6 +110,15 @@ class NoiseProfile:
                     spread_out[row] = min(max(found[1:]) * math.sqrt(element_count(leaf.raw)), 1.0)
         values[:, 0] = np.maximum(values[:, 0], spread_out)
         return NoiseFloor(values[:, 0], values[:, 1], values[:, 2], self.limit)
+
+    def _typical(self) -> dict[tuple[str, str, str], Parts]:
+        """The medians of the spreads of all operators that vary, by phase, role and dtype."""
+        varying: dict[tuple[str, str, str], list[Parts]] = {}
+        for spread in self.spreads:
+            if any(spread.parts):
+                varying.setdefault((spread.phase, spread.role, spread.dtype), []).append(spread.parts)
+        medians = {key: np.median(np.array(found), axis=0).tolist() for key, found in varying.items()}
+        return {key: (element, mean, norm) for key, (element, mean, norm) in medians.items()}
 
     def dtypes(self, table: LeafTable) -> NoiseDtypes:
         """Which rows of a table the profile knows, and in which dtypes."""

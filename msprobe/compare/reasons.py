@@ -45,10 +45,11 @@ class Reasons:
         self._first = rows.start or 0
         values = (measured.element, measured.mean, measured.norm, measured.projection)
         parts = np.stack([one[rows] for one in values], axis=1)
-        worst = parts.max(axis=1) if len(parts) else np.zeros(0)
-        part = parts.argmax(axis=1) if len(parts) else np.zeros(0, np.int64)
+        times, tolerance = judged.times[rows], judged.tolerance[rows]
+        part = _deciding(parts, times, tolerance)
+        worst = np.take_along_axis(parts, part[:, None], axis=1)[:, 0]
         result = measured.role[rows] == Role.RESULT
-        self._columns: tuple[NDArray[Any], ...] = worst, part, judged.times[rows], judged.tolerance[rows], result
+        self._columns: tuple[NDArray[Any], ...] = worst, part, times, tolerance, result
 
     def text(self, kind: int, row: int, ours: Leaf | None, theirs: Leaf | None) -> str:
         """The sentence for a row of this kind."""
@@ -79,6 +80,16 @@ def _of_value(worst: float, part: int, times: float, tolerance: float, result: b
     tail = ", more than rounding and its inputs explain" if result else ""
     allowed = f"{times:.3g} times the {tolerance:.2g} allowed" if tolerance else "where none is allowed"
     return f"{_PARTS[part]} differs by {worst:.3g} of the tensor's scale, {allowed}{tail}"
+
+
+def _deciding(parts: Floats, times: Floats, tolerance: Floats) -> Ints:
+    """Per row the part whose difference is ``times`` the ``tolerance``; the largest one where nothing is allowed."""
+    if not len(parts):
+        return np.zeros(0, np.int64)
+    with np.errstate(all="ignore"):
+        off = np.abs(parts / tolerance[:, None] - times[:, None])
+    off = np.nan_to_num(off, nan=np.inf, posinf=np.inf)
+    return np.asarray(np.where(np.isfinite(off.min(axis=1)), off.argmin(axis=1), parts.argmax(axis=1)))
 
 
 def _field(raw: Any, name: str) -> object:

@@ -155,7 +155,9 @@ def _partial(comparison: Comparison) -> list[str]:
     if not table.loose:
         return unfinished
     lone = lone_directions(table.entries, table.keys, np.diff(table.starts).tolist())
-    return [*unfinished, *lone, *table.unjoined]
+    from msprobe.compare.lost_layers import functions_alone  # only where two programs are compared
+
+    return [*unfinished, *lone, *table.unjoined, *functions_alone(table)]
 
 
 def _written(outcome: PairOutcome, rows: Rows, place: Place) -> list[str]:

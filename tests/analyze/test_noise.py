@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import pytest
 
 from msprobe.analyze.noise import learn
@@ -144,3 +145,26 @@ def test_checksums_have_no_spread(tmp_path: Path) -> None:
     ]
     with pytest.raises(NotComparableError, match="checksums have no spread"):
         learn(runs)
+
+
+def test_few_reruns_that_agree_by_chance_raise_no_alarm(tmp_path: Path) -> None:
+    """The noise of every call is normal and equally large; three reruns show a few of them far too small."""
+    calls, size, exact = 60, 1e-3, "Functional.relu.0.forward"
+
+    def noisy(name: str, seed: int, **changed: float) -> Path:
+        generator = np.random.default_rng(seed)
+        data = {exact: call([tensor()], [tensor(changed.get(exact, 1.0))])}
+        for number in range(calls):
+            scale = changed.get(f"op{number}", 1.0 + size * generator.standard_normal())
+            data[f"Functional.op{number}.0.forward"] = call([tensor()], [tensor(scale)])
+        return write(tmp_path / name, data)
+
+    path = tmp_path / "noise.json"
+    reruns = [noisy(f"run{number}", number) for number in range(3)]
+    learn(reruns).profile.write(path)
+    for seed in range(10, 20):
+        assert compare(noisy("again", seed), reruns[0], noise=path).verdict == "same"
+    found = compare(noisy("fault", 20, op30=1.05), reruns[0], noise=path).summary.first_divergence
+    assert found is not None and found.target == "Functional.op30.0.forward"
+    found = compare(noisy("exact", 21, **{exact: 1.0 + size}), reruns[0], noise=path).summary.first_divergence
+    assert found is not None and found.target == exact

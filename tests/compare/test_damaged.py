@@ -39,7 +39,23 @@ DATA: dict[str, Any] = {
 OTHER = {**DATA, LINEAR: module([tensor()], [tensor(0.7)], weight=tensor(), bias=tensor(shape=(8,)))}
 CONSTRUCT = {RELU: LINEAR, LINEAR: None, "Module.fc.Linear.backward.0": None}
 STACK = {name: ["File a.py, line 1, in f, \n x"] for name in DATA}
-ODD = [None, True, -1, 0, 1e308, float("nan"), float("-inf"), 10**30, "", "x", "../../etc", "=1+1", "a/b\x00", "NaN"]
+ODD = [
+    None,
+    True,
+    -1,
+    0,
+    1e308,
+    float("nan"),
+    float("-inf"),
+    10**30,
+    -(10**400),
+    "",
+    "x",
+    "../../etc",
+    "=1+1",
+    "a/b\x00",
+    "NaN",
+]
 NESTED = [
     [],
     {},
@@ -155,6 +171,16 @@ def test_any_change_of_a_document_is_borne(
             assert str(error)
         else:
             assert sum(1 for _ in result.rows()) >= result.summary.counts.pairs
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**4000)], ids=["400_digits", "4000_digits"])
+@pytest.mark.parametrize("policy", ["default", "reference"])
+def test_a_number_larger_than_any_float_is_a_difference(tmp_path: Path, value: int, policy: str) -> None:
+    target, golden = written(tmp_path / "t", "statistics"), written(tmp_path / "g", "statistics")
+    damage(target / "dump.json", lambda content: content["data"][RELU]["output"][0].update(Max=value) or content)
+    for left, right in ((target, golden), (golden, target)):
+        result = compare(left, right, policy=policy, output=tmp_path / "o", html=tmp_path / "r.html", xlsx=True)
+        assert result.verdict == "diverged"
 
 
 @settings(max_examples=100)

@@ -32,3 +32,11 @@ def test_different_kinds_are_not_comparable(tmp_path: Path, ours: str, theirs: s
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_equal_kinds_are_comparable(tmp_path: Path, kind: str) -> None:
     assert msprobe.compare(_dump(tmp_path / "a", kind), _dump(tmp_path / "b", kind)).summary.verdict == "same"
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["saved-first", "calls-first"])
+def test_saved_values_and_calls_are_not_comparable(tmp_path: Path, turned: bool) -> None:
+    sides = [write(tmp_path / "saved", {"x.0.debug": tensor()}), _dump(tmp_path, "statistics")]
+    assert msprobe.compare(sides[0], sides[0]).verdict == "same"
+    summary = msprobe.compare(*(sides[::-1] if turned else sides)).summary
+    assert summary.verdict == "not_comparable" and "give two of one kind" in summary.reason

@@ -10,6 +10,7 @@ else gives a symbol that names the class of the disagreement (columns: target; r
 from __future__ import annotations
 
 import math
+import sys
 
 Cell = float | int | str
 _DEVICES = ("npu", "cpu", "cuda")
@@ -20,6 +21,7 @@ _NUMBER_TEXTS: dict[str, Cell] = {
     "infinity": math.inf,
     "-infinity": -math.inf,
 }
+_LARGEST = int(sys.float_info.max)
 
 
 def shown(value: object) -> Cell:
@@ -34,7 +36,7 @@ def shown(value: object) -> Cell:
         number: Cell = _NUMBER_TEXTS.get(value.lower(), value)
         return number
     if isinstance(value, int):
-        return value
+        return value if abs(value) <= _LARGEST else hex(value)  # of damaged documents; no float can be as large
     return str(value)
 
 

@@ -78,3 +78,12 @@ def test_the_others_agree(record: Callable[[list[Batch], str], Path], extra: Bat
         alone = sorted((counts.target_only, counts.golden_only))
         assert (counts.error, counts.warning, alone[0]) == (0, 0, 0), sides
         assert 0 < alone[1] <= counts.passed / 2 + 1 and summary.verdict == "diverged"
+
+
+def test_without_modules_functions_of_another_program_are_told(record: Callable[[list[Batch], str], Path]) -> None:
+    """Where names of calls say nothing, and no module tells a lost layer from other code."""
+    more, plain = record([*REAL, DUMMY], "L1"), record(REAL, "L1")
+    for sides, side in (((more, plain), "target"), ((plain, more), "golden run")):
+        summary = msprobe.compare(*sides, layer_mapping=True).summary
+        (told,) = summary.incomplete
+        assert summary.verdict == "same" and "no modules are recorded" in told and f"only the {side} makes" in told
