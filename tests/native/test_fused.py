@@ -102,13 +102,6 @@ def test_high_precision(kernel: Any, dtype: DType) -> None:
     assert_agree(ours, other, target, decode(array, dtype))
 
 
-def test_many_at_once(kernel: Any) -> None:
-    arrays = [random_bits(SUPPORTED[FLOAT32], n, seed=n) for n in (1, 20, 3000)]
-    spans = [(array.ctypes.data, array.size, FLOAT32) for array in arrays]
-    assert kernel.stats_many(spans) == [kernel.stats(*span) for span in spans]
-    assert kernel.stats_many([]) == []
-
-
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -124,8 +117,6 @@ def test_wrong_arguments_are_refused(kernel: Any, arguments: tuple[Any, ...], er
     for function in (kernel.stats, kernel.summary, kernel.summary_crc32):
         with pytest.raises((TypeError, ValueError, OverflowError), match=error):
             function(*arguments)
-    with pytest.raises((TypeError, ValueError, OverflowError), match=error):
-        kernel.stats_many([arguments])
 
 
 @pytest.mark.torch
