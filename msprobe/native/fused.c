@@ -19,7 +19,7 @@
 #include "projection.h"
 #include "rounding.h"
 
-#define INTERFACE 4
+#define INTERFACE 5
 #define RELEASE_ABOVE 65536 /* bytes: below this, giving up the interpreter lock costs more than it frees */
 
 typedef struct {
@@ -238,26 +238,6 @@ static PyObject *summary_crc32(PyObject *self, PyObject *const *args, Py_ssize_t
     return read_span(args, count, &span) ? summary_of(&span, 1) : NULL;
 }
 
-static PyObject *stats_many(PyObject *self, PyObject *spans) {
-    Py_ssize_t count = PySequence_Size(spans);
-    PyObject *result = count < 0 ? NULL : PyList_New(count);
-    for (Py_ssize_t i = 0; result != NULL && i < count; i++) {
-        Span span;
-        PyObject *item = PySequence_GetItem(spans, i), *fields = item ? PySequence_Tuple(item) : NULL, *row = NULL;
-        if (fields != NULL) {
-            PyObject *args[3] = {NULL, NULL, NULL};
-            Py_ssize_t length = PyTuple_Size(fields);
-            for (Py_ssize_t k = 0; k < length && k < 3; k++) args[k] = PyTuple_GetItem(fields, k);
-            if (read_span(args, length == 3 ? 3 : 0, &span)) row = stats_of(&span);
-        }
-        Py_XDECREF(item);
-        Py_XDECREF(fields);
-        if (row != NULL) PyList_SetItem(result, i, row);
-        else Py_CLEAR(result);
-    }
-    return result;
-}
-
 static PyObject *crc32(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Span span;
     unsigned long start = 0, result = 0;
@@ -328,7 +308,6 @@ static PyMethodDef METHODS[] = {
     FAST(stats, "stats(pointer, elements, code) -> (max, min, sum, sum of squares, number of NaN and infinite elements)"),
     FAST(summary, "summary(pointer, elements, code, high=False) -> (max, min, mean, norm)"),
     FAST(summary_crc32, "summary_crc32(pointer, elements, code, high=False) -> (max, min, mean, norm, crc)"),
-    {"stats_many", stats_many, METH_O, "stats_many([(pointer, elements, code), ...]) -> list of stats"},
     FAST(crc32, "crc32(pointer, bytes, start=0) -> running CRC-32, as zlib.crc32"),
     FAST(xor64, "xor64(pointer, bytes) -> XOR of little-endian 64-bit words, zero padded"),
     FAST(difference, "difference(pointer, pointer, elements, code) -> nine sums and extremes, 0 if equal, None if NaN or Inf differ"),

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Sequence
 from typing import Protocol, cast
 
-INTERFACE = 4
+INTERFACE = 5
 
 Extreme = float | int | bool | None
 Stats = tuple[Extreme, Extreme, float, float, int]
@@ -35,9 +34,6 @@ class Kernel(Protocol):
         """(max, min, sum, sum of squares, NaN and infinite elements): raw IEEE moments in double; complex elements by
         magnitude.
         """
-
-    def stats_many(self, spans: Sequence[tuple[int, int, int]], /) -> list[Stats]:
-        """`stats` of many (pointer, elements, code) in one call."""
 
     def summary(self, pointer: int, elements: int, code: int, high: bool = False, /) -> Summary:
         """(max, min, mean, norm), finished: rounded as `TensorStats` says, Python bool, int or float as the dtype

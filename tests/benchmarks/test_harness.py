@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from msprobe.native import fused
 from tests.rules.tree import ROOT
 
 pytestmark = pytest.mark.torch
@@ -50,6 +51,13 @@ def test_memory_compares_with_the_plain_process() -> None:
     rows = run("memory", "--workload", TINY, "--steps", "1", "--repeats", "1")
     assert [row[1] for row in rows] == ["L1.statistics", "created", "none"]
     assert rows[-1][3] == "0"
+
+
+@pytest.mark.skipif(fused is None, reason="needs the compiled kernel")
+def test_kernel_reports_each_dtype() -> None:
+    rows = run("kernel", "--dtypes", "float32,bfloat16,bool", "--size", "4096", "--passes", "2")
+    assert [row[0] for row in rows] == ["float32", "bfloat16", "bool"]
+    assert all(float(cell) > 0 for row in rows for cell in row[1:])
 
 
 def test_cli_runs_every_kind_of_case() -> None:

@@ -20,8 +20,8 @@ import torch
 from msprobe.adapters.pytorch.tensor_memory import AsItIs
 
 VARIABLE = "MSPROBE_MEASURE_ONCE"
-LARGE = 1 << 17
-"""Bytes from which on remembering costs less than measuring again."""
+LARGE = 1 << 18
+"""Bytes from which on one measurement saved pays for remembering, at the pace of float32 on a fast processor."""
 Span = tuple[int, int, int]
 """Address, elements and dtype code, as the kernel takes them."""
 Kernel = Callable[[int, int, int, bool], Any]
@@ -84,7 +84,10 @@ class MeasuredOnce:
                 self._made(value)
         elif isinstance(value, (tuple, list)):
             for part in value:
-                self.made(part)
+                if type(part) is not torch.Tensor:
+                    self.made(part)
+                elif part.numel() >= _LEAST:
+                    self._made(part)
 
     def measure(
         self, tensor: torch.Tensor, span: Span, kernel: Kernel, high: bool, plain: torch.Tensor | None = None

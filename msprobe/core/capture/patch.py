@@ -65,10 +65,12 @@ class Patches:
                 owner, name, original = self._originals.pop()
                 if owner is not latest:
                     latest, members, is_module = owner, vars(owner), type(owner) is ModuleType
-                if is_module and original is not _INHERITED:
+                if original is _INHERITED:
+                    delattr(owner, name)
+                elif is_module:
                     members[name] = original
                 else:
-                    _put_back(owner, name, original)
+                    setattr(owner, name, original)
         finally:
             if self._originals:
                 self.undo()

@@ -6,6 +6,6 @@
 * `node_names`: from the name in a file to the kernel in the graph.
 * `categories`, `statistic_csv`: the statistics of a tensor as the runtime would have written them.
 * `records`, `importing`: from files or rows to `dump.json` in our own store.
-* `request`, `cell_request`, `exception_request`: what the runtime is asked for, from our configuration.
+* `request`, `exception_request`: what the runtime is asked for, from our configuration.
 * `code_mapping`: the table of files and source lines.
 """

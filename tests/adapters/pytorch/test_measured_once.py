@@ -63,6 +63,13 @@ def test_what_a_call_made_is_measured_once(meter: Meter) -> None:
     assert meter(x)
 
 
+@pytest.mark.parametrize("several", [tuple, list], ids=["tuple", "list"])
+def test_each_of_several_results_is(meter: Meter, several: Callable[[Any], Any]) -> None:
+    small, first, second = torch.rand(3), torch.rand(SIZE), torch.rand(SIZE)
+    meter.once.made(several([small, None, first, (second,)]))
+    assert [meter(x) for x in (first, second, first, second)] == [False, False, True, True]
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.int32, torch.bool], ids=str)
 def test_of_any_dtype(meter: Meter, dtype: torch.dtype) -> None:
     assert meter(meter.born((torch.rand(8 * SIZE) * 3).to(dtype)))

@@ -1,4 +1,4 @@
-"""The requests for cells and for exceptions, field by field as the reference asked."""
+"""The request for exceptions, field by field as the reference asked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from msprobe.core.config import load_config
-from msprobe.core.kernels.cell_request import cell_document, cell_request_name
 from msprobe.core.kernels.exception_request import (
     NAME,
     OTHER_NAME,
@@ -27,23 +26,6 @@ def recorded(case: str) -> tuple[Any, dict[str, Any]]:
     config = load_config(found["config"])
     found["request"]["common_dump_settings"]["path"] = os.path.abspath(config.dump_path)
     return config, found["request"]
-
-
-def test_the_request_for_cells_equals_the_recorded_one() -> None:
-    config, request = recorded("graph_L0_statistics")
-    assert cell_document(config) == request
-    assert [cell_request_name(rank) for rank in (None, 0, 3)] == [
-        "0kernel_kbyk_dump.json",
-        "0kernel_kbyk_dump.json",
-        "3kernel_kbyk_dump.json",
-    ]
-
-
-def test_chosen_statistics_and_ranks_of_cells_reach_their_fields() -> None:
-    section = {"summary_mode": ["mean", "max"]}
-    document = cell_document(load_config({"level": "L0", "dump_path": "/d", "rank": [1], "statistics": section}))
-    common = document["common_dump_settings"]
-    assert (common["statistic_category"], common["support_device"]) == (["avg", "max"], [1])
 
 
 def test_the_request_for_exceptions_equals_the_recorded_one() -> None:
