@@ -14,6 +14,7 @@ import torch
 
 from msprobe.adapters.pytorch.compile_switch import forget_wrappers, is_traced, know_originals, pass_by
 from msprobe.adapters.pytorch.scripting import show_originals
+from msprobe.adapters.pytorch.silent_compiler import silent_compiler
 from msprobe.adapters.pytorch.step_aside import ASIDE
 from msprobe.core.capture.binding import bound_alike
 from msprobe.core.capture.calling import calling
@@ -56,6 +57,7 @@ class TorchApiTap(WrappedApis):
     ) -> None:
         super().__init__(recorded, relay, thread)
         self._operators = operators
+        self._silence = contextlib.ExitStack()
         for table in tables:
             self._plan_table(table, OWNERS)
         for site in self._sites.values():
@@ -68,7 +70,10 @@ class TorchApiTap(WrappedApis):
         self._look_for_listed()
         known = know_originals()
         try:
-            with ASIDE.in_force(self._patches):
+            with contextlib.ExitStack() as silence, ASIDE.in_force(self._patches):
+                self._silence = silence
+                if known:
+                    silence.enter_context(silent_compiler(self._thread))
                 yield
         finally:
             if not known:
@@ -102,6 +107,7 @@ class TorchApiTap(WrappedApis):
                     importlib.import_module("torch._dynamo")
                     know_originals()
                 ASIDE.watch()
+                self._silence.enter_context(silent_compiler(self._thread))
             return original(*args, **kwargs)
 
         return compile_knowing

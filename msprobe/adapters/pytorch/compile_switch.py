@@ -20,6 +20,7 @@ import torch
 from torch.nn.modules import module as hooks
 
 from msprobe.adapters.pytorch import compiled_probe
+from msprobe.adapters.pytorch.silent_compiler import silent_compiler
 from msprobe.adapters.pytorch.step_aside import ASIDE
 from msprobe.core.capture.thread import Quiet, ThreadState
 from msprobe.core.dump.collector import Collector
@@ -131,7 +132,7 @@ def _prepared(thread: ThreadState) -> Iterator[None]:
             torch.fx.node.has_side_effect(function)
         for ours in (Collector.module_begin, Quiet.__enter__, Quiet.__exit__):  # with the first, every shielded method
             pass_by(ours, inside=True)
-    with ASIDE.in_force(ReportingTable()), _silent_compiler(thread):
+    with ASIDE.in_force(ReportingTable()), silent_compiler(thread):
         yield
 
 
@@ -142,42 +143,6 @@ def name_the_original() -> None:
         kept = getattr(holder, "unpatched_nn_module_call", None)
         if kept is not None and hasattr(kept, "__wrapped__"):
             vars(holder)["unpatched_nn_module_call"] = inspect.unwrap(kept)
-
-
-@contextlib.contextmanager
-def _silent_compiler(thread: ThreadState) -> Iterator[None]:
-    """What the compiler itself calls while it compiles is no call of the program."""
-    from torch._dynamo.callback import callback_handler
-
-    before: list[int] = []
-
-    def begin(_: object) -> None:
-        before.append(thread.busy)
-        thread.busy = thread.compiling = True
-
-    def end(_: object) -> None:
-        thread.busy = before.pop() if before else False
-        thread.compiling = bool(before)
-
-    def register() -> None:
-        callback_handler.register_start_callback(begin)
-        callback_handler.register_end_callback(end)
-
-    def clear() -> None:  # what torch._dynamo.reset() calls
-        try:
-            type(callback_handler).clear(callback_handler)
-        finally:
-            register()
-
-    register()
-    vars(callback_handler)["clear"] = clear
-    try:
-        yield
-    finally:
-        vars(callback_handler).pop("clear", None)
-        with contextlib.suppress(ValueError):  # somebody has emptied the lists
-            callback_handler.remove_start_callback(begin)
-            callback_handler.remove_end_callback(end)
 
 
 def pass_by(function: Any, inside: bool = False) -> None:

@@ -24,6 +24,7 @@ from msprobe.adapters.pytorch.flat_parameters import FlatParameter, flat_paramet
 from msprobe.adapters.pytorch.fully_sharded import shards
 from msprobe.adapters.pytorch.gradient_tap import TorchGradientTap
 from msprobe.adapters.pytorch.sharding import is_sharded
+from msprobe.adapters.pytorch.tensor_memory import AsItIs
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import Quiet, ThreadState
 from msprobe.core.dump.given_models import headed_models
@@ -161,7 +162,8 @@ class TorchModuleTap:
 
     def _hook_gradient(self, parameter: nn.Parameter, site: ModuleSite, key: str) -> Any:
         if not is_sharded(parameter):
-            return parameter.register_hook(functools.partial(self._report_gradient, site, key))
+            with AsItIs():  # one that has no shape yet refuses, though it will have a gradient
+                return parameter.register_hook(functools.partial(self._report_gradient, site, key))
 
         def accumulated(parameter: nn.Parameter) -> None:  # the gradient of a shard never passes a node of its own
             self._report_gradient(site, key, parameter.grad)

@@ -74,8 +74,9 @@ def _arrived(tensor: torch.Tensor) -> torch.Tensor | None:
 def _strided(tensor: torch.Tensor) -> torch.Tensor:
     if hasattr(tensor, "to_local"):
         return tensor.to_local()  # a DTensor: what this process holds of it
-    if tensor.is_nested:
-        return tensor.values()
+    if tensor.is_nested:  # asked for them below autograd, where operators are recorded, torch would never answer
+        held = getattr(tensor, "_values", None)
+        return held if isinstance(held, torch.Tensor) else tensor.values()
     if tensor.layout is torch.sparse_coo:
         return tensor.coalesce().values()
     if tensor.is_quantized:

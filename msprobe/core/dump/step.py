@@ -129,6 +129,9 @@ class Step:
         config = self._session.config
         if config.level == "L0":
             return "no call of a module inside the model was seen between start and stop (the model itself is no entry)"
-        if config.level != "L1" or config.risk_level == "ALL" or not self._session.backend.ranked:
+        if config.level != "L1" or not self._session.backend.ranked:
             return "no call was seen between start and stop"
-        return f"no API of risk_level {config.risk_level} was called (risk_level ALL records all)"
+        compiled = "compiled code calls no APIs: levels L0 and mix record the modules in it"
+        if config.risk_level == "ALL":
+            return f"no call was seen between start and stop ({compiled})"
+        return f"no API of risk_level {config.risk_level} was called (risk_level ALL records all; {compiled})"

@@ -107,3 +107,31 @@ def test_a_probe_that_fails_is_told_and_changes_nothing(
         assert torch.equal(gradient(compiled), expected)
         debugger.stop()
     assert "could not be recorded: ValueError: broken probe" in caplog.text
+
+
+@pytest.mark.parametrize("risk_level", ["FOCUS", "ALL"])
+def test_a_step_of_compiled_code_alone_says_which_levels_see_it(
+    bench: Any, risk_level: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    function = torch.compile(torch.nn.functional.gelu, backend="aot_eager")
+    debugger = bench.open("L1", risk_level=risk_level)
+    debugger.start()
+    function(torch.ones(3))
+    debugger.stop()
+    debugger.step()
+    assert "compiled code calls no APIs: levels L0 and mix record the modules in it" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("level", ["L1", "mix"])
+def test_what_is_compiled_while_collecting_has_its_gradients(bench: Any, level: str, backend: str) -> None:
+    """The compiler tries functions out on tensors without values: observed, the graph would have none."""
+    layer = torch.nn.Linear(4, 4)
+    expected = gradient(lambda x: torch.relu(layer(x)))
+    compiled = torch.compile(lambda x: torch.relu(layer(x)), backend=backend)
+    debugger = bench.open(level, risk_level="ALL")
+    debugger.start(model=torch.nn.Sequential(layer))
+    assert torch.equal(gradient(compiled), expected)
+    debugger.stop()
+    tried_out = {"Torch.mm.0.forward", "Torch.where.0.forward", "Torch.transpose.0.forward", "Tensor.to.0.forward"}
+    assert not tried_out & set(bench.read().data)

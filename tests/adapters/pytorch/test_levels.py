@@ -204,3 +204,18 @@ def tensor_leaves(node: Any) -> list[dict[str, Any]]:
         return [node]
     parts = node.values() if isinstance(node, dict) else node if isinstance(node, list) else []
     return [leaf for part in parts for leaf in tensor_leaves(part)]
+
+
+@pytest.mark.filterwarnings("ignore:Lazy modules are a new feature")
+@pytest.mark.parametrize("level", ["L0", "mix"])
+def test_parameters_that_have_no_shape_yet_have_gradients(bench: Any, level: str) -> None:
+    model = torch.nn.Sequential(torch.nn.LazyLinear(3), torch.nn.LazyBatchNorm1d())
+    debugger = bench.open(level)
+    debugger.start(model=model)
+    model(torch.randn(5, 4)).square().sum().backward()
+    debugger.stop()
+    debugger.step()
+    data = bench.read().data
+    linear, norm = data["Module.0.LazyLinear.parameters_grad.0"], data["Module.1.LazyBatchNorm1d.parameters_grad.0"]
+    nodes = [linear["weight"][0], linear["bias"][0], norm["weight"][0], norm["bias"][0]]
+    assert [node["Max"] for node in nodes] == [parameter.grad.max().item() for parameter in model.parameters()]

@@ -229,3 +229,16 @@ def test_compiled_functions_stay_compiled(bench: Any) -> None:
     debugger.stop()
     assert torch.equal(result, torch.ones(2).sin().cos())
     assert compiled
+
+
+@pytest.mark.filterwarnings("ignore")  # nested tensors are a prototype
+@pytest.mark.parametrize("layout", [torch.jagged, torch.strided], ids=str)
+def test_operators_on_nested_tensors(bench: Any, layout: torch.layout) -> None:
+    rows = torch.nested.nested_tensor([torch.ones(2, 4), torch.full((3, 4), -2.0)], layout=layout)
+    debugger = bench.open("L1", statistics={"list": ["Aten."]})
+    debugger.start()
+    torch.neg(rows)
+    debugger.stop()
+    debugger.step()
+    entry = bench.read().data["Aten.neg.0.forward"]
+    assert (entry["input_args"][0]["Min"], entry["output"][0]["Max"]) == (-2.0, 2.0)
