@@ -60,6 +60,7 @@ class LeafTable:
     was put together; ``unjoined`` says in words what could not be (see ``fused_layers``).
     Of the recomputed calls of one side alone, those with values of their own are ``changed``, and ``unrepeated`` are
     those of which that cannot be told (see ``recomputed``).
+    ``unrecorded`` are entries of one side alone that the level of the other leaves out, with that as a sentence.
     ``alike`` says of each entry that both sides have the same leaves in the same order.
     ``texts`` and ``as_floats`` (see ``float_columns``) are there where they were made before.
     """
@@ -83,6 +84,7 @@ class LeafTable:
     unjoined: list[str] = field(default_factory=list)
     unrepeated: frozenset[int] = frozenset()
     changed: dict[int, Changed] = field(default_factory=dict)
+    unrecorded: dict[int, str] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:

@@ -29,6 +29,7 @@ _FORCED = frozenset({
     "empty_strided",
 })
 _CUT_OFF = "the other run ended before this call"
+_GROUPED = "the other run was recorded at another level and has no such group of calls"
 _RECOMPUTED = "recomputed forward call, on one side only; nothing is missing"
 
 
@@ -38,6 +39,9 @@ def find(target: Graph, golden: Graph, comparison: Comparison, rows: RowVerdicts
         for node in graph.nodes.values():
             node.finding = _without_partner(node, other, merged) if node.match is None and node.parent else None
     _from_rows(target, golden, comparison, rows)
+    if comparison.table.unrecorded:
+        for graph in (target, golden):
+            _excuse_containers(graph)
     for node in target.nodes.values():
         if node.finding is None:
             node.finding = Finding()
@@ -58,6 +62,14 @@ def _without_partner(node: Node, other: str, merged: bool) -> Finding:
     return Finding("unmatched", reason=f"no partner in the {other}")
 
 
+def _excuse_containers(graph: Graph) -> None:
+    """Runs of different levels group the same calls differently: a group alone is nothing where its calls are not."""
+    for node in graph.post_order():
+        if node.match is None and node.parent is not None and node.name not in graph.dump.data and node.children:
+            if all(child.match is not None or (child.finding and child.finding.excused) for child in node.children):
+                node.finding = Finding("not_compared", reason=_GROUPED, excused=True)
+
+
 def _from_rows(target: Graph, golden: Graph, comparison: Comparison, rows: RowVerdicts) -> None:
     table, measured = comparison.table, comparison.measured
     starts = table.starts.tolist()
@@ -75,7 +87,7 @@ def _from_rows(target: Graph, golden: Graph, comparison: Comparison, rows: RowVe
         if pair.target is None or pair.golden is None:
             if pair.benign:
                 node = target.nodes[pair.target] if pair.target is not None else golden.nodes[pair.golden or ""]
-                why = _RECOMPUTED if table.key(number).recompute else _CUT_OFF
+                why = table.unrecorded.get(number) or (_RECOMPUTED if table.key(number).recompute else _CUT_OFF)
                 node.finding = Finding("not_compared", reason=why, excused=True)
             continue
         node = target.nodes[pair.target]
@@ -142,13 +154,15 @@ def _sum(node: Node, children: list[Node]) -> None:
     finding = node.finding
     if finding is None:
         return
-    finding.rollup = finding.own
+    finding.rollup = "no_data" if finding.excused else finding.own
     finding.counts = [0, 0, 0, 0]
     position = None if finding.excused else _COUNTED.get(finding.own)
     if position is not None:
         finding.counts[position] += 1
     for child in children:
         _add(node, child)
+    if finding.excused and finding.rollup == "no_data":
+        finding.rollup = finding.own
 
 
 def _add(node: Node, other: Node, *, own_only: bool = False) -> None:
