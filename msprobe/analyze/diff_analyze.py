@@ -23,10 +23,10 @@ from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.alignment.unapplied import Unapplied, unapplied, unapplied_notes
 from msprobe.compare.columns import columns
 from msprobe.compare.foreign_header import header_notes, version_notes
+from msprobe.compare.incomplete import incomplete
 from msprobe.compare.items import OUTPUT, RANK_KEYS, Leaf, describe
 from msprobe.compare.locate import locate
 from msprobe.compare.locations import PathLike, local, opened
-from msprobe.compare.incomplete import incomplete
 from msprobe.compare.parallel_layout import load_pair
 from msprobe.compare.rows import CompareRow
 from msprobe.compare.run import Comparison, Past, Policy, compare_dumps

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from msprobe.compare.alignment.in_backward import is_module
 from msprobe.core.errors import NotComparableError
+from msprobe.core.naming.model import MODULE_PREFIXES
 
 if TYPE_CHECKING:
     from msprobe.compare.table import LeafTable
@@ -30,17 +30,19 @@ def excuse_unrecorded(table: LeafTable, dumps: tuple[Dump, Dump]) -> None:
     if levels[0] == levels[1] or not _LACKS.keys() >= set(levels):
         return
     lacks = [_LACKS[level] for level in levels]
-    there = [{_kind(table, at) for at, pair in enumerate(table.entries) if pair[side] is not None} for side in (0, 1)]
+    there = (
+        {_kind(pair.target) for pair in table.entries if pair.target is not None},
+        {_kind(pair.golden) for pair in table.entries if pair.golden is not None},
+    )
     if None not in lacks and there[0].isdisjoint(there[1]) and not _any_pair(table, 0, table.rows):
         raise NotComparableError(
             f"the target was recorded at level {levels[0]}, which has no {lacks[0]}, the golden run at {levels[1]}, "
             f"which has no {lacks[1]}: no call is on both sides; record both at one level (mix has all)"
         )
     for number, pair in enumerate(table.entries):
-        if None not in pair[:2]:
+        if pair.target is not None and pair.golden is not None:
             continue
-        side = pair.index(None)
-        kind = _kind(table, number)
+        side, kind = int(pair.target is not None), _kind(pair.target or pair.golden or "")
         start, stop = table.starts[number : number + 2].tolist()
         if kind == lacks[side] and kind not in there[side] and not _any_pair(table, start, stop):
             table.unrecorded[number] = f"the {_SIDES[side]} was recorded at level {levels[side]}, which has no {kind}"
@@ -56,8 +58,8 @@ def level_notes(table: LeafTable) -> list[str]:
     return [f"{reason}: {count} values of the {name} were not compared" for (reason, name), count in values.items()]
 
 
-def _kind(table: LeafTable, number: int) -> str:
-    return "modules" if is_module(table.key(number)) else "functions"
+def _kind(name: str) -> str:
+    return "modules" if name.partition(".")[0] in MODULE_PREFIXES else "functions"
 
 
 def _any_pair(table: LeafTable, start: int, stop: int) -> bool:

@@ -39,9 +39,6 @@ def find(target: Graph, golden: Graph, comparison: Comparison, rows: RowVerdicts
         for node in graph.nodes.values():
             node.finding = _without_partner(node, other, merged) if node.match is None and node.parent else None
     _from_rows(target, golden, comparison, rows)
-    if comparison.table.unrecorded:
-        for graph in (target, golden):
-            _excuse_containers(graph)
     for node in target.nodes.values():
         if node.finding is None:
             node.finding = Finding()
@@ -62,12 +59,13 @@ def _without_partner(node: Node, other: str, merged: bool) -> Finding:
     return Finding("unmatched", reason=f"no partner in the {other}")
 
 
-def _excuse_containers(graph: Graph) -> None:
+def _excuse_groups(graph: Graph) -> None:
     """Runs of different levels group the same calls differently: a group alone is nothing where its calls are not."""
     for node in graph.post_order():
-        if node.match is None and node.parent is not None and node.name not in graph.dump.data and node.children:
-            if all(child.match is not None or (child.finding and child.finding.excused) for child in node.children):
-                node.finding = Finding("not_compared", reason=_GROUPED, excused=True)
+        if node.match is not None or node.parent is None or node.name in graph.dump.data or not node.children:
+            continue
+        if all(child.match is not None or (child.finding and child.finding.excused) for child in node.children):
+            node.finding = Finding("not_compared", reason=_GROUPED, excused=True)
 
 
 def _from_rows(target: Graph, golden: Graph, comparison: Comparison, rows: RowVerdicts) -> None:
@@ -98,6 +96,9 @@ def _from_rows(target: Graph, golden: Graph, comparison: Comparison, rows: RowVe
         node.finding = _finding(level, error, other, seen)
         if level:
             node.finding.reason = _reason(comparison, rows, range(start, stop), level)
+    if table.unrecorded:
+        _excuse_groups(target)
+        _excuse_groups(golden)
 
 
 def _finding(level: int, error: float, differs: bool, checked: bool) -> Finding:
