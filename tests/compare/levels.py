@@ -11,6 +11,7 @@ from tests.fresh_debugger import forget
 
 def record_levels(folder: Path) -> Path:
     """Fill the folder with dumps ``good_LEVEL`` and ``bad_LEVEL``; the bad run has another slope."""
+    forget()
     for level in ("L0", "L1", "mix"):
         for name, slope in (("good", 0.01), ("bad", 0.2)):
             torch.manual_seed(0)
