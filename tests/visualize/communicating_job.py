@@ -1,5 +1,5 @@
-"""A rank of two on gloo that sends, receives and takes part in collectives: ``python -m tests.visualize.communicating_job
-RANK FOLDER``."""
+"""A rank of two on gloo that sends, receives and takes part in collectives:
+``python -m tests.visualize.communicating_job RANK FOLDER``."""
 
 from __future__ import annotations
 
