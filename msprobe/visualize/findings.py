@@ -10,6 +10,7 @@ import numpy as np
 
 from msprobe.compare.mode import Mode
 from msprobe.compare.run import Comparison, Policy
+from msprobe.compare.table import LeafTable
 from msprobe.numerics.verdict import Kind
 from msprobe.visualize.node import Finding, Graph, Node
 from msprobe.visualize.node import Kind as NodeKind
@@ -29,6 +30,7 @@ _FORCED = frozenset({
     "empty_strided",
 })
 _CUT_OFF = "the other run ended before this call"
+_OTHER_CODE = "only this program makes this call; where the code differs that is no difference"
 _GROUPED = "the other run was recorded at another level and has no such group of calls"
 _RECOMPUTED = "recomputed forward call, on one side only; nothing is missing"
 
@@ -85,8 +87,7 @@ def _from_rows(target: Graph, golden: Graph, comparison: Comparison, rows: RowVe
         if pair.target is None or pair.golden is None:
             if pair.benign:
                 node = target.nodes[pair.target] if pair.target is not None else golden.nodes[pair.golden or ""]
-                why = table.unrecorded.get(number) or (_RECOMPUTED if table.key(number).recompute else _CUT_OFF)
-                node.finding = Finding("not_compared", reason=why, excused=True)
+                node.finding = Finding("not_compared", reason=_why_excused(table, number), excused=True)
             continue
         node = target.nodes[pair.target]
         start, stop = starts[number], starts[number + 1]
@@ -96,9 +97,32 @@ def _from_rows(target: Graph, golden: Graph, comparison: Comparison, rows: RowVe
         node.finding = _finding(level, error, other, seen)
         if level:
             node.finding.reason = _reason(comparison, rows, range(start, stop), level)
+    _judge_parts(target, golden, table)
     if table.unrecorded:
         _excuse_groups(target)
         _excuse_groups(golden)
+
+
+def _why_excused(table: LeafTable, number: int) -> str:
+    if number in table.unrecorded:
+        return table.unrecorded[number]
+    if table.key(number).recompute:
+        return _RECOMPUTED
+    return _OTHER_CODE if table.loose else _CUT_OFF
+
+
+def _judge_parts(target: Graph, golden: Graph, table: LeafTable) -> None:
+    """The parts of a fused layer have been judged together: the first stands for them, the others say so."""
+    for number, names in table.joined.items():
+        pair = table.entries[number]
+        found = target.nodes[pair.target or ""].finding or Finding()
+        told = f"{' + '.join(names)} taken together"
+        found.reason = f"{found.reason}; {told}" if found.reason else told
+        in_target = names[0] == pair.target
+        parts, whole = (target, pair.golden) if in_target else (golden, pair.target)
+        for name in names[1:]:
+            why = f"judged with {names[0]}, as a part of {whole}"
+            parts.nodes[name].finding = Finding(found.own, error=found.error, reason=why, excused=True)
 
 
 def _finding(level: int, error: float, differs: bool, checked: bool) -> Finding:

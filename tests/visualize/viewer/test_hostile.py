@@ -58,9 +58,7 @@ def test_text_stays_text(view: Callable[..., Any], tmp_path: Path, hostile: str,
         page.press(key)
     page.press("g")
     cells = page.until(lambda: page.run("return document.querySelector('.parameters')?.textContent"), bool)
-    assert (
-        f"input.{shown}" in cells and f"<class {shown}>".replace("'", "") in cells
-    )  # the published layout has no single quotes
+    assert f"input.{shown}" in cells and f"<class {shown}>".replace("'", "") in cells  # as stored
     assert page.run("return [window.hurt ?? null, document.images.length]") == [None, 0]
     assert page.run("return document.documentElement.scrollWidth <= innerWidth")
     assert page.run("return document.querySelector('.details .sheet').clientHeight") > 150
