@@ -1,7 +1,6 @@
 """Which communication call of one rank belongs to which of another: peers, groups and the order of calls say it.
 
-Point to point: the n-th send of a rank to a peer with a tag and that peer's n-th receive of it, batched operations among
-them.
+Point to point: the n-th send of a rank to a peer with a tag, batched or not, and that peer's n-th receive of it.
 Collectives: the n-th call of an operation in a group, on all its ranks.
 """
 

@@ -50,10 +50,8 @@ def test_parts_that_make_the_whole_agree(tmp_path: Path, turned: bool) -> None:
 def test_every_value_is_shown_as_recorded(tmp_path: Path, turned: bool) -> None:
     tables = draw(tmp_path, _whole_layer(), _parts(), turned=turned)
     whole, parts = ("Bench", "NPU") if turned else ("NPU", "Bench")
-    shown = {
-        name: (values(tables, side, name)[f"{name}.parameters.weight"])
-        for side, name in ((whole, QKV), (parts, Q), (parts, K))
-    }
+    places = ((whole, QKV), (parts, Q), (parts, K))
+    shown = {name: values(tables, side, name)[f"{name}.parameters.weight"] for side, name in places}
     assert {name: (one["shape"], one["Max"]) for name, one in shown.items()} == {
         QKV: ("[4, 4]", "2.0"),
         Q: ("[2, 4]", "1.0"),
