@@ -9,8 +9,6 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-import numpy as np
-
 from msprobe.analyze.earliest_rank import rank_finding
 from msprobe.analyze.first_divergence import first_divergence
 from msprobe.compare.extras import Extras, load_extras

@@ -115,6 +115,7 @@ class ComparedTexts:
         """The verdict and its messages."""
         return verdict_text(self._rows.levels[row], self._rows.messages(row))
 
+
 def _entries_without_rows(table: LeafTable) -> frozenset[int]:
     """Entries of one side alone of which a row may have gone to another, where fused layers were joined."""
     if not table.joined:

@@ -85,9 +85,12 @@ def _from_rows(target: Graph, golden: Graph, comparison: Comparison, rows: RowVe
     per_entry += [np.logical_or.reduceat(values, at).tolist() if len(at) else [] for values in (differs, checked)]
     for number, pair in enumerate(table.entries):
         if pair.target is None or pair.golden is None:
+            node = target.nodes[pair.target] if pair.target is not None else golden.nodes[pair.golden or ""]
             if pair.benign:
-                node = target.nodes[pair.target] if pair.target is not None else golden.nodes[pair.golden or ""]
                 node.finding = Finding("not_compared", reason=_why_excused(table, number), excused=True)
+            elif number in table.changed:
+                changed = table.changed[number]
+                node.finding = Finding("error", error=LARGEST, reason=f"{changed.suffix.lstrip('.')} {changed.text}")
             continue
         node = target.nodes[pair.target]
         start, stop = starts[number], starts[number + 1]

@@ -224,6 +224,20 @@ def test_communication_is_linked_between_ranks(tmp_path: Path) -> None:
     }
 
 
+def test_a_recomputed_call_with_other_values_is_an_error(tmp_path: Path) -> None:
+    again = FC.replace("forward.0", "forward.1")
+    first = {FC: module([tensor()], [tensor(0.7)])}
+    repeated = {**module([tensor()], [tensor(0.9)]), "is_recompute": True}
+    golden = write(tmp_path / "golden/rank0", first, {FC: None})
+    target = write(tmp_path / "target/rank0", first | {again: repeated}, {FC: None, again: None})
+    tables = draw(tmp_path / "out", target=target, golden=golden)
+    assert tables.verdicts() == {FC: "same", again: "error", "DefaultModel": "no_data"}
+    reason = tables.ours[tables.side()[again]["id"]]["reason"]
+    assert reason == f"output.0 has another value than in {FC}, which this recomputed call repeats"
+    assert tables.meta["first_divergence"][0]["node"] == again
+    assert tables.ours[tables.side()["DefaultModel"]["id"]]["rollup_verdict"] == "error"
+
+
 def test_a_rank_inside_a_group_is_that_of_the_job(tmp_path: Path) -> None:
     pair = group(2, 5)
     sends = {
