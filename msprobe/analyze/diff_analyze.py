@@ -23,10 +23,10 @@ from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.alignment.unapplied import Unapplied, unapplied, unapplied_notes
 from msprobe.compare.columns import columns
 from msprobe.compare.foreign_header import header_notes, version_notes
+from msprobe.compare.incomplete import incomplete
 from msprobe.compare.items import OUTPUT, RANK_KEYS, Leaf, describe
 from msprobe.compare.locate import locate
 from msprobe.compare.locations import PathLike, local, opened
-from msprobe.compare.not_compared import not_compared
 from msprobe.compare.parallel_layout import load_pair
 from msprobe.compare.rows import CompareRow
 from msprobe.compare.run import Comparison, Past, Policy, compare_dumps
@@ -137,7 +137,7 @@ def _step(result: DiffAnalysis, pairs: list[tuple[Place, Place]], how: _How, pas
         comparison = compare_dumps(
             _as_statistics(ours), _as_statistics(theirs), how.policy, mapping=how.mapping, past=known
         )
-        result.incomplete += not_compared(comparison)
+        result.incomplete += incomplete(comparison)
         calls = call_records(comparison)
         how.write(calls, f"compare_result_rank{rank}{how.stem}")
         found = _first(comparison, calls, known)

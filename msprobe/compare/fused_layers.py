@@ -120,6 +120,11 @@ class _Join:
         return self.parts[0] if self.in_target else self.whole
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The parts by name."""
+        return tuple(map(self._name, self.parts))
+
+    @property
     def pair(self) -> EntryPair:
         entries = self.table.entries
         return EntryPair(entries[self.at].target, entries[self.gone].golden)
@@ -188,6 +193,7 @@ def _is_usable(raw: Any) -> bool:
 def _rebuild(table: LeafTable, joins: Sequence[_Join]) -> None:
     """Write the joined entries in place of those of the target, without what became a part of them."""
     by_entry = {join.at: join for join in joins if join.partners}
+    names = {number: join.names for number, join in by_entry.items()}
     gone = {join.gone for join in by_entry.values()}
     used = {row for join in by_entry.values() for row in join.used}
     kept = [number for number in range(len(table.entries)) if number not in gone]
@@ -210,7 +216,7 @@ def _rebuild(table: LeafTable, joins: Sequence[_Join]) -> None:
         for at, (_, _, name) in enumerate(made[number])
         if name
     }
-    table.fused_entries = frozenset(sides)
+    table.joined = {number: names[old] for number, old in enumerate(kept) if old in by_entry}
 
 
 def _unused(table: LeafTable, number: int, used: set[int]) -> Iterator[tuple[Leaf | None, Leaf | None, str]]:

@@ -147,13 +147,15 @@ class RowMaker:
 
     def _excuse(self, number: int) -> tuple[str, Messages]:
         """Level and message of the rows of a benign entry."""
+        if number in self._table.unrecorded:
+            return "warning", (f"warning: {self._table.unrecorded[number]}",)
         if number in self._table.unrepeated:
             return "warning", _NOT_HELD
         return "pass", _RECOMPUTED if self._table.key(number).recompute else _CUT_OFF
 
     def _is_excused(self, number: int) -> bool:
         """Whether a lone call means nothing at all; one of another program stays unchecked."""
-        return not self._table.loose or self._table.key(number).recompute
+        return not self._table.loose or self._table.key(number).recompute or number in self._table.unrecorded
 
     def _apply_reference(
         self,
@@ -168,7 +170,7 @@ class RowMaker:
         start = int(self._table.starts[first])
         for number in range(first, last):
             pair = self._table.entries[number]
-            if pair.benign:
+            if pair.benign and number not in self._table.unrecorded:
                 continue
             rows = range(int(self._table.starts[number]), int(self._table.starts[number + 1]))
             described = [self._reference_row(row, cells, row - start) for row in rows]

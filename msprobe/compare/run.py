@@ -18,6 +18,7 @@ from msprobe.compare.extras import Extras
 from msprobe.compare.measure import measure
 from msprobe.compare.mode import Mode, mode_of
 from msprobe.compare.natural_scale import Vanished
+from msprobe.compare.recorded_levels import excuse_unrecorded
 from msprobe.compare.row_facts import row_facts
 from msprobe.compare.rows import CompareRow, RowBlock, RowMaker
 from msprobe.compare.summary import Counts
@@ -103,7 +104,7 @@ def compare_dumps(
     what the steps before showed, and ``extras`` are what the user adds.
 
     Raises:
-        NotComparableError: see ``mode_of`` and ``strategy_of``.
+        NotComparableError: see ``mode_of``, ``strategy_of`` and ``excuse_unrecorded``.
         ReadError: a record or a mapping file cannot be understood.
     """
     extras, past = extras or Extras(), past or Past()
@@ -121,12 +122,13 @@ def compare_dumps(
         else:
             strategy, loose = mapping, False
         table = build_table(target, golden, strategy, dtype_gate=reference and strategy is not mapping, loose=loose)
+        if table.fused:
+            _judge_fused(table, mode, policy)
+        excuse_unrecorded(table, (target, golden))
         if any(key.recompute for key in table.keys):
             from msprobe.compare.recomputed import judge_repeated  # only where activations are checkpointed
 
             judge_repeated(table)
-        if table.fused:
-            _judge_fused(table, mode, policy)
         if table.loose and not reference and not table.foreign:
             from msprobe.compare.commuted import pair_by_value  # only where two programs are compared
 

@@ -56,10 +56,11 @@ class LeafTable:
     ``foreign`` names the golden leaves that belong to another entry than the partner, by row. ``across`` says that
     two frameworks made the sides, ``loose`` that the sides are different programs (see ``Alignment``), ``layer_map``
     is the inferred map by which they were paired. ``repeated`` says that construct.json tells of recomputed calls.
-    ``fused`` are the fused modules. Those that were joined make ``fused_entries``, where ``together`` tells by row what
-    was put together; ``unjoined`` says in words what could not be (see ``fused_layers``).
+    ``fused`` are the fused modules. Those that were joined make the entries ``joined``, with the names of all parts;
+    ``together`` tells by row what was put together, ``unjoined`` in words what could not be (see ``fused_layers``).
     Of the recomputed calls of one side alone, those with values of their own are ``changed``, and ``unrepeated`` are
     those of which that cannot be told (see ``recomputed``).
+    ``unrecorded`` are entries of one side alone that the level of the other leaves out, with that as a sentence.
     ``alike`` says of each entry that both sides have the same leaves in the same order.
     ``texts`` and ``as_floats`` (see ``float_columns``) are there where they were made before.
     """
@@ -78,11 +79,12 @@ class LeafTable:
     repeated: bool = False
     alike: list[bool] = field(default_factory=list)
     fused: Sequence[FusedLayers] = ()
-    fused_entries: frozenset[int] = frozenset()
+    joined: dict[int, tuple[str, ...]] = field(default_factory=dict)
     together: dict[int, Together] = field(default_factory=dict)
     unjoined: list[str] = field(default_factory=list)
     unrepeated: frozenset[int] = frozenset()
     changed: dict[int, Changed] = field(default_factory=dict)
+    unrecorded: dict[int, str] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:

@@ -9,16 +9,12 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-import numpy as np
-
 from msprobe.analyze.earliest_rank import rank_finding
 from msprobe.analyze.first_divergence import first_divergence
 from msprobe.compare.extras import Extras, load_extras
 from msprobe.compare.foreign_header import header_notes, version_notes
-from msprobe.compare.lone_direction import lone_directions
-from msprobe.compare.not_compared import not_compared
+from msprobe.compare.incomplete import incomplete
 from msprobe.compare.parallel_layout import load_pair
-from msprobe.compare.recomputed import recompute_notes
 from msprobe.compare.run import Comparison, Past, compare_dumps, counts, levels
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.log import logger
@@ -144,20 +140,14 @@ def _conclude(outcome: PairOutcome, rows: Rows, place: Place, past: _Past) -> No
 
 def _partial(comparison: Comparison) -> list[str]:
     """What one side lacks as a whole, and values that could not be compared."""
-    dumps, table = (comparison.target, comparison.golden), comparison.table
+    dumps = comparison.target, comparison.golden
     unfinished = [
         f"{dump.place.document.parent} was read from its journal: the run is not finished or died"
         for dump in dumps
         if dump.recovered
     ]
     unfinished += [note for dump in dumps for note in version_notes(dump)]
-    unfinished += not_compared(comparison) + recompute_notes(table)
-    if not table.loose:
-        return unfinished
-    lone = lone_directions(table.entries, table.keys, np.diff(table.starts).tolist())
-    from msprobe.compare.lost_layers import functions_alone  # only where two programs are compared
-
-    return [*unfinished, *lone, *table.unjoined, *functions_alone(table)]
+    return unfinished + incomplete(comparison)
 
 
 def _written(outcome: PairOutcome, rows: Rows, place: Place) -> list[str]:

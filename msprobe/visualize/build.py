@@ -7,6 +7,7 @@ from typing import Any
 from msprobe.core.naming import Phase
 from msprobe.core.store.reader import Dump
 from msprobe.visualize.between_modules import collect
+from msprobe.visualize.gradients import place_gradients
 from msprobe.visualize.hierarchy import Hierarchy
 from msprobe.visualize.merge.tree import INFO
 from msprobe.visualize.micro_steps import number_micro_steps
@@ -17,12 +18,14 @@ from msprobe.visualize.recompute import place_recomputed
 
 def build_graph(dump: Dump, names: Names, *, published: bool = False) -> Graph:
     """The graph of a dump. ``published`` keeps to the published picture where ours is clearer: recomputed calls stay
-    where construct.json has them, and collections mix forward and backward."""
+    where construct.json has them, all gradients of a module are below its last backward call, and collections mix
+    forward and backward."""
     root = Node(ROOT, Kind.MODULE)
     graph = Graph(root, {ROOT: root}, dump)
     Hierarchy(graph, names).build()
     if not published:
         place_recomputed(graph, names)
+        place_gradients(graph, names)
     number_recorded(graph)
     collect(graph, names, by_phase=not published)
     number_micro_steps(graph, names)

@@ -68,9 +68,7 @@ def compare_graphs(
     if maker is not None:
         maker.begin(numbers)
     if pairs is None:
-        table = comparison.table
-        pairs_of_nodes = (pair for at, pair in enumerate(table.entries) if at not in table.fused_entries)
-        pair_by_entries(target, golden, pairs_of_nodes)  # a part alone is no partner of the whole
+        pair_by_entries(target, golden, comparison.table.entries)
     if not target.megatron:
         follow_target(golden, None if matching.policy is Policy.REFERENCE else target.micro_steps)
     rows = row_verdicts(comparison)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msprobe.compare.items import leaves
 from msprobe.compare.mode import Mode
 from msprobe.compare.run import Comparison
+from msprobe.compare.table import LeafTable
 from msprobe.visualize.difference_text import DifferenceTexts
 from msprobe.visualize.node import Graph, Node
 from msprobe.visualize.row_verdicts import RowVerdicts, verdict_text
@@ -42,6 +43,7 @@ class ComparedTexts:
         self._starts: list[int] = comparison.table.starts.tolist()
         self._at = {pair.target: number for number, pair in enumerate(comparison.table.entries)}
         self._at_golden = {pair.golden: number for number, pair in enumerate(comparison.table.entries)}
+        self._lost_rows = _entries_without_rows(comparison.table)
 
     def of_target(self, node: Node) -> tuple[str, str]:
         """A node of the target."""
@@ -49,6 +51,8 @@ class ComparedTexts:
         if number is None or node.name not in self._target:
             return NOTHING
         start, stop = self._starts[number], self._starts[number + 1]
+        if number in self._lost_rows or number in self._table.joined:
+            return self._of_joined(node, range(start, stop) if number in self._table.joined else range(0))
         values = self._table.target[start:stop]
         if node.match is None or node.match.name != self._table.entries[number].golden:
             return fill_values(node.name, (leaf for leaf in values if leaf is not None), self._texts)
@@ -64,6 +68,16 @@ class ComparedTexts:
                     made.append((leaf, opened(leaf, numbers), f",{more}{'' if more[-1] != ',' else result(row)}"))
         return side_texts(node.name, made)
 
+    def _of_joined(self, node: Node, rows: range) -> tuple[str, str]:
+        """A fused layer, or a part of one: its own values, with what comparing adds where the entry has a row of them.
+        The rows hold what several layers make together."""
+        at = {leaf.suffix: row for row in rows if (leaf := self._table.target[row]) is not None}
+        made: list[Made] = []
+        for leaf in leaves(node.name, self._target[node.name]):
+            row = at.get(leaf.suffix)
+            made.append((leaf, self._texts.opened(leaf), "" if row is None else self._fields(row)))
+        return side_texts(node.name, made)
+
     def of_golden(self, node: Node) -> tuple[str, str]:
         """A node of the golden run. Values that rows took to other entries are read from its dump."""
         if node.name not in self._golden:
@@ -73,7 +87,7 @@ class ComparedTexts:
         ready = self._maker.golden(node.name) if self._maker is not None and in_order else None
         if ready is not None:
             return ready
-        if number is None or self._table.foreign:
+        if number is None or self._table.foreign or number in self._lost_rows or number in self._table.joined:
             return fill_values(node.name, leaves(node.name, self._golden[node.name]), self._texts)
         start, stop = self._starts[number], self._starts[number + 1]
         opened, ordinary = self._texts.opened, self._theirs.of
@@ -100,3 +114,11 @@ class ComparedTexts:
     def _result(self, row: int) -> str:
         """The verdict and its messages."""
         return verdict_text(self._rows.levels[row], self._rows.messages(row))
+
+
+def _entries_without_rows(table: LeafTable) -> frozenset[int]:
+    """Entries of one side alone of which a row may have gone to another, where fused layers were joined."""
+    if not table.joined:
+        return frozenset()
+    parts = {name for names in table.joined.values() for name in names[1:]}
+    return frozenset(number for number, pair in enumerate(table.entries) if (pair.target or pair.golden) in parts)

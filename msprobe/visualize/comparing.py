@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.compare.alignment.options import MappingOptions
+from msprobe.compare.incomplete import incomplete
 from msprobe.compare.natural_scale import Vanished
 from msprobe.compare.run import Comparison, Past, Policy, counts
 from msprobe.compare.summary import CompareSummary
@@ -69,6 +70,9 @@ class Comparing:
         if self._log_values:
             for line in lines_of(comparison, rows):
                 logger.info("%s: %s", work.label, line)
+        left_out = incomplete(comparison)
+        for line in left_out:
+            logger.warning("%s: %s.", work.label, line)
         names = ("pass", "warning", "error")
         levels = [names[level] for level in rows.levels]
         summary = CompareSummary(
@@ -78,6 +82,8 @@ class Comparing:
             policy=self._matching.policy.value,
             counts=counts(comparison, levels),
             first_divergence=None if found is None else found.found,
+            reason="; ".join(left_out),
+            incomplete=left_out,
         )
         self._found.summaries.append({"step": work.step, "rank": work.rank, **summary.document()})
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from msprobe.compare.mode import Mode
 from msprobe.compare.run import Comparison, Policy
+from msprobe.compare.table import LeafTable
 from msprobe.numerics.verdict import Kind
 from msprobe.visualize.node import Finding, Graph, Node
 from msprobe.visualize.node import Kind as NodeKind
@@ -29,6 +30,8 @@ _FORCED = frozenset({
     "empty_strided",
 })
 _CUT_OFF = "the other run ended before this call"
+_OTHER_CODE = "only this program makes this call; where the code differs that is no difference"
+_GROUPED = "the other run was recorded at another level and has no such group of calls"
 _RECOMPUTED = "recomputed forward call, on one side only; nothing is missing"
 
 
@@ -58,6 +61,15 @@ def _without_partner(node: Node, other: str, merged: bool) -> Finding:
     return Finding("unmatched", reason=f"no partner in the {other}")
 
 
+def _excuse_groups(graph: Graph) -> None:
+    """Runs of different levels group the same calls differently: a group alone is nothing where its calls are not."""
+    for node in graph.post_order():
+        if node.match is not None or node.parent is None or node.name in graph.dump.data or not node.children:
+            continue
+        if all(child.match is not None or (child.finding and child.finding.excused) for child in node.children):
+            node.finding = Finding("not_compared", reason=_GROUPED, excused=True)
+
+
 def _from_rows(target: Graph, golden: Graph, comparison: Comparison, rows: RowVerdicts) -> None:
     table, measured = comparison.table, comparison.measured
     starts = table.starts.tolist()
@@ -73,10 +85,12 @@ def _from_rows(target: Graph, golden: Graph, comparison: Comparison, rows: RowVe
     per_entry += [np.logical_or.reduceat(values, at).tolist() if len(at) else [] for values in (differs, checked)]
     for number, pair in enumerate(table.entries):
         if pair.target is None or pair.golden is None:
+            node = target.nodes[pair.target] if pair.target is not None else golden.nodes[pair.golden or ""]
             if pair.benign:
-                node = target.nodes[pair.target] if pair.target is not None else golden.nodes[pair.golden or ""]
-                why = _RECOMPUTED if table.key(number).recompute else _CUT_OFF
-                node.finding = Finding("not_compared", reason=why, excused=True)
+                node.finding = Finding("not_compared", reason=_why_excused(table, number), excused=True)
+            elif number in table.changed:
+                changed = table.changed[number]
+                node.finding = Finding("error", error=LARGEST, reason=f"{changed.suffix.lstrip('.')} {changed.text}")
             continue
         node = target.nodes[pair.target]
         start, stop = starts[number], starts[number + 1]
@@ -86,6 +100,32 @@ def _from_rows(target: Graph, golden: Graph, comparison: Comparison, rows: RowVe
         node.finding = _finding(level, error, other, seen)
         if level:
             node.finding.reason = _reason(comparison, rows, range(start, stop), level)
+    _judge_parts(target, golden, table)
+    if table.unrecorded:
+        _excuse_groups(target)
+        _excuse_groups(golden)
+
+
+def _why_excused(table: LeafTable, number: int) -> str:
+    if number in table.unrecorded:
+        return table.unrecorded[number]
+    if table.key(number).recompute:
+        return _RECOMPUTED
+    return _OTHER_CODE if table.loose else _CUT_OFF
+
+
+def _judge_parts(target: Graph, golden: Graph, table: LeafTable) -> None:
+    """The parts of a fused layer have been judged together: the first stands for them, the others say so."""
+    for number, names in table.joined.items():
+        pair = table.entries[number]
+        found = target.nodes[pair.target or ""].finding or Finding()
+        told = f"{' + '.join(names)} taken together"
+        found.reason = f"{found.reason}; {told}" if found.reason else told
+        in_target = names[0] == pair.target
+        parts, whole = (target, pair.golden) if in_target else (golden, pair.target)
+        for name in names[1:]:
+            why = f"judged with {names[0]}, as a part of {whole}"
+            parts.nodes[name].finding = Finding(found.own, error=found.error, reason=why, excused=True)
 
 
 def _finding(level: int, error: float, differs: bool, checked: bool) -> Finding:
@@ -142,13 +182,15 @@ def _sum(node: Node, children: list[Node]) -> None:
     finding = node.finding
     if finding is None:
         return
-    finding.rollup = finding.own
+    finding.rollup = "no_data" if finding.excused else finding.own
     finding.counts = [0, 0, 0, 0]
     position = None if finding.excused else _COUNTED.get(finding.own)
     if position is not None:
         finding.counts[position] += 1
     for child in children:
         _add(node, child)
+    if finding.excused and finding.rollup == "no_data":
+        finding.rollup = finding.own
 
 
 def _add(node: Node, other: Node, *, own_only: bool = False) -> None:

@@ -1,6 +1,6 @@
 """Which communication call of one rank belongs to which of another: peers, groups and the order of calls say it.
 
-Point to point: the n-th send of a rank to a peer and that peer's n-th receive from it, batched operations among them.
+Point to point: the n-th send of a rank to a peer with a tag, batched or not, and that peer's n-th receive of it.
 Collectives: the n-th call of an operation in a group, on all its ranks.
 """
 
@@ -10,20 +10,31 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from msprobe.compare.items import leaves
 from msprobe.visualize.node import Graph, Node
 
 SEND, RECEIVE, BOTH = "send", "receive", "send_receive"
 _PEERS = {"send": (SEND, "dst"), "isend": (SEND, "dst"), "recv": (RECEIVE, "src"), "irecv": (RECEIVE, "src")}
+
+
+class _Rooted(NamedTuple):
+    """A collective with one rank in the middle: what that and the others do, and where it stands in the arguments."""
+
+    root: str
+    others: str
+    keyword: str
+    place: str
+    default: int | None = None
+
+
 _ROOTED = {
-    "broadcast": (SEND, RECEIVE),
-    "scatter": (SEND, RECEIVE),
-    "gather": (RECEIVE, SEND),
-    "reduce": (RECEIVE, SEND),
+    "broadcast": _Rooted(SEND, RECEIVE, "src", ".input.1"),
+    "scatter": _Rooted(SEND, RECEIVE, "src", ".input.2", 0),
+    "gather": _Rooted(RECEIVE, SEND, "dst", ".input.2", 0),
+    "reduce": _Rooted(RECEIVE, SEND, "dst", ".input.1"),
 }
-_ROOTS = (".input.src", ".input.dst", ".input.group_src", ".input.group_dst", ".input.1")
 _Place = tuple[str, int]
 _Key = tuple[Any, ...]
 
@@ -95,25 +106,40 @@ def _communications(name: str, body: dict[str, Any], rank: int) -> Iterator[tupl
         for raw in found.values():
             told = raw.get("p2p") if isinstance(raw, dict) else None
             if told and isinstance(told.get("peer"), int) and told.get("op") in _PEERS:
-                yield _peer_key(rank, told["peer"], _PEERS[told["op"]][0]), _PEERS[told["op"]][0]
+                direction, _ = _PEERS[told["op"]]
+                tag = told.get("tag")
+                yield _peer_key(rank, told["peer"], direction, tag if isinstance(tag, int) else 0), direction
         return
     if api in _PEERS:
         direction, keyword = _PEERS[api]
-        peer = _number(found.get(f".input.{keyword}"), found.get(".input.1"))
+        peer = _rank(found, keyword, ".input.1")
         if peer is not None:
-            yield _peer_key(rank, peer, direction), direction
+            tag = _number(found.get(".input.tag"), found.get(".input.3")) or 0
+            yield _peer_key(rank, peer, direction, tag), direction
         return
     group = _group(found)
     if api in _ROOTED:
-        root = _number(*(found.get(place) for place in _ROOTS))
+        rooted = _ROOTED[api]
+        root = _rank(found, rooted.keyword, rooted.place)
+        root = rooted.default if root is None else root
         if root is not None:
-            yield (api, group, root), _ROOTED[api][0 if rank == root else 1]
+            yield (api, group, root), rooted.root if rank == root else rooted.others
         return
     yield (api, group), BOTH
 
 
-def _peer_key(rank: int, peer: int, direction: str) -> _Key:
-    return ("p2p", rank, peer) if direction == SEND else ("p2p", peer, rank)
+def _peer_key(rank: int, peer: int, direction: str, tag: int) -> _Key:
+    return ("p2p", rank, peer, tag) if direction == SEND else ("p2p", peer, rank, tag)
+
+
+def _rank(found: dict[str, Any], keyword: str, place: str) -> int | None:
+    """The other rank of a call, by keyword or place; ``group_src`` and ``group_dst`` count inside the group."""
+    rank = _number(found.get(f".input.{keyword}"), found.get(place))
+    inside = _number(found.get(f".input.group_{keyword}"))
+    if rank is not None or inside is None:
+        return rank
+    members = next((raw.get("group_ranks") for raw in found.values() if _is_group(raw)), None)
+    return members[inside] if isinstance(members, list) and 0 <= inside < len(members) else inside
 
 
 def _number(*raws: Any) -> int | None:
@@ -126,6 +152,10 @@ def _number(*raws: Any) -> int | None:
 
 def _group(found: dict[str, Any]) -> str:
     for raw in found.values():
-        if isinstance(raw, dict) and raw.get("type") == "torch.ProcessGroup":
+        if _is_group(raw):
             return str(raw.get("group_id") or raw.get("group_ranks"))
     return "world"
+
+
+def _is_group(raw: Any) -> bool:
+    return isinstance(raw, dict) and raw.get("type") == "torch.ProcessGroup"

@@ -39,12 +39,14 @@ def row_verdicts(comparison: Comparison) -> RowVerdicts:
     reasons, tensors = Reasons(comparison.measured, judged), comparison.tensors
 
     def messages(row: int) -> Sequence[str]:
+        together = table.together.get(row)
+        told = (f"{LEVELS[levels[row]]}: {together.name} taken together",) if together is not None else ()
         if not levels[row]:
-            return ()
+            return told
         tensor = tensors[row] if tensors is not None else None
         text = tensor.problem if tensor is not None else ""
         text = text or reasons.text(kinds[row], row, table.target[row], table.golden[row])
-        return (f"{LEVELS[levels[row]]}: {text}",)
+        return (f"{LEVELS[levels[row]]}: {text}", *told)
 
     return RowVerdicts(levels, messages)
 
@@ -66,7 +68,7 @@ def lines_of(comparison: Comparison, rows: RowVerdicts) -> Iterator[str]:
     for number, pair in enumerate(table.entries):
         for row in range(int(table.starts[number]), int(table.starts[number + 1])):
             leaf = table.target[row] or table.golden[row]
-            for message in rows.messages(row):
+            for message in rows.messages(row) if rows.levels[row] else ():
                 yield f"{pair.target or pair.golden}{leaf.suffix if leaf is not None else ''}: {message}"
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +15,24 @@ pytest.importorskip("torch")
 from examples.serving.model import FAULTS, build
 from msprobe.visualize.viewer.databases import find_databases
 from msprobe.visualize.viewer.queries import GraphDatabase
+from tests.visualize.viewer.conftest import driver as driver  # the fixture
 
 JOURNEY = Path(__file__).resolve().parents[2] / "examples" / "serving" / "journey.py"
 pytestmark = pytest.mark.torch
+
+
+@dataclass(frozen=True)
+class Journey:
+    """``fault`` is what the script plants where none is asked for; ``steps`` and ``ranks`` are those of the picture."""
+
+    server: str
+    fault: str
+    steps: list[int]
+    ranks: list[int]
+    folder: Path = field(default_factory=Path)
+
+
+JOURNEYS = (Journey("sglang", "scale", [0], [0, 1]), Journey("vllm-ascend", "epsilon", [0, 1], [0]))
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -29,30 +46,44 @@ def test_a_fault_replaces_an_attribute_and_changes_the_result(fault: str) -> Non
     assert not torch.equal(build()(tokens), build(fault)(tokens))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("server", "fault", "steps", "ranks"),
-    [
-        pytest.param("sglang", "scale", [0], [0, 1], id="sglang"),
-        pytest.param("vllm-ascend", "epsilon", [0, 1], [0], id="vllm-ascend"),
-    ],
-)
-def test_a_journey_ends_at_the_planted_fault(
-    server: str, fault: str, steps: list[int], ranks: list[int], tmp_path: Path
-) -> None:
-    done = subprocess.run(
-        [sys.executable, str(JOURNEY), server, "--out", str(tmp_path)], capture_output=True, text=True, check=False
-    )
+@pytest.fixture(scope="module", params=[pytest.param(one, id=one.server) for one in JOURNEYS])
+def journey(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Journey:
+    """A journey that has been walked."""
+    planned: Journey = request.param
+    folder = tmp_path_factory.mktemp(planned.server)
+    command = [sys.executable, str(JOURNEY), planned.server, "--out", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "graph.html").stat().st_size > 100_000
-    (path,) = find_databases(tmp_path / "graph_output")
+    return replace(planned, folder=folder)
+
+
+@pytest.mark.slow
+def test_a_journey_ends_at_the_planted_fault(journey: Journey) -> None:
+    (path,) = find_databases(journey.folder / "graph_output")
     overview = GraphDatabase(path).overview()
-    assert (overview["steps"], overview["ranks"], overview["overflow"]) == (steps, ranks, True)
+    assert (overview["steps"], overview["ranks"], overview["overflow"]) == (journey.steps, journey.ranks, True)
     first = overview["meta"]["first_divergence"][0]
-    assert first["node"].startswith(FAULTS[fault].operation)
+    planted = FAULTS[journey.fault]
+    assert first["node"].startswith(planted.operation)
     assert any("model.py" in frame for frame in first["stack"])
-    module, attribute = FAULTS[fault].module, FAULTS[fault].attribute
-    assert attribute in first["stack"][0]
+    assert planted.attribute in first["stack"][0]
     graph = GraphDatabase(path).graph(first["step"], first["rank"])["target"]
     parent = graph["names"][graph["parents"][graph["names"].index(first["node"])]]
-    assert parent.startswith(f"Module.{module}.")
+    assert parent.startswith(f"Module.{planted.module}.")
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_the_picture_opens_at_the_planted_fault(journey: Journey, driver: Any) -> None:
+    from tests.visualize.viewer.viewing import Viewing  # needs selenium
+
+    page, planted = Viewing(driver), FAULTS[journey.fault]
+    page.open((journey.folder / "graph.html").as_uri())
+    assert page.selected.startswith(planted.operation)
+    assert page.text("#reason") and page.all(".line.selected .sign.error")
+    page.click("#tab-stack")
+    shown = page.until(lambda: page.text(".stack"), bool)
+    assert "model.py" in shown and planted.attribute in shown
+    for name, places in (("step", journey.steps), ("rank", journey.ranks)):
+        assert len(page.all(f"#{name} option")) == (len(places) if len(places) > 1 else 0)
+    assert [line["message"] for line in driver.get_log("browser")] == []

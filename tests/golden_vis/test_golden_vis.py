@@ -121,6 +121,12 @@ def test_recorded_stacks_and_settings(case: str, tmp_path: Path) -> None:
     assert {key: found[key] for key in wanted} == wanted
     (settings,), (want,) = rows(connection, "tb_config").values(), recorded["tb_config"]
     assert {key: settings[key] for key in want} == want
+    tips, colours = (json.loads(settings[column] or "null") for column in ("tool_tip", "node_colors"))
+    assert settings["node_colors"] is not None
+    if colours is not None:
+        assert all({*told} == {"value", "description", "accuracy_level"} for told in colours.values())
+        colours = [[colour, told["value"], told["accuracy_level"]] for colour, told in colours.items()]
+    assert {"tool_tip": tips and list(tips), "node_colors": colours} == recorded["settings"]
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,6 +100,40 @@ def test_backward_modules_without_parent_follow_their_forward_call(tmp_path: Pat
     side = draw(write(tmp_path / "dump/rank0", data, construct), tmp_path / "out").side()
     assert side["Module.a.fc.Linear.backward.0"]["up_node"] == "Module.a.Net.backward.0"
     assert side["Module.a.fc.Linear.parameters_grad.0"]["up_node"] == "Module.a.fc.Linear.backward.0"
+
+
+@pytest.mark.parametrize(
+    ("backwards", "gradients", "parents"),
+    [
+        pytest.param(1, 1, [0], id="once"),
+        pytest.param(2, 1, [1], id="called-twice"),
+        pytest.param(2, 2, [0, 1], id="two-micro-steps"),
+        pytest.param(4, 2, [1, 3], id="called-twice-in-two-micro-steps"),
+        pytest.param(3, 2, [2, 2], id="uneven"),
+    ],
+)
+def test_gradients_are_in_the_backward_call_that_made_them(
+    tmp_path: Path, backwards: int, gradients: int, parents: list[int]
+) -> None:
+    layer = "Module.fc.Linear"
+    calls = [f"{layer}.forward.{number}" for number in range(backwards)]
+    calls += [f"{layer}.backward.{number}" for number in range(backwards)]
+    data: dict[str, Any] = {name: BACK if "backward" in name else ONE for name in calls}
+    data |= {f"{layer}.parameters_grad.{number}": {"weight": [tensor()]} for number in range(gradients)}
+    side = draw(write(tmp_path / "dump/rank0", data, dict.fromkeys(calls)), tmp_path / "out").side()
+    found = [side[f"{layer}.parameters_grad.{number}"]["up_node"] for number in range(gradients)]
+    assert found == [f"{layer}.backward.{number}" for number in parents]
+
+
+def test_gradients_are_in_the_micro_step_of_their_backward_call(tmp_path: Path) -> None:
+    layer = "Module.fc.Linear"
+    construct = {f"{layer}.{way}.{number}": [None, number] for number in (0, 1) for way in ("forward", "backward")}
+    data: dict[str, Any] = {name: BACK if "backward" in name else ONE for name in construct}
+    data |= {f"{layer}.parameters_grad.{number}": {"weight": [tensor()]} for number in (0, 1)}
+    megatron = construct | {"megatron_micro_step_number": 1}
+    for name, told in (("plain", dict.fromkeys(construct)), ("megatron", megatron)):
+        side = draw(write(tmp_path / f"{name}/rank0", data, told), tmp_path / f"{name}_out").side()
+        assert [side[f"{layer}.parameters_grad.{number}"]["micro_step_id"] for number in (0, 1)] == [0, 1]
 
 
 def test_calls_around_the_loss_are_collected_by_phase(tmp_path: Path) -> None:

@@ -224,6 +224,40 @@ def test_communication_is_linked_between_ranks(tmp_path: Path) -> None:
     }
 
 
+def test_a_recomputed_call_with_other_values_is_an_error(tmp_path: Path) -> None:
+    again = FC.replace("forward.0", "forward.1")
+    first = {FC: module([tensor()], [tensor(0.7)])}
+    repeated = {**module([tensor()], [tensor(0.9)]), "is_recompute": True}
+    golden = write(tmp_path / "golden/rank0", first, {FC: None})
+    target = write(tmp_path / "target/rank0", first | {again: repeated}, {FC: None, again: None})
+    tables = draw(tmp_path / "out", target=target, golden=golden)
+    assert tables.verdicts() == {FC: "same", again: "error", "DefaultModel": "no_data"}
+    reason = tables.ours[tables.side()[again]["id"]]["reason"]
+    assert reason == f"output.0 has another value than in {FC}, which this recomputed call repeats"
+    assert tables.meta["first_divergence"][0]["node"] == again
+    assert tables.ours[tables.side()["DefaultModel"]["id"]]["rollup_verdict"] == "error"
+
+
+def test_a_rank_inside_a_group_is_that_of_the_job(tmp_path: Path) -> None:
+    pair = group(2, 5)
+    sends = {
+        "Distributed.reduce.0.forward": call([tensor()], [tensor()], group=pair, group_dst=number(1)),
+        "Distributed.send.0.forward": call([tensor()], [], group=pair, group_dst=number(1)),
+    }
+    receives = {
+        "Distributed.reduce.0.forward": call([tensor()], [tensor()], group=pair, group_dst=number(1)),
+        "Distributed.recv.0.forward": call([tensor()], [], group=pair, group_src=number(0)),
+    }
+    write(tmp_path / "dump/rank2", sends)
+    write(tmp_path / "dump/rank5", receives)
+    tables = draw(tmp_path / "out", target=tmp_path / "dump")
+    told = [json.loads(row["matched_distributed"]) for row in tables.side(rank=2).values() if row["is_distributed"]]
+    assert told == [
+        {"communications_type": "send", "nodes_info": {"5": ["Nan", "Distributed.reduce.0.forward"]}},
+        {"communications_type": "send", "nodes_info": {"5": ["Nan", "Distributed.recv.0.forward"]}},
+    ]
+
+
 def test_two_frameworks_side_by_side(good: Path, tmp_path: Path) -> None:
     data = {name.replace("Module.", "Cell."): body for name, body in net()[0].items()}
     text = json.dumps(data).replace("torch.Tensor", "mindspore.Tensor").replace("torch.float32", "Float32")

@@ -8,40 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from msprobe.visualize.job import Request, visualize
-from tests.visualize.tensorboard import CannotInstallError, TensorBoard
+from tests.visualize.shown import BLOCK, NORM, RELU, shown
+from tests.visualize.tensorboard import STANDALONE, CannotInstallError, TensorBoard
 
 pytestmark = pytest.mark.slow
-RECORDED = Path(__file__).parents[1] / "golden_vis"
-BLOCK = "Module.layers.0.Block.forward.0"
-NORM = "Functional.layer_norm.0.forward"
-RELU = "Functional.relu.0.forward"
-
-
-def pair(case: str) -> dict[str, Path]:
-    return {"target": RECORDED / case / "target/rank0", "golden": RECORDED / case / "golden/rank0"}
 
 
 @pytest.fixture(scope="module")
 def databases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    root = tmp_path_factory.mktemp("viewer") / "logs"
-    root.mkdir(mode=0o700)
-    ranks = RECORDED / "build_multirank_distributed/target"
-    return {
-        "build": visualize(Request(target=ranks, output=root / "build")),
-        "compare": visualize(Request(output=root / "compare", **pair("compare_stat"))),
-        "overflow": visualize(Request(output=root / "overflow", overflow=True, **pair("compare_overflow"))),
-        "tensor": visualize(Request(output=root / "tensor", **pair("compare_tensor"))),
-    }
+    return shown(tmp_path_factory.mktemp("viewer") / "logs")
 
 
 @pytest.fixture(scope="module")
 def board(databases: dict[str, Path]) -> Iterator[TensorBoard]:
     try:
-        with TensorBoard(databases["build"].parents[1]) as running:
+        with TensorBoard(STANDALONE, databases["build"].parents[1]) as running:
             yield running
     except CannotInstallError as error:
-        pytest.skip(f"no package index: {error}")
+        pytest.skip(f"{STANDALONE.package} cannot be installed: {error}")
 
 
 def test_all_databases_are_found(board: TensorBoard, databases: dict[str, Path]) -> None:

@@ -2,5 +2,8 @@
 
 import { h } from "preact";
 import htm from "htm";
+import { visible } from "msprobe/visible.js";
 
-export const html = htm.bind(h);
+const shown = (child) => (typeof child === "string" ? visible(child) : Array.isArray(child) ? child.map(shown) : child);
+
+export const html = htm.bind((type, properties, ...children) => h(type, properties, ...children.map(shown)));

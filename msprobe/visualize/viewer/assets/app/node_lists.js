@@ -33,5 +33,6 @@ function Nodes({ store, nodes, what, sign, cells, heads }) {
     <table class="nodes"><thead><tr><th></th><th>node</th>${heads.map((head) => html`<th>${head}</th>`)}</tr></thead>
     <tbody>${nodes.slice(0, MOST).map((node) => html`<tr class=${node === selected ? "selected" : ""}
       data-name=${model.name(node)} onClick=${() => store.select(node)}>
-      <td>${sign(node)}</td><td class="name">${model.name(node)}</td>${cells(node).map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody></table></div>`;
+      <td>${sign(node)}</td><td class="name"><div class="clip" title=${model.name(node)}>${model.name(node)}</div></td>
+      ${cells(node).map((cell) => html`<td><div class="clip" title=${cell}>${cell}</div></td>`)}</tr>`)}</tbody></table></div>`;
 }

@@ -2,6 +2,7 @@
 
 import { html } from "msprobe/html.js";
 import { Header } from "msprobe/header.js";
+import { LeftOut } from "msprobe/left_out.js";
 import { Tree } from "msprobe/tree.js";
 import { Graph } from "msprobe/graph.js";
 import { Chart } from "msprobe/chart.js";
@@ -23,6 +24,7 @@ export function Page({ store }) {
   const View = (VIEWS[state.view] ?? VIEWS.graph)[1];
   return html`<div class="page">
     <${Header} store=${store} />
+    <${LeftOut} store=${store} />
     <${Tree} store=${store} />
     <section class="picture">
       <nav class="tabs" role="tablist">${Object.entries(VIEWS).filter(([name]) => state.model.compared || OF_ONE_RUN.has(name)).map(([name, [title]]) => html`

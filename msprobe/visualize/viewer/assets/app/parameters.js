@@ -28,7 +28,7 @@ function Slot({ one, columns, judged, compared, byHand }) {
   const sides = [["target", target], ["golden", golden]].filter(([, values]) => values);
   const lines = sides.length + (byHand && target && golden ? 1 : 0);
   return html`${sides.map(([side, values], place) => html`<tr class=${place ? "" : "first"}>
-      ${place === 0 && html`<th rowspan=${lines} scope="rowgroup">${slot}</th>`}
+      ${place === 0 && html`<th rowspan=${lines} scope="rowgroup" title=${slot}>${slot}</th>`}
       ${compared && html`<td class="dim">${sides.length < 2 ? `only in ${side}` : side}</td>`}
       ${judged && html`<${Result} values=${values} />`}
       ${columns.map((key) => html`<${Cell} text=${values[key]} other=${side === "golden" ? target?.[key] : golden?.[key]}
@@ -40,7 +40,7 @@ function Slot({ one, columns, judged, compared, byHand }) {
 function Result({ values }) {
   const result = values.Result ?? "";
   const why = messages(values.Err_message);
-  return html`<td class=${`result ${result}`}>${result} <span class="why">${why}</span></td>`;
+  return html`<td class=${`result ${result}`}>${result} <span class="why" title=${why}>${why}</span></td>`;
 }
 
 // Stored as a JSON list in a text; each message repeats the result it belongs to.
