@@ -47,6 +47,7 @@ class Reasons:
         parts = np.stack([one[rows] for one in values], axis=1)
         self._part = parts.argmax(axis=1) if len(parts) else np.zeros(0, np.int64)
         self._worst = parts.max(axis=1) if len(parts) else np.zeros(0)
+        self._shown: dict[float, str] = {}  # rows of equal tensors are allowed the same
         self._result = measured.role[rows] == Role.RESULT
 
     def text(self, kind: int, row: int, ours: Leaf | None, theirs: Leaf | None) -> str:
@@ -73,8 +74,12 @@ class Reasons:
             return "the checksums differ"
         tail = ", more than rounding and its inputs explain" if self._result.item(row) else ""
         allowed = "where none is allowed"
-        if self._tolerance.item(row):
-            allowed = f"{self._times.item(row):.3g} times the {self._tolerance.item(row):.2g} allowed"
+        tolerance = self._tolerance.item(row)
+        if tolerance:
+            shown = self._shown.get(tolerance)
+            if shown is None:
+                shown = self._shown[tolerance] = f"{tolerance:.2g}"
+            allowed = f"{self._times.item(row):.3g} times the {shown} allowed"
         return f"{_PARTS[self._part.item(row)]} differs by {worst:.3g} of the tensor's scale, {allowed}{tail}"
 
 
