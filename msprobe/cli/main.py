@@ -108,6 +108,8 @@ def cli(ctx: click.Context) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit. ``arguments`` default to those of the process."""
+    from msprobe.core import unfreed
+
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name this terminal cannot show must not end the command
@@ -115,10 +117,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     trains = list(words[:1]) == ["run"]
     if not trains:  # signals to a training are its own
         end_tidily()
+    if arguments is None and not trains:
+        unfreed.ends_soon()
     status = run(words)
     if not trains:  # what a training leaves may count on being finalized
         gc.freeze()  # else the end of the process looks for cycles in all that is left, for a twentieth of a second
-    sys.exit(status)
+    unfreed.end(status)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

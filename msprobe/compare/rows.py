@@ -192,9 +192,9 @@ class RowMaker:
 
     def _stacks(self, first: int, last: int) -> list[Cell]:
         found: list[Cell] = []
-        for number in range(first, last):
-            rows = int(self._table.starts[number + 1] - self._table.starts[number])
-            target = self._table.entries[number].target
+        counts = np.diff(self._table.starts[first : last + 1]).tolist()
+        for pair, rows in zip(self._table.entries[first:last], counts, strict=True):
+            target = pair.target
             frames = self._dump.stacks.get(target) if target is not None and rows else None
             if frames:
                 text = self._frames.get(id(frames))

@@ -58,7 +58,7 @@ def _table(
     keys = own.table.keys + later
     ends = np.cumsum([0, *(int(one.starts[-1]) for one in (own.account, *others))])
     starts = [own.table.starts, *(one.starts[1:] + end for one, end in zip(others, ends[1:].tolist(), strict=False))]
-    table = LeafTable(entries=[EntryPair(key.name, key.name) for key in keys], keys=keys)
+    table = LeafTable(entries=own.table.entries + [EntryPair(key.name, key.name) for key in later], keys=keys)
     table.starts = np.concatenate(starts)
     table.lone = np.concatenate([own.table.lone, *(account.lone for account in others)])
     pairs = LaterPairs(LeafPairs(golden, SAME, dtype_gate, across=False), later, records)

@@ -35,11 +35,11 @@ class LaterRecords(Mapping[str, Any]):
 
     @cached_property
     def _whole(self) -> dict[str, Any]:
-        return {name: record for part, _ in self._parts for name, record in records_in(part.text()).items()}
+        return {name: record for part, _ in self._parts for name, record in records_in(part.document()).items()}
 
     def __getitem__(self, name: str) -> Any:
         try:
-            return records_in(b'"' + self._texts[name])[name]
+            return records_in(b'{"' + self._texts[name] + b"}")[name]
         except (KeyError, ReadError):  # a name that stands there twice shifts those behind it
             return self._whole[name]
 

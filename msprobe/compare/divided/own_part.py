@@ -104,7 +104,7 @@ def agree(accounts: Sequence[Account]) -> bool:
 
 
 def _loaded(outline: Dump, part: Part) -> Dump:
-    data = records_in(part.text())
+    data = records_in(part.document())
     check_records(outline.place, data)
     return replace(outline, data=data)
 

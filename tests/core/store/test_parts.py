@@ -37,7 +37,7 @@ def read(target: Path, golden: Path, shares: list[float]) -> list[tuple[dict[str
         if documents is None or parts is None:
             return None
         assert documents.headers == ({**HEADER, "data": {}},) * 2
-        return [(records_in(ours.text()), records_in(theirs.text())) for ours, theirs in parts]
+        return [(records_in(ours.document()), records_in(theirs.document())) for ours, theirs in parts]
 
 
 @pytest.mark.parametrize("indent", [1, 2, 4])
@@ -72,7 +72,7 @@ def test_a_cut_waits_for_a_record_that_may_end_a_part(tmp_path: Path) -> None:
     with opened_documents(path, path) as documents:
         assert documents is not None
         parts = documents.parts([0.2, 0.8], lambda name: name == "Tensor.add.29.forward")
-        assert parts is not None and len(records_in(parts[0][0].text())) == 30
+        assert parts is not None and len(records_in(parts[0][0].document())) == 30
         assert documents.parts([0.2, 0.8], lambda name: False) is None
 
 
