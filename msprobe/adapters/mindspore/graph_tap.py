@@ -23,7 +23,7 @@ from msprobe.adapters.mindspore.graph_value import GraphValue
 from msprobe.adapters.mindspore.runtime_facts import settle
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
-from msprobe.core.dump.assembly import FORWARD, Branch, Spot
+from msprobe.core.dump.graph_calls import PARAMETERS_GRAD, Spot
 from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.errors import said
 from msprobe.core.log import logger, once
@@ -59,17 +59,17 @@ class GraphCellTap:
         self._modes = modes
         self._aside = aside
         self._spots: list[tuple[Spot, bool]] = []
-        self._numbers: dict[Spot, int] = {}
-        self._stems: list[str] = []
+        self._numbers: dict[tuple[Spot, bool], int] = {}
+        self._sites: list[ModuleSite] = []
         self._sender: GraphSender | None = None
         self._code: GraphCode | None = None
-        self._run = 0
         self._compiling = False
         self._tag = f".msprobe{next(_tags)}"
         self._patches = Patches()
         for executor in _executors():
             self._patches.plan(executor, "compile", self._compile(executor.compile))
             self._patches.plan(executor, "generate_arguments_key", self._key(executor.generate_arguments_key))
+            self._patches.plan(executor, "__call__", self._run(executor.__call__))
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
@@ -77,24 +77,58 @@ class GraphCellTap:
             with self._patches.in_force():
                 yield
         finally:
-            observer = self._relay.observer
-            if self._sender is not None and observer is not None:
-                settle()  # every graph that was started has run
-                self._sender.settle()
-                observer.graph_end(self._tree())
+            self._settle()
 
-    def arrived(self, array: Any, place: int) -> None:
-        """A graph hands over a value; called by the thread that runs it."""
+    # ---- what a graph says while it runs, in the thread that runs it ----
+
+    def began(self, site: int) -> int:
+        graphs = self._graphs()
+        return int((graphs and graphs.begin(self._sites[site])) or 0)
+
+    def arrived(self, array: Any, place: int, call: int) -> None:
+        graphs = self._graphs()
+        if graphs is None:
+            return
+        spot, scalar = self._spots[place]
+        value = GraphValue(array, scalar)
+        if spot.phase == PARAMETERS_GRAD:
+            key, site = spot.path
+            graphs.gradient(self._sites[int(site)], str(key), value)
+        else:
+            graphs.value(call, spot, value)
+
+    def ended(self, call: int) -> None:
+        graphs = self._graphs()
+        if graphs is not None:
+            graphs.end(call)
+
+    def _graphs(self) -> Any:
         observer = self._relay.observer
-        if observer is not None:
-            spot, scalar = self._spots[place]
-            observer.graph_value(spot, self._run, GraphValue(array, scalar))
+        return None if observer is None else observer.graphs()
+
+    def _settle(self) -> None:
+        """Every graph that was started has run."""
+        graphs = self._graphs()
+        if graphs is not None and self._sender is not None:
+            settle()
+            self._sender.settle()
+            graphs.ran()
+
+    def _run(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def __call__(executor: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(executor, *args, **kwargs)
+            self._settle()
+            return result
+
+        return __call__
 
     # ---- while the compiler works ----
 
     def _key(self, original: Callable[..., Any]) -> Callable[..., str]:
         def generate_arguments_key(executor: Any, *args: Any, **kwargs: Any) -> str:
-            self._run += 1
+            observer = self._relay.observer
+            if observer is not None:
+                observer.graph_run()
             return f"{original(executor, *args, **kwargs)}{self._tag}.{len(self._cells())}"
 
         return generate_arguments_key
@@ -134,9 +168,7 @@ class GraphCellTap:
 
     def _tap(self, cell: nn.Cell, site: ModuleSite) -> list[Callable[[], None]]:
         code = self._code = self._code or self._make_code()
-        if site.stem not in self._stems:
-            self._stems.append(site.stem)
-        number = self._stems.index(site.stem)
+        number = self._number(site)
         parameters = tuple(site.parameters())
         own = vars(cell)
         before = own.get("construct")
@@ -165,31 +197,26 @@ class GraphCellTap:
             modes.backward and modes.input,
             modes.backward and modes.output,
         )
-        self._sender = sender = make_sender(self.arrived)
+        self._sender = sender = make_sender(self)
         return GraphCode(sender, ops.constexpr(self._place_function(sender)), wanted)
 
+    def _number(self, site: ModuleSite) -> int:
+        """Cells of one name count together."""
+        for number, known in enumerate(self._sites):
+            if known.stem == site.stem:
+                return number
+        self._sites.append(site)
+        return len(self._sites) - 1
+
     def _place_function(self, sender: GraphSender) -> Callable[..., Any]:
-        def msprobe_place(phase: str, section: str, number: int, scalar: bool, *path: Any) -> Any:
-            spare = phase == "spare"
-            spot = Spot(self._stems[number], FORWARD if spare else phase, section, path, spare)
-            if spot not in self._numbers:
-                self._numbers[spot] = len(self._spots)
-                self._spots.append((spot, scalar))
-            return sender.place(self._numbers[spot])
+        def msprobe_place(phase: str, section: str, scalar: bool, *path: Any) -> Any:
+            key = Spot(phase, section, path), scalar
+            if key not in self._numbers:
+                self._numbers[key] = len(self._spots)
+                self._spots.append(key)
+            return sender.place(self._numbers[key])
 
         return msprobe_place
-
-    def _tree(self) -> list[Branch]:
-        stems = {site.stem.rpartition(".")[0]: site.stem for _, site in self._cells()}
-        return [
-            Branch(stem, [stems[above] for above in _above(path) if above in stems]) for path, stem in stems.items()
-        ]
-
-
-def _above(path: str) -> Iterator[str]:
-    while "." in path:
-        path = path.rpartition(".")[0]
-        yield path
 
 
 def _executors() -> list[Any]:
