@@ -3,8 +3,8 @@
 On CPU the operators call Python (``ops.Custom`` with a Python function). Ascend has no such operator: there
 ``ops.TensorDump`` writes files, which are read when the graph is done.
 
-What is sent lies in the way of a value, so data dependency orders it. It has no side effect in the eyes of the compiler:
-those come in the order of the program, but change the order in which gradients are summed, and so their last bits.
+What is sent lies in the way of a value, so data dependency orders it. It has no side effect in the eyes of the
+compiler: those keep the order of the program, but change that in which gradients are summed, and so their last bits.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ class GraphReader(Protocol):
 
 
 class GraphSender(Protocol):
-    """What is compiled into a graph: ``begin(site)`` gives the call for ``send(value, place, call)``, for ``send_back``,
-    which takes gradients, and for ``end(call)``. ``blank`` makes the gradient of a place or a call, which have none.
+    """What is compiled into a graph: ``begin(value, site)`` gives the call for ``send(value, place, call)``, for
+    ``send_back``, which takes gradients, and for ``end(value, call)``. ``value`` says when it happens: when that is
+    known. ``blank`` makes the gradient of a place or a call, which have none.
     """
 
     begin: Callable[..., Any]

@@ -18,9 +18,11 @@ import mindspore
 from mindspore import context, nn, ops
 
 from msprobe.adapters.mindspore.graph_code import GraphCode, Wanted
+from msprobe.adapters.mindspore.graph_runners import executors, runners
 from msprobe.adapters.mindspore.graph_sender import GraphSender, make_sender
 from msprobe.adapters.mindspore.graph_value import GraphValue
 from msprobe.adapters.mindspore.runtime_facts import settle
+from msprobe.adapters.mindspore.source_order import parts_called
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 from msprobe.core.dump.graph_calls import PARAMETERS_GRAD, Spot
@@ -43,6 +45,7 @@ class GraphCellTap:
 
     Args:
         cells: gives the cells with their sites, in the order of the cell tree.
+        models: the models that they are of, as they are known so far.
         aside: takes hooks of the dynamic graph off the parameters for a while: the compiler would read them too.
         modes: which phases and sides are recorded.
     """
@@ -51,25 +54,29 @@ class GraphCellTap:
         self,
         relay: Relay,
         cells: Callable[[], Sequence[Known]],
+        models: Sequence[weakref.ref[nn.Cell]],
         modes: Modes,
         aside: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._relay = relay
         self._cells = cells
+        self._models = models
         self._modes = modes
         self._aside = aside
         self._spots: list[tuple[Spot, bool]] = []
         self._numbers: dict[tuple[Spot, bool], int] = {}
         self._sites: list[ModuleSite] = []
+        self._parts: list[tuple[str, ...]] = []
         self._sender: GraphSender | None = None
         self._code: GraphCode | None = None
         self._compiling = False
         self._tag = f".msprobe{next(_tags)}"
         self._patches = Patches()
-        for executor in _executors():
+        for executor in executors():
             self._patches.plan(executor, "compile", self._compile(executor.compile))
             self._patches.plan(executor, "generate_arguments_key", self._key(executor.generate_arguments_key))
-            self._patches.plan(executor, "__call__", self._run(executor.__call__))
+        for owner, name in runners():
+            self._patches.plan(owner, name, self._run(getattr(owner, name)))
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
@@ -83,7 +90,7 @@ class GraphCellTap:
 
     def began(self, site: int) -> int:
         graphs = self._graphs()
-        return int((graphs and graphs.begin(self._sites[site])) or 0)
+        return int((graphs and graphs.begin(self._sites[site], self._parts[site])) or 0)
 
     def arrived(self, array: Any, place: int, call: int) -> None:
         graphs = self._graphs()
@@ -115,12 +122,17 @@ class GraphCellTap:
             graphs.ran()
 
     def _run(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def __call__(executor: Any, *args: Any, **kwargs: Any) -> Any:
+        def run(executor: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(executor, *args, **kwargs)
             self._settle()
             return result
 
-        return __call__
+        return run
+
+    def _models_parts(self) -> tuple[str, ...]:
+        """What the model calls; of several models nobody can tell which one runs."""
+        models = [model for reference in self._models if (model := reference()) is not None]
+        return parts_called(type(models[0])) if len(models) == 1 else ()
 
     # ---- while the compiler works ----
 
@@ -128,7 +140,7 @@ class GraphCellTap:
         def generate_arguments_key(executor: Any, *args: Any, **kwargs: Any) -> str:
             observer = self._relay.observer
             if observer is not None:
-                observer.graph_run()
+                observer.graph_run(self._models_parts())
             return f"{original(executor, *args, **kwargs)}{self._tag}.{len(self._cells())}"
 
         return generate_arguments_key
@@ -168,7 +180,7 @@ class GraphCellTap:
 
     def _tap(self, cell: nn.Cell, site: ModuleSite) -> list[Callable[[], None]]:
         code = self._code = self._code or self._make_code()
-        number = self._number(site)
+        number = self._number(site, parts_called(type(cell)))
         parameters = tuple(site.parameters())
         own = vars(cell)
         before = own.get("construct")
@@ -200,12 +212,13 @@ class GraphCellTap:
         self._sender = sender = make_sender(self)
         return GraphCode(sender, ops.constexpr(self._place_function(sender)), wanted)
 
-    def _number(self, site: ModuleSite) -> int:
+    def _number(self, site: ModuleSite, parts: tuple[str, ...]) -> int:
         """Cells of one name count together."""
         for number, known in enumerate(self._sites):
             if known.stem == site.stem:
                 return number
         self._sites.append(site)
+        self._parts.append(parts)
         return len(self._sites) - 1
 
     def _place_function(self, sender: GraphSender) -> Callable[..., Any]:
@@ -217,11 +230,3 @@ class GraphCellTap:
             return sender.place(self._numbers[key])
 
         return msprobe_place
-
-
-def _executors() -> list[Any]:
-    """The classes of MindSpore that compile: one for cells in GRAPH_MODE, one for ``ms.jit``."""
-    from mindspore import _c_expression
-
-    names = ("GraphExecutor_", "JitExecutor_")
-    return [getattr(_c_expression, name) for name in names if hasattr(_c_expression, name)]

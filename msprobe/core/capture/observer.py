@@ -5,7 +5,7 @@ The observer answers with a token that the tap hands back at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from msprobe.core.capture.site import CallSite
@@ -35,7 +35,7 @@ class Observer(Protocol):
 
     def leave(self, token: Any) -> None: ...
 
-    def graph_run(self) -> Any: ...
+    def graph_run(self, parts: Sequence[str]) -> Any: ...
 
     def graphs(self) -> Any: ...
 

@@ -5,7 +5,7 @@ A server that is idle between two requests so leaves no empty step behind, not e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msprobe.core.capture.observer import Observer
@@ -81,9 +81,9 @@ class Awaited:
         if self._observer is not None and token is not None:
             self._observer.leave(token)
 
-    def graph_run(self) -> Any:
+    def graph_run(self, parts: Sequence[str]) -> Any:
         observer = self._opened()
-        return None if observer is None else observer.graph_run()
+        return None if observer is None else observer.graph_run(parts)
 
     def graphs(self) -> Any:
         return None if self._observer is None else self._observer.graphs()

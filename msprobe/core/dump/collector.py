@@ -6,7 +6,7 @@ is shielded, so nothing that goes wrong here reaches the user's program.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msprobe.core.backend.model import Backend
@@ -147,10 +147,10 @@ class Collector:
 
     # ---- calls inside compiled graphs ----
 
-    def graph_run(self) -> GraphCalls:
-        """The program is about to run a graph, which tells what it does."""
+    def graph_run(self, parts: Sequence[str]) -> GraphCalls:
+        """The program is about to run a graph, which tells what it does; ``parts`` are what the model itself calls."""
         scopes = self._thread.scopes
-        self._graphs.run(scopes[-1] if scopes else None)
+        self._graphs.run(scopes[-1] if scopes else None, parts)
         return self._graphs
 
     def graphs(self) -> GraphCalls:

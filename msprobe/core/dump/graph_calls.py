@@ -10,11 +10,13 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from msprobe.core.capture.describe import Node
-from msprobe.core.dump.graph_body import Path, Section, gradient_body, section_tree
+from msprobe.core.dump.graph_body import Path, gradient_body, section_tree
+from msprobe.core.dump.graph_tree import GraphCall, GraphTree, in_order
 from msprobe.core.dump.judging import tensor_nodes
 from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.dump.record import CallRecord
@@ -38,24 +40,6 @@ class Spot:
     path: Path
 
 
-@dataclass(slots=True, eq=False)
-class _Call:
-    record: CallRecord
-    above: str | None
-    forward: bool
-    backward: bool
-    running: bool = True
-    opened: int = 0
-    closed: int = 0
-    sections: dict[str, Section] = field(default_factory=dict)
-    gradients: dict[str, Section] = field(default_factory=dict)
-    inside: list[_Call] = field(default_factory=list)
-
-    def returns(self) -> int:
-        """When a dynamic graph has all its gradients, on the clock of the forward calls."""
-        return self.opened if "output" in self.gradients else self.closed
-
-
 class GraphCalls:
     """What compiled graphs hand over in one step. May be called from any thread.
 
@@ -68,44 +52,41 @@ class GraphCalls:
         self._recording = recording
         self._lock = threading.RLock()
         self._clock: list[bool] = []  # of the program: did a call begin (or end) then?
-        self._calls: dict[int, _Call] = {}
-        self._outermost: list[_Call] = []
-        self._open: list[tuple[str, _Call]] = []
-        self._parents: dict[str, tuple[str | None, str | None]] = {}
-        self._around: CallRecord | None = None
-        self._running = False
-        self._waiting: list[_Call] = []
-        self._first: dict[str, _Call] = {}
+        self._tree = GraphTree(recording)
+        self._calls: dict[int, GraphCall] = {}
+        self._waiting: list[GraphCall] = []
+        self._first: dict[str, GraphCall] = {}
         self._gradients: dict[str, tuple[ModuleSite, dict[str, Node | None]]] = {}
         self._gradient_runs: Counter[tuple[str, str]] = Counter()
 
     # ---- as a graph runs ----
 
     @shielded
-    def run(self, around: CallRecord | None) -> None:
-        """The program is about to run a graph, inside the call ``around``."""
+    def run(self, around: CallRecord | None, parts: Sequence[str]) -> None:
+        """The program is about to run a graph, inside the call ``around``; ``parts`` are what the model calls."""
         with self._lock:
             self.flush()
-            self._around, self._running = around, True
-            self._open.clear()
+            self._tree.run(around, parts)
             self._first.clear()
 
     @shielded
     def ran(self) -> None:
         """The graph that the program called has run, and all its values are here."""
         with self._lock:
-            self._running = False
+            self._tree.ran()
             self.flush()
-            self._open.clear()
 
     @shielded
-    def begin(self, site: ModuleSite) -> int:
-        """A call begins; the answer is its number, which everything that belongs to it names."""
+    def begin(self, site: ModuleSite, parts: Sequence[str] = ()) -> int:
+        """A call begins; the answer is its number, which everything that belongs to it names.
+
+        ``parts`` are the names of the modules inside it, as its source calls them.
+        """
         if self._closed:
             return 0
         with self._lock:
             number = next(_numbers) % 2**31
-            self._calls[number] = call = self._made(site)
+            self._calls[number] = call = self._tree.begin(site, parts)
             self._first.setdefault(site.stem, call)
             self._hold()
             return number
@@ -118,17 +99,11 @@ class GraphCalls:
             return
         with self._lock:
             if spot.phase == BACKWARD:
-                if call.backward:
-                    name = str(call.record.backward)
-                    node = self._measured(name, f"{name}.{spot.section}", spot, tensor)
-                    if not call.gradients:
-                        self._waiting.append(call)
-                    call.gradients.setdefault(spot.section, {})[spot.path] = node
-                    self._hold()
+                self._backward_value(call, spot, tensor)
             elif call.forward and spot.path not in call.sections.setdefault(spot.section, {}):
-                name = call.record.name
-                place = f"{name}.{_PLACES.get(spot.section, spot.section)}"
-                call.sections[spot.section][spot.path] = self._measured(name, place, spot, tensor)
+                place = f"{call.record.name}.{_PLACES.get(spot.section, spot.section)}"
+                node = self._measured(call.record.name, place, spot, tensor)
+                call.sections[spot.section][spot.path] = node
 
     @shielded
     def end(self, number: int) -> None:
@@ -162,7 +137,7 @@ class GraphCalls:
         """Write the records of what has arrived, in the order of a dynamic graph."""
         with self._lock:
             self._recording.held = None
-            outermost, self._outermost = self._outermost, []
+            outermost = self._tree.take()
             waiting, self._waiting = self._waiting, []
             gradients, self._gradients = self._gradients, {}
             if self._closed or not (outermost or waiting or gradients):
@@ -174,12 +149,21 @@ class GraphCalls:
             entries: list[tuple[float, Any]] = [(-call.returns(), call) for call in waiting]
             entries += [(self._turn(stem), found) for stem, found in gradients.items()]
             for _, entry in sorted(entries, key=lambda one: one[0]):
-                if isinstance(entry, _Call):
+                if isinstance(entry, GraphCall):
                     self._write_backward(entry)
                 else:
                     self._write_gradients(*entry)
 
     # ---- inside ----
+
+    def _backward_value(self, call: GraphCall, spot: Spot, tensor: Any) -> None:
+        if call.backward:
+            name = str(call.record.backward)
+            node = self._measured(name, f"{name}.{spot.section}", spot, tensor)
+            if not call.gradients:
+                self._waiting.append(call)
+            call.gradients.setdefault(spot.section, {})[spot.path] = node
+            self._hold()
 
     @property
     def _closed(self) -> bool:
@@ -187,55 +171,18 @@ class GraphCalls:
 
     def _hold(self) -> None:
         """Another record is on its way only when the graph has run; what is waiting comes before it."""
-        if not self._running:
+        if not self._tree.running:
             self._recording.held = self.flush
 
     def _tick(self, begins: bool) -> int:
         self._clock.append(begins)
         return len(self._clock) - 1
 
-    def _made(self, site: ModuleSite) -> _Call:
-        """A call, with its place among the others."""
-        recording, selection = self._recording, self._recording.selection
-        turn = next(site.calls)
-        record = CallRecord(f"{site.stem}.forward.{turn}", None)
-        record.backward = f"{site.stem}.backward.{turn}"
-        record.recompute = not self._running  # a gradient that runs a part of the graph once more
-        path = site.stem.rpartition(".")[0]
-        outer = self._outer(path)
-        around = self._around if outer is None else outer.record
-        if record.recompute and outer is None:
-            parents = self._parents.get(site.stem, (None, None))
-        else:
-            parents = (None, None) if around is None else (around.name, around.backward)
-            self._parents[site.stem] = parents
-        if recording.plan.construct:
-            record.parent = parents[0]
-        keep = keep_backward = True
-        if selection.listed is not None:
-            brought = around.brings if around is not None and selection.inherits else (False, False)
-            keep = brought[0] or selection.listed(record.name)
-            keep_backward = brought[1] or selection.listed(record.backward)
-            record.brings = (keep, keep_backward)
-        modes = recording.modes
-        call = _Call(record, parents[1], keep and modes.forward, keep_backward and modes.backward)
-        (self._outermost if outer is None else outer.inside).append(call)
-        self._open.append((path, call))
-        return call
-
-    def _outer(self, path: str) -> _Call | None:
-        """The call that a new call of the module ``path`` is inside of: of the modules around it, the nearest, and of
-        its calls the latest that still runs.
-        """
-        self._open = [(known, call) for known, call in self._open if call.running]
-        around = [(len(known), number) for number, (known, _) in enumerate(self._open) if path.startswith(known + ".")]
-        return self._open[max(around)[1]][1] if around else None
-
-    def _write_forward(self, call: _Call) -> None:
+    def _write_forward(self, call: GraphCall) -> None:
         recording, record = self._recording, call.record
         call.opened = self._tick(begins=True)
         wanted = recording.in_scope(record.name) and call.forward
-        for inner in call.inside:
+        for inner in in_order(call.inside, call.parts):
             self._write_forward(inner)
         call.closed = self._tick(begins=False)
         if wanted:
@@ -256,7 +203,7 @@ class GraphCalls:
                 described.pop(statistic, None)
         return node
 
-    def _fill(self, call: _Call) -> None:
+    def _fill(self, call: GraphCall) -> None:
         """The sections of a forward entry, in the order of dump.json."""
         modes, sections = self._recording.modes, call.sections
         body: dict[str, Any] = {}
@@ -270,16 +217,17 @@ class GraphCalls:
             body["parameters"] = section_tree(sections.get("parameters", {}), dict)
         call.record.body = body
 
-    def _write_backward(self, call: _Call) -> None:
+    def _write_backward(self, call: GraphCall) -> None:
         recording, name = self._recording, str(call.record.backward)
         sections, call.gradients = call.gradients, {}
-        if not recording.in_scope(name):
-            recording.pass_over(name)
-            self._forget([list(paths.values()) for paths in sections.values()])
-            return
-        record = CallRecord(name, gradient_body(sections, recording.modes))
+        record = CallRecord(name, None)
         if recording.plan.construct:
             record.parent = call.above
+        if recording.in_scope(name):
+            record.body = gradient_body(sections, recording.modes)
+        else:
+            recording.pass_over(name)
+            self._forget([list(paths.values()) for paths in sections.values()])
         recording.finish(record)
 
     def _write_gradients(self, site: ModuleSite, found: dict[str, Node | None]) -> None:

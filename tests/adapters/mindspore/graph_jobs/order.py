@@ -1,6 +1,6 @@
-"""Level L0 of several networks: order.py FOLDER MODE, MODE is dynamic, graph or jit. Says as JSON whether the taps changed
-a gradient.
+"""Level L0 of several networks: order.py FOLDER MODE, MODE is dynamic, graph or jit.
 
+Says as JSON whether results and gradients were the same bits with taps.
 Cells are declared in another order than they are called. ``faulty`` is ``chain`` with a fault in one layer.
 """
 
