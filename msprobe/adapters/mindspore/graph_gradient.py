@@ -15,7 +15,7 @@ from mindspore import ops
 from mindspore.ops._grad_experimental.grad_base import bprop_getters
 
 
-class GradientProbe(ops.Primitive):  # type: ignore[misc]
+class GradientProbe(ops.Primitive):
     """Called with ``(value, place, call)``, gives back a tuple that begins with the value.
 
     With a second place, ``(value, place, call, spare)``, the value is sent there too when its gradient comes: a graph
@@ -32,7 +32,7 @@ class GradientProbe(ops.Primitive):  # type: ignore[misc]
         self.blank = blank
 
 
-@bprop_getters.register(GradientProbe)  # type: ignore[misc]
+@bprop_getters.register(GradientProbe)
 def gradient_of_probe(self: Any) -> Callable[..., Any]:
     """What the compiler reads as the gradient of the operator."""
     send, blank = self.send, self.blank

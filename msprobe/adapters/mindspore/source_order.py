@@ -5,18 +5,26 @@ each other, and the source does.
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
 import textwrap
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
 
-@functools.cache
+_known: weakref.WeakKeyDictionary[type[Any], tuple[str, ...]] = weakref.WeakKeyDictionary()
+
+
 def parts_called(kind: type[Any]) -> tuple[str, ...]:
     """The names of the parts that ``construct`` of a class of cells calls as ``self.NAME(...)``, in the order in which
     Python evaluates them; nothing when there is no source.
     """
+    if kind not in _known:
+        _known[kind] = _read(kind)
+    return _known[kind]
+
+
+def _read(kind: type[Any]) -> tuple[str, ...]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(kind.construct)))
     except (OSError, TypeError, SyntaxError, AttributeError):

@@ -136,7 +136,7 @@ class GraphCalls:
     def flush(self) -> None:
         """Write the records of what has arrived, in the order of a dynamic graph."""
         with self._lock:
-            self._recording.held = None
+            self._recording.precedes = None
             outermost = self._tree.take()
             waiting, self._waiting = self._waiting, []
             gradients, self._gradients = self._gradients, {}
@@ -172,7 +172,7 @@ class GraphCalls:
     def _hold(self) -> None:
         """Another record is on its way only when the graph has run; what is waiting comes before it."""
         if not self._tree.running:
-            self._recording.held = self.flush
+            self._recording.precedes = self.flush
 
     def _tick(self, begins: bool) -> int:
         self._clock.append(begins)

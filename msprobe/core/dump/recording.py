@@ -36,7 +36,7 @@ class Recording:
         )
         self.tensors: LeafTask[Any] | None = None  # writes the tensor files of the step
         self.births: Births | None = None  # is told what calls make, where every argument is measured whole
-        self.held: Callable[[], Any] | None = None  # writes records that come before any other
+        self.precedes: Callable[[], Any] | None = None  # writes records that come before any other
         self.recorded = 0
         self.passed_over: list[str] = []
         self.closed = False
@@ -60,8 +60,8 @@ class Recording:
 
     def finish(self, record: CallRecord) -> None:
         """The call of ``record`` is over: close the scope it may end, and write what there is to write."""
-        if self.held is not None:
-            self.held()
+        if self.precedes is not None:
+            self.precedes()
         if self.selection.scope is not None:
             self.selection.scope.end(record.name)
         if self._faults:
