@@ -11,7 +11,6 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-
 _known: weakref.WeakKeyDictionary[type[Any], tuple[str, ...]] = weakref.WeakKeyDictionary()
 
 
