@@ -15,7 +15,7 @@ class Straight:
 
 
 class Renamed:
-    def construct(cell: Any, x: Any) -> Any:  # noqa: N805
+    def construct(cell: Any, x: Any) -> Any:
         return cell.second(cell.first(x))
 
 
