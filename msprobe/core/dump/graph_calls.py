@@ -197,11 +197,7 @@ class GraphCalls:
         """The node of a value; its file, where one is asked for, has its name from ``place`` and the path."""
         recording = self._recording
         saved = recording.place(name) and ".".join([place, *(str(step) for step in spot.path)])
-        node = recording.values.node(tensor, saved)
-        for statistic in recording.plan.unchosen:
-            for described in tensor_nodes(node):
-                described.pop(statistic, None)
-        return node
+        return recording.values.node(tensor, saved)
 
     def _fill(self, call: GraphCall) -> None:
         """The sections of a forward entry, in the order of dump.json."""
