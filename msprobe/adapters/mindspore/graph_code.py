@@ -1,7 +1,7 @@
 """What is compiled into a static graph to see the tensors of a cell: written in the language of the graph compiler.
 
-Values leave the graph through ``send``, which gives back what ``depend`` can wait for. Nothing is computed with them,
-so results and gradients stay what they are. Gradients are met in the ``bprop`` of a cell that otherwise does nothing.
+A tapped cell says that a call of it begins, and gets the number of the call. Everything that is sent has that number
+with it, gradients too. Nothing is computed with what is sent, so results and gradients stay what they are.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import mindspore
-from mindspore import nn, ops
+from mindspore import ops
 
+from msprobe.adapters.mindspore.graph_gradient import GradientProbe, flat
 from msprobe.adapters.mindspore.graph_sender import GraphSender
 
 _FLOATS = (mindspore.float16, mindspore.float32, mindspore.float64, mindspore.bfloat16)
@@ -35,139 +36,112 @@ class Wanted:
     grad_inputs: bool
 
 
-class _Back(nn.Cell):
-    """Hands its input on, and sends the gradient that comes back."""
-
-    def __init__(self, send: _Code, blank: _Code) -> None:
-        super().__init__()
-        self.send = send
-        self.blank = blank
-
-    def construct(self, value: Any, place: Any) -> Any:
-        return value
-
-    def bprop(self, value: Any, place: Any, out: Any, dout: Any) -> Any:
-        return ops.depend(dout, self.send(_flat(dout), place)), self.blank(place)
-
-
-class _BackAndAgain(nn.Cell):
-    """Sends the value itself too when a gradient comes back: its forward tap is gone where nobody needs the value."""
-
-    def __init__(self, send: _Code, blank: _Code) -> None:
-        super().__init__()
-        self.send = send
-        self.blank = blank
-
-    def construct(self, value: Any, place: Any, spare: Any) -> Any:
-        return value
-
-    def bprop(self, value: Any, place: Any, spare: Any, out: Any, dout: Any) -> Any:
-        again = ops.depend(dout, self.send(_flat(ops.stop_gradient(value)), spare))
-        return ops.depend(again, self.send(_flat(dout), place)), self.blank(place), self.blank(spare)
-
-
 class GraphCode:
     """Makes the tapped ``construct`` of cells.
 
     Args:
         sender: brings values out of the graph.
-        place: gives a place its constant while the graph is compiled: phase, section, cell, scalar?, then the path.
+        place: gives a place its constant while the graph is compiled: phase, section, scalar?, then the path.
     """
 
     def __init__(self, sender: GraphSender, place: _Code, wanted: Wanted) -> None:
-        self._send, self._place, self._wanted = sender.send, place, wanted
-        self._back = _Back(sender.send, sender.blank)
-        self._again = _BackAndAgain(sender.send, sender.blank)
+        self._sender, self._place, self._wanted = sender, place, wanted
+        self._back = GradientProbe(sender.send_back, sender.blank)
+        self._given, self._made = self._taps_of_inputs(), self._taps_of_outputs()
 
     def construct(self, cell: Any, number: int, parameters: tuple[tuple[str, Any], ...]) -> _Code:
         """The ``construct`` of ``cell`` with taps; ``number`` stands for the cell, ``parameters`` are its own."""
         original = cell.construct
-        given, made = self._given(number), self._made(number)
+        given, made = self._given, self._made
         keys, values = tuple(key for key, _ in parameters), tuple(value for _, value in parameters)
         scalars = tuple(len(value.shape) == 0 for value in values)
-        send, place, outputs = self._send, self._place, self._wanted.outputs
+        begin, send, end = self._sender.begin, self._sender.send, self._sender.end
+        site, place, outputs = self._sender.place(number), self._place, self._wanted.outputs
 
         def construct(self: Any, *args: Any, **kwargs: Any) -> Any:
+            call = begin(_first((args, tuple(kwargs.values())), site), site)
             positional = ()
             for position in range(len(args)):
-                one = given(args[position], "input_args", (position,), (position,))
+                one = given(args[position], call, "input_args", (position,), (position,))
                 positional = positional + (one,)  # type: ignore[assignment]  # noqa: RUF005
             named = {}
             for key, value in kwargs.items():
-                named[key] = given(value, "input_kwargs", (key,), (len(args), key))
+                named[key] = given(value, call, "input_kwargs", (key,), (len(args), key))
             result = original(*positional, **named)
             if isinstance(result, tuple):
                 made_all = ()
                 for position in range(len(result)):
-                    made_all = made_all + (made(result[position], (position,)),)  # type: ignore[assignment]  # noqa: RUF005
+                    made_all = made_all + (made(result[position], call, (position,)),)  # type: ignore[assignment]  # noqa: RUF005
                 result = made_all
             else:
-                result = made(result, (0,))
+                result = made(result, call, (0,))
             if outputs:
                 for position in range(len(values)):
                     if _sendable(values[position]):
-                        at = place("forward", "parameters", number, scalars[position], keys[position])
-                        result = _after(result, send(_flat(ops.stop_gradient(values[position])), at))
-            return result
+                        at = place("forward", "parameters", scalars[position], keys[position])
+                        result = _after(result, send(flat(ops.stop_gradient(values[position])), at, call))
+            return _after(result, end(_first(result, site), call))
 
         bound: _Code = construct.__get__(cell, type(cell))
         return bound
 
     def parameter_gradient(self, number: int, key: str, scalar: bool) -> _Code:
-        """A hook for a parameter's gradient."""
-        send, place = self._send, self._place
+        """A hook for a parameter's gradient, which belongs to no call: the number of its cell is in the place."""
+        send, place, site = self._sender.send_back, self._place, self._sender.place(number)
 
         def hook(gradient: Any) -> Any:
             if not _sendable(gradient):
                 return gradient
-            return ops.depend(gradient, send(_flat(gradient), place("parameters_grad", "", number, scalar, key)))
+            return ops.depend(gradient, send(flat(gradient), place("parameters_grad", "", scalar, key, number), site))
 
         return hook
 
-    def _given(self, number: int) -> _Code:
-        send, place, back = self._send, self._place, self._back
+    def _taps_of_inputs(self) -> _Code:
+        send, place, back = self._sender.send, self._place, self._back
         forward, backward = self._wanted.inputs, self._wanted.grad_inputs
 
-        def given(value: Any, section: Any, path: Any, back_path: Any) -> Any:
+        def given(value: Any, call: Any, section: Any, path: Any, back_path: Any) -> Any:
             if isinstance(value, mindspore.Tensor):
                 scalar = len(value.shape) == 0
+                value = ops.depend(value, call)
                 if forward and _sendable(value):
-                    at = place("forward", section, number, scalar, *path)
-                    value = ops.depend(value, send(_flat(ops.stop_gradient(value)), at))
+                    at = place("forward", section, scalar, *path)
+                    value = ops.depend(value, send(flat(ops.stop_gradient(value)), at, call))
                 if backward and _has_gradient(value):
-                    value = back(value, place("backward", "output", number, scalar, *back_path))
+                    at = place("backward", "output", scalar, *back_path)
+                    value = back((value, at, call))[0]
                 return value
             if isinstance(value, (tuple, list)):
                 parts = ()
                 for position in range(len(value)):
-                    one = given(value[position], section, path + (position,), back_path + (position,))  # noqa: RUF005
+                    one = given(value[position], call, section, path + (position,), back_path + (position,))  # noqa: RUF005
                     parts = parts + (one,)  # type: ignore[assignment]  # noqa: RUF005
                 return parts if isinstance(value, tuple) else list(parts)
             return value
 
         return given
 
-    def _made(self, number: int) -> _Code:
-        send, place, back, again = self._send, self._place, self._back, self._again
+    def _taps_of_outputs(self) -> _Code:
+        send, place, back = self._sender.send, self._place, self._back
         forward, backward = self._wanted.outputs, self._wanted.grad_outputs
 
-        def made(value: Any, path: Any) -> Any:
+        def made(value: Any, call: Any, path: Any) -> Any:
             if isinstance(value, mindspore.Tensor):
                 scalar = len(value.shape) == 0
                 if forward and _sendable(value):
-                    at = place("forward", "output", number, scalar, *path)
-                    value = ops.depend(value, send(_flat(ops.stop_gradient(value)), at))
+                    at = place("forward", "output", scalar, *path)
+                    value = ops.depend(value, send(flat(ops.stop_gradient(value)), at, call))
                 if backward and _has_gradient(value):
-                    at = place("backward", "input", number, scalar, *path)
+                    at = place("backward", "input", scalar, *path)
                     if forward:
-                        value = again(value, at, place("spare", "output", number, scalar, *path))
+                        value = back((value, at, call, place("spare", "output", scalar, *path)))[0]
                     else:
-                        value = back(value, at)
+                        value = back((value, at, call))[0]
                 return value
             if isinstance(value, (tuple, list)):
                 parts = ()
                 for position in range(len(value)):
-                    one = made(value[position], path + (position,))  # noqa: RUF005
+                    one = made(value[position], call, path + (position,))  # noqa: RUF005
                     parts = parts + (one,)  # type: ignore[assignment]  # noqa: RUF005
                 return parts if isinstance(value, tuple) else list(parts)
             return value
@@ -186,25 +160,25 @@ def _sendable(value: Any) -> Any:
     return len(value.shape) > 0 or value.dtype != mindspore.bfloat16
 
 
-def _flat(value: Any) -> Any:
-    """A tensor without dimension would arrive as a number without a dtype."""
-    if len(value.shape) == 0:
-        return ops.reshape(value, (1,))
-    return value
+def _first(value: Any, otherwise: Any) -> Any:
+    """The first tensor in ``value`` that can be sent, ready for it."""
+    if isinstance(value, mindspore.Tensor):
+        return flat(ops.stop_gradient(value)) if _sendable(value) else otherwise
+    if isinstance(value, (tuple, list)):
+        for part in value:
+            found = _first(part, None)
+            if found is not None:
+                return found
+    return otherwise
 
 
 def _after(result: Any, sent: Any) -> Any:
-    """``result``, once something was sent; hung on its first tensor."""
+    """``result``, once something was sent; hung on its tensors."""
     if isinstance(result, mindspore.Tensor):
         return ops.depend(result, sent)
     if isinstance(result, tuple):
         parts = ()
-        done = False
-        for position in range(len(result)):
-            part = result[position]
-            if not done and isinstance(part, mindspore.Tensor):
-                part = ops.depend(part, sent)
-                done = True
-            parts = parts + (part,)  # type: ignore[assignment]  # noqa: RUF005
+        for part in result:
+            parts = parts + (_after(part, sent),)  # type: ignore[assignment]  # noqa: RUF005
         return parts
     return result

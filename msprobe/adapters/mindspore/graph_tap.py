@@ -18,12 +18,14 @@ import mindspore
 from mindspore import context, nn, ops
 
 from msprobe.adapters.mindspore.graph_code import GraphCode, Wanted
+from msprobe.adapters.mindspore.graph_runners import executors, runners
 from msprobe.adapters.mindspore.graph_sender import GraphSender, make_sender
 from msprobe.adapters.mindspore.graph_value import GraphValue
 from msprobe.adapters.mindspore.runtime_facts import settle
+from msprobe.adapters.mindspore.source_order import parts_called
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
-from msprobe.core.dump.assembly import FORWARD, Branch, Spot
+from msprobe.core.dump.graph_calls import PARAMETERS_GRAD, Spot
 from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.errors import said
 from msprobe.core.log import logger, once
@@ -43,6 +45,7 @@ class GraphCellTap:
 
     Args:
         cells: gives the cells with their sites, in the order of the cell tree.
+        models: the models that they are of, as they are known so far.
         aside: takes hooks of the dynamic graph off the parameters for a while: the compiler would read them too.
         modes: which phases and sides are recorded.
     """
@@ -51,25 +54,29 @@ class GraphCellTap:
         self,
         relay: Relay,
         cells: Callable[[], Sequence[Known]],
+        models: Sequence[weakref.ref[nn.Cell]],
         modes: Modes,
         aside: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._relay = relay
         self._cells = cells
+        self._models = models
         self._modes = modes
         self._aside = aside
         self._spots: list[tuple[Spot, bool]] = []
-        self._numbers: dict[Spot, int] = {}
-        self._stems: list[str] = []
+        self._numbers: dict[tuple[Spot, bool], int] = {}
+        self._sites: list[ModuleSite] = []
+        self._parts: list[tuple[str, ...]] = []
         self._sender: GraphSender | None = None
         self._code: GraphCode | None = None
-        self._run = 0
         self._compiling = False
         self._tag = f".msprobe{next(_tags)}"
         self._patches = Patches()
-        for executor in _executors():
+        for executor in executors():
             self._patches.plan(executor, "compile", self._compile(executor.compile))
             self._patches.plan(executor, "generate_arguments_key", self._key(executor.generate_arguments_key))
+        for owner, name in runners():
+            self._patches.plan(owner, name, self._run(getattr(owner, name)))
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
@@ -77,24 +84,63 @@ class GraphCellTap:
             with self._patches.in_force():
                 yield
         finally:
-            observer = self._relay.observer
-            if self._sender is not None and observer is not None:
-                settle()  # every graph that was started has run
-                self._sender.settle()
-                observer.graph_end(self._tree())
+            self._settle()
 
-    def arrived(self, array: Any, place: int) -> None:
-        """A graph hands over a value; called by the thread that runs it."""
+    # ---- what a graph says while it runs, in the thread that runs it ----
+
+    def began(self, site: int) -> int:
+        graphs = self._graphs()
+        return int((graphs and graphs.begin(self._sites[site], self._parts[site])) or 0)
+
+    def arrived(self, array: Any, place: int, call: int) -> None:
+        graphs = self._graphs()
+        if graphs is None:
+            return
+        spot, scalar = self._spots[place]
+        value = GraphValue(array, scalar)
+        if spot.phase == PARAMETERS_GRAD:
+            key, site = spot.path
+            graphs.gradient(self._sites[int(site)], str(key), value)
+        else:
+            graphs.value(call, spot, value)
+
+    def ended(self, call: int) -> None:
+        graphs = self._graphs()
+        if graphs is not None:
+            graphs.end(call)
+
+    def _graphs(self) -> Any:
         observer = self._relay.observer
-        if observer is not None:
-            spot, scalar = self._spots[place]
-            observer.graph_value(spot, self._run, GraphValue(array, scalar))
+        return None if observer is None else observer.graphs()
+
+    def _settle(self) -> None:
+        """Every graph that was started has run."""
+        graphs = self._graphs()
+        if graphs is not None and self._sender is not None:
+            settle()
+            self._sender.settle()
+            graphs.ran()
+
+    def _run(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def run(executor: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(executor, *args, **kwargs)
+            self._settle()
+            return result
+
+        return run
+
+    def _models_parts(self) -> tuple[str, ...]:
+        """What the model calls; of several models nobody can tell which one runs."""
+        models = [model for reference in self._models if (model := reference()) is not None]
+        return parts_called(type(models[0])) if len(models) == 1 else ()
 
     # ---- while the compiler works ----
 
     def _key(self, original: Callable[..., Any]) -> Callable[..., str]:
         def generate_arguments_key(executor: Any, *args: Any, **kwargs: Any) -> str:
-            self._run += 1
+            observer = self._relay.observer
+            if observer is not None:
+                observer.graph_run(self._models_parts())
             return f"{original(executor, *args, **kwargs)}{self._tag}.{len(self._cells())}"
 
         return generate_arguments_key
@@ -134,9 +180,7 @@ class GraphCellTap:
 
     def _tap(self, cell: nn.Cell, site: ModuleSite) -> list[Callable[[], None]]:
         code = self._code = self._code or self._make_code()
-        if site.stem not in self._stems:
-            self._stems.append(site.stem)
-        number = self._stems.index(site.stem)
+        number = self._number(site, parts_called(type(cell)))
         parameters = tuple(site.parameters())
         own = vars(cell)
         before = own.get("construct")
@@ -165,36 +209,24 @@ class GraphCellTap:
             modes.backward and modes.input,
             modes.backward and modes.output,
         )
-        self._sender = sender = make_sender(self.arrived)
+        self._sender = sender = make_sender(self)
         return GraphCode(sender, ops.constexpr(self._place_function(sender)), wanted)
 
+    def _number(self, site: ModuleSite, parts: tuple[str, ...]) -> int:
+        """Cells of one name count together."""
+        for number, known in enumerate(self._sites):
+            if known.stem == site.stem:
+                return number
+        self._sites.append(site)
+        self._parts.append(parts)
+        return len(self._sites) - 1
+
     def _place_function(self, sender: GraphSender) -> Callable[..., Any]:
-        def msprobe_place(phase: str, section: str, number: int, scalar: bool, *path: Any) -> Any:
-            spare = phase == "spare"
-            spot = Spot(self._stems[number], FORWARD if spare else phase, section, path, spare)
-            if spot not in self._numbers:
-                self._numbers[spot] = len(self._spots)
-                self._spots.append((spot, scalar))
-            return sender.place(self._numbers[spot])
+        def msprobe_place(phase: str, section: str, scalar: bool, *path: Any) -> Any:
+            key = Spot(phase, section, path), scalar
+            if key not in self._numbers:
+                self._numbers[key] = len(self._spots)
+                self._spots.append(key)
+            return sender.place(self._numbers[key])
 
         return msprobe_place
-
-    def _tree(self) -> list[Branch]:
-        stems = {site.stem.rpartition(".")[0]: site.stem for _, site in self._cells()}
-        return [
-            Branch(stem, [stems[above] for above in _above(path) if above in stems]) for path, stem in stems.items()
-        ]
-
-
-def _above(path: str) -> Iterator[str]:
-    while "." in path:
-        path = path.rpartition(".")[0]
-        yield path
-
-
-def _executors() -> list[Any]:
-    """The classes of MindSpore that compile: one for cells in GRAPH_MODE, one for ``ms.jit``."""
-    from mindspore import _c_expression
-
-    names = ("GraphExecutor_", "JitExecutor_")
-    return [getattr(_c_expression, name) for name in names if hasattr(_c_expression, name)]

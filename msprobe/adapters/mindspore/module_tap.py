@@ -55,7 +55,7 @@ class MindSporeModuleTap:
         self._sites = ModuleSites()
         self._again: dict[int, Known] = {}  # cells that run an adopted one again
         self._models: list[weakref.ref[nn.Cell]] = []
-        self._graphs = GraphCellTap(relay, self._sites.all, modes, self._gradients_aside)
+        self._graphs = GraphCellTap(relay, self._sites.all, self._models, modes, self._gradients_aside)
         self._hooks: list[_Hook] = []
 
     def adopt(self, model: Any) -> None:

@@ -5,7 +5,7 @@ The observer answers with a token that the tap hands back at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from msprobe.core.capture.site import CallSite
@@ -35,9 +35,9 @@ class Observer(Protocol):
 
     def leave(self, token: Any) -> None: ...
 
-    def graph_value(self, spot: Any, run: int, value: Any) -> None: ...
+    def graph_run(self, parts: Sequence[str]) -> Any: ...
 
-    def graph_end(self, tree: Any) -> None: ...
+    def graphs(self) -> Any: ...
 
 
 class Relay:

@@ -5,7 +5,7 @@ A server that is idle between two requests so leaves no empty step behind, not e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msprobe.core.capture.observer import Observer
@@ -81,13 +81,13 @@ class Awaited:
         if self._observer is not None and token is not None:
             self._observer.leave(token)
 
-    @shielded
-    def graph_value(self, spot: Any, run: int, value: Any) -> None:
-        observer = self.open()
-        if observer is not None:
-            observer.graph_value(spot, run, value)
+    def graph_run(self, parts: Sequence[str]) -> Any:
+        observer = self._opened()
+        return None if observer is None else observer.graph_run(parts)
+
+    def graphs(self) -> Any:
+        return None if self._observer is None else self._observer.graphs()
 
     @shielded
-    def graph_end(self, tree: Any) -> None:
-        if self._observer is not None:
-            self._observer.graph_end(tree)
+    def _opened(self) -> Observer | None:
+        return self.open()

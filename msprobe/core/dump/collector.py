@@ -13,8 +13,8 @@ from msprobe.core.backend.model import Backend
 from msprobe.core.capture.site import CallSite
 from msprobe.core.capture.stack import StackTable
 from msprobe.core.capture.thread import ThreadState
-from msprobe.core.dump.assembly import Assembly, Branch, Spot
 from msprobe.core.dump.backward import BackwardCall, BackwardCalls
+from msprobe.core.dump.graph_calls import GraphCalls
 from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.dump.record import UNRELATED, CallRecord, EarlyRecord, StackRecord
 from msprobe.core.dump.recording import Recording
@@ -47,7 +47,7 @@ class Collector:
         self._births = recording.births
         self._declared: set[int] = set()
         self._open: dict[int, CallRecord] = {}
-        self._assembly = Assembly(recording, recording.plan.construct)
+        self._graphs = GraphCalls(recording)
 
     # ---- calls of functions ----
 
@@ -139,25 +139,23 @@ class Collector:
         if recording.closed or not self._modes.parameters_grad or not self._plan.bodies:
             return
         name = site.gradient_name(key)
-        if not recording.in_scope(name) or not self._lists_gradients_of(site, name):
+        if not recording.in_scope(name) or not recording.lists_gradients_of(site.stem, name):
             recording.pass_over(name)
             return
         place = recording.place(name)
         recording.finish(CallRecord(name, {key: [recording.values.node(gradient, place and f"{place}.{key}")]}))
 
-    # ---- values of compiled graphs ----
+    # ---- calls inside compiled graphs ----
 
-    @shielded
-    def graph_value(self, spot: Spot, run: int, value: Any) -> None:
-        """A compiled graph hands over one value; ``run`` numbers the runs of graphs."""
-        if not self.recording.closed and self._plan.bodies:
-            self._assembly.add(spot, run, value)
+    def graph_run(self, parts: Sequence[str]) -> GraphCalls:
+        """The program is about to run a graph, which tells what it does; ``parts`` are what the model itself calls."""
+        scopes = self._thread.scopes
+        self._graphs.run(scopes[-1] if scopes else None, parts)
+        return self._graphs
 
-    @shielded
-    def graph_end(self, tree: Sequence[Branch]) -> None:
-        """No graph is running: what arrived becomes records, in the order of ``tree``."""
-        if not self.recording.closed:
-            self._assembly.flush(tree)
+    def graphs(self) -> GraphCalls:
+        """The graphs of this step."""
+        return self._graphs
 
     # ---- the step as a whole ----
 
@@ -173,7 +171,7 @@ class Collector:
     def finish(self) -> None:
         """The step is over: write what is still incomplete and take nothing more."""
         self._backward.finish()
-        self.graph_end(())
+        self._graphs.flush()
         for record in list(self._open.values()):
             self._finish(record)
         self.recording.end()
@@ -277,7 +275,3 @@ class Collector:
         call.is_module = record.owner is not None
         call.creates = record.creates
         self._gradients.attach(prepared, result, call, announced=call.is_module)
-
-    def _lists_gradients_of(self, site: ModuleSite, name: str) -> bool:
-        listed = self._selection.listed
-        return listed is None or listed(name) or listed(site.stem) or listed(f"{site.stem}.backward.0")

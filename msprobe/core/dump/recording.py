@@ -4,6 +4,7 @@ sink.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from msprobe.core.backend.model import Backend
@@ -35,6 +36,7 @@ class Recording:
         )
         self.tensors: LeafTask[Any] | None = None  # writes the tensor files of the step
         self.births: Births | None = None  # is told what calls make, where every argument is measured whole
+        self.precedes: Callable[[], Any] | None = None  # writes records that come before any other
         self.recorded = 0
         self.passed_over: list[str] = []
         self.closed = False
@@ -51,8 +53,15 @@ class Recording:
         scope = self.selection.scope
         return scope is None or scope.begin(name)
 
+    def lists_gradients_of(self, stem: str, name: str) -> bool:
+        """Whether ``list`` has the entry ``name`` of a module's parameters: it may name the module instead."""
+        listed = self.selection.listed
+        return listed is None or listed(name) or listed(stem) or listed(f"{stem}.backward.0")
+
     def finish(self, record: CallRecord) -> None:
         """The call of ``record`` is over: close the scope it may end, and write what there is to write."""
+        if self.precedes is not None:
+            self.precedes()
         if self.selection.scope is not None:
             self.selection.scope.end(record.name)
         if self._faults:
