@@ -11,12 +11,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msprobe.compare.rows import RowBlock
 from msprobe.compare.run import Comparison
 from msprobe.core.store.atomic import make_folder
 from msprobe.report.csv import Chunks
 from msprobe.report.outcome import PairOptions
+
+if TYPE_CHECKING:
+    from msprobe.compare.divided.sent_rows import Report
 
 
 def _nothing(_take: object) -> Chunks:
@@ -43,8 +47,20 @@ def shared_rows(comparison: Comparison, options: PairOptions) -> Iterator[Rows]:
         LostError: a process is gone.
         MsprobeException: xlsxwriter is wanted and not installed.
     """
-    from msprobe.compare.divided.own_part import UndividedError  # what divides is not free
-    from msprobe.compare.divided.rows_apart import rows_apart
+    from msprobe.compare.divided.rows_apart import rows_apart  # what divides is not free
+
+    with rows_apart(comparison, *report_of(options), options.processes) as team:
+        yield Rows(comparison, options, team.blocks, team.further)
+
+
+def report_of(options: PairOptions) -> tuple[Report, Path]:
+    """What copies of this process make of their rows, and the folder of their files.
+
+    Raises:
+        UndividedError: the folder cannot be made; who writes the table there tells it.
+        MsprobeException: xlsxwriter is wanted and not installed.
+    """
+    from msprobe.compare.divided.own_part import UndividedError
     from msprobe.compare.divided.sent_rows import Report
     from msprobe.report.row_writer import row_writer
     from msprobe.report.seen import Seen
@@ -52,8 +68,6 @@ def shared_rows(comparison: Comparison, options: PairOptions) -> Iterator[Rows]:
     folder = Path(options.output or ".")
     try:
         make_folder(folder)
-    except OSError as error:  # told by who writes the table
+    except OSError as error:
         raise UndividedError from error
-    report = Report(row_writer(options), partial(Seen, options))
-    with rows_apart(comparison, report, folder, options.processes) as team:
-        yield Rows(comparison, options, team.blocks, team.further)
+    return Report(row_writer(options), partial(Seen, options)), folder

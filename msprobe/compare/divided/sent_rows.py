@@ -47,13 +47,14 @@ def send_rows(channel: Channel, blocks: Iterable[RowBlock], first: int, write: W
     channel.send([places, head], arrays)
 
 
-def received_rows(channel: Channel, take: Take) -> Chunks:
-    """The texts that the other process sent, after what its watch told.
+def received_rows(channels: Sequence[Channel], take: Take) -> Chunks:
+    """The texts that other processes sent, one after the other, each after what its watch told.
 
     Raises:
-        LostError: the process is gone.
+        LostError: a process is gone.
     """
-    (places, head), arrays = channel.receive()
-    take(head, arrays)
-    for rows, at, size in places:
-        yield rows, channel.read(at, size)
+    for channel in channels:
+        (places, head), arrays = channel.receive()
+        take(head, arrays)
+        for rows, at, size in places:
+            yield rows, channel.read(at, size)
