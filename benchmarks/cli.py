@@ -10,6 +10,7 @@ import argparse
 import os
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from tools import parser_of, tools_of
 
 HEAD = ("command", "tool", "wall s", "CPU s", "peak MB", "status", "MB written", "torch")
 OUTPUT = "{output}"
+COMPILE = "import compileall, msprobe; compileall.compile_dir(msprobe.__path__[0], quiet=2)"
 STEPS = 4
 DEFAULT_CASES = "help,statistics:1000,statistics:10000,statistics:50000,md5:10000,tensor:500,xlsx:10000"
 TENSOR_ENTRIES = 600
@@ -76,6 +78,7 @@ class Bench:
         self.limit = limit
         self.taken: list[command.Taken] = []
         self.written = 0
+        subprocess.run([python, "-c", COMPILE], check=True)  # as pip does when it installs: a checkout may have none
 
     def run(self, arguments: Sequence[str], environment: dict[str, str] | None = None) -> command.Taken:
         output = Path(tempfile.mkdtemp(prefix="msprobe-benchmark-"))
