@@ -63,7 +63,7 @@ def test_an_error_rolls_up_to_every_parent(good: Path, tmp_path: Path) -> None:
     assert json.loads(root["counts"]) == {"pass": 0, "warning": 1, "error": 2, "unmatched": 0}
     assert [side[name]["precision_index"] for name in (FC, RELU, NET, "DefaultModel")] == [1, 0.5, 1, 1]
     assert ours[side[FC]["id"]]["error"] > 1000
-    assert ours[side[FC]["id"]]["reason"].startswith("output.0: largest element differs")
+    assert ours[side[FC]["id"]]["reason"].startswith("output.0: norm differs")
     assert ours[side[FC]["id"]]["execution_order"] == 0
     (first,) = tables.meta["first_divergence"]
     assert (first["node"], first["golden_node"], first["slot"]) == (FC, FC, "output.0")
@@ -279,7 +279,7 @@ def test_log_lines_for_values_and_progress(good: Path, tmp_path: Path, capsys: p
     draw(tmp_path / "out", target=bad, golden=good, log_values=True, log_progress=True)
     told = capsys.readouterr().out
     assert "1 of 1: step 0 rank 0" in told
-    assert f"{FC}.output.0: error: largest element differs" in told
+    assert f"{FC}.output.0: error: norm differs" in told
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,11 @@ class GraphCall:
     gradients: dict[str, Section] = field(default_factory=dict)
     inside: list[GraphCall] = field(default_factory=list)
 
+    def misses(self, path: str) -> bool:
+        """Whether its source calls the part ``path`` more often than it was called so far."""
+        above, _, part = path.rpartition(".")
+        return above == self.path and self.parts.count(part) > sum(call.path == path for call in self.inside)
+
     def returns(self) -> int:
         """When a dynamic graph has all its gradients, on the clock of the forward calls."""
         return self.opened if "output" in self.gradients else self.closed
@@ -49,7 +54,7 @@ class GraphTree:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._outermost: list[GraphCall] = []
-        self._open: list[GraphCall] = []
+        self._begun: list[GraphCall] = []
         self._parts: Sequence[str] = ()
         self._parents: dict[str, tuple[str | None, str | None]] = {}
         self._around: CallRecord | None = None
@@ -58,12 +63,12 @@ class GraphTree:
     def run(self, around: CallRecord | None, parts: Sequence[str]) -> None:
         """A graph is about to run inside the call ``around``; ``parts`` are called by the model itself."""
         self._around, self._parts, self.running = around, parts, True
-        self._open.clear()
+        self._begun.clear()
 
     def ran(self) -> None:
         """The graph has run."""
         self.running = False
-        self._open.clear()
+        self._begun.clear()
 
     def take(self) -> list[GraphCall]:
         """The outermost calls since this was last asked, in order."""
@@ -78,7 +83,7 @@ class GraphTree:
         record.backward = f"{site.stem}.backward.{turn}"
         record.recompute = not self.running  # a gradient that runs a part of the graph once more
         path = site.stem.rpartition(".")[0]
-        outer = self._outer(path)
+        outer = call_around(path, self._begun)
         around = self._around if outer is None else outer.record
         if record.recompute and outer is None:
             parents = self._parents.get(site.stem, (None, None))
@@ -96,16 +101,18 @@ class GraphTree:
         wanted = keep and modes.forward, keep_backward and modes.backward
         call = GraphCall(record, parents[1], *wanted, path, parts)
         (self._outermost if outer is None else outer.inside).append(call)
-        self._open.append(call)
+        self._begun.append(call)
         return call
 
-    def _outer(self, path: str) -> GraphCall | None:
-        """The call that a new call of the module ``path`` is inside of: of the modules around it, the nearest, and of
-        its calls the latest that still runs.
-        """
-        self._open = [call for call in self._open if call.running]
-        around = [call for call in self._open if path.startswith(call.path + ".")]
-        return max(reversed(around), key=lambda call: len(call.path)) if around else None
+
+def call_around(path: str, begun: Sequence[GraphCall]) -> GraphCall | None:
+    """The call that a new call of the module ``path`` is inside of: of the modules around it, the nearest, and of
+    the calls of that which have ``begun`` the latest that still runs, or that misses this part.
+
+    What tells that a call is over may run before what tells that a part of it begins: neither waits for the other.
+    """
+    around = [call for call in begun if path.startswith(call.path + ".") and (call.running or call.misses(path))]
+    return max(reversed(around), key=lambda call: (len(call.path), call.running)) if around else None
 
 
 def in_order(calls: list[GraphCall], parts: Sequence[str]) -> list[GraphCall]:

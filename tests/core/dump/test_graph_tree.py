@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from msprobe.core.dump.graph_tree import GraphCall, in_order
+from msprobe.core.dump.graph_tree import GraphCall, call_around, in_order
 from msprobe.core.dump.record import CallRecord
 
 
@@ -26,3 +26,26 @@ def call(name: str) -> GraphCall:
 )
 def test_in_order(began: list[str], source: list[str], expected: list[str]) -> None:
     assert [found.record.name for found in in_order([call(name) for name in began], source)] == expected
+
+
+def begun(path: str, *inside: str, running: bool = True) -> GraphCall:
+    """A call of ``path`` whose source calls ``act`` twice, and what was called inside of it so far."""
+    found = GraphCall(CallRecord(path, None), None, True, True, path, ("act", "join", "act"), running)
+    found.inside = [GraphCall(CallRecord(part, None), None, True, True, part, ()) for part in inside]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        ([begun("net"), begun("net.inner")], 1),
+        ([begun("net.inner"), begun("net.inner")], 1),
+        ([begun("net.inner"), begun("net.inner", running=False)], 0),
+        ([begun("net"), begun("net.inner", "net.inner.act", "net.inner.join", running=False)], 1),
+        ([begun("net"), begun("net.inner", "net.inner.act", "net.inner.act", running=False)], 0),
+        ([begun("net.inn"), begun("other")], None),
+    ],
+    ids=["nearest", "latest", "running", "over-before-its-part-is-told", "over-and-complete", "none"],
+)
+def test_the_call_around(calls: list[GraphCall], expected: int | None) -> None:
+    assert call_around("net.inner.act", calls) is (None if expected is None else calls[expected])
