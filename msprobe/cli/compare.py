@@ -98,7 +98,6 @@ def command(target_path: str, golden_path: str, output_path: str, **options: Any
     from msprobe.cli.terminal import progress
     from msprobe.compare.locations import local
     from msprobe.core.store.reader import paused_gc
-    from msprobe.core.unfreed import leave
     from msprobe.report.comparison import compare
 
     json_path, fail_on = options.pop("json_path"), options.pop("fail_on")
@@ -108,7 +107,6 @@ def command(target_path: str, golden_path: str, output_path: str, **options: Any
         with progress(quiet=json_path == "-") as shown:
             result = compare(target_path, golden_path, output=output_path, progress=shown, **mapping_keywords(options))
         summary, outcomes = result.summary, result.outcomes
-        leave(result)
         del result
     _show(summary, outcomes, json_path)
     if summary.verdict == "not_comparable":

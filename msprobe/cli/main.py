@@ -108,8 +108,6 @@ def cli(ctx: click.Context) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit. ``arguments`` default to those of the process."""
-    from msprobe.core import unfreed
-
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name this terminal cannot show must not end the command
@@ -117,12 +115,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     trains = list(words[:1]) == ["run"]
     if not trains:  # signals to a training are its own
         end_tidily()
-    if arguments is None and not trains:
-        unfreed.ends_soon()
     status = run(words)
     if not trains:  # what a training leaves may count on being finalized
         gc.freeze()  # else the end of the process looks for cycles in all that is left, for a twentieth of a second
-    unfreed.end(status)
+    sys.exit(status)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -21,7 +21,6 @@ from msprobe.core.log import logger
 from msprobe.core.store.atomic import make_folder
 from msprobe.core.store.layout import DEBUG
 from msprobe.core.store.reader import Place, paused_gc
-from msprobe.core.unfreed import leave
 from msprobe.numerics.verdict import Level
 from msprobe.report.csv import write_chunks
 from msprobe.report.outcome import PairOptions, PairOutcome, RankTask, outcomes_text, task_of
@@ -105,8 +104,6 @@ def _together(outcome: PairOutcome, make: _MakeRows, place: Place, past: _Past) 
     try:
         with make(own) as rows:
             _conclude(mine, rows, place, own)
-            if rows.options.alone:  # else the next pair needs the memory
-                leave(rows)
     except UndividedError:
         return None
     except LostError:
