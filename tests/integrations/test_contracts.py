@@ -142,7 +142,10 @@ def test_scheduled_tokens(bench: Any, request_id: str | None) -> None:
 def test_arguments_of_other_versions_are_ignored(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
     debugger = probe()(bench.config(level="L1"))
     debugger.start(None, some_new_argument=1)
+    assert "some_new_argument" in caplog.text
     debugger.stop()
+    debugger.step(some_other_argument=2)
+    assert "some_other_argument" in caplog.text
 
 
 def test_the_switch_in_the_file(bench: Any) -> None:

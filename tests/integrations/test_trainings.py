@@ -46,6 +46,22 @@ def test_the_older_order_of_arguments(bench: Any) -> None:
     assert bench.modules("step0/proc") == ["0.Linear.forward.0"]
 
 
+def test_torchtitan_starts_with_its_model_parts(bench: Any) -> None:
+    from msprobe.pytorch import PrecisionDebugger, seed_all
+
+    parts = [torch.nn.Sequential(torch.nn.Linear(4, 4)), torch.nn.Sequential(torch.nn.ReLU())]
+    try:
+        seed_all(seed=7, mode=True, rm_dropout=False)
+        debugger = PrecisionDebugger(config_path=bench.config())
+        debugger.start(model=parts)
+        parts[1](parts[0](torch.ones(2, 4)))
+        debugger.stop()
+        debugger.step()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert bench.modules("step0/proc") == ["0.0.Linear.forward.0", "1.0.ReLU.forward.0"]
+
+
 def test_megatron_pipeline_of_chunks(bench: Any) -> None:
     from msprobe.pytorch import PrecisionDebugger
 

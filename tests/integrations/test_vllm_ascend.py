@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,3 +119,32 @@ def test_the_graph_dumper_is_switched_by_its_file(bench: Any) -> None:
     forget()
     assert bench.folders() == ["step2/proc"]
     assert bench.modules("step2/proc")
+
+
+class Switch:
+    """The fork for diagnosis: edits ``dump_enable`` under a lock, then has the debugger look."""
+
+    def __init__(self, config_path: str) -> None:
+        from msprobe.pytorch import PrecisionDebugger
+
+        self.path = Path(config_path)
+        self.debugger = PrecisionDebugger(config_path)
+
+    def set(self, on: bool) -> None:
+        with open(f"{self.path}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            config = json.loads(self.path.read_text())
+            self.path.write_text(json.dumps({**config, "dump_enable": on}))
+        self.debugger._maybe_reload_config(force=True)
+
+
+def test_a_switch_in_the_locked_file_takes_effect_at_once(bench: Any) -> None:
+    switch, model = Switch(bench.config(dump_enable=False)), decoder()
+    for on in (False, True, False, True):
+        switch.set(on)
+        switch.debugger.start(model)
+        answer(model, prompt())
+        switch.debugger.stop()
+        switch.debugger.step()
+    assert bench.folders() == ["step1/proc", "step3/proc"]
+    assert bench.modules("step1/proc") == bench.modules("step3/proc")
