@@ -1,7 +1,7 @@
 """Statistics by torch's own reductions, for devices and for CPUs without the compiled kernel.
 
 Nothing waits for the device while a tensor is measured: the numbers stay on it as scalars, and ``settle`` brings all
-of them to the host in one copy for the floats and one for the integers (whose Max and Min must stay exact). Floats
+of them to the host in one copy. Max and Min of integers stay integers on the way, as they must be exact. Floats
 accumulate in float64 where the device has it, else in float32.
 """
 
@@ -59,15 +59,13 @@ class DeferredStatistics:
         with self._lock:
             moments, self._moments = self._moments, []
             extremes, self._extremes = self._extremes, []
-        for device in {entry[2].device for entry in moments}:
-            chosen = [entry for entry in moments if entry[2].device == device]
-            rows = _F.stack([entry[2] for entry in chosen]).cpu().tolist()
-            for (node, dtype, _), row in zip(chosen, rows, strict=True):
+        for device in {values.device for *_, values in moments} | {values.device for _, values in extremes}:
+            real = [entry for entry in moments if entry[2].device == device]
+            whole = [entry for entry in extremes if entry[1].device == device]
+            rows, pairs = _brought([entry[2] for entry in real], [entry[1] for entry in whole])
+            for (node, dtype, _), row in zip(real, rows, strict=True):
                 self._fill(node, dtype, row)
-        for device in {entry[1].device for entry in extremes}:
-            chosen_extremes = [entry for entry in extremes if entry[1].device == device]
-            flags = _F.stack([entry[1].to(torch.int64) for entry in chosen_extremes]).cpu().tolist()
-            for (node, source), (largest, least) in zip(chosen_extremes, flags, strict=True):
+            for (node, source), (largest, least) in zip(whole, pairs, strict=True):
                 as_bool = source.dtype is torch.bool
                 node["Max"], node["Min"] = (bool(largest), bool(least)) if as_bool else (largest, least)
 
@@ -76,6 +74,17 @@ class DeferredStatistics:
         node["Max"], node["Min"] = largest, least
         node["Mean"] = mean if dtype is None else round_statistic(mean, dtype, self._precision)
         node["Norm"] = norm if dtype is None else round_statistic(norm, dtype, self._precision)
+
+
+def _brought(moments: list[torch.Tensor], extremes: list[torch.Tensor]) -> tuple[list[list[float]], list[list[int]]]:
+    """The rows of one device in one copy to the host: where there are both kinds they travel as bytes."""
+    real = _F.stack(moments) if moments else None
+    whole = _F.stack([pair.to(torch.int64) for pair in extremes]) if extremes else None
+    if real is None or whole is None:
+        return ([] if real is None else real.cpu().tolist()), ([] if whole is None else whole.cpu().tolist())
+    host = _F.cat([real.view(torch.uint8).flatten(), whole.view(torch.uint8).flatten()]).cpu()
+    split = real.numel() * real.element_size()
+    return host[:split].view(real.dtype).view(real.shape).tolist(), host[split:].view(torch.int64).view(-1, 2).tolist()
 
 
 def _as_float(tensor: torch.Tensor) -> torch.Tensor:

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from msprobe.adapters.pytorch.host_reductions import host_statistics
 from msprobe.adapters.pytorch.tensor_ops import TorchTensorOps
-from msprobe.core.tensors.dtypes import ALL_DTYPES, DType
+from msprobe.core.tensors.dtypes import ALL_DTYPES, FLOAT32, DType
+from msprobe.core.tensors.model import TensorStats
 from msprobe.core.tensors.numpy_ops import decode, statistics
 from msprobe.native import fused
 from tests.native.agreement import assert_agree
-from tests.native.random_bits import random_bits
+from tests.native.random_bits import bits_of, random_bits
 
 PIECES = 600_000  # elements of more than two pieces
 KNOWN = [dtype for dtype in ALL_DTYPES if isinstance(getattr(torch, dtype.name, None), torch.dtype)]
@@ -40,6 +41,20 @@ def check(array: Any, dtype: DType) -> None:
 @pytest.mark.parametrize("n", [1, 2, 17, 4096])
 def test_every_dtype_agrees_with_the_definition(dtype: DType, n: int) -> None:
     check(random_bits(dtype, n, seed=n), dtype)
+
+
+@pytest.mark.skipif(fused is None, reason="the compiled kernel is not installed")
+@pytest.mark.parametrize("precision", ["low", "high"])
+@by_dtype
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=40)
+@given(raw=st.binary(min_size=16, max_size=400))
+def test_any_bits_agree_with_the_kernel(dtype: DType, precision: Any, raw: bytes) -> None:
+    assert fused is not None
+    array = bits_of(dtype, raw)
+    theirs = TensorStats(*fused.summary(array.ctypes.data, array.size, dtype.code, precision == "high"))
+    ours = host_statistics(tensor_of(array, dtype), dtype, precision)
+    rounded_to = dtype if precision == "low" or dtype.digits == 53 else FLOAT32
+    assert_agree(ours, theirs, rounded_to, decode(array, dtype))
 
 
 @pytest.mark.parametrize("name", ["float32", "bfloat16", "float64", "int64"])

@@ -58,10 +58,21 @@ def test_the_values_are_those_of_the_kernel(dtype: torch.dtype) -> None:
         assert node[name] == (None if wanted[name] is None else pytest.approx(wanted[name], rel=within))
 
 
+BROUGHT = {
+    "floats": [(torch.ones(3), 1.0), (torch.tensor([2.5, -1.0]), 2.5)],
+    "flags": [(torch.tensor([True, False]), True)],
+    "all kinds": [(torch.ones(3), 1.0), (torch.tensor([2**62 + 1]), 2**62 + 1), (torch.tensor([True]), True)],
+}
+
+
+@pytest.mark.parametrize("kinds", BROUGHT.values(), ids=BROUGHT)
 @pytest.mark.parametrize("count", [1, 40])
-def test_one_copy_for_floats_and_one_for_integers_however_many(count: int) -> None:
-    tensors = [torch.ones(3), torch.arange(4), torch.tensor([True])] * count
-    nodes, adding, settling = measured(tensors)
+def test_one_copy_to_the_host_however_many(
+    count: int, kinds: list[tuple[torch.Tensor, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies, copy = [], torch.Tensor.cpu
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda tensor: copies.append(tensor) or copy(tensor))
+    nodes, adding, settling = measured([tensor for tensor, _ in kinds] * count)
     assert adding["_local_scalar_dense"] == settling["_local_scalar_dense"] == 0
-    assert settling["stack"] == 2
-    assert [node["Max"] for node in nodes] == [1.0, 3, True] * count
+    assert len(copies) == 1
+    assert [node["Max"] for node in nodes] == [largest for _, largest in kinds] * count
