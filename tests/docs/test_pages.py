@@ -16,7 +16,7 @@ from tests.rules.tree import ROOT, label
 GUIDE = [page for page in PAGES if page != ROOT / "README.md"]
 SLOW = {"docs/guide/collection/distributed.md", "docs/guide/collection/integrations.md"}
 """They start programs of several processes, each of which imports the framework."""
-NEEDS = {"docs/guide/collection/integrations.md": "transformers"}
+NEEDS = {"docs/guide/collection/integrations.md": ("transformers", "accelerate", "lightning")}
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +35,9 @@ def _marked(page: Path) -> object:
 @pytest.mark.torch
 @pytest.mark.parametrize("page", [_marked(page) for page in PAGES])
 def test_page_is_true(page: Path, runner: Runner, tmp_path: Path) -> None:
-    if (package := NEEDS.get(label(page))) and importlib.util.find_spec(package) is None:
-        pytest.skip(f"{package} is not installed")
+    for package in NEEDS.get(label(page), ()):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
     Visit(page, tmp_path, runner).all()
 
 
