@@ -134,9 +134,9 @@ class TorchTensorOps:
             return "00000000" if kind == "crc32" else None
         once, repeats = once_each(plain)
         if repeats > 1:
-            data = _strided_bytes(once.cpu().expand(plain.shape))
+            data = _as_words(once.cpu().expand(plain.shape)).numpy()
             return crc32(data) if kind == "crc32" else xor(data)
-        whole = plain.cpu().contiguous()
+        whole = _as_words(plain.cpu()).contiguous()  # torch copies integers of every width
         size = whole.numel() * whole.element_size()
         if kind == "crc32" and self._kernel is not None and self._summary_crc32 is not None:
             return format_crc32(self._kernel.crc32(address(whole), size))
@@ -154,7 +154,8 @@ class TorchTensorOps:
         size = once.numel() * once.element_size()
         with torch.no_grad():
             if plain.is_cpu:
-                copy = torch.empty_like(once, memory_format=torch.contiguous_format).copy_(once)
+                words = once if once.dtype in _DTYPES else _as_words(once)  # torch cannot copy int4 and the like
+                copy = torch.empty_like(words, memory_format=torch.contiguous_format).copy_(words).view(once.dtype)
                 copy = copy.expand(plain.shape) if repeats > 1 else copy
                 return (lambda: copy), size
             if repeats > 1:
@@ -168,7 +169,7 @@ class TorchTensorOps:
             return False
         try:
             self._saver.save(plain, path)
-        except KeyError:  # torch cannot save this dtype (int4 and the like)
+        except (KeyError, NotImplementedError):  # torch cannot save or copy this dtype (int4 and the like)
             path.unlink(missing_ok=True)
             return False
         return True
@@ -268,10 +269,10 @@ def _length(tensor: torch.Tensor, dim: int) -> int | None:
         return None
 
 
-def _strided_bytes(tensor: torch.Tensor) -> Any:
-    """A CPU tensor of any strides as an array whose elements have its bytes; nothing is copied."""
+def _as_words(tensor: torch.Tensor) -> torch.Tensor:
+    """A CPU tensor of any strides as integers with the bytes of its elements; nothing is copied."""
     word = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(tensor.element_size())
-    return (tensor if word is None else tensor.view(word)).numpy()
+    return tensor if word is None else tensor.view(word)
 
 
 def _host_copy(plain: torch.Tensor) -> Callable[[], torch.Tensor]:

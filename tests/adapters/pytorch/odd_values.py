@@ -19,6 +19,8 @@ import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from tests.adapters.pytorch.drawn_tensors import DTYPES, Drawn
+
 
 def refuse(*_: Any, **__: Any) -> Any:
     raise RuntimeError("leave me alone")
@@ -283,11 +285,7 @@ TENSORS: dict[str, Callable[[], Any]] = {
     "subclass without memory": WithoutMemory,
     "mkldnn": lambda: torch.ones(2, 2).to_mkldnn(),
     **{f"quantized {dtype}": lambda dtype=dtype: quantized(dtype) for dtype in (torch.qint8, torch.quint4x2)},
-    **{
-        str(dtype): lambda dtype=dtype: torch.zeros(16, dtype=torch.uint8).view(dtype)
-        for dtype in vars(torch).values()
-        if isinstance(dtype, torch.dtype) and not str(dtype).startswith("torch.q")
-    },
+    **{str(dtype): lambda dtype=dtype: torch.zeros(16, dtype=torch.uint8).view(dtype) for dtype in DTYPES},
 }
 SINGLE = {**OBJECTS, **TENSORS}
 """A maker for each single value."""
@@ -311,11 +309,14 @@ CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {
     "dataclass": lambda parts: Box(parts),
 }
 
-Recipe = str | tuple[str, list[Any]]
+
+Recipe = str | Drawn | tuple[str, list[Any]]
 
 
 def build(recipe: Recipe) -> Any:
-    """The value of a recipe: the name of a single value, or that of a container with the recipes of its parts."""
+    """The value of a recipe: the name of a single value, a tensor, or that of a container with those of its parts."""
     if isinstance(recipe, str):
         return SINGLE[recipe]()
+    if isinstance(recipe, Drawn):
+        return recipe.build()
     return CONTAINERS[recipe[0]]([build(part) for part in recipe[1]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+import zlib
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from tests.adapters.bench import Bench
+from tests.adapters.pytorch.drawn_tensors import DTYPES, VIEWS, Drawn
 from tests.adapters.pytorch.odd_values import CONTAINERS, SINGLE, TENSORS, Recipe, build
 
 pytestmark = pytest.mark.torch
@@ -23,6 +25,13 @@ RECIPES = st.recursive(
     st.sampled_from(sorted(SINGLE)),
     lambda inner: st.tuples(st.sampled_from(sorted(CONTAINERS)), st.lists(inner, max_size=3)),
     max_leaves=4,
+)
+DRAWN = st.builds(
+    Drawn,
+    st.sampled_from(DTYPES),
+    st.lists(st.integers(0, 5), max_size=5).map(tuple),
+    st.lists(st.sampled_from(sorted(VIEWS)), max_size=3).map(tuple),
+    st.booleans(),
 )
 KINDS = [
     pytest.param(level, task, mode, id=f"{level}-{task}-{mode}")
@@ -36,6 +45,7 @@ KINDS = [
     )
     if (level, task) != ("L1", "structure")
 ]
+WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 UNSAFE = {"emptied view"}
 """Torch itself reads where nothing is when it computes with these; they are only passed on."""
 
@@ -118,10 +128,10 @@ def program(network: Network, recipe: Recipe) -> list[Any]:
 class Trial:
     """One debugger for many programs, each in a step of its own."""
 
-    def __init__(self, bench: Bench, level: str, task: str, mode: str) -> None:
+    def __init__(self, bench: Bench, level: str, task: str, mode: str, **fields: Any) -> None:
         self.bench, self.level, self.task = bench, level, task
         section = {} if task == "structure" else {"summary_mode": mode}
-        self.debugger = bench.open(level, task, section, risk_level="ALL")
+        self.debugger = bench.open(level, task, section, risk_level="ALL", **fields)
         self.debugger.register_custom_api(OWNER, "handed_on", "Own")
         self.step = 0
 
@@ -158,11 +168,11 @@ class Trial:
         json.dumps(recorded.dump)
 
 
-def tried(trial: Trial, examples: int) -> None:
+def tried(trial: Trial, examples: int, recipes: st.SearchStrategy[Recipe] = RECIPES) -> None:
     @settings(
         max_examples=examples, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
     )
-    @given(RECIPES)
+    @given(recipes)
     def run(recipe: Recipe) -> None:
         trial.run(recipe)
 
@@ -178,6 +188,52 @@ def test_nested(level: str, task: str, mode: str, bench: Bench) -> None:
 @pytest.mark.parametrize(("level", "task", "mode"), KINDS)
 def test_nested_at_length(level: str, task: str, mode: str, bench: Bench) -> None:
     tried(Trial(bench, level, task, mode), 150)
+
+
+class TensorTrial(Trial):
+    """Of tensors alone, whose shape and dtype must be recorded as they are."""
+
+    def run(self, recipe: Recipe) -> None:
+        super().run(recipe)
+        tensor = build(recipe)
+        (node,) = self.bench.read(self.step - 1).data["Own.handed_on.0.forward"]["input_args"]
+        assert (node["dtype"], node["shape"]) == (str(tensor.dtype), list(tensor.shape))
+        assert node["requires_grad"] is tensor.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("task", "mode", "background"),
+    [
+        pytest.param("statistics", "statistics", False, id="statistics"),
+        pytest.param("statistics", "md5", False, id="md5"),
+        pytest.param("statistics", "xor", False, id="xor"),
+        pytest.param("tensor", "md5", False, id="tensor-md5"),
+        pytest.param("tensor", "md5", True, id="tensor-md5-async"),
+    ],
+)
+def test_any_tensor(task: str, mode: str, background: bool, bench: Bench) -> None:
+    tried(TensorTrial(bench, "mix", task, mode, async_dump=background), 40, DRAWN)
+
+
+@pytest.mark.parametrize("background", [False, True], ids=["sync", "async"])
+def test_bytes_of_every_dtype_through_every_view(background: bool, bench: Bench) -> None:
+    debugger = bench.open("L1", "tensor", {"summary_mode": "md5"}, risk_level="ALL", async_dump=background)
+    debugger.register_custom_api(OWNER, "same", "Own")
+    tensors = [Drawn(dtype, (2, 3), (view,), grad=False).build() for dtype in DTYPES for view in VIEWS]
+    debugger.start()
+    for tensor in tensors:
+        OWNER.same(tensor)
+    debugger.stop()
+    debugger.step()
+    recorded = bench.read()
+    for number, tensor in enumerate(tensors):
+        (node,) = recorded.data[f"Own.same.{number}.forward"]["output"]
+        assert (node["dtype"], node["shape"]) == (str(tensor.dtype), list(tensor.shape))
+        words = tensor.view(WORDS.get(tensor.dtype.itemsize, tensor.dtype)).contiguous()
+        assert node["md5"] == f"{zlib.crc32(words.numpy().tobytes()):08x}", tensor.dtype
+        if "data_name" in node:
+            saved = recorded.tensor(node["data_name"])
+            assert saved.view(words.dtype).tolist() == words.tolist()
 
 
 @pytest.mark.parametrize(("level", "task", "mode"), [("mix", "statistics", "md5"), ("mix", "tensor", "statistics")])
