@@ -35,7 +35,7 @@ _DAMAGED = (
     RecursionError,
     MemoryError,
 )
-_REASON = re.compile(r"WeightsUnpickler error: ([^\n]*)")
+_REASON = re.compile(r"(?:WeightsUnpickler error: |(?=Trying to load unsupported ))([^\n]*)")
 _BITS = {"bfloat16": torch.int16, "complex32": torch.int32}
 
 
@@ -64,10 +64,13 @@ def read_checkpoint(path: Path) -> Any:
     except FileNotFoundError:
         raise ReadError(f"{path}: no such file") from None
     except _DAMAGED as error:
-        found = _REASON.search(str(error))
-        raise ReadError(
-            f"{path}: not a checkpoint that can be loaded safely ({found[1] if found else said(error)})"
-        ) from error
+        raise ReadError(f"{path}: not a checkpoint that can be loaded safely ({why_not_loaded(error)})") from error
+
+
+def why_not_loaded(error: BaseException) -> str:
+    """Why ``torch.load(weights_only=True)`` failed, on one line, without its advice to load the file in another way."""
+    found = _REASON.search(str(error))
+    return found[1] if found else said(error)
 
 
 def _loaded(path: Path) -> Any:

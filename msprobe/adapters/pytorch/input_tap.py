@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from msprobe.adapters.pytorch.checkpoint_file import why_not_loaded
 from msprobe.adapters.pytorch.compile_switch import is_traced, pass_by
 from msprobe.adapters.pytorch.module_tap import TorchModuleTap
 from msprobe.core.backend.protocols import InputSource
 from msprobe.core.capture.thread import ThreadState
-from msprobe.core.dump.fed_inputs import FedInputs, UnreadableInputError
-
-_UNREADABLE = (OSError, RuntimeError, ValueError, EOFError, pickle.UnpicklingError)
+from msprobe.core.dump.fed_inputs import FedInputs
 
 
 class TorchInputTap:
@@ -31,7 +29,7 @@ class TorchInputTap:
     def __init__(self, modules: TorchModuleTap, thread: ThreadState) -> None:
         self._modules = modules
         self._thread = thread
-        self._inputs = FedInputs(lambda kind: issubclass(kind, torch.Tensor), ".pt", _loaded)
+        self._inputs = FedInputs(lambda kind: issubclass(kind, torch.Tensor), ".pt", _loaded, why_not_loaded)
 
     @contextlib.contextmanager
     def attach(self, source: InputSource) -> Iterator[None]:
@@ -61,11 +59,7 @@ class TorchInputTap:
 
 
 def _loaded(path: Path, live: torch.Tensor) -> torch.Tensor:
-    try:
-        tensor = torch.load(path, map_location=live.device, weights_only=True)
-    except _UNREADABLE as error:
-        why = str(error).splitlines()[0]
-        raise UnreadableInputError(f"cannot be read ({why}): the live tensor is used") from None
+    tensor = torch.load(path, map_location=live.device, weights_only=True)
     if not isinstance(tensor, torch.Tensor):
-        raise UnreadableInputError("holds no tensor: the live one is used")
+        raise TypeError("it holds no tensor")
     return tensor.detach().requires_grad_(live.requires_grad and (tensor.is_floating_point() or tensor.is_complex()))

@@ -1,7 +1,7 @@
 """Recorded inputs in place of live ones: the arguments of one module call with every recorded tensor put in.
 
-A value nested in a list, tuple or dict is replaced too. What was not recorded, or cannot be read, stays as it is and
-is told.
+A value nested in a list, tuple or dict is replaced too. What was not recorded, or cannot be used, stays as it is and
+is told: a file may hold anything, and the call belongs to the user.
 """
 
 from __future__ import annotations
@@ -12,11 +12,8 @@ from typing import Any
 
 from msprobe.core.backend.protocols import InputSource
 from msprobe.core.capture.describe import DEPTH_LIMIT
+from msprobe.core.errors import said
 from msprobe.core.log import logger
-
-
-class UnreadableInputError(Exception):
-    """A recorded input cannot be used; the text says why."""
 
 
 class FedInputs:
@@ -25,13 +22,21 @@ class FedInputs:
     Args:
         is_tensor: whether a type is that of its tensors.
         suffix: the ending of its tensor files, such as ``.pt``.
-        read: makes the tensor of a file stand in for a live one. May raise UnreadableInputError.
+        read: makes the tensor of a file stand in for a live one. May raise anything.
+        reason: what an exception of ``read`` means, on one line.
     """
 
-    def __init__(self, is_tensor: Callable[[type], bool], suffix: str, read: Callable[[Path, Any], Any]) -> None:
+    def __init__(
+        self,
+        is_tensor: Callable[[type], bool],
+        suffix: str,
+        read: Callable[[Path, Any], Any],
+        reason: Callable[[BaseException], str] = said,
+    ) -> None:
         self._is_tensor = is_tensor
         self._suffix = suffix
         self._read = read
+        self._reason = reason
 
     def arguments(
         self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], source: InputSource
@@ -43,6 +48,13 @@ class FedInputs:
         return fed, named
 
     def _replaced(self, value: Any, place: str, source: InputSource, depth: int = 0) -> Any:
+        try:
+            return self._recorded(value, place, source, depth)
+        except Exception as error:  # noqa: BLE001  (a key that cannot be shown, a tensor without a shape)
+            logger.warning("load: %s cannot be fed (%s): the live value is used", place, said(error))
+            return value
+
+    def _recorded(self, value: Any, place: str, source: InputSource, depth: int) -> Any:
         if self._is_tensor(type(value)):
             path = source.file(place, self._suffix)
             return value if path is None else self._loaded(path, place, value)
@@ -58,8 +70,8 @@ class FedInputs:
     def _loaded(self, path: Path, place: str, live: Any) -> Any:
         try:
             tensor = self._read(path, live)
-        except UnreadableInputError as error:
-            logger.warning("load: %s %s", path, error)
+        except Exception as error:  # noqa: BLE001  (a damaged file can make a reader raise anything)
+            logger.warning("load: %s cannot be read (%s): the live tensor is used", path, self._reason(error))
             return live
         if tensor.shape != live.shape or tensor.dtype != live.dtype:
             logger.warning(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import os
+import pickle
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +103,69 @@ def test_what_was_not_recorded_or_has_another_form_is_told(bench: Any, capsys: p
     assert "[1, 4], the live one is torch.float32 [3, 4]" in said
     assert "Module.fc1.Linear.forward.1.input.0 was not recorded" in said
     assert torch.equal(result, model(LIVE_INPUT))
+
+
+def damaged(good: bytes, pickled: bytes) -> bytes:
+    """The archive ``good`` with another pickle in it."""
+    damaged = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(good)) as archive, zipfile.ZipFile(damaged, "w") as written:
+        for name in archive.namelist():
+            written.writestr(name, pickled if name.endswith("data.pkl") else archive.read(name))
+    return damaged.getvalue()
+
+
+HEAD = b"\x80\x02"
+DAMAGED = {
+    "empty": lambda good: b"",
+    "cut": lambda good: good[: len(good) // 2],
+    "an empty pickle": lambda good: damaged(good, HEAD + b"."),
+    "a memo that is not there": lambda good: damaged(good, HEAD + b"h\x07."),
+    "a lone number as storage": lambda good: damaged(good, HEAD + b"K\x01Q."),
+    "a command": lambda good: damaged(good, pickle.dumps(Command(), 2)),
+    "no tensor": lambda good: damaged(good, pickle.dumps({"a": 1}, 2)),
+}
+
+
+class Command:
+    def __reduce__(self) -> Any:
+        return os.abort, ()
+
+
+@pytest.mark.parametrize("spoil", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_file_leaves_the_live_input(bench: Any, spoil: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    model = Mlp()
+    path = golden(bench, model)
+    (file,) = path.rglob("Module.fc1.Linear.forward.0.input.0.pt")
+    file.write_bytes(spoil(file.read_bytes()))
+    debugger = loading(bench, path, "Module.fc1.Linear.forward.0")
+    debugger.start(model)
+    result = model(LIVE_INPUT)
+    debugger.stop()
+    assert torch.equal(result, model(LIVE_INPUT))
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "[WARNING]" in line]
+    assert f"load: {file} cannot be read (" in line
+    assert "Re-running" not in line
+
+
+def test_an_argument_that_refuses_leaves_the_live_ones(bench: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    class Key:
+        def __str__(self) -> str:
+            raise ValueError("no text")
+
+    class Taking(nn.Module):
+        def forward(self, x: torch.Tensor, extra: dict[Any, torch.Tensor]) -> torch.Tensor:
+            return x + sum(extra.values())
+
+    model = nn.Sequential()
+    model.add_module("taking", Taking())
+    model.forward = lambda x: model.taking(x, {Key(): x})  # type: ignore[method-assign]
+    path = golden(bench, model)
+    debugger = loading(bench, path, "Module.taking.Taking.forward.0")
+    debugger.start(model)
+    result = model(LIVE_INPUT)
+    debugger.stop()
+    assert torch.equal(result, GOLDEN_INPUT + LIVE_INPUT)
+    assert "forward.0.input.1 cannot be fed (ValueError: no text): the live value is used" in capsys.readouterr().out
 
 
 def test_the_patch_is_gone_after_stop(bench: Any) -> None:
