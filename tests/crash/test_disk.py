@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from msprobe.core.store.journal import fold
 from tests.crash.child import QUIET, check_files, start
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -49,8 +51,11 @@ def test_disk_full(small_disk: Path) -> None:
     assert len(errors) == 1
     assert "No space left on device" in errors[0]
     assert str(small_disk) in errors[0]
-    check_files(small_disk)
     assert not list(small_disk.rglob("*.tmp"))
+    (journal,) = check_files(small_disk)
+    calls = [name.split(".")[2] for name in fold(journal).data if re.fullmatch(r".*softplus\.\d+\.forward", name)]
+    assert calls == [str(number) for number in range(len(calls))]  # all that found room, without a gap
+    assert len(calls) >= 10
 
 
 def test_read_only_folder(tmp_path: Path) -> None:
