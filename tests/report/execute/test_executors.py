@@ -24,6 +24,8 @@ def work(text: str) -> str:
     """What the workers of these tests do."""
     if text == "error":
         raise ReadError("the rank is damaged")
+    if text == "full":
+        bytearray(1 << 60)
     if text == "die":
         os._exit(3)
     print("noise on the output stream")
@@ -76,6 +78,12 @@ def test_workers_answer_in_any_order_and_keep_the_numbers() -> None:
 def test_an_error_of_the_work_is_raised_here() -> None:
     with pytest.raises(MsprobeException, match="the rank is damaged"):
         list(ProcessExecutor(1).run(WORK, ["error", "b"]))
+
+
+def test_a_worker_without_memory_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(MsprobeException, match=r"memory ran out.*processes:N"):
+        list(ProcessExecutor(1).run(WORK, ["full"]))
+    assert capfd.readouterr().err == ""
 
 
 def test_a_lost_worker_is_told() -> None:
