@@ -198,7 +198,9 @@ def test_a_number_larger_than_any_float_is_a_difference(
     for rank in ("rank0", "rank1"):
         for side in (target, golden):
             written(side / rank, "statistics")
-        damage(target / rank / "dump.json", lambda content: content["data"][RELU]["output"][0].update(Max=value) or content)
+        damage(
+            target / rank / "dump.json", lambda content: content["data"][RELU]["output"][0].update(Max=value) or content
+        )
     for left, right in ((target, golden), (golden, target)):
         options = {"policy": policy, "output": tmp_path / "o", "html": tmp_path / "r.html", "xlsx": True, **way}
         assert compare(left, right, **options).verdict == "diverged"
