@@ -104,13 +104,21 @@ def test_no_worker_outlives_a_broken_off_run() -> None:
 @pytest.mark.parametrize("name", ["thread", "processes:0", "dask://", "dask://host", "processes:x"])
 def test_unknown_executors_are_refused(name: str) -> None:
     with pytest.raises(MsprobeException, match="known executors: auto, serial"):
-        executor_named(name, 2, 0)
+        executor_named(name, 2, [0])
 
 
 def test_processes_are_used_where_they_pay() -> None:
-    assert executor_named("auto", 1, 10**9) is None
-    assert executor_named("auto", 64, 10_000) is None
-    assert isinstance(executor_named("auto", 64, 10**9), ProcessExecutor) == (cores() > 1)
+    assert executor_named("auto", 1, [10**9]) is None
+    assert executor_named("auto", 64, [100] * 128) is None
+    assert isinstance(executor_named("auto", 64, [10**6] * 128), ProcessExecutor) == (cores() > 1)
+
+
+@pytest.mark.parametrize("name", ["auto", "processes:2", "serial"])
+def test_no_more_sizes_are_asked_for_than_tell(name: str) -> None:
+    """Of a document in an object store each takes a request."""
+    sizes = iter([10**9] * 128)
+    executor_named(name, 64, sizes)
+    assert len(list(sizes)) >= 127
 
 
 @pytest.mark.slow
