@@ -207,6 +207,48 @@ def test_a_number_larger_than_any_float_is_a_difference(
         assert diff_analyze(left, right, tmp_path / "o", policy, mapping_options(way)).document
 
 
+PIECES = [
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b":",
+    b'"',
+    b"null",
+    b"NaN",
+    b"-Infinity",
+    b"1e999",
+    b"\\u0000",
+    b"\\ud800",
+    b"\xff",
+]
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 40), st.sampled_from(PIECES)), min_size=1, max_size=3),
+    st.sampled_from(["dump.json", "stack.json", "construct.json"]),
+)
+def test_any_bytes_of_a_document_are_borne(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int, bytes]], document: str
+) -> None:
+    folder = tmp_path_factory.mktemp("bytes")
+    target, golden = written(folder / "t", "statistics"), written(folder / "g", "statistics", OTHER)
+    content = bytearray((target / document).read_bytes())
+    for place, size, piece in changes:
+        at = place % (len(content) + 1)
+        content[at : at + size] = piece
+    (target / document).write_bytes(content)
+    for left, right in ((target, golden), (golden, target)):
+        try:
+            summary = compare(left, right, output=folder / "o").summary
+        except MsprobeException as error:
+            assert document in str(error)
+        else:
+            assert summary.counts.pairs > 0 or summary.verdict == "not_comparable"
+
+
 @settings(max_examples=100)
 @given(st.integers(0, 2000), st.sampled_from(["dump.json", "stack.json", "construct.json"]))
 def test_a_cut_document_is_an_error(tmp_path_factory: pytest.TempPathFactory, size: int, document: str) -> None:
