@@ -103,7 +103,7 @@ def test_missing_dtype_match_is_an_error_not_a_pass() -> None:
 
 
 def test_tensor_files_that_are_missing_are_no_pass() -> None:
-    """Recorded: a pass for every row. Equal statistics alone do not tell whether the tensors that were asked for agree."""
+    """Recorded: a pass for every row. Whole tensors were asked for, and equal statistics do not say that they agree."""
     case = HERE / "30_defect_missing_tensor_files"
     result = compare(case / "target", case / "golden")
     assert result.verdict == "not_comparable"
