@@ -43,7 +43,7 @@ def command(db: str, data: str, kind: str, mapping: str | None, micro_step: bool
 
     if kind == "monitor":
         raise refuse_monitor_format()
-    executor = executor_named(f"processes:{process_num}", process_num, 0) if process_num > 1 else None
+    executor = executor_named(f"processes:{process_num}", process_num, ()) if process_num > 1 else None
     with progress(quiet=False, doing="reading", of="dumps") as shown:
         run = executor.run if executor else None
         trend = write_trend(data, db, mapping, divided=micro_step, run=run, progress=shown)

@@ -18,7 +18,7 @@ import click
 
 from msprobe import __version__
 from msprobe.cli.termination import Terminated, end_tidily
-from msprobe.core.errors import MsprobeException, NotComparableError
+from msprobe.core.errors import MEMORY_ERROR, MsprobeException, NotComparableError
 
 EXIT_USAGE = 2
 EXIT_NOT_COMPARABLE = 3
@@ -143,6 +143,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _reader_gone()
     except OSError as error:
         return _failed(_system_error(error), EXIT_USAGE)
+    except MemoryError:
+        return _failed(MEMORY_ERROR, EXIT_USAGE)
     return status
 
 

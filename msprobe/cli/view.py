@@ -33,10 +33,10 @@ def command(path: Path, page: str | None, host: str, port: int, show: bool) -> N
 
     PATH is a .vis.db of msprobe graph_visualize, or a folder with some.
     """
-    from msprobe.compare.locations import local
+    from msprobe.compare.locations import local_file
     from msprobe.visualize.viewer.databases import find_databases
 
-    file = None if page is None else local(page, "html")
+    file = None if page is None else local_file(page, "html")
     found = find_databases(path)
     if file is None:
         _serve(found, host, port, show)

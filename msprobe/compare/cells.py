@@ -9,6 +9,7 @@ from msprobe.compare.float_columns import float_columns
 from msprobe.compare.items import RANK_KEYS, Described, Leaf, describe, flag_text, is_tensor, row_name, shape_text
 from msprobe.compare.mode import Mode
 from msprobe.compare.plain import statistics_cells
+from msprobe.compare.recorded_number import as_float
 from msprobe.compare.table import LeafTable
 from msprobe.numerics.metrics.checksum import text_checksum
 from msprobe.numerics.metrics.statistics import Cell, differences
@@ -207,7 +208,7 @@ def _digest(leaf: Leaf | None) -> Cell:
     return "N/A" if raw is None else text_checksum(str(raw))
 
 
-def _floats(values: tuple[Cell, ...], as_float: tuple[bool, ...]) -> tuple[Cell, ...]:
+def _floats(values: tuple[Cell, ...], columns: tuple[bool, ...]) -> tuple[Cell, ...]:
     if int not in map(type, values):
         return values
-    return tuple(float(v) if convert and type(v) is int else v for v, convert in zip(values, as_float, strict=True))
+    return tuple(as_float(v) if convert and type(v) is int else v for v, convert in zip(values, columns, strict=True))

@@ -9,6 +9,7 @@ import math
 
 from msprobe.compare.inference.operators import operator
 from msprobe.compare.items import INPUT, OUTPUT, Leaf, is_tensor
+from msprobe.compare.recorded_number import as_float
 from msprobe.compare.table import LeafTable
 from msprobe.core.naming.model import Phase
 
@@ -54,8 +55,8 @@ def _distance(table: LeafTable, target: int, golden: int) -> float:
         return math.inf
     if "md5" in ours.raw or "md5" in theirs.raw:
         return 0.0 if ours.raw.get("md5") == theirs.raw.get("md5") else math.inf
-    left, right = ([raw.get(name) for name in _STATISTICS] for raw in (ours.raw, theirs.raw))
-    if not all(isinstance(value, int | float) and math.isfinite(value) for value in (*left, *right)):
+    left, right = ([as_float(raw.get(name)) for name in _STATISTICS] for raw in (ours.raw, theirs.raw))
+    if not all(map(math.isfinite, (*left, *right))):
         return math.inf
     size = max(map(abs, (*left[:2], *right[:2])))
     off = max(abs(mine - other) for mine, other in zip(left[:3], right[:3], strict=True))

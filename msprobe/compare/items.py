@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeGuard, cast
 
 from msprobe.core.errors import ReadError
 from msprobe.numerics.metrics.statistics import Cell, shown
@@ -27,6 +27,7 @@ SECTIONS = (
     ("output", OUTPUT, ".output"),
 )
 _DEPTH = 400
+_MOST_ELEMENTS = 1 << 63
 RANK_KEYS = (".src", ".dst", ".group_src", ".group_dst")
 NONE4: tuple[Cell, Cell, Cell, Cell] = ("None", "None", "None", "None")
 
@@ -164,6 +165,13 @@ def _describe_argument(leaf: Leaf, raw: Mapping[str, Any], grad: str) -> Describ
     if kind == "torch.memory_format":
         return Described(f"<class '{kind}'>", "[]", grad, (str(raw.get("format")),) * 4)
     return Described(f"<class '{kind}'>", "[]", grad, (shown(value),) * 4)
+
+
+def is_shape(value: Any) -> TypeGuard[list[int]]:
+    """Whether a tensor can have this recorded shape: a list of lengths, all known."""
+    if type(value) is not list or any(type(length) is not int or length < 0 for length in value):
+        return False
+    return math.prod(value) < _MOST_ELEMENTS
 
 
 def element_count(raw: Any) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from msprobe.compare.items import INPUT, element_count, is_tensor
+from msprobe.compare.recorded_number import as_float
 from msprobe.compare.table import LeafTable
 from msprobe.numerics.verdict import Bools, Floats
 
@@ -52,9 +53,5 @@ def largest_input(table: LeafTable, entry: int) -> tuple[float, float]:
 
 
 def _rms(raw: Any) -> float:
-    norm = raw.get("Norm")
-    try:
-        usable = isinstance(norm, (int, float)) and math.isfinite(norm)
-    except OverflowError:  # a damaged dump may hold anything
-        return 0.0
-    return float(norm) / math.sqrt(max(element_count(raw), 1.0)) if usable else 0.0
+    norm = as_float(raw.get("Norm"))
+    return norm / math.sqrt(max(element_count(raw), 1.0)) if math.isfinite(norm) else 0.0

@@ -59,6 +59,19 @@ def local(output: PathLike, what: str = "output") -> Path:
     return Path(output)
 
 
+def local_file(output: PathLike, what: str) -> Path:
+    """The file of this machine that a report is written to; asked for before the work, not after it.
+
+    Raises:
+        MsprobeException: it is a URL, or a folder.
+    """
+    path = local(output, what)
+    if path.is_dir():
+        reason = f"{what} {output}: a folder is there; give the name of a file"
+        raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason)
+    return path
+
+
 def _is_remote(location: object) -> bool:
     """A path of universal_pathlib that the caller made."""
     return not isinstance(location, os.PathLike) and hasattr(location, "iterdir")

@@ -13,6 +13,7 @@ from typing import Any
 
 from msprobe.compare.alignment.in_backward import is_module
 from msprobe.compare.items import Leaf, is_tensor
+from msprobe.compare.recorded_number import as_float
 from msprobe.compare.table import Changed, LeafTable
 from msprobe.numerics.tolerance import unit_roundoff
 
@@ -111,10 +112,10 @@ def _same(ours: Any, theirs: Any) -> bool | None:
 
 def _values(raw: _Leaves) -> tuple[float, ...] | None:
     found = tuple(raw.get(name) for name in ("Max", "Min", "Mean", "Norm"))
-    return found if all(isinstance(value, (int, float)) for value in found) else None  # type: ignore[return-value]
+    return tuple(map(as_float, found)) if all(isinstance(value, (int, float)) for value in found) else None
 
 
 def _near(ours: float, theirs: float, allowed: float) -> bool:
     if ours == theirs or (ours != ours and theirs != theirs):
         return True
-    return abs(ours - theirs) <= allowed
+    return abs(ours - theirs) <= allowed < math.inf

@@ -20,10 +20,13 @@ def recorded_placement(raws: Sequence[Mapping[str, Any]]) -> Placement | None:
     placements = raws[0].get("placements")
     if not isinstance(placements, list) or any(raw.get("placements") != placements for raw in raws):
         return None
+    if not all(isinstance(placement, Mapping) for placement in placements):
+        return None
     if any("Partial" in placement for placement in placements):
         return Placement(None, partial=True)
-    axes = [placement["Shard"].get("dim") for placement in placements if "Shard" in placement]
-    if len(axes) > 1 or not all(isinstance(axis, int) for axis in axes):
+    cuts = [placement["Shard"] for placement in placements if "Shard" in placement]
+    axes = [cut.get("dim") if isinstance(cut, Mapping) else None for cut in cuts]
+    if len(axes) > 1 or not all(type(axis) is int for axis in axes):
         return Placement(None, partial=True)
     return Placement(axes[0] if axes else None)
 

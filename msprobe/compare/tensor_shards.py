@@ -9,12 +9,15 @@ has drifted; the one that is farthest from the other side is compared.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from msprobe.compare.items import is_shape
 from msprobe.compare.pairs import parent_of
-from msprobe.compare.shard_placement import axis_that_adds_up, local_sizes, recorded_placement
+from msprobe.compare.recorded_number import as_float, bounded
+from msprobe.compare.shard_placement import Placement, axis_that_adds_up, local_sizes, recorded_placement
 from msprobe.core.store.reader import Dump
 from msprobe.core.tensors.projection import KEY as ORDERED
 from msprobe.numerics.shards import Shard, merged_statistics
@@ -23,6 +26,7 @@ STATISTICS = ("Max", "Min", "Mean", "Norm")
 _LOCAL = ("md5", "data_name", "placements", "device_mesh")
 _COLLECTIVE = "Distributed."
 _CLOSE = 1e-6
+_NO_VALUES = dict.fromkeys(STATISTICS)
 _Raw = dict[str, Any]
 
 
@@ -47,6 +51,7 @@ class _Merge:
         self._partial: list[str] = []
         self._drifted: list[str] = []
         self._absent: list[str] = []
+        self._unclear: list[str] = []
         self._reduced = _collected(ranks)
 
     def told(self) -> list[str]:
@@ -54,6 +59,7 @@ class _Merge:
             (self._partial, "partial sums that no recorded collective completes, not compared"),
             (self._drifted, "parameters that should be copies differ between ranks"),
             (self._absent, "calls recorded by the first rank of a group and not by all"),
+            (self._unclear, "tensors whose shapes on the ranks make no whole, not compared"),
         )
         return [f"{text}: {len(names)}, first {names[0]}" for names, text in texts if names]
 
@@ -76,14 +82,18 @@ class _Merge:
         if reduced is not None:
             return reduced
         self._partial.append(place)
-        return {**raws[0], **dict.fromkeys(STATISTICS)}
+        return {**raws[0], **_NO_VALUES}
+
+    def unclear(self, place: str, raws: Sequence[_Raw]) -> _Raw:
+        """The tensor without values: a shape is damaged, or lacks a length."""
+        self._unclear.append(place)
+        return {**raws[0], **_NO_VALUES}
 
     def drifted(self, place: str, raws: Sequence[_Raw], whole: Any) -> _Raw:
         """The copy that is farthest from the other side."""
         self._drifted.append(place)
-        norm = whole.get("Norm") if isinstance(whole, Mapping) else None
-        known = norm if isinstance(norm, (int, float)) else 0.0
-        return max(raws, key=lambda raw: abs((raw.get("Norm") or 0.0) - known))
+        known = as_float(whole.get("Norm")) if isinstance(whole, Mapping) else 0.0
+        return max(raws, key=lambda raw: _apart(as_float(raw.get("Norm")), 0.0 if known != known else known))
 
 
 @dataclass(slots=True)
@@ -132,9 +142,11 @@ class _Entry:
 
     def _tensor(self, raws: Sequence[_Raw], path: tuple[Any, ...]) -> _Raw:
         place = ".".join(map(str, (self.name, *path)))
-        there = [raw for raw in self._there(path) if isinstance(raw, Mapping) and "shape" in raw]
+        there = [raw for raw in self._there(path) if isinstance(raw, Mapping) and is_shape(raw.get("shape"))]
         known = recorded_placement(raws)
         alike = all(_close(raws[0], raw) for raw in raws[1:])
+        if not _make_a_whole(raws, known):
+            return _whole(raws[0] if alike else self.merge.unclear(place, raws))
         if known is not None:
             if known.partial:
                 return _whole(self.merge.partial(place, raws))
@@ -165,7 +177,7 @@ class _Entry:
         if not -len(shape) <= axis < len(shape):
             return _whole(raws[0])
         shape[axis] = sum(raw["shape"][axis] for raw in raws)
-        return joined_record(raws, [_numel(raw["shape"]) for raw in raws], shape)
+        return joined_record(raws, [math.prod(raw["shape"]) for raw in raws], shape)
 
 
 def _collected(ranks: Sequence[Dump]) -> dict[tuple[Any, ...], _Raw]:
@@ -184,7 +196,7 @@ def _collected(ranks: Sequence[Dump]) -> dict[tuple[Any, ...], _Raw]:
 
 def _first_tensor(node: Any) -> _Raw | None:
     if isinstance(node, dict):
-        if "shape" in node and "dtype" in node:
+        if is_shape(node.get("shape")) and "dtype" in node:
             return node
         node = [] if isinstance(node.get("type"), str) else list(node.values())
     if isinstance(node, list):
@@ -193,11 +205,11 @@ def _first_tensor(node: Any) -> _Raw | None:
 
 
 def _values(raw: _Raw) -> tuple[Any, ...]:
-    return (str(raw["shape"]), *(raw.get(name) for name in STATISTICS))
+    return (str(raw["shape"]), *(as_float(raw.get(name)) for name in STATISTICS))
 
 
 def _close(left: _Raw, right: _Raw) -> bool:
-    if left["shape"] != right["shape"]:
+    if left.get("shape") != right.get("shape"):
         return False
     return all(_near(left.get(name), right.get(name)) for name in STATISTICS)
 
@@ -205,15 +217,27 @@ def _close(left: _Raw, right: _Raw) -> bool:
 def _near(left: Any, right: Any) -> bool:
     if left == right or (left != left and right != right):
         return True
-    numbers = isinstance(left, (int, float)) and isinstance(right, (int, float))
-    return numbers and abs(left - right) <= _CLOSE * max(abs(left), abs(right))
+    return math.isclose(as_float(left), as_float(right), rel_tol=_CLOSE)
+
+
+def _apart(norm: float, known: float) -> float:
+    """How far a copy is from the other side; one without a norm is farthest."""
+    return abs(norm - known) if norm == norm else math.inf
+
+
+def _make_a_whole(raws: Sequence[_Raw], known: Placement | None) -> bool:
+    """Whether the shapes are whole and have the same axes, the cut one among them."""
+    if not all(is_shape(raw.get("shape")) for raw in raws):
+        return False
+    axes = {len(raw["shape"]) for raw in raws}
+    return len(axes) == 1 and (known is None or known.axis is None or -min(axes) <= known.axis < min(axes))
 
 
 def joined_record(raws: Sequence[_Raw], sizes: Sequence[int], shape: Sequence[int]) -> _Raw:
     """The records of parts of ``sizes`` elements as that of one tensor of this ``shape``; a statistic that a part
     lacks is null."""
     statistics: dict[str, Any] = dict.fromkeys(STATISTICS)
-    four: list[list[Any]] = [[raw.get(name) for name in STATISTICS] for raw in raws]
+    four: list[list[Any]] = [[bounded(raw.get(name)) for name in STATISTICS] for raw in raws]
     if all(isinstance(value, (int, float)) and not isinstance(value, bool) for values in four for value in values):
         shards = [
             Shard(values[0], values[1], values[2], values[3], numel) for values, numel in zip(four, sizes, strict=True)
@@ -222,17 +246,10 @@ def joined_record(raws: Sequence[_Raw], sizes: Sequence[int], shape: Sequence[in
     else:
         for at, name, fold in ((0, "Max", max), (1, "Min", min)):
             values = [found[at] for found in four]
-            statistics[name] = None if None in values else fold(values)
+            statistics[name] = fold(values) if all(isinstance(value, (int, float)) for value in values) else None
     frame = {key: value for key, value in raws[0].items() if key != ORDERED}  # does not follow from those of parts
     return _whole({**frame, "shape": list(shape), **statistics})
 
 
 def _whole(raw: _Raw) -> _Raw:
     return {key: value for key, value in raw.items() if key not in _LOCAL}
-
-
-def _numel(shape: Sequence[int]) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count

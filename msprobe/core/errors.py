@@ -22,6 +22,7 @@ from typing import ClassVar, Literal
 
 _SHOWN_VALUE = 80
 _SAID_ERROR = 500
+MEMORY_ERROR = "memory ran out; free some, or give a part of the dumps (a step or rank folder) and fewer processes"
 
 
 class MsprobeException(Exception):

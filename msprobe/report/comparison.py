@@ -176,8 +176,8 @@ def _compared(
     tasks = _tasks(located, wanted)
     if len(tasks) == 1 and not options["log_items"] and options["executor"] != "serial":
         tasks[0] = replace(tasks[0], options=replace(wanted, processes=min(cores(), _MOST_PROCESSES)))
-    size = sum(_size(place) for pair in located.pairs for place in pair) if len(tasks) > 1 else 0
-    executor = None if options["log_items"] else executor_named(options["executor"], len(tasks), size)
+    sizes = (_size(place) for pair in located.pairs for place in pair)
+    executor = None if options["log_items"] else executor_named(options["executor"], len(tasks), sizes)
     kept: list[Comparison] = []
     keep: Callable[[Comparison], None] | None = kept.append if len(located.pairs) == 1 else None
     if options["log_items"]:

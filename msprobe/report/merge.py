@@ -100,7 +100,7 @@ def read_config(path: Path) -> MergeConfig:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ReadError(f"{path}: cannot be read ({error.strerror})") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ReadError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from error
     if not isinstance(content, dict):
         raise ReadError(f"{path}: expected the keys {' and '.join(_KEYS)}")

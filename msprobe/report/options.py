@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msprobe.compare.alignment.options import MappingKeywords, MappingOptions, mapping_options
-from msprobe.compare.locations import PathLike, local
+from msprobe.compare.locations import PathLike, local, local_file
 from msprobe.core.errors import InterfaceError
 
 Progress = Callable[[int, int], None]
@@ -44,7 +44,7 @@ def checked(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOptions]
 
     Raises:
         InterfaceError: there is no such option.
-        MsprobeException: a value no mapping can be, or a result that is wanted at a URL.
+        MsprobeException: a value no mapping can be, or a result that is wanted at a URL or in the place of a folder.
     """
     own = CompareOptions(
         policy="default",
@@ -68,7 +68,9 @@ def checked(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOptions]
             raise InterfaceError(f"compare: no option {name!r}; {hint}")
     mapping = mapping_options({name: value for name, value in options.items() if name not in own})
     own.update({name: value for name, value in options.items() if name in own})  # type: ignore[typeddict-item]
-    for name, place in (("output", own["output"]), ("html", own["html"]), ("junit", own["junit"])):
+    if own["output"] is not None:
+        local(own["output"])
+    for name, place in (("html", own["html"]), ("junit", own["junit"])):
         if place is not None:
-            local(place, name)
+            local_file(place, name)
     return own, mapping

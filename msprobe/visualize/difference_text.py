@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from msprobe.compare.columns import METRICS
 from msprobe.compare.items import Leaf, describe
 from msprobe.compare.mode import Mode
+from msprobe.compare.recorded_number import bounded
 from msprobe.compare.table import LeafTable
 from msprobe.numerics.metrics.statistics import Cell
 from msprobe.numerics.metrics.tensor import UNSUPPORTED, TensorDifference
@@ -69,6 +70,7 @@ def _difference(target: Cell, golden: Cell) -> tuple[str, str]:
         return "Nan", "Nan"
     if isinstance(target, str) or isinstance(golden, str):
         return ("0.0", "0.0%") if target == golden != "None" else ("N/A", "N/A")
+    target, golden = bounded(target), bounded(golden)
     if target == golden:
         zero = str(target - golden) if math.isfinite(target) else "0.0"
         return zero, "0.0%" if golden else "N/A"

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from msprobe.compare.items import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, Leaf, is_tensor, leaves
+from msprobe.compare.recorded_number import as_float
 from msprobe.visualize.node import Graph
 
 _STATISTICS = ("Max", "Min", "Mean")
@@ -90,5 +91,5 @@ def _is_bad(raw: dict[str, Any]) -> bool:
 
 
 def _largest_norm(raws: Iterable[dict[str, Any]]) -> float:
-    norms = (raw.get("Norm") for raw in raws)
-    return max((float(norm) for norm in norms if isinstance(norm, (int, float)) and math.isfinite(norm)), default=0.0)
+    norms = (as_float(raw.get("Norm")) for raw in raws)
+    return max(filter(math.isfinite, norms), default=0.0)

@@ -89,6 +89,15 @@ def test_statistics_do_not_load_torch(runs: dict[str, Path]) -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.parametrize("report", ["--html", "--junit", "--json"])
+def test_a_folder_in_the_place_of_a_report_is_told_before_the_work(
+    runs: dict[str, Path], tmp_path: Path, report: str
+) -> None:
+    done = msprobe("-tp", runs["bad"], "-gp", runs["good"], "-o", runs["out"], report, tmp_path)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert f"{report[2:]} {tmp_path}: a folder is there" in done.stderr and not runs["out"].exists()
+
+
 def test_reports_go_into_a_folder_that_is_made(runs: dict[str, Path]) -> None:
     pytest.importorskip("jinja2")
     out = runs["out"]

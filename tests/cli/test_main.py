@@ -12,7 +12,7 @@ from msprobe import __version__
 from msprobe.cli import main as cli_main
 from msprobe.cli.main import COMMANDS, CommandEntry, run
 from msprobe.core.config.read import PACKAGED_DEFAULT
-from msprobe.core.errors import FileCheckException, MsprobeException, NotComparableError
+from msprobe.core.errors import MEMORY_ERROR, FileCheckException, MsprobeException, NotComparableError
 
 
 def msprobe(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -92,6 +92,7 @@ def test_wrong_usage_is_one_line(arguments: list[str], said: str, capsys: pytest
         (NotComparableError("no common step"), 3, "Not comparable: no common step"),
         (PermissionError(13, "Permission denied", "d/dump.json"), 2, "d/dump.json: Permission denied"),
         (OSError("odd"), 2, "odd"),
+        (MemoryError(), 2, MEMORY_ERROR),
         (KeyboardInterrupt(), 130, "interrupted"),
     ],
 )

@@ -13,7 +13,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from msprobe.analyze.diff_analyze import diff_analyze
 from msprobe.cli.main import run as msprobe
+from msprobe.compare.alignment.options import mapping_options
 from msprobe.core.errors import MsprobeException, ReadError
 from msprobe.core.store.formats import read_tensor
 from msprobe.report.comparison import compare
@@ -142,31 +144,44 @@ def damage(path: Path, change: Callable[[Any], Any]) -> None:
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
 
 
-@settings(max_examples=150)
+WAYS: list[dict[str, Any]] = [
+    {},
+    {"fuzzy_match": True},
+    {"layer_mapping": True},
+    {"consistent_check": True, "backend": "fsdp"},
+    {"target_parallel": "tp=2", "golden_parallel": "tp=2"},
+]
+
+
+@settings(max_examples=250)
 @given(
     mutations(),
     st.sampled_from(["dump.json", "dump.json", "stack.json", "construct.json"]),
     st.sampled_from(["statistics", "tensor"]),
     st.sampled_from(["default", "reference"]),
+    st.sampled_from(WAYS),
 )
-@example([(3, "set", "", 7)], "dump.json", "statistics", "default")
-@example([(2, "set", "", True)], "dump.json", "statistics", "default")
-@example([(7, "set", "", None)], "dump.json", "tensor", "default")  # a whole tensor
-@example([(3, "set", "", 7)], "stack.json", "statistics", "default")  # the frames of a call
-@example([(4, "set", "", 7)], "stack.json", "statistics", "default")  # one of its frames
+@example([(3, "set", "", 7)], "dump.json", "statistics", "default", {})
+@example([(2, "set", "", True)], "dump.json", "statistics", "default", {})
+@example([(7, "set", "", None)], "dump.json", "tensor", "default", {})  # a whole tensor
+@example([(3, "set", "", 7)], "stack.json", "statistics", "default", {})  # the frames of a call
+@example([(4, "set", "", 7)], "stack.json", "statistics", "default", {})  # one of its frames
 def test_any_change_of_a_document_is_borne(
     tmp_path_factory: pytest.TempPathFactory,
     changes: list[tuple[int, str, Any, Any]],
     document: str,
     task: str,
     policy: str,
+    way: dict[str, Any],
 ) -> None:
     folder = tmp_path_factory.mktemp("damaged")
-    target, golden = written(folder / "t", task), written(folder / "g", task, OTHER)
-    damage(target / document, lambda content: mutated(content, changes))
+    target, golden = folder / "t", folder / "g"
+    for rank in ("rank0", "rank1") if "target_parallel" in way else ("rank0",):
+        written(target / rank, task), written(golden / rank, task, OTHER)
+    damage(target / rank / document, lambda content: mutated(content, changes))
     for left, right in ((target, golden), (golden, target), (target, target)):
         try:
-            result = compare(left, right, policy=policy, output=folder / "o", junit=folder / "r.xml")
+            result = compare(left, right, policy=policy, output=folder / "o", junit=folder / "r.xml", **way)
         except MsprobeException as error:
             assert str(error)
         else:
@@ -175,12 +190,63 @@ def test_any_change_of_a_document_is_borne(
 
 @pytest.mark.parametrize("value", [10**400, -(10**4000)], ids=["400_digits", "4000_digits"])
 @pytest.mark.parametrize("policy", ["default", "reference"])
-def test_a_number_larger_than_any_float_is_a_difference(tmp_path: Path, value: int, policy: str) -> None:
-    target, golden = written(tmp_path / "t", "statistics"), written(tmp_path / "g", "statistics")
-    damage(target / "dump.json", lambda content: content["data"][RELU]["output"][0].update(Max=value) or content)
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(way) or "by-name")
+def test_a_number_larger_than_any_float_is_a_difference(
+    tmp_path: Path, value: int, policy: str, way: dict[str, Any]
+) -> None:
+    target, golden = tmp_path / "t", tmp_path / "g"
+    for rank in ("rank0", "rank1"):
+        for side in (target, golden):
+            written(side / rank, "statistics")
+        damage(
+            target / rank / "dump.json", lambda content: content["data"][RELU]["output"][0].update(Max=value) or content
+        )
     for left, right in ((target, golden), (golden, target)):
-        result = compare(left, right, policy=policy, output=tmp_path / "o", html=tmp_path / "r.html", xlsx=True)
-        assert result.verdict == "diverged"
+        options = {"policy": policy, "output": tmp_path / "o", "html": tmp_path / "r.html", "xlsx": True, **way}
+        assert compare(left, right, **options).verdict == "diverged"
+        assert diff_analyze(left, right, tmp_path / "o", policy, mapping_options(way)).document
+
+
+PIECES = [
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b":",
+    b'"',
+    b"null",
+    b"NaN",
+    b"-Infinity",
+    b"1e999",
+    b"\\u0000",
+    b"\\ud800",
+    b"\xff",
+]
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 40), st.sampled_from(PIECES)), min_size=1, max_size=3),
+    st.sampled_from(["dump.json", "stack.json", "construct.json"]),
+)
+def test_any_bytes_of_a_document_are_borne(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int, bytes]], document: str
+) -> None:
+    folder = tmp_path_factory.mktemp("bytes")
+    target, golden = written(folder / "t", "statistics"), written(folder / "g", "statistics", OTHER)
+    content = bytearray((target / document).read_bytes())
+    for place, size, piece in changes:
+        at = place % (len(content) + 1)
+        content[at : at + size] = piece
+    (target / document).write_bytes(content)
+    for left, right in ((target, golden), (golden, target)):
+        try:
+            summary = compare(left, right, output=folder / "o").summary
+        except MsprobeException as error:
+            assert document in str(error)
+        else:
+            assert summary.counts.pairs > 0 or summary.verdict == "not_comparable"
 
 
 @settings(max_examples=100)

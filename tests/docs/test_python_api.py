@@ -52,6 +52,14 @@ def test_signature(name: str) -> None:
     assert SHOWN[name] == signature(exported()[name])
 
 
+def test_every_option_of_compare_is_told() -> None:
+    options = importlib.import_module("msprobe.report.options").CompareOptions
+    _, _, told = TEXT.partition("### `compare(")
+    lines = [line for line in told.splitlines() if line.startswith("| `")]
+    names = [name for line in lines for name in re.findall(r"`(\w+)`", line.split("|")[1])]
+    assert sorted(names) == sorted(options.__annotations__)
+
+
 @pytest.mark.parametrize("name", sorted(CALLBACKS))
 def test_signature_of_a_callback(name: str) -> None:
     """Read, not imported: the trainers take long to import and need not be installed."""

@@ -102,6 +102,15 @@ def test_missing_dtype_match_is_an_error_not_a_pass() -> None:
     assert found is not None and (found.kind, found.slot) == ("dtype", "input.0")
 
 
+def test_tensor_files_that_are_missing_are_no_pass() -> None:
+    """Recorded: a pass for every row. Whole tensors were asked for, and equal statistics do not say that they agree."""
+    case = HERE / "30_defect_missing_tensor_files"
+    result = compare(case / "target", case / "golden")
+    assert result.verdict == "not_comparable"
+    for row in result.rows():
+        assert row.level == "warning" and "the tensor file is missing" in row.messages[0]
+
+
 def test_the_data_mapping_of_a_layer_mapping_is_written(tmp_path: Path) -> None:
     """Same pairs as recorded; as a data mapping it gives the same table."""
     case = "17_layer_mapping_ms_pt"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from msprobe.compare.alignment.protocol import Side
 from msprobe.compare.items import INPUT, OUTPUT, Leaf, is_tensor, leaves
+from msprobe.compare.recorded_number import as_float
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -104,10 +104,7 @@ def _number(value: Any, digests: dict[str, int]) -> float:
     """A statistic, or the number of a checksum in the order of appearance."""
     if isinstance(value, str):
         return float(digests.setdefault(value, len(digests)))
-    try:
-        return float(value) if isinstance(value, (int, float)) else math.nan
-    except OverflowError:
-        return math.nan
+    return as_float(value)
 
 
 def closeness(left: Looks, right: Looks, i: int, others: Ints) -> Floats:

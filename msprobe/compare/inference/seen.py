@@ -6,6 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from msprobe.compare.items import is_shape
+from msprobe.compare.recorded_number import as_float
+
 _STATISTICS = ("Max", "Min", "Mean", "Norm")
 _DEPTH = 32
 CLOSE, APART = 1e-3, 3e-2
@@ -45,7 +48,7 @@ def _collect(node: Any, found: list[Seen], most: int, depth: int) -> None:
     if isinstance(node, Mapping):
         if "type" in node:
             shape = node.get("shape")
-            if isinstance(shape, list) and all(type(size) is int for size in shape):
+            if is_shape(shape):
                 found.append(Seen(tuple(shape), _statistics(node), _text(node.get("md5"))))
             return
         node = list(node.values())
@@ -55,9 +58,8 @@ def _collect(node: Any, found: list[Seen], most: int, depth: int) -> None:
 
 
 def _statistics(raw: Mapping[str, Any]) -> tuple[float, float, float, float] | None:
-    values = [raw.get(name) for name in _STATISTICS]
-    numbers = [float(value) for value in values if isinstance(value, (int, float)) and math.isfinite(value)]
-    return (numbers[0], numbers[1], numbers[2], numbers[3]) if len(numbers) == 4 else None
+    largest, smallest, mean, norm = (as_float(raw.get(name)) for name in _STATISTICS)
+    return (largest, smallest, mean, norm) if all(map(math.isfinite, (largest, smallest, mean, norm))) else None
 
 
 def _text(value: Any) -> str | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import accumulate
 
 from msprobe.core.cores import cores
 from msprobe.core.errors import MsprobeException
@@ -14,10 +16,10 @@ _PROCESSES = re.compile(r"processes(?::([1-9]\d*))?")
 KNOWN = "auto, serial, processes, processes:N, dask://HOST:PORT, dask://local"
 
 
-def executor_named(name: str, ranks: int, size: int) -> Executor | None:
-    """The executor for ``ranks`` ranks whose documents hold ``size`` bytes; None to work in this process.
+def executor_named(name: str, ranks: int, sizes: Iterable[int]) -> Executor | None:
+    """The executor for ``ranks`` ranks with documents of these sizes in bytes; None to work in this process.
 
-    ``auto`` uses processes as soon as starting them costs less than they save.
+    ``auto`` uses processes as soon as starting them costs less than they save, and asks for no more sizes than tell.
 
     Raises:
         MsprobeException: there is no such executor.
@@ -34,7 +36,9 @@ def executor_named(name: str, ranks: int, size: int) -> Executor | None:
     if name != "auto":
         reason = f"executor {name!r}; known executors: {KNOWN}"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason)
-    return _processes(cores()) if min(ranks, cores()) > 1 and size > _WORTH_BYTES else None
+    if min(ranks, cores()) == 1 or not any(total > _WORTH_BYTES for total in accumulate(sizes)):
+        return None
+    return _processes(cores())
 
 
 def _processes(workers: int) -> Executor:

@@ -13,7 +13,7 @@ import os
 import sys
 from typing import IO
 
-from msprobe.core.errors import MsprobeException
+from msprobe.core.errors import MEMORY_ERROR, MsprobeException
 from msprobe.report.execute.protocol import Work, work_named
 
 
@@ -29,6 +29,8 @@ def _answer(work: Work, task: str) -> dict[str, object]:
         return {"answer": work(task)}
     except MsprobeException as error:
         return {"error": error.error_info, "code": error.code}
+    except MemoryError:
+        return {"error": f"{MEMORY_ERROR}: --executor processes:N", "code": MsprobeException.INVALID_PARAM_ERROR}
 
 
 def main() -> None:

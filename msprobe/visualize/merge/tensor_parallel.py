@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from msprobe.compare.recorded_number import as_float
 from msprobe.visualize.merge.pipeline import between, grouped
 from msprobe.visualize.merge.tree import Branch, noted
 from msprobe.visualize.names import Names
@@ -142,7 +143,7 @@ def _differ(left: dict[str, Any], right: dict[str, Any]) -> bool:
         if ours == theirs:
             continue
         numbers = isinstance(ours, (int, float)) and isinstance(theirs, (int, float))
-        if key in ("Max", "Min") or not numbers or not math.isclose(float(ours), float(theirs), rel_tol=_SAME):  # type: ignore[arg-type]
+        if key in ("Max", "Min") or not numbers or not math.isclose(as_float(ours), as_float(theirs), rel_tol=_SAME):
             return True
     return False
 
@@ -152,7 +153,7 @@ def _combine(leaf: dict[str, Any], shards: Sequence[dict[str, Any]], place: str)
     columns = {key: [shard.get(key) for shard in shards] for key in _STATISTICS}
     if not all(isinstance(value, (int, float)) for values in columns.values() for value in values):
         return [f"{place}: not merged, statistics are missing on a rank"]
-    numbers = {key: [float(value) for value in values if value is not None] for key, values in columns.items()}
+    numbers = {key: [as_float(value) for value in values] for key, values in columns.items()}
     whole = {
         "Max": (max(numbers["Max"]), "max"),
         "Min": (min(numbers["Min"]), "min"),

@@ -116,3 +116,53 @@ def test_whole_numbers_and_flags_keep_their_extremes() -> None:
 def test_a_call_that_a_rank_lacks_is_told() -> None:
     ranks = [_dump({_LINEAR: dumps.module([], [])}), _dump({})]
     assert "not by all" in merge_shards(ranks, [_dump({})]).notes[0]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"shape": 7},
+        {"shape": [4, "x"]},
+        {"shape": [2**40, 2**40]},
+        {"shape": [8]},
+        {"shape": [4, None]},
+        {"placements": [{"Shard": {"dim": 5}}]},
+        {"placements": [3]},
+    ],
+    ids=["number", "text", "endless", "axes", "unknown-length", "axis", "placement"],
+)
+def test_shapes_that_make_no_whole_are_told_and_not_compared(damage: dict[str, Any]) -> None:
+    """On one rank the damage leaves the other shards alone; copies that are damaged alike stay for the comparison."""
+    good, bad = (
+        dumps.module([dumps.tensor(scale) | more], [dumps.tensor(scale)]) for scale, more in ((1, {}), (2, damage))
+    )
+    found, notes = _merge(good, bad)
+    made = found["input_args"][0]
+    if "placements" in damage:  # which the other rank does not say, so that shapes decide
+        assert made["Norm"] == pytest.approx(_norm(1, 2)) and not notes
+    else:
+        assert made["Norm"] is None and "make no whole, not compared: 1" in notes[0]
+    assert found["output"][0]["Norm"] == pytest.approx(_norm(1, 2))
+    alike, notes = _merge(bad, bad)
+    assert alike["input_args"][0]["Norm"] == 10.0 and not notes
+
+
+def test_numbers_that_no_float_holds_are_merged() -> None:
+    bodies = [dumps.module([], [dumps.tensor(scale, Norm=10**400, Max=-(10**400))]) for scale in (1, 2)]
+    made = _merge(*bodies)[0]["output"][0]
+    assert (made["Norm"], made["Max"], made["Min"]) == (math.inf, -math.inf, -3.0)
+
+
+@pytest.mark.parametrize("name", ["Max", "Norm"])
+def test_a_copy_with_an_infinity_is_none(name: str) -> None:
+    bodies = [dumps.module([], [], bias=dumps.tensor(shape=(8,), **more)) for more in ({}, {name: math.inf})]
+    found, notes = _merge(*bodies, whole=bodies[0])
+    assert "copies differ" in notes[0]
+    assert name == "Max" or found["parameters"]["bias"]["Norm"] == math.inf
+
+
+@pytest.mark.parametrize("norm", [None, "x", 10**400], ids=["null", "text", "endless"])
+def test_a_copy_without_a_norm_is_the_farthest(norm: Any) -> None:
+    bodies = [dumps.module([], [], bias=dumps.tensor(shape=(8,), **more)) for more in ({}, {"Norm": norm})]
+    found, notes = _merge(*bodies, whole=bodies[0])
+    assert found["parameters"]["bias"]["Norm"] == norm and "copies differ" in notes[0]

@@ -24,6 +24,8 @@ def work(text: str) -> str:
     """What the workers of these tests do."""
     if text == "error":
         raise ReadError("the rank is damaged")
+    if text == "full":
+        bytearray(1 << 60)
     if text == "die":
         os._exit(3)
     print("noise on the output stream")
@@ -78,6 +80,12 @@ def test_an_error_of_the_work_is_raised_here() -> None:
         list(ProcessExecutor(1).run(WORK, ["error", "b"]))
 
 
+def test_a_worker_without_memory_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(MsprobeException, match=r"memory ran out.*processes:N"):
+        list(ProcessExecutor(1).run(WORK, ["full"]))
+    assert capfd.readouterr().err == ""
+
+
 def test_a_lost_worker_is_told() -> None:
     with pytest.raises(MsprobeException, match=r"ended with status 3.*processes:N"):
         list(ProcessExecutor(1).run(WORK, ["die"]))
@@ -96,13 +104,21 @@ def test_no_worker_outlives_a_broken_off_run() -> None:
 @pytest.mark.parametrize("name", ["thread", "processes:0", "dask://", "dask://host", "processes:x"])
 def test_unknown_executors_are_refused(name: str) -> None:
     with pytest.raises(MsprobeException, match="known executors: auto, serial"):
-        executor_named(name, 2, 0)
+        executor_named(name, 2, [0])
 
 
 def test_processes_are_used_where_they_pay() -> None:
-    assert executor_named("auto", 1, 10**9) is None
-    assert executor_named("auto", 64, 10_000) is None
-    assert isinstance(executor_named("auto", 64, 10**9), ProcessExecutor) == (cores() > 1)
+    assert executor_named("auto", 1, [10**9]) is None
+    assert executor_named("auto", 64, [100] * 128) is None
+    assert isinstance(executor_named("auto", 64, [10**6] * 128), ProcessExecutor) == (cores() > 1)
+
+
+@pytest.mark.parametrize("name", ["auto", "processes:2", "serial"])
+def test_no_more_sizes_are_asked_for_than_tell(name: str) -> None:
+    """Of a document in an object store each takes a request."""
+    sizes = iter([10**9] * 128)
+    executor_named(name, 64, sizes)
+    assert len(list(sizes)) >= 127
 
 
 @pytest.mark.slow
