@@ -163,7 +163,8 @@ def _draw(state: _State, work: Work, dumps: tuple[Dump, Dump | None], database: 
 def _graph(state: _State, work: Work, dump: Dump) -> Graph:
     if not dump.data and not dump.construct:
         raise ReadError(
-            f"{dump.place.document}: holds no records and no hierarchy; there is nothing to draw; check level, scope and list of its config.json"
+            f"{dump.place.document}: holds no records and no hierarchy; there is nothing to draw; "
+            "check level, scope and list of its config.json"
         )
     graph = build_graph(dump, state.names, published=state.request.policy == _REFERENCE)
     graph.step, graph.rank = work.step, work.rank
