@@ -139,4 +139,6 @@ def _peer(positional: list[Any], keywords: dict[str, Any], group: Hashable) -> i
         if isinstance(value, int):
             inside = isinstance(group, tuple) and 0 <= value < len(group)
             return group[value] if inside and isinstance(group, tuple) else value
-    return next((_value(node) for node in positional if isinstance(node, dict) and node.get("type") == "int"), None)
+    return next(
+        (_value(node) for node in positional[:_TAG] if isinstance(node, dict) and node.get("type") == "int"), None
+    )

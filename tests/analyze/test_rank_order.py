@@ -132,3 +132,10 @@ def test_a_receive_waits_for_what_was_sent_with_its_tag(batched: bool) -> None:
     send = [call("send.0", dst=number(0), tag=number(3)), call("send.1", dst=number(0), tag=number(7))]
     programs = {0: [take(7), *compute(), take(3)], 1: [send[0], *compute(), send[1]]}
     assert order(programs, {0: Event(1), 1: Event(1)}) == [(1, True), (0, False)]
+
+
+def test_a_tag_is_no_peer() -> None:
+    """Who receives from anyone waits for nobody that is known."""
+    sent = call("send.0", dst=number(0), tag=number(1))
+    programs = {0: [call("recv.0", None, None, number(1)), *compute()], 1: [*compute(), sent]}
+    assert [first for _, first in order(programs, {0: Event(1), 1: Event(0)})] == [True, True]
