@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from tests.rules.tree import ROOT
 
@@ -36,3 +39,25 @@ def run_ranks(module: str, size: int, arguments: Callable[[int], Sequence[object
             process.wait()
     assert [process.returncode for process in processes] == [0] * size, "\n".join(logs)
     return logs
+
+
+def run_msrun(program: Path, size: int, *arguments: object) -> None:
+    """Run a program under MindSpore's launcher. A rank that fails fails the test with what all of them wrote."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    msrun = Path(sys.executable).parent / "msrun"
+    path = os.pathsep.join([str(msrun.parent), os.environ["PATH"]])
+    words = [str(msrun), f"--worker_num={size}", f"--local_worker_num={size}", f"--master_port={port}", "--join=True"]
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [*words, f"--log_dir={folder}/logs", str(program), *map(str, arguments)],
+            cwd=folder,
+            env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
+            timeout=SECONDS,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        logs = [log.read_text(errors="replace")[-2000:] for log in Path(folder, "logs").glob("worker_*.log")]
+    assert done.returncode == 0, "\n".join([done.stdout[-2000:], *logs])

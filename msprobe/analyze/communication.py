@@ -2,8 +2,9 @@
 
 A call is reduced to keys: it *gives* under some and *takes* under others, and calls of two ranks with the same key
 belong together. The n-th call of an operation in a group is one exchange of its members, the n-th ``send`` from a to
-b meets the n-th ``recv`` at b from a, wherever in the program they stand. A sender gives and does not wait; only the
-root of a ``reduce`` or ``gather`` takes, only the root of a ``broadcast`` or ``scatter`` gives.
+b with a tag meets the n-th ``recv`` of it at b from a, batched or not, wherever in the program they stand. A sender
+gives and does not wait; only the root of a ``reduce`` or ``gather`` takes, only the root of a ``broadcast`` or
+``scatter`` gives.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from typing import Any
 Key = str
 """Text, so that programs of ranks can travel between processes as they are."""
 
-_PREFIXES = ("Distributed.", "MintDistributed.", "communication.comm_func.")
-_FROM_ROOT = frozenset({"broadcast", "broadcast_object_list", "scatter", "scatter_object_list"})
+COMMUNICATION = ("Distributed.", "MintDistributed.", "communication.comm_func.")
+"""How names of communication calls begin: PyTorch and ``comm_func``, ``mint.distributed``, and older dumps."""
+_FROM_ROOT = frozenset({"broadcast", "broadcast_object_list", "scatter", "scatter_object_list", "scatter_tensor"})
 _TO_ROOT = frozenset({"reduce", "gather", "gather_object", "gather_into_tensor"})
 _SENDS = frozenset({"send", "isend", "send_object_list"})
 _RECEIVES = frozenset({"recv", "irecv", "recv_object_list"})
@@ -25,6 +27,7 @@ _BATCH = "batch_isend_irecv"
 _UNBLOCKING = frozenset({"isend", "irecv", _BATCH})
 _PEERS = ("src", "dst", "src_rank", "dst_rank")
 _PEERS_IN_GROUP = ("group_src", "group_dst", "src_group", "dst_group")
+_TAG = 3  # its place among the positional arguments
 _REDUCTIONS = frozenset({"sum", "max", "min", "prod"})  # texts that name an operation, not a group
 
 
@@ -43,7 +46,7 @@ class Exchange:
 
 def is_communication(name: str) -> bool:
     """Whether an entry name is that of a communication call."""
-    return name.startswith(_PREFIXES) and name.endswith(".forward")
+    return name.startswith(COMMUNICATION) and name.endswith(".forward")
 
 
 def exchanges(rank: int, entries: Iterable[tuple[int, str, Any]]) -> list[Exchange]:
@@ -73,9 +76,9 @@ class _Reader:
         group = _group(positional, keywords)
         peer = _peer(positional, keywords, group)
         if api in _SENDS:
-            return Exchange(position, self._numbered("p2p", self._rank, peer), (), waits)
+            return Exchange(position, self._numbered("p2p", self._rank, peer, _tag(positional, keywords)), (), waits)
         if api in _RECEIVES:
-            return Exchange(position, (), self._numbered("p2p", peer, self._rank), waits)
+            return Exchange(position, (), self._numbered("p2p", peer, self._rank, _tag(positional, keywords)), waits)
         key = self._numbered(api, group)
         root = 0 if peer is None else peer
         gives = key if api not in _FROM_ROOT or root == self._rank else ()
@@ -86,10 +89,13 @@ class _Reader:
         gives: list[Key] = []
         takes: list[Key] = []
         for operation in operations if isinstance(operations, list) else []:
-            if isinstance(operation, dict) and operation.get("op") in _SENDS:
-                gives += self._numbered("p2p", self._rank, operation.get("peer"))
-            elif isinstance(operation, dict) and operation.get("op") in _RECEIVES:
-                takes += self._numbered("p2p", operation.get("peer"), self._rank)
+            if not isinstance(operation, dict):
+                continue
+            peer, tag = operation.get("peer"), operation.get("tag") or 0
+            if operation.get("op") in _SENDS:
+                gives += self._numbered("p2p", self._rank, peer, tag)
+            elif operation.get("op") in _RECEIVES:
+                takes += self._numbered("p2p", peer, self._rank, tag)
         return tuple(gives), tuple(takes)
 
     def _numbered(self, *parts: Hashable) -> tuple[Key]:
@@ -118,6 +124,11 @@ def _group(positional: list[Any], keywords: dict[str, Any]) -> Hashable:
     return None
 
 
+def _tag(positional: list[Any], keywords: dict[str, Any]) -> int:
+    value = _value(keywords.get("tag", positional[_TAG] if len(positional) > _TAG else None))
+    return value if isinstance(value, int) else 0
+
+
 def _peer(positional: list[Any], keywords: dict[str, Any], group: Hashable) -> int | None:
     for name in _PEERS:
         value = _value(keywords.get(name))
@@ -128,4 +139,6 @@ def _peer(positional: list[Any], keywords: dict[str, Any], group: Hashable) -> i
         if isinstance(value, int):
             inside = isinstance(group, tuple) and 0 <= value < len(group)
             return group[value] if inside and isinstance(group, tuple) else value
-    return next((_value(node) for node in positional if isinstance(node, dict) and node.get("type") == "int"), None)
+    return next(
+        (_value(node) for node in positional[:_TAG] if isinstance(node, dict) and node.get("type") == "int"), None
+    )

@@ -38,12 +38,15 @@ def mode_of(target: Dump, golden: Dump) -> Mode:
         )
     if target.task != golden.task:
         raise NotComparableError(
-            f"the tasks differ: {target.task} in {target.place.document}, {golden.task} in {golden.place.document}"
+            f"the tasks differ: {target.task} in {target.place.document}, {golden.task} in {golden.place.document}; "
+            "record both with one task"
         )
     if target.task == "tensor":
         return Mode.TENSOR
     if target.task != "statistics":
-        raise NotComparableError(f"dumps of task {target.task} hold no values to compare ({target.place.document})")
+        raise NotComparableError(
+            f"dumps of task {target.task} hold no values to compare ({target.place.document}); record statistics"
+        )
     ours, theirs = _checksum(target), _checksum(golden)
     if ours != theirs:
         raise NotComparableError(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from msprobe.analyze.communication import COMMUNICATION
 from msprobe.core.errors import MsprobeException
 from msprobe.core.store.unnamed_database import PRAGMAS, UnnamedDatabase
 from msprobe.visualize.node import Graph, Node
@@ -159,7 +160,7 @@ class _Rows:
                 self._data_dir,
                 graph.step,
                 graph.rank,
-                int(node.name.startswith("Distributed")),
+                int(node.name.startswith(COMMUNICATION)),
             )
 
     def _link(self, match: Node) -> str:

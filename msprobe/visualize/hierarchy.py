@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from msprobe.core.naming import Phase
-from msprobe.visualize.names import Names, is_call_of_module, kind_of
+from msprobe.visualize.names import Names, is_call_of_module
 from msprobe.visualize.node import ROOT, Graph, Kind, Node
 
 MICRO_KEY = "megatron_micro_step_number"
@@ -139,7 +139,7 @@ class Hierarchy:
                 above = self._node(parent)
             node = graph.nodes.get(name)
             if node is None:
-                graph.add(name, kind_of(name), above)
+                graph.add(name, self._names.kind(name), above)
             elif node.parent is None:
                 node.parent = above
                 above.children.append(node)
@@ -157,7 +157,7 @@ class Hierarchy:
         graph = self._graph
         node = graph.nodes.get(name)
         if node is None:
-            node = graph.nodes[name] = Node(name, kind_of(name))
+            node = graph.nodes[name] = Node(name, self._names.kind(name))
             if name not in self._parents:
                 node.parent = graph.root
                 graph.root.children.append(node)

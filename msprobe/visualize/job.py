@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -28,7 +27,7 @@ from msprobe.visualize.merge.layout import Layout
 from msprobe.visualize.names import Names
 from msprobe.visualize.node import Graph, Node
 from msprobe.visualize.overflow import mark_overflow
-from msprobe.visualize.progress import progress
+from msprobe.visualize.progress import Progress, progress
 from msprobe.visualize.settings_row import settings_row
 from msprobe.visualize.sources import Sources, find_sources
 from msprobe.visualize.value_text import NOTHING, ValueTexts, fill_values
@@ -41,6 +40,7 @@ FORMAT = 1
 _LARGE = 4_000_000  # bytes; below, a copy of this process costs what it saves
 NOTHING_SAID = MappingOptions()
 _REFERENCE = "reference"
+_READ, _DRAWN, _COMPARED = 0.1, 0.2, 0.6  # of a comparison's time, about
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,7 @@ class _State:
     links: Links = field(default_factory=Links)
     written: list[Work] = field(default_factory=list)
     maker: TextMaker | None = None
+    progress: Progress = field(default_factory=Progress)
 
 
 def visualize(request: Request) -> Path:
@@ -101,9 +102,9 @@ def visualize(request: Request) -> Path:
         if golden is not None:
             state.maker = stack.enter_context(_maker(request, sources))  # before there are threads
         database = stack.enter_context(Database(Path(request.output), stem, sources.size))
-        advance = stack.enter_context(progress(sources.total, sources.size, lines=request.log_progress))
+        state.progress = stack.enter_context(progress(sources.total, sources.size, lines=request.log_progress))
         stack.enter_context(paused_gc())
-        _draw_all(state, sources, database, advance)
+        _draw_all(state, sources, database)
         _finish(state, database)
     return database.path
 
@@ -125,29 +126,34 @@ def _comparing(request: Request, found: Found) -> Comparing:
 
 def _export(state: _State, sources: Sources) -> Path:
     output = Path(state.request.output)
-    with progress(sources.total, sources.size, lines=state.request.log_progress) as advance, paused_gc():
+    with progress(sources.total, sources.size, lines=state.request.log_progress) as told, paused_gc():
         for work, dump, _ in sources.loaded(state.names):
-            advance(work.label)
+            told.begin(work.label)
             export_dump(output, dump, work.step, work.rank)
     return output
 
 
-def _draw_all(state: _State, sources: Sources, database: Database, advance: Callable[[str], None]) -> None:
+def _draw_all(state: _State, sources: Sources, database: Database) -> None:
     """What is drawn is let go of at the end of this function, while the database makes its indexes."""
     for work, target, other in sources.loaded(state.names, None if state.maker is None else state.maker.loaded):
-        advance(work.label)
+        state.progress.begin(work.label)
         _draw(state, work, (target, other), database)
+    state.progress.stage(1.0, "finishing")
     database.end_graphs()
 
 
 def _draw(state: _State, work: Work, dumps: tuple[Dump, Dump | None], database: Database) -> None:
+    state.progress.stage(_READ, "drawing")
     target = _graph(state, work, dumps[0])
     if dumps[1] is None or state.comparing is None:
+        state.progress.stage(_COMPARED, "writing")
         _write(state, work, database, target, _texts(target))
         return
     golden = _graph(state, work, dumps[1])
+    state.progress.stage(_DRAWN, "comparing")
     texts = state.comparing.compare(work, (target, golden), state.names, state.maker)
     if texts is not None:
+        state.progress.stage(_COMPARED, "writing")
         _write(state, work, database, target, texts.of_target)
         _write(state, work, database, golden, texts.of_golden, source=GOLDEN)
     if state.maker is not None:
@@ -156,7 +162,10 @@ def _draw(state: _State, work: Work, dumps: tuple[Dump, Dump | None], database: 
 
 def _graph(state: _State, work: Work, dump: Dump) -> Graph:
     if not dump.data and not dump.construct:
-        raise ReadError(f"{dump.place.document}: holds no records and no hierarchy; there is nothing to draw")
+        raise ReadError(
+            f"{dump.place.document}: holds no records and no hierarchy; there is nothing to draw; "
+            "check level, scope and list of its config.json"
+        )
     graph = build_graph(dump, state.names, published=state.request.policy == _REFERENCE)
     graph.step, graph.rank = work.step, work.rank
     folder = dump.place.document.parent

@@ -8,22 +8,6 @@ from msprobe.core.naming import NameSyntaxError, split_entry
 from msprobe.core.naming.model import MODULE_PREFIXES
 from msprobe.visualize.node import BETWEEN, ROOT, Kind
 
-API_PREFIXES = frozenset({
-    "Tensor",
-    "Torch",
-    "Functional",
-    "NPU",
-    "VF",
-    "Distributed",
-    "Aten",
-    "Mint",
-    "Primitive",
-    "Jit",
-    "MintFunctional",
-    "MindSpeed",
-    "Triton",
-})
-
 
 class Parts(NamedTuple):
     """A parsed name: ``path`` is the attribute path of a module, "" for calls; ``phase`` "" where there is none."""
@@ -49,6 +33,13 @@ class Names(dict[str, Parts]):
         found = self[name] = _parts(name)
         return found
 
+    def kind(self, name: str) -> Kind:
+        """Module, call or collection. What is no name of a call (optimizer, a name of the user) counts as module."""
+        if name.startswith(BETWEEN):
+            return Kind.COLLECTION
+        parts = self[name]
+        return Kind.API if parts.phase and not parts.module else Kind.MODULE
+
     def twin(self, name: str, phase: str) -> str:
         """The same call in another phase; a text that is no entry name stays as it is."""
         parts = self[name]
@@ -63,13 +54,6 @@ def _parts(name: str) -> Parts:
     prefix, _, rest = stem.partition(".")
     module = prefix in MODULE_PREFIXES
     return Parts(module, stem, phase, call, rest.rpartition(".")[0] if module else "")
-
-
-def kind_of(name: str) -> Kind:
-    """Module, call or collection, by the first word; what is none (optimizer, a name of the user) counts as module."""
-    if name.startswith(BETWEEN):
-        return Kind.COLLECTION
-    return Kind.API if name.partition(".")[0] in API_PREFIXES else Kind.MODULE
 
 
 def is_call_of_module(name: str) -> bool:

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from msprobe.analyze.communication import COMMUNICATION
 from msprobe.compare.alignment.protocol import Alignment, Positions, Side
 from msprobe.compare.pairs import EntryPair
 from msprobe.visualize.names import Names
@@ -78,7 +79,7 @@ def pair_merged(target: Graph, golden: Graph, names: Names) -> None:
 
 def only_here(node: Node) -> bool:
     """Whether a call is there because of the layout: communication, or a call that every rank makes for itself."""
-    return node.name.startswith("Distributed.") or _OF_RANK.search(node.name) is not None
+    return node.name.startswith(COMMUNICATION) or _OF_RANK.search(node.name) is not None
 
 
 def _outside(graph: Graph) -> Iterator[Node]:

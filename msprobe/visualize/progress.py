@@ -3,36 +3,43 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from msprobe.core.log import logger
 
-Advance = Callable[[str], None]
 _LONG = 4_000_000
 
 
-@contextmanager
-def progress(total: int, size: int = 0, *, lines: bool = False) -> Iterator[Advance]:
-    """Gives a function to call with a text when the next of ``total`` parts begins. ``lines`` logs each text.
+class Progress:
+    """Told how far the work is. ``total`` is the number of parts, ``lines`` logs each instead of drawing a bar."""
 
-    ``size`` in bytes says whether a single part is worth a bar.
-    """
+    def __init__(self, total: int = 0, *, lines: bool = False, bar: _Bar | None = None) -> None:
+        self._total, self._lines, self._bar = total, lines, bar
+        self._begun, self._text = 0, ""
+
+    def begin(self, text: str) -> None:
+        """The next part begins."""
+        self._begun, self._text = self._begun + 1, text
+        if self._bar is not None:
+            self._bar.update(text, self._begun - 1)
+        elif self._lines:
+            logger.info("%d of %d: %s", self._begun, self._total, text)
+
+    def stage(self, share: float, what: str) -> None:
+        """``share`` of the part, 0 to 1, is done; ``what`` comes next."""
+        if self._bar is not None:
+            self._bar.update(f"{self._text}, {what}", self._begun - 1 + share)
+
+
+@contextmanager
+def progress(total: int, size: int = 0, *, lines: bool = False) -> Iterator[Progress]:
+    """Gives what is to be told of the progress. ``size`` in bytes says whether a single part is worth a bar."""
     bar = None
     if not lines and (total > 1 or size > _LONG) and sys.stderr.isatty():
         bar = _bar(total)
-    done = 0
-
-    def advance(text: str) -> None:
-        nonlocal done
-        done += 1
-        if bar is not None:
-            bar.update(text, done - 1)
-        elif lines:
-            logger.info("%d of %d: %s", done, total, text)
-
     try:
-        yield advance
+        yield Progress(total, lines=lines, bar=bar)
     finally:
         if bar is not None:
             bar.stop()
@@ -41,13 +48,13 @@ def progress(total: int, size: int = 0, *, lines: bool = False) -> Iterator[Adva
 class _Bar:
     def __init__(self, total: int) -> None:
         from rich.console import Console  # an extra, and only wanted on a terminal
-        from rich.progress import Progress
+        from rich.progress import Progress as Bar
 
-        self._progress = Progress(console=Console(stderr=True), transient=True)
-        self._task = self._progress.add_task("", total=total)
+        self._progress = Bar(console=Console(stderr=True), transient=True)
+        self._task = self._progress.add_task("reading", total=total)
         self._progress.start()
 
-    def update(self, text: str, completed: int) -> None:
+    def update(self, text: str, completed: float) -> None:
         self._progress.update(self._task, description=text, completed=completed)
 
     def stop(self) -> None:

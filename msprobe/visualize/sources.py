@@ -113,7 +113,8 @@ def _merged(works: Sequence[Work], layout: Layout, names: Names) -> list[Dump]:
         raise MsprobeException(
             MsprobeException.INVALID_PARAM_ERROR,
             f"--rank_size {layout.rank_size}, but step {works[0].step} below "
-            f"{works[0].target.document.parents[1]} has {len(works)} rank folders",
+            f"{works[0].target.document.parents[1]} has {len(works)} rank folders; "
+            "give the number of ranks, and the folder of all of them",
         )
     return merge_ranks({work.rank: load_dump(work.target) for work in works}, layout, names)
 

@@ -117,3 +117,25 @@ def test_named_groups_of_mindspore() -> None:
         return [*compute(3 * rank), ("communication.comm_func.all_reduce.0.forward", body), *compute()]
 
     assert order({0: reduced(0), 1: reduced(1)}, {0: Event(1), 1: Event(0)}) == [(1, True), (0, False)]
+
+
+@pytest.mark.parametrize("batched", [False, True], ids=["alone", "batched"])
+def test_a_receive_waits_for_what_was_sent_with_its_tag(batched: bool) -> None:
+    """Rank 1 goes wrong between two sends; rank 0 first takes the later one."""
+
+    def take(tag: int) -> tuple[str, Any]:
+        if not batched:
+            return call("recv.0", number(1), None, number(tag))
+        operations = [{"op": "irecv", "peer": 1, "tag": tag}]
+        return "Distributed.batch_isend_irecv.0.forward", {"input_args": [operations], "input_kwargs": {}}
+
+    send = [call("send.0", dst=number(0), tag=number(3)), call("send.1", dst=number(0), tag=number(7))]
+    programs = {0: [take(7), *compute(), take(3)], 1: [send[0], *compute(), send[1]]}
+    assert order(programs, {0: Event(1), 1: Event(1)}) == [(1, True), (0, False)]
+
+
+def test_a_tag_is_no_peer() -> None:
+    """Who receives from anyone waits for nobody that is known."""
+    sent = call("send.0", dst=number(0), tag=number(1))
+    programs = {0: [call("recv.0", None, None, number(1)), *compute()], 1: [*compute(), sent]}
+    assert [first for _, first in order(programs, {0: Event(1), 1: Event(0)})] == [True, True]

@@ -55,20 +55,37 @@ def folders(tmp_path: Path) -> dict[str, Path]:
 
 
 CASES: list[Any] = [
-    pytest.param(["-tp", "{root}/missing"], 2, "no such file or folder", id="missing"),
+    pytest.param(["-tp", "{root}/missing"], 2, "no such file or folder; give the dump_path of a run", id="missing"),
     pytest.param(["-tp", "{root}/file.txt"], 2, "give a dump.json or a folder", id="file"),
-    pytest.param(["-tp", "{root}/nothing"], 2, "found: nothing", id="empty-folder"),
+    pytest.param(["-tp", "{root}/nothing"], 2, "found: nothing); give the dump_path", id="empty-folder"),
     pytest.param(["-tp", "{root}/mixed"], 2, "no dump.json in it", id="other-names"),
-    pytest.param(["-tp", "{broken}"], 2, "not valid JSON", id="broken-dump"),
-    pytest.param(["-tp", "{odd}"], 2, "construct.json: not a JSON object", id="broken-construct"),
-    pytest.param(["-tp", "{empty}"], 2, "there is nothing to draw", id="no-records"),
-    pytest.param(["-tp", "{good}", "-gp", "{root}/missing"], 2, "no such file or folder", id="missing-golden"),
+    pytest.param(["-tp", "{broken}"], 2, "record the run again", id="broken-dump"),
+    pytest.param(
+        ["-tp", "{odd}"], 2, "construct.json: not a JSON object; copy it again, or remove it", id="broken-construct"
+    ),
+    pytest.param(["-tp", "{empty}"], 2, "nothing to draw; check level, scope and list", id="no-records"),
+    pytest.param(
+        ["-tp", "{good}", "-gp", "{root}/missing"],
+        2,
+        "no such file or folder; give the dump_path of a run",
+        id="missing-golden",
+    ),
     pytest.param(["-tp", "{good}", "-gp", "{md5}"], 3, "use one summary_mode", id="md5-statistics"),
-    pytest.param(["-tp", "{tensor}", "-gp", "{good}"], 3, "the tasks differ", id="tensor-statistics"),
+    pytest.param(["-tp", "{tensor}", "-gp", "{good}"], 3, "record both with one task", id="tensor-statistics"),
     pytest.param(["-tp", "{root}/steps", "-gp", "{root}/other"], 3, "no step and rank is on both", id="other-steps"),
     pytest.param(["-tp", "{good}", "-gp", "{root}/steps"], 3, "give one of them", id="one-against-steps"),
-    pytest.param(["-tp", "{good}", "-gp", "{good}", "-lm", "{root}/none.yaml"], 2, "none.yaml", id="no-mapping"),
-    pytest.param(["-tp", "{good}", "-gp", "{good}", "-lm", "{root}/map.yaml"], 2, "map.yaml", id="bad-mapping"),
+    pytest.param(
+        ["-tp", "{good}", "-gp", "{good}", "-lm", "{root}/none.yaml"],
+        2,
+        "none.yaml: the layer mapping cannot be read (No such file or directory); check the path",
+        id="no-mapping",
+    ),
+    pytest.param(
+        ["-tp", "{good}", "-gp", "{good}", "-lm", "{root}/map.yaml"],
+        2,
+        "map.yaml, line 3: no valid YAML",
+        id="bad-mapping",
+    ),
     pytest.param(["-tp", "{good}", "--rank_size", "2"], 2, "--tp is missing", id="merge-without-tp"),
     pytest.param(
         ["-tp", "{good}", "--rank_size", "2", "--tp", "2", "--pp", "1", "--order", "foo"],
@@ -76,7 +93,12 @@ CASES: list[Any] = [
         "--order 'foo'",
         id="order",
     ),
-    pytest.param(["-tp", "{good}", "--rank_size", "2", "--tp", "2", "--pp", "1"], 2, "has 1 rank", id="rank-count"),
+    pytest.param(
+        ["-tp", "{good}", "--rank_size", "2", "--tp", "2", "--pp", "1"],
+        2,
+        "has 1 rank folders; give the number of ranks",
+        id="rank-count",
+    ),
     pytest.param(["-tp", "{good}", "-o", "{root}/blocked"], 2, "choose another folder with -o", id="output"),
     pytest.param(["-tp", "{good}", "--file_type", "xml"], 2, "'xml' is not one of", id="file-type"),
     pytest.param([], 2, "Missing option", id="no-target"),

@@ -150,3 +150,18 @@ def test_values_without_statistics_keep_what_is_known(tmp_path: Path) -> None:
     first = values["Torch.add.0.forward.input.0"]
     assert (first["dtype"], first["shape"], first["Max"]) == ("torch.float32", "[4, 8]", "null")
     assert values["Torch.add.0.forward.input.1"] == {"value": "null"}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        pytest.param("my_ops.twice.0.forward", "1", id="custom-operator"),
+        pytest.param("mylib.fused_norm.0.backward", "1", id="custom-function"),
+        pytest.param("MintDistributed.all_reduce.0.forward", "1", id="mint"),
+        pytest.param("Cell.net.Net.forward.0", "0", id="cell"),
+        pytest.param("optimizer", "0", id="no-call"),
+    ],
+)
+def test_what_is_called_like_a_call_is_one_whatever_its_first_word(name: str, kind: str, tmp_path: Path) -> None:
+    folder = write(tmp_path / "dump/rank0", {name: ONE}, {name: None})
+    assert draw(folder, tmp_path / "out").side()[name]["node_type"] == kind

@@ -224,6 +224,16 @@ def test_communication_is_linked_between_ranks(tmp_path: Path) -> None:
     }
 
 
+def test_groups_that_have_only_a_name_are_told_apart(tmp_path: Path) -> None:
+    call_of = "MintDistributed.all_reduce.0.forward"
+    for rank in range(4):
+        named = {"type": "str", "value": "ab" if rank < 2 else "cd"}
+        write(tmp_path / f"dump/rank{rank}", {call_of: call([tensor()], [tensor()], group=named)})
+    tables = draw(tmp_path / "out", target=tmp_path / "dump")
+    met = [list(json.loads(tables.side(rank=rank)[call_of]["matched_distributed"])["nodes_info"]) for rank in range(4)]
+    assert met == [["1"], ["0"], ["3"], ["2"]]
+
+
 def test_a_recomputed_call_with_other_values_is_an_error(tmp_path: Path) -> None:
     again = FC.replace("forward.0", "forward.1")
     first = {FC: module([tensor()], [tensor(0.7)])}

@@ -84,7 +84,9 @@ def read_mapping(given: Any, what: str) -> Marked:
             raise ReadError(f"{path}: too large for a mapping file ({path.stat().st_size >> 20} MiB)")
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ReadError(f"{path}: the {what} mapping cannot be read ({error.strerror or error})") from error
+        raise ReadError(
+            f"{path}: the {what} mapping cannot be read ({error.strerror or error}); check the path"
+        ) from error
     except UnicodeDecodeError as error:
         raise ReadError(f"{path}: the {what} mapping is no text in UTF-8 (byte {error.start})") from error
     try:

@@ -10,22 +10,24 @@ from pydantic_core import from_json
 from msprobe.core.errors import ReadError
 
 
-def read_json_object(path: Path, such_as: str = "") -> dict[str, Any]:
+def read_json_object(path: Path, such_as: str = "", remedy: str = "") -> dict[str, Any]:
     """The object in ``path``; NaN and Infinity are read as numbers.
 
     Args:
         path: the file.
         such_as: an example of what it should hold, for the message when it holds something else.
+        remedy: what to do, for the message whatever is wrong.
 
     Raises:
         ReadError: the file cannot be read, is not JSON, or holds something else than an object.
     """
+    advice = remedy and f"; {remedy}"
     try:
         content = from_json(path.read_bytes(), allow_inf_nan=True, cache_strings="all")
     except OSError as error:
-        raise ReadError(f"{path}: cannot be read ({error.strerror or error})") from error
+        raise ReadError(f"{path}: cannot be read ({error.strerror or error}){advice}") from error
     except ValueError as error:
-        raise ReadError(f"{path}: not valid JSON ({error})") from error
+        raise ReadError(f"{path}: not valid JSON ({error}){advice}") from error
     if not isinstance(content, dict):
-        raise ReadError(f"{path}: not a JSON object{such_as and f' such as {such_as}'}")
+        raise ReadError(f"{path}: not a JSON object{such_as and f' such as {such_as}'}{advice}")
     return content

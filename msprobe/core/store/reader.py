@@ -28,6 +28,8 @@ _PROCESS = re.compile(r"(rank|proc|rank\d+_)(\d*)$")
 _KERNELS = re.compile(r"rank_\d+$")
 _MODES = ("graph", "pynative")
 _RECORDS = (DUMP, DEBUG, JOURNAL)
+_GIVE = f"give the dump_path of a run, a step or rank folder of it, or a {DUMP}"
+_DO_WITHOUT = "copy it again, or remove it: a dump is read without it too"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def find_dumps(path: Path) -> list[Place]:
             raise ReadError(f"{path}: no dump document; give a {DUMP} or a folder with one")
         return [_place(path.parent, path)]
     if not path.is_dir():
-        raise ReadError(f"{path}: no such file or folder")
+        raise ReadError(f"{path}: no such file or folder; {_GIVE}")
     found = [place for folder in _folders(path) for place in _in_folder(folder)]
     if not found:
         found = [
@@ -126,7 +128,7 @@ def _without_dump(path: Path) -> str:
     if _KERNELS.match(path.name) or any(map(_KERNELS.match, names)):
         return f"{path}: kernel files of MindSpore's runtime; make a dump of them: msprobe import {path} -o FOLDER"
     found = ", ".join(names[:5]) or "nothing"
-    return f"{path}: no {DUMP} in it or in its step and rank folders (found: {found})"
+    return f"{path}: no {DUMP} in it or in its step and rank folders (found: {found}); {_GIVE}"
 
 
 def _folders(path: Path) -> list[Path]:
@@ -199,7 +201,7 @@ def _local(path: Path) -> Iterator[Path]:
 
 
 def _from_documents(place: Place) -> Dump:
-    return dump_of(place, read_json_object(place.document))
+    return dump_of(place, read_json_object(place.document, remedy="copy it again, or record the run again"))
 
 
 def dump_of(place: Place, document: dict[str, Any]) -> Dump:
@@ -209,8 +211,8 @@ def dump_of(place: Place, document: dict[str, Any]) -> Dump:
         ReadError: a document is damaged or is not what its name says.
     """
     stack_path, construct_path = place.document.with_name(STACK), place.document.with_name(CONSTRUCT)
-    stack = read_json_object(stack_path) if stack_path.is_file() else None
-    construct = read_json_object(construct_path) if construct_path.is_file() else {}
+    stack = read_json_object(stack_path, remedy=_DO_WITHOUT) if stack_path.is_file() else None
+    construct = read_json_object(construct_path, remedy=_DO_WITHOUT) if construct_path.is_file() else {}
     return _build(place, document, stack, construct)
 
 

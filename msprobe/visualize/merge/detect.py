@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from msprobe.analyze.communication import COMMUNICATION
 from msprobe.compare.items import leaves
 from msprobe.compare.pairs import parent_of
 from msprobe.core.store.reader import Dump
@@ -33,17 +34,17 @@ def pipelines(dumps: Mapping[int, Dump]) -> list[list[int]]:
 
 
 def _sent_to(name: str, body: Any) -> int | None:
-    parts = name.split(".", 2)
-    if parts[0] != "Distributed":
+    api = _api(name)
+    if api is None:
         return None
     found = {leaf.suffix: leaf.raw for leaf in leaves(name, body)}
-    if parts[1] == "batch_isend_irecv":
+    if api == "batch_isend_irecv":
         for raw in found.values():
             told = raw.get("p2p") if isinstance(raw, dict) else None
             if told and told.get("op") in _SENDS and isinstance(told.get("peer"), int):
                 return int(told["peer"])
         return None
-    raw = found.get(f".input.{_SENDS.get(parts[1], '')}") or (found.get(".input.1") if parts[1] in _SENDS else None)
+    raw = found.get(f".input.{_SENDS.get(api, '')}") or (found.get(".input.1") if api in _SENDS else None)
     value = raw.get("value") if isinstance(raw, dict) else None
     return value if isinstance(value, int) else None
 
@@ -62,9 +63,13 @@ def reducing(dumps: Mapping[int, Dump]) -> list[list[int]]:
     return found
 
 
+def _api(name: str) -> str | None:
+    """The function of a communication call; None for another call."""
+    return name.rsplit(".", 2)[0].rpartition(".")[2] if name.startswith(COMMUNICATION) else None
+
+
 def _group(name: str, body: Any) -> list[int] | None:
-    parts = name.split(".", 2)
-    if parts[0] != "Distributed" or parts[1] not in _REDUCES:
+    if _api(name) not in _REDUCES:
         return None
     for leaf in leaves(name, body):
         if isinstance(leaf.raw, dict) and leaf.raw.get("type") == "torch.ProcessGroup":

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from msprobe.analyze.communication import COMMUNICATION
 from msprobe.compare.recorded_number import as_float
 from msprobe.visualize.merge.pipeline import between, grouped
 from msprobe.visualize.merge.tree import Branch, noted
@@ -73,7 +74,7 @@ def _merge_branch(branches: Sequence[Branch], ranks: Sequence[int], names: Names
         base = group[0]
         for branch in group:
             _take_reduced(branch, names)
-        if not base.name.startswith("Distributed."):
+        if not base.name.startswith(COMMUNICATION):
             _merge_body(base, [branch.body for branch in group], ranks)
         others = [{child.name: child for child in branch.children} for branch in group[1:]]
         for child in base.children:

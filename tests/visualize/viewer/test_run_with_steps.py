@@ -1,0 +1,79 @@
+"""A real run of several steps in the page: steps switch, and pairs made by hand are judged when drawn again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from msprobe.cli.main import run
+from msprobe.pytorch import PrecisionDebugger
+from tests.fresh_debugger import forget
+from tests.visualize.databases import read
+from tests.visualize.viewer.test_browser import downloaded
+
+pytestmark = [pytest.mark.torch, pytest.mark.browser, pytest.mark.slow]
+OURS, THEIRS = "Module.net.up.Linear.forward.0", "Module.net.raise.Linear.forward.0"
+
+
+def record(folder: Path, name: str, wrong: bool) -> Path:
+    """Two steps; the wrong run scales a weight before the second one."""
+    forget()
+    torch.manual_seed(0)
+    net = nn.Sequential(OrderedDict([(name, nn.Linear(4, 8)), ("act", nn.Tanh()), ("down", nn.Linear(8, 2))]))
+    debugger = PrecisionDebugger({"task": "statistics", "level": "mix", "dump_path": str(folder)})
+    model = nn.ModuleDict({"net": net})
+    for step in range(2):
+        if step and wrong:
+            with torch.no_grad():
+                net[0].weight *= 2
+        debugger.start(model)
+        net(torch.ones(3, 4)).mean().backward()
+        debugger.stop()
+        debugger.step()
+    forget()
+    return folder
+
+
+def drawn(folder: Path, *more: object) -> Path:
+    words = ["-tp", folder / "bad", "-gp", folder / "good", "-o", folder / f"out{len(more)}", *more]
+    assert run(["graph_visualize", *map(str, words)]) == 0
+    (path,) = (folder / f"out{len(more)}").iterdir()
+    return path
+
+
+def test_the_page_opens_in_the_step_that_differs_and_switches(view: Any, tmp_path: Path) -> None:
+    record(tmp_path / "good", "up", False)
+    record(tmp_path / "bad", "up", True)
+    page = view(drawn(tmp_path))
+    step = "return document.querySelector('#step').value"
+    assert page.run(step) == "1"
+    assert page.selected.startswith((OURS, "Functional.linear.0"))
+    page.choose("#step", "0")
+    page.until(lambda: page.driver.current_url, lambda url: "step=0" in url)
+    page.until(lambda: page.all("#verdict-same"), bool)
+    assert page.all("#verdict-error") == []
+    page.press("s")
+    cells = page.until(lambda: page.all(".grid button"), lambda found: len(found) == 2)
+    cells[1].click()
+    page.until(lambda: page.run(step), lambda value: value == "1")
+    page.until(lambda: page.all("#verdict-error"), bool)
+
+
+def test_an_exported_mapping_pairs_when_the_graph_is_drawn_again(view: Any, tmp_path: Path) -> None:
+    record(tmp_path / "good", "raise", False)
+    record(tmp_path / "bad", "up", True)
+    before = drawn(tmp_path)
+    assert read(before).verdicts(step=1)[OURS] == "unmatched"
+    page = view(before, link=f"#step=1&node={OURS}&tab=match")
+    page.click(f".candidate[data-name='{THEIRS}']")
+    page.until(lambda: page.all("#export"), bool)
+    mapping = tmp_path / "layers.yaml"
+    mapping.write_text(downloaded(page))
+    page.press("u")
+    after = read(drawn(tmp_path, "-lm", mapping))
+    assert (after.verdicts(step=0)[OURS], after.verdicts(step=1)[OURS]) == ("same", "error")
