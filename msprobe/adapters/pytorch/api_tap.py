@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.compile_switch import forget_wrappers, is_traced, know_originals, pass_by
+from msprobe.adapters.pytorch.device_constructors import list_device_constructors
 from msprobe.adapters.pytorch.scripting import show_originals
 from msprobe.adapters.pytorch.silent_compiler import silent_compiler
 from msprobe.adapters.pytorch.step_aside import ASIDE
@@ -62,6 +63,7 @@ class TorchApiTap(WrappedApis):
             self._plan_table(table, OWNERS)
         for site in self._sites.values():
             site.creates = site.api not in _RESHAPING
+        list_device_constructors()
         show_originals(self._patches)
         self._patches.plan(torch, "compile", self._compiling(torch.compile))
 
