@@ -7,7 +7,6 @@ import functools
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import FunctionType
 from typing import Any
 
 import torch
@@ -91,8 +90,7 @@ class TorchApiTap(WrappedApis):
         replacement = bound_alike(owner, attribute, functools.partial(self._observed, site), is_traced)
         wrapper = getattr(replacement, "__func__", replacement)
         pass_by(wrapper)
-        if not isinstance(original, FunctionType):
-            name_by_place(wrapper, owner, attribute)
+        name_by_place(wrapper, owner, attribute)
         self._patches.plan(owner, attribute, replacement)
         return replacement
 
