@@ -90,7 +90,7 @@ def is_pickled(function: Any) -> bool:
 
 def picklable() -> set[tuple[str, str]]:
     """The functions of torch that can be pickled, by where they stand."""
-    owners = (torch, F, torch.Tensor, torch.distributed, torch.linalg)
+    owners = (torch, F, torch.Tensor, torch.distributed, torch.linalg, nn.utils)
     found = ((owner, name, getattr(owner, name)) for owner in owners for name in dir(owner))
     functions = ((owner, name, value) for owner, name, value in found if inspect.isroutine(value))
     return {(owner.__name__, name) for owner, name, function in functions if is_pickled(function)}
