@@ -81,11 +81,18 @@ work(2)
     assert data_of(tmp_path / "dump")["Tensor.tanh.2.forward"]["output"][0]["shape"] == [1, 2]
 
 
-def test_a_rerun_beside_the_folder_of_another_process_is_told_once(tmp_path: Path) -> None:
-    body = "for _ in range(2): debugger.start(model); work(1); debugger.stop(); debugger.step()"
-    first, second = run(body, tmp_path), run(body, tmp_path)
-    (told,) = [line for line in second if "[WARNING]" in line and "remove them, or give each run" in line]
-    assert "step0 holds 1 folder of processes that recorded before this program began (proc" in told
+@pytest.mark.parametrize(
+    ("rank", "told"),
+    [
+        pytest.param(None, "3 folders written before this program began (step0/proc", id="process"),
+        pytest.param(0, "2 folders written before this program began (step1/rank0, step2/rank0)", id="rank"),
+    ],
+)
+def test_what_a_rerun_leaves_of_an_earlier_run_is_told_once(tmp_path: Path, rank: int | None, told: str) -> None:
+    body = "for _ in range({}): debugger.start(model, rank_id={}); work(1); debugger.stop(); debugger.step()"
+    first, second = run(body.format(3, rank), tmp_path), run(body.format(2, rank), tmp_path)
+    (line,) = [line for line in second if "before this program began" in line]
+    assert f"{tmp_path / 'dump'} holds {told}" in line
     assert not [line for line in first if "before this program began" in line]
 
 

@@ -7,12 +7,12 @@ import functools
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import FunctionType
 from typing import Any
 
 import torch
 
 from msprobe.adapters.pytorch.compile_switch import forget_wrappers, is_traced, know_originals, pass_by
+from msprobe.adapters.pytorch.device_constructors import list_device_constructors
 from msprobe.adapters.pytorch.scripting import show_originals
 from msprobe.adapters.pytorch.silent_compiler import silent_compiler
 from msprobe.adapters.pytorch.step_aside import ASIDE
@@ -62,6 +62,7 @@ class TorchApiTap(WrappedApis):
             self._plan_table(table, OWNERS)
         for site in self._sites.values():
             site.creates = site.api not in _RESHAPING
+        list_device_constructors()
         show_originals(self._patches)
         self._patches.plan(torch, "compile", self._compiling(torch.compile))
 
@@ -89,8 +90,7 @@ class TorchApiTap(WrappedApis):
         replacement = bound_alike(owner, attribute, functools.partial(self._observed, site), is_traced)
         wrapper = getattr(replacement, "__func__", replacement)
         pass_by(wrapper)
-        if not isinstance(original, FunctionType):
-            name_by_place(wrapper, owner, attribute)
+        name_by_place(wrapper, owner, attribute)
         self._patches.plan(owner, attribute, replacement)
         return replacement
 

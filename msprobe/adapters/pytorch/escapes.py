@@ -16,6 +16,7 @@ import torch
 
 from msprobe.adapters.pytorch.measured_once import MeasuredOnce
 from msprobe.adapters.pytorch.step_aside import ASIDE
+from msprobe.core.capture.look_alike import name_by_place
 from msprobe.core.capture.patch import Patches
 
 METHODS = (
@@ -50,7 +51,9 @@ class Escapes:
         for owner, name in _PLACES:
             original = getattr(owner, name, None)
             if original is not None:
-                self._patches.plan(owner, name, self._telling(original))
+                told = self._telling(original)
+                name_by_place(told, owner, name)
+                self._patches.plan(owner, name, told)
         self._patches.plan(torch.Tensor, "data", self._telling_data(torch.Tensor.data))
         self._patches.plan(torch.utils, "swap_tensors", self._swapping(torch.utils.swap_tensors))
         with ASIDE.in_force(self):

@@ -42,7 +42,7 @@ class TorchListedApis(ListedApis):
             if packet is not None:
                 for overload in packet.overloads():  # once asked for, they are attributes, which a wrapper takes over
                     getattr(packet, overload)
-                tap.add(owner, name, namespace)
+                tap.add_listed(owner, name, namespace)
             self._done.add((head, name))
         if added:
             logger.info("%d operators of torch.ops.%s are recorded too", len(added), namespace)

@@ -13,11 +13,12 @@ import torch
 
 from msprobe.adapters.pytorch.compile_switch import is_traced
 from msprobe.adapters.pytorch.step_aside import ASIDE
+from msprobe.core.capture.look_alike import name_by_place
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 
 _STEP = "Optimizer.step#"  # what torch calls the block of its profiler that holds a step and the hooks of it
-_CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_")
+_CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "get_total_norm", "clip_grads_with_norm_")
 
 
 class Hooks:
@@ -89,7 +90,9 @@ class TorchOptimizerTap:
             for name in _CLIPS:
                 original = getattr(owner, name, None)
                 if original is not None:
-                    patches.plan(owner, name, self._inside("clip_grad", original))
+                    inside = self._inside("clip_grad", original)
+                    name_by_place(inside, owner, name)
+                    patches.plan(owner, name, inside)
         return patches
 
     def _inside(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:

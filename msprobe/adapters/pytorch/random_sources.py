@@ -27,6 +27,7 @@ import numpy as np
 import torch
 
 from msprobe.adapters.pytorch.compile_switch import pass_by
+from msprobe.adapters.pytorch.device_constructors import list_device_constructors
 from msprobe.adapters.pytorch.scripting import show_originals
 from msprobe.core.capture.look_alike import name_by_place
 from msprobe.core.capture.patch import Patches
@@ -87,6 +88,7 @@ def replaced(around: Around) -> Patches:
     """Patches, not yet applied, that send the outermost call of each source through ``around(source, original, args,
     kwargs)``.
     """
+    list_device_constructors()
     patches = Patches()
     inside = threading.local()
     for source in sources():

@@ -25,7 +25,7 @@ from msprobe.core.log import logger, once
 class Adding(Protocol):
     """Wraps one more function from now on; may raise MsprobeException."""
 
-    def add(self, owner: Any, name: str, prefix: str) -> None: ...
+    def add_listed(self, owner: Any, name: str, prefix: str) -> None: ...
 
 
 class ListedApis:
@@ -63,7 +63,7 @@ class ListedApis:
                 continue
             self._done.add((path, name))
             try:
-                tap.add(holder, last, ".".join([path, *name.split(".")[:-1]]))
+                tap.add_listed(holder, last, ".".join([path, *name.split(".")[:-1]]))
             except MsprobeException as error:
                 logger.warning("custom_apis: %s", error.error_info)
 

@@ -19,7 +19,8 @@ def look_like(wrapper: Callable[..., Any], original: Callable[..., Any]) -> None
 def name_by_place(wrapper: Any, owner: Any, attribute: str) -> None:
     """Name ``wrapper`` after where it stands: what is pickled by name must be found there.
 
-    Built-in functions carry the names of their C module, and methods those of their class.
+    Built-in functions carry the names of their C module, methods those of their class, and functions those of the
+    module in which they are written, where the original stands.
     """
     if isinstance(owner, type):
         wrapper.__module__, wrapper.__qualname__ = owner.__module__, f"{owner.__qualname__}.{attribute}"

@@ -39,6 +39,7 @@ class WrappedApis:
         self._patches = Patches()
         self._sites: dict[tuple[str, str], CallSite] = {}
         self._registered: dict[tuple[int, str], tuple[Any, str, str, Any]] = {}
+        self._of_lists: set[tuple[int, str]] = set()
         self.listed: Listed | None = None
 
     @contextlib.contextmanager
@@ -62,13 +63,23 @@ class WrappedApis:
         require_patchable(owner, name, prefix)
         self._registered[(id(owner), name)] = (owner, name, prefix, self._plan(owner, name, prefix))
 
+    def add_listed(self, owner: Any, name: str, prefix: str) -> None:
+        """Wrap a function that the configuration lists, unless the program has registered it itself. It goes with the
+        configuration: it is not among the ``registered``. Raises as ``add``.
+        """
+        if (id(owner), name) not in self._registered:
+            self.add(owner, name, prefix)
+            self._of_lists.add((id(owner), name))
+
     def remove(self, owner: Any, name: str) -> None:
+        self._of_lists.discard((id(owner), name))
         known = self._registered.pop((id(owner), name), None)
         if known is not None and known[3] is not None:
             self._patches.drop(owner, name, known[3])
 
     def registered(self) -> Sequence[tuple[Any, str, str]]:
-        return [(owner, name, prefix) for owner, name, prefix, _ in self._registered.values()]
+        own = {key: known for key, known in self._registered.items() if key not in self._of_lists}
+        return [(owner, name, prefix) for owner, name, prefix, _ in own.values()]
 
     def site(self, prefix: str, api: str, listed: str = "") -> CallSite:
         """The counter of one API; all its wrappers share it. ``listed``: its name in the table, where that has dots."""

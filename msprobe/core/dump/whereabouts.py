@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.core.log import logger
 from msprobe.core.store.claims import CLAIMS
-from msprobe.core.store.earlier_run import tell_of_earlier_processes
+from msprobe.core.store.earlier_run import tell_of_earlier_folders
 from msprobe.core.store.layout import process_folder, step_folder
 from msprobe.core.store.links import make_folder_below
 
@@ -25,7 +25,7 @@ class Whereabouts:
 
     def __init__(self) -> None:
         self._shared: set[int] = set()
-        self._told = False
+        self._looked: set[Path] = set()
 
     def folder(self, root: Path, number: int, rank: int | None) -> Path:
         """The folder to record step ``number`` into, claimed for this process."""
@@ -37,7 +37,9 @@ class Whereabouts:
             return folder  # the sink says what is wrong with it
         if not CLAIMS.take(folder):
             folder = self._own(step, rank)
-        self._told = self._told or tell_of_earlier_processes(folder)
+        if root not in self._looked:
+            self._looked.add(root)
+            tell_of_earlier_folders(root, folder)
         return folder
 
     def move(self, step: Step, rank: int) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import re
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from msprobe.core.log import logger
@@ -13,7 +16,10 @@ from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, ERRORS, JOURNAL, S
 from msprobe.core.store.links import take_link_away
 
 _DOCUMENTS = (DUMP, DEBUG, STACK, CONSTRUCT, JOURNAL, ERRORS)
-_OF_A_PROCESS = re.compile(r"(?:proc|rank\d+_)\d+")
+_OF_A_STEP = re.compile(r"step\d+")
+_OF_A_PROCESS = re.compile(r"proc\d+|rank\d+(_\d+)?")
+_LOOKED_AT = 200
+"""Folders; a dump of more is told of by its first ones."""
 _BEGAN = time.time()  # and not that of a forked process: what its siblings record is of the same run
 
 
@@ -35,30 +41,39 @@ def remove_documents(folder: Path) -> None:
         shutil.rmtree(folder / TENSORS)
 
 
-def tell_of_earlier_processes(folder: Path) -> bool:
-    """Warn of folders beside ``folder`` that carry process ids and were written before this program began.
-
-    No later run replaces them, as its processes have other ids. True when there are any.
+def tell_of_earlier_folders(root: Path, own: Path) -> None:
+    """Warn of process folders below ``root``, other than ``own``, that were written before this program began: those
+    of steps, ranks and processes that this run does not record stay, and would be taken for its own.
     """
     try:
-        others = [other for other in folder.parent.iterdir() if other != folder and _is_of_earlier_process(other)]
-    except OSError:
-        return False
-    if others:
-        names = ", ".join(sorted(other.name for other in others)[:3])
+        found = itertools.islice(_process_folders(root), _LOOKED_AT)
+        earlier = [folder for folder in found if folder != own and _is_earlier(folder)]
+    except OSError:  # another process of this run removes what it has recorded
+        return
+    if earlier:
+        names = ", ".join(f"{folder.parent.name}/{folder.name}" for folder in earlier[:3])
         logger.warning(
-            "%s holds %d folder%s of processes that recorded before this program began (%s): they stay, beside those "
-            "of this run; remove them, or give each run a dump_path of its own",
-            folder.parent,
-            len(others),
-            "s" * (len(others) > 1),
+            "%s holds %d folder%s written before this program began (%s%s): what this run does not record again stays "
+            "beside it; remove them, or give each run a dump_path of its own",
+            root,
+            len(earlier),
+            "s" * (len(earlier) > 1),
             names,
+            ", ..." * (len(earlier) > 3),
         )
-    return bool(others)
 
 
-def _is_of_earlier_process(folder: Path) -> bool:
-    if _OF_A_PROCESS.fullmatch(folder.name) is None:
-        return False
-    times = [path.lstat().st_mtime for path in map(folder.joinpath, _DOCUMENTS) if os.path.lexists(path)]
+def _process_folders(root: Path) -> Iterator[Path]:
+    """Those of all steps, by name and number."""
+    steps = [path for path in root.iterdir() if _OF_A_STEP.fullmatch(path.name)]
+    for step in sorted(steps, key=lambda path: int(path.name.removeprefix("step"))):
+        if step.is_dir():
+            yield from sorted(path for path in step.iterdir() if _OF_A_PROCESS.fullmatch(path.name))
+
+
+def _is_earlier(folder: Path) -> bool:
+    times = []
+    for name in (DUMP, DEBUG, JOURNAL):
+        with contextlib.suppress(OSError):
+            times.append((folder / name).lstat().st_mtime)
     return bool(times) and max(times) < _BEGAN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from typing import Any
 
 import pytest
@@ -49,6 +50,20 @@ def test_the_result_equals_the_synchronous_one(bench: Any, task: str, mode: str)
     assert len(data) > 20
     assert files.keys() == expected_files.keys()
     assert all(torch.equal(files[name], expected_files[name]) for name in files)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=str)
+def test_complex_tensors_have_statistics_checksums_and_files(bench: Any, dtype: torch.dtype) -> None:
+    value = torch.tensor([3 + 4j, -1j], dtype=dtype)
+    debugger = bench.open("L1", "tensor", {"summary_mode": "md5"}, async_dump=True)
+    debugger.start()
+    result = torch.add(value, 0)
+    debugger.stop()
+    recorded = bench.read()
+    node = recorded.data["Torch.add.0.forward"]["output"][0]
+    assert (node["Max"], node["Min"], node["Mean"]) == (5.0, 1.0, 3.0)
+    assert node["md5"] == f"{zlib.crc32(result.numpy().tobytes()):08x}"
+    assert torch.equal(recorded.tensor(node["data_name"]), result)
 
 
 def test_the_input_of_an_in_place_call_is_saved_as_it_was(bench: Any) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import csv
 import io
+import os
 import pickle
 import random
 import subprocess
 import sys
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -86,6 +88,39 @@ def test_mode_asks_for_deterministic_operators() -> None:
     assert torch.are_deterministic_algorithms_enabled()
     seed_all(mode=False)
     assert not torch.are_deterministic_algorithms_enabled()
+
+
+TOLD = {
+    "PYTHONHASHSEED": "7",
+    "HCCL_DETERMINISTIC": "True",
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+    "LCCL_DETERMINISTIC": "1",
+    "CLOSE_MATMUL_K_SHIFT": "1",
+    "ATB_LLM_LCOC_ENABLE": "0",
+}
+ON_DEVICES = {"CUBLAS_WORKSPACE_CONFIG", "LCCL_DETERMINISTIC", "CLOSE_MATMUL_K_SHIFT", "ATB_LLM_LCOC_ENABLE"}
+
+
+@pytest.mark.parametrize("devices", [False, True], ids=["cpu", "stand-ins of devices"])
+def test_what_the_environment_is_told(devices: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no device here: the stand-ins show what would be asked of one."""
+    seeds: list[int] = []
+    for name in TOLD:
+        monkeypatch.setenv(name, "to be restored")
+        del os.environ[name]
+    if devices:
+        npu = types.SimpleNamespace(is_available=lambda: True, manual_seed_all=seeds.append)
+        monkeypatch.setattr(torch, "npu", npu, raising=False)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.backends.cudnn, "deterministic", False)
+        monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
+    seed_all(7)
+    found = {name: os.environ[name] for name in TOLD if name in os.environ}
+    assert found == {name: value for name, value in TOLD.items() if devices or name not in ON_DEVICES}
+    if devices:
+        assert seeds == [7]
+        assert torch.backends.cudnn.deterministic
+        assert not torch.backends.cudnn.benchmark
 
 
 X = torch.rand(2, 8, 3, 3)

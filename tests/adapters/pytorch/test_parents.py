@@ -55,6 +55,20 @@ def test_clipping_by_value_has_its_calls(bench: Any) -> None:
     assert [part["Min"] >= -0.125 for part in clamped] == [True] * len(list(model.parameters()))
 
 
+@pytest.mark.skipif(not hasattr(torch.nn.utils, "get_total_norm"), reason="this torch clips in one function")
+def test_clipping_in_two_parts_has_its_calls(bench: Any) -> None:
+    model, utils = Mlp(), torch.nn.utils
+    debugger = bench.open("mix")
+    debugger.start(model=model)
+    model(torch.randn(3, 4)).sum().backward()
+    norm = utils.get_total_norm([parameter.grad for parameter in model.parameters()])
+    utils.clip_grads_with_norm_(model.parameters(), 0.125, norm)
+    debugger.stop()
+    debugger.step()
+    tree = parents(bench.read())
+    assert tree["Torch._foreach_norm.0.forward"] == tree["Torch._foreach_mul_.0.forward"] == "clip_grad"
+
+
 def test_a_step_that_raises_is_the_parent_of_nothing_after_it(bench: Any) -> None:
     model, other = Mlp(), torch.nn.Parameter(torch.ones(2))
     outer, inner = torch.optim.SGD(model.parameters(), lr=0.1), torch.optim.SGD([other], lr=0.1)

@@ -77,6 +77,32 @@ def test_functions_are_pickled_by_name(running: Any, path: str) -> None:
     assert copy.deepcopy(function) is function
 
 
+OTHER_NAME = {("Tensor", "__rtruediv__")}
+"""Not replaced, but called ``__rdiv__``, which is."""
+
+
+def is_pickled(function: Any) -> bool:
+    try:
+        return callable(pickle.loads(pickle.dumps(function)))
+    except (pickle.PicklingError, AttributeError, TypeError, RuntimeError):  # of a built-in one without a name
+        return False
+
+
+def picklable() -> set[tuple[str, str]]:
+    """The functions of torch that can be pickled, by where they stand."""
+    owners = (torch, F, torch.Tensor, torch.distributed, torch.linalg, nn.utils)
+    found = ((owner, name, getattr(owner, name)) for owner in owners for name in dir(owner))
+    functions = ((owner, name, value) for owner, name, value in found if inspect.isroutine(value))
+    return {(owner.__name__, name) for owner, name, function in functions if is_pickled(function)}
+
+
+def test_what_could_be_pickled_still_can(bench: Any, model: nn.Module) -> None:
+    before = picklable()
+    assert len(before) > 1000
+    bench.open("mix", risk_level="ALL").start(model=model)
+    assert before - picklable() <= OTHER_NAME
+
+
 def test_a_model_is_saved_and_loaded(running: Any, model: nn.Module) -> None:
     file = io.BytesIO()
     torch.save(model, file)

@@ -73,6 +73,16 @@ def test_the_last_registration_counts_and_a_removed_one_is_gone() -> None:
         assert library.double is double
 
 
+def test_a_listed_function_belongs_to_its_configuration_and_a_registered_one_to_the_program() -> None:
+    library, tap = types.SimpleNamespace(double=double, triple=double), apis()
+    tap.add(library, "double", "Program")
+    for name in ("double", "triple"):
+        tap.add_listed(library, name, "List")
+    assert tap.registered() == [(library, "double", "Program")]
+    tap.add(library, "triple", "Program")
+    assert [name for _, name, _ in tap.registered()] == ["double", "triple"]
+
+
 def test_an_owner_that_refuses_is_told_where_it_is_registered() -> None:
     owner, tap = Fixed(), apis()
     owner.double = double  # type: ignore[attr-defined]
