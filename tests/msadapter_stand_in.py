@@ -18,6 +18,7 @@ from typing import Any
 import mindspore
 import numpy as np
 from mindspore import mint
+from mindspore.communication import GlobalComm
 
 NAMES = ("torch", "torch.nn", "torch.nn.functional", "torch.optim", "torch.distributed")
 
@@ -38,7 +39,8 @@ def install() -> ModuleType:
     vars(functional).update(relu=relu, silu=mint.nn.functional.silu, linear=linear, softmax=mint.nn.functional.softmax)
     vars(nn).update(functional=functional, Module=Module, Linear=Linear, ReLU=ReLU, SiLU=SiLU)
     vars(optim).update(SGD=SGD)
-    vars(distributed).update(is_initialized=lambda: False)
+    vars(distributed).update(is_initialized=lambda: GlobalComm.INITED, get_rank=mint.distributed.get_rank)
+    vars(distributed).update(all_reduce=mint.distributed.all_reduce, all_gather=mint.distributed.all_gather)
     for function in (relu, linear):
         function.__module__ = functional.__name__
     mindspore.runtime.launch_blocking()  # an operator that fails raises where it is called

@@ -57,7 +57,7 @@ class MindSporeCollectiveTap:
             owner = owners.get(prefix)
             for name in functions:
                 if owner is not None and callable(getattr(owner, name, None)):
-                    self._plan(owner, prefix, name)
+                    self._plan(owner, prefix, name, in_place=prefix == "MintDistributed")
             if owner is not None and hasattr(owner, "P2POp"):
                 self._let_operations_know(owner.P2POp)
         for owner, name in ((communication, "init"), (mint.distributed, "init_process_group")):
@@ -78,12 +78,12 @@ class MindSporeCollectiveTap:
         for site in self._sites:
             site.reset()
 
-    def _plan(self, owner: Any, prefix: str, name: str) -> None:
+    def _plan(self, owner: Any, prefix: str, name: str, in_place: bool) -> None:
         original = getattr(owner, name)
         site = CallSite(prefix, name)
         site.differentiable = False
         self._sites.append(site)
-        if prefix == "MintDistributed":
+        if in_place:
             wrapper = self._calls.observed(site, original, self._end_in_place)
         else:
             wrapper = self._returning.observed(site, original, self._end_returning)

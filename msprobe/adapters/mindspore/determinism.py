@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import mindspore
 from mindspore import mint, nn, ops
 
+from msprobe.adapters.mindspore.versions import make_deterministic, seed_generators
 from msprobe.core.log import logger
 from msprobe.core.seeding import check_seed, seed_host
 
@@ -29,20 +29,11 @@ def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False) -> 
     """
     check_seed(seed, mode=mode, rm_dropout=rm_dropout)
     seed_host(seed)
-    mindspore.set_seed(seed)
-    if hasattr(mindspore, "manual_seed"):
-        mindspore.manual_seed(seed)
+    seed_generators(seed)
     if mode:
-        _make_deterministic()
+        make_deterministic()
     if rm_dropout:
         _remove_dropout()
-
-
-def _make_deterministic() -> None:
-    if hasattr(mindspore, "set_deterministic"):
-        mindspore.set_deterministic(True)
-    else:  # before 2.6
-        mindspore.set_context(deterministic="ON")
 
 
 def _remove_dropout() -> None:

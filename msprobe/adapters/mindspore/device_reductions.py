@@ -22,7 +22,9 @@ _abs, _cast, _divide, _greatest, _is_nan = ops.Abs(), ops.Cast(), ops.RealDiv(),
 _max, _min, _square, _stack, _sum = ops.ReduceMax(), ops.ReduceMin(), ops.Square(), ops.Stack(), ops.ReduceSum()
 _stop_gradient = ops.stop_gradient
 _LEAST = 1e-30  # divides zeros
-_Waiting = tuple[dict[str, Any], DType, int, Any]
+_floor, _multiply, _subtract, _concat = ops.FloorDiv(), ops.Mul(), ops.Sub(), ops.Concat()
+_HALF = 1 << 16  # float32 holds both halves of an int32 exactly
+_MOMENTS, _WHOLE = 6, 10  # numbers of a tensor of floats, and of one of integers or bool
 
 
 class DeviceStatistics:
@@ -31,44 +33,62 @@ class DeviceStatistics:
     def __init__(self, precision: Precision) -> None:
         self._precision = precision
         self._lock = threading.Lock()
-        self._moments: list[_Waiting] = []
-        self._extremes: list[_Waiting] = []
+        self._waiting: list[tuple[dict[str, Any], DType, int, Any]] = []
 
     @property
     def outstanding(self) -> bool:
-        return bool(self._moments or self._extremes)
+        return bool(self._waiting)
 
     def add(self, tensor: Any, dtype: DType, node: dict[str, Any]) -> bool:
         """Start to measure a tensor of at least one element. False when it is of a dtype for the host."""
-        if dtype.kind is Kind.COMPLEX or dtype.itemsize == 8 or (dtype.kind is Kind.FLOAT and dtype.itemsize == 1):
+        if not _is_for_device(dtype):
             return False
         values = _stop_gradient(tensor)
-        moments = _moments(_cast(values, mindspore.float32))
-        if dtype.kind is Kind.FLOAT:
-            extremes = None
-        else:  # exact, which float32 is not
-            whole = _cast(values, mindspore.int32)
-            extremes = _stack((_max(whole), _min(whole)))
+        numbers = _moments(_cast(values, mindspore.float32))
+        if dtype.kind is not Kind.FLOAT:  # extremes are exact, which float32 is not
+            numbers = _concat((numbers, *_halves(_cast(values, mindspore.int32))))
         with self._lock:
-            self._moments.append((node, dtype, tensor.size, moments))
-            if extremes is not None:
-                self._extremes.append((node, dtype, tensor.size, extremes))
+            self._waiting.append((node, dtype, tensor.size, numbers))
         return True
 
     def settle(self) -> None:
-        """Fill in every node that waits."""
+        """Fill in every node that waits, with one copy for all of them."""
         with self._lock:
-            moments, self._moments = self._moments, []
-            extremes, self._extremes = self._extremes, []
-        for (node, dtype, count, _), row in zip(moments, _rows(moments), strict=True):
-            found = finish(_raw(row, count), dtype, self._precision)
+            waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        numbers = _concat(tuple(entry[3] for entry in waiting)).asnumpy().tolist()
+        begin = 0
+        for node, dtype, count, _ in waiting:
+            end = begin + (_MOMENTS if dtype.kind is Kind.FLOAT else _WHOLE)
+            found = finish(_raw(numbers[begin : begin + _MOMENTS], count), dtype, self._precision)
+            if dtype.kind is not Kind.FLOAT:
+                found = _exact(found, numbers[begin + _MOMENTS : end], dtype)
             node["Max"], node["Min"], node["Mean"], node["Norm"] = found.max, found.min, found.mean, found.norm
-        for (node, dtype, _, _), (largest, least) in zip(extremes, _rows(extremes), strict=True):
-            if dtype.kind is Kind.BOOL:
-                found = TensorStats(bool(largest), bool(least))
-                node["Max"], node["Min"], node["Mean"], node["Norm"] = found.max, found.min, found.mean, found.norm
-            else:
-                node["Max"], node["Min"] = int(largest), int(least)
+            begin = end
+
+
+def _is_for_device(dtype: DType) -> bool:
+    """Whether float32 and int32, which every device has, hold all that is asked of its values."""
+    if dtype.kind is Kind.FLOAT:
+        return dtype.itemsize in (2, 4)
+    return dtype.kind is not Kind.COMPLEX and (dtype.itemsize < 4 or dtype.name == "int32")
+
+
+def _halves(whole: Any) -> tuple[Any, Any]:
+    """Largest and least of an int32 tensor in units of 65536, and what these leave, each as two float32."""
+    extremes = _stack((_max(whole), _min(whole)))
+    high = _floor(extremes, _HALF)
+    low = _subtract(extremes, _multiply(high, _HALF))
+    return _cast(high, mindspore.float32), _cast(low, mindspore.float32)
+
+
+def _exact(found: TensorStats, halves: list[float], dtype: DType) -> TensorStats:
+    """``found`` with the extremes that the halves stand for; of bool there are no other numbers."""
+    largest, least = (int(halves[place]) * _HALF + int(halves[place + 2]) for place in (0, 1))
+    if dtype.kind is Kind.BOOL:
+        return TensorStats(bool(largest), bool(least))
+    return TensorStats(largest, least, found.mean, found.norm)
 
 
 def _moments(values: Any) -> Any:
@@ -78,10 +98,6 @@ def _moments(values: Any) -> Any:
     scaled = _divide(values, magnitude)
     nan = _max(_cast(_is_nan(values), mindspore.float32))
     return _stack((largest, least, nan, magnitude, _sum(scaled), _sum(_square(scaled))))
-
-
-def _rows(waiting: list[_Waiting]) -> list[list[float]]:
-    return _stack(tuple(entry[3] for entry in waiting)).asnumpy().tolist() if waiting else []
 
 
 def _raw(row: list[float], count: int) -> RawStats:

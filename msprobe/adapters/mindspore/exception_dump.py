@@ -13,6 +13,8 @@ import mindspore
 
 from msprobe.adapters.mindspore.graph_tap import in_graph_mode
 from msprobe.adapters.mindspore.launching import launch_at_once
+from msprobe.adapters.mindspore.runtime_facts import runtime_facts
+from msprobe.adapters.mindspore.runtime_switch import RuntimeSwitch
 from msprobe.core.config import DumpConfig
 from msprobe.core.config.watch import ConfigWatch
 from msprobe.core.dump.session import DumpSession, MakeBackend
@@ -45,7 +47,9 @@ def open_exception_session(config: DumpConfig, make: MakeBackend, watch: ConfigW
         _explain(in_graph_mode())
         launch_at_once()
     else:
-        _start_runtime()
+        switch = RuntimeSwitch(runtime_facts())
+        switch.prepare()
+        switch.start()
     session = open_session(config, make, watch)
     if asked:
         session.closing.callback(_withdraw, str(request))
@@ -67,13 +71,3 @@ def _withdraw(request: str) -> None:
     """Leave no request behind for programs that this one starts."""
     if os.environ.get(VARIABLE) == request:
         del os.environ[VARIABLE]
-
-
-def _start_runtime() -> None:
-    """The runtime of a dynamic graph is switched on by hand. Not checked: it takes an Ascend."""
-    from mindspore import _c_expression
-
-    for name, arguments in (("_dump_set_dynamic", ()), ("_set_init_iter", (0,)), ("_dump_start", ())):
-        switch = getattr(_c_expression, name, None)
-        if switch is not None:
-            switch(*arguments)

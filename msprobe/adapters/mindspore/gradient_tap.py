@@ -8,7 +8,7 @@ the call add up; uses outside the call are not counted in.
 A cell that is itself what ``ms.grad`` differentiates opens the graph inside its call: its arguments have their edges
 only afterwards, and are looked at then.
 
-MindSpore before 2.10 has no such nodes: there only the gradients of outputs are seen (``output_gradients``).
+MindSpore before 2.9 has no such nodes: there only the gradients of outputs are seen (``output_gradients``).
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ import numpy as np
 from mindspore import ops
 
 from msprobe.adapters.mindspore.graph_order import CallsByOrder
+from msprobe.adapters.mindspore.versions import wait_for_device
 
 _DUMPED = re.compile(r"(begin|value|gradient|end)\.(\d+)\.(\d+)_.*?(\d+)\.npy\Z", re.DOTALL)
 
@@ -131,7 +132,7 @@ class TensorDumpSender:
         return str(number)
 
     def settle(self) -> None:
-        mindspore.runtime.synchronize()
+        wait_for_device()
         found = [(path, match) for path in self._folder.iterdir() if (match := _DUMPED.match(path.name))]
         calls = CallsByOrder()
         for path, match in sorted(found, key=lambda one: int(one[1][4])):

@@ -18,11 +18,11 @@ import mindspore
 from mindspore import context, nn, ops
 
 from msprobe.adapters.mindspore.graph_code import GraphCode, Wanted
-from msprobe.adapters.mindspore.graph_runners import executors, runners
 from msprobe.adapters.mindspore.graph_sender import GraphSender, make_sender
 from msprobe.adapters.mindspore.graph_value import GraphValue
 from msprobe.adapters.mindspore.runtime_facts import settle
 from msprobe.adapters.mindspore.source_order import parts_called
+from msprobe.adapters.mindspore.versions import graph_executors, graph_runners
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 from msprobe.core.dump.graph_calls import PARAMETERS_GRAD, Spot
@@ -72,10 +72,10 @@ class GraphCellTap:
         self._compiling = False
         self._tag = f".msprobe{next(_tags)}"
         self._patches = Patches()
-        for executor in executors():
+        for executor in graph_executors():
             self._patches.plan(executor, "compile", self._compile(executor.compile))
             self._patches.plan(executor, "generate_arguments_key", self._key(executor.generate_arguments_key))
-        for owner, name in runners():
+        for owner, name in graph_runners():
             self._patches.plan(owner, name, self._run(getattr(owner, name)))
 
     @contextlib.contextmanager

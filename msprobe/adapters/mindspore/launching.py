@@ -10,10 +10,9 @@ Launched one after the other, an operator that fails also raises in the call tha
 
 from __future__ import annotations
 
-import mindspore
-
 from msprobe.adapters.mindspore.graph_tap import in_graph_mode
 from msprobe.adapters.mindspore.runtime_facts import on_cpu
+from msprobe.adapters.mindspore.versions import launch_blocking
 from msprobe.core.config import DumpConfig
 from msprobe.core.errors import said
 from msprobe.core.log import logger
@@ -27,8 +26,8 @@ def looks_at_values(config: DumpConfig) -> bool:
 def launch_at_once() -> None:
     """For the whole process, and only before its first operator: MindSpore takes no notice of it later."""
     try:
-        mindspore.runtime.launch_blocking()
-    except (AttributeError, RuntimeError) as error:  # a version without it, or one that says when it is too late
+        launch_blocking()
+    except RuntimeError as error:
         logger.warning(
             "operators run behind the program's back: collecting waits for them, and errors may be raised by a later "
             "call than the one that failed (%s)",

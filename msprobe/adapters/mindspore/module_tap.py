@@ -97,7 +97,7 @@ class MindSporeModuleTap:
         if in_graph_mode():
             return lambda: None  # the graph's own taps see them
         hooks = [
-            _Hook(parameter, functools.partial(self._report_gradient, site, key))
+            _Hook(parameter, self._gradient_reporter(site, key))
             for _, site in self._sites.all()
             for key, parameter in site.parameters()
             if parameter.requires_grad
@@ -161,11 +161,16 @@ class MindSporeModuleTap:
 
         return call
 
-    def _report_gradient(self, site: ModuleSite, key: str, gradient: Any) -> None:
-        observer = self._relay.observer
-        if observer is not None:
-            with self._thread.quiet():
-                observer.parameter_gradient(site, key, gradient)
+    def _gradient_reporter(self, site: ModuleSite, key: str) -> Callable[[Any], None]:
+        """A hook; a plain function, because MindSpore before 2.9 takes no other callable."""
+
+        def report(gradient: Any) -> None:
+            observer = self._relay.observer
+            if observer is not None:
+                with self._thread.quiet():
+                    observer.parameter_gradient(site, key, gradient)
+
+        return report
 
 
 def _own_parameters(cell: nn.Cell) -> list[tuple[str, Any]]:

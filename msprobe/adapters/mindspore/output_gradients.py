@@ -1,4 +1,4 @@
-"""The gradients of single calls where tensors do not know the node that made them: MindSpore before 2.10.
+"""The gradients of single calls where tensors do not know the node that made them: MindSpore before 2.9.
 
 Hooks on the outputs see what arrives there; what leaves towards the arguments cannot be told from other uses of them,
 so the ``output`` of a backward record is null.
@@ -12,7 +12,7 @@ from typing import Any
 from mindspore import Tensor
 
 from msprobe.adapters.mindspore.tensor_watch import watch
-from msprobe.adapters.mindspore.versions import executor
+from msprobe.adapters.mindspore.versions import can_have_gradient, executor
 from msprobe.core.backend.protocols import GradientReceiver
 from msprobe.core.capture.containers import shape_of, tensors_in
 from msprobe.core.capture.thread import ThreadState
@@ -71,4 +71,4 @@ def _no_slot(tensor: Any) -> None:
 
 
 def _can_have_gradient(tensor: Any) -> bool:
-    return bool(getattr(tensor, "_requires_grad", True)) and bool(_executor.grad_flag())
+    return can_have_gradient(tensor) and bool(_executor.grad_flag())

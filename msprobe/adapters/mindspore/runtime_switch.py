@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import mindspore
-
+from msprobe.adapters.mindspore.versions import wait_for_device
 from msprobe.core.kernels.request import RuntimeFacts
 
 
@@ -31,7 +30,7 @@ class RuntimeSwitch:
 
     def stop(self) -> None:
         if self._calls is not None:
-            mindspore.runtime.synchronize()
+            wait_for_device()
         self._call("_dump_stop")
 
     def step(self) -> None:

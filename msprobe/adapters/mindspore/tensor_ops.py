@@ -21,6 +21,7 @@ from msprobe.adapters.mindspore.bfloat16_values import bits_of, from_bits, widen
 from msprobe.adapters.mindspore.device_reductions import DeviceStatistics
 from msprobe.adapters.mindspore.graph_value import GraphValue
 from msprobe.adapters.mindspore.runtime_facts import on_cpu
+from msprobe.adapters.mindspore.versions import address_of_tensors
 from msprobe.core.store.atomic import create_new
 from msprobe.core.tensors.checksum import crc32, xor
 from msprobe.core.tensors.dtypes import DType, find_dtype
@@ -33,8 +34,8 @@ Numbers = tuple[Any, Any, Any, Any]
 _TYPE = "mindspore.Tensor"
 _CORE = mindspore.Tensor.__mro__[-2]
 """The C++ class of tensors: what is asked of every tensor is asked there, past a Python call each."""
-_IS_CONTIGUOUS: Any = getattr(_CORE, "is_contiguous", None)
-_DATA_PTR: Any = getattr(_CORE, "_data_ptr", None)
+_IS_CONTIGUOUS: Any = _CORE.is_contiguous
+_DATA_PTR: Any = address_of_tensors()
 _NOTHING = (None, None, None, None)
 _LOWEST = 1 << 12  # no memory lies below: a tensor whose initializer has not run yet gives 0
 _DTYPES: dict[int, tuple[Any, str, DType | None]] = {}

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msprobe.adapters.mindspore.versions import can_have_gradient
 from msprobe.core.capture.thread import ThreadState
 
 
 def watch(tensor: Any, thread: ThreadState, report: Callable[[Any], None]) -> Callable[[], None] | None:
     """Report every gradient of ``tensor`` until the returned function is called; None when it can have none."""
-    if not getattr(tensor, "_requires_grad", True):  # unknown before 2.10
+    if not can_have_gradient(tensor):
         return None
 
     def hook(gradient: Any) -> None:

@@ -22,6 +22,7 @@ from mindspore import Tensor
 
 from msprobe.adapters.mindspore.runtime import MindSporeRuntime
 from msprobe.adapters.mindspore.tensor_ops import MindSporeTensorOps
+from msprobe.adapters.mindspore.versions import can_have_gradient
 from msprobe.core.capture.containers import tensors_in
 from msprobe.core.errors import MsprobeException, given
 from msprobe.core.log import logger, once
@@ -79,7 +80,7 @@ def save_grad(save_dir: str, name: str, data: Any) -> Any:
     _checked("save_grad", name, data)
     if not isinstance(data, Tensor):
         raise MsprobeException(0, f"save_grad: data is a mindspore.Tensor, got {type(data).__name__}")
-    if data._requires_grad:
+    if can_have_gradient(data):
         data.register_hook(lambda gradient: _files.write(save_dir, f"{name}_grad", [gradient]))
     elif once(("save_grad", name)):
         logger.warning(

@@ -1,13 +1,14 @@
 """The MindSpore versions we work with, and everything that differs between them.
 
-What was tried is the newest; the older ones follow their published sources. Other modules of this adapter ask here and
-never look at a version themselves.
+2.7 to 2.10 were tried on a CPU; the older ones follow their published sources. Other modules of this adapter ask here
+and never look at a version themselves.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,13 @@ def version_fault(version: str) -> str | None:
     if parsed(version)[:2] >= OLDEST:
         return None
     return f"MindSpore {version} is not supported, {SUPPORTED} is; install a newer one"
+
+
+def number() -> tuple[int, ...]:
+    """The version of this MindSpore, ``(2, 10, 0)``."""
+    import mindspore
+
+    return parsed(mindspore.__version__)
 
 
 def parsed(version: str) -> tuple[int, ...]:
@@ -89,15 +97,109 @@ def cell_executor() -> Any:
 
 
 def has_gradient_nodes() -> bool:
-    """Whether tensors know the autograd node that made them (2.10): without, only gradients of outputs are seen."""
+    """Whether tensors know the autograd node that made them, and nodes have identities (2.9): without, only gradients
+    of outputs are seen.
+    """
+    return number()[:2] >= (2, 9)
+
+
+def address_of_tensors() -> Callable[[Any], int] | None:
+    """What gives the address of a tensor's first element; None before 2.8, where views give that of their base."""
     from mindspore import Tensor
 
-    return hasattr(Tensor, "_grad_node")
+    known = getattr(Tensor.__mro__[-2], "_data_ptr", None)  # of the C++ class, past a Python call
+    return known if number()[:2] >= (2, 8) else None
+
+
+def can_have_gradient(tensor: Any) -> bool:
+    """Whether a gradient can reach the tensor; before 2.8 inner tensors do not know, and it is as if it could."""
+    known = getattr(tensor, "_requires_grad", None)
+    return known is None or bool(known)
 
 
 def engine_of_backward() -> Any:
-    """The function that numbers the backward pass running now, -1 outside one (2.10); always -1 where there is none."""
+    """The function that numbers the backward pass running now, -1 outside one; always -1 before 2.8, which has none."""
     return getattr(native_executor(), "get_current_autodiff_engine_id", lambda: -1)
+
+
+def graph_executors() -> list[Any]:
+    """The classes that compile graphs: one for cells in GRAPH_MODE, one for ``ms.jit``."""
+    from mindspore import _c_expression
+
+    names = ("GraphExecutor_", "JitExecutor_")
+    return [getattr(_c_expression, name) for name in names if hasattr(_c_expression, name)]
+
+
+def graph_runners() -> list[tuple[Any, str]]:
+    """The methods that run graphs. A function under ``ms.jit`` in a dynamic graph is run by the executor of that, so
+    that it has a gradient.
+    """
+    found = [(kind, "__call__") for kind in graph_executors()]
+    dynamic = getattr(api(), "_PyNativeExecutor", None)
+    if hasattr(dynamic, "grad_jit"):
+        found.append((dynamic, "grad_jit"))
+    return found
+
+
+def compiled_graphs() -> Iterator[Any]:
+    """The graphs and functions under ``jit`` that have been compiled in this process, by cell; empty ones for none."""
+    yield getattr(api(), "ms_compile_cache", ())
+    yield from getattr(api(), "cells_compile_cache", {}).values()
+
+
+def launch_blocking() -> None:
+    """Have operators launched one after the other; before the first operator, or it has no effect.
+
+    Raises:
+        RuntimeError: this version says that it is too late.
+    """
+    import mindspore
+
+    switch = getattr(getattr(mindspore, "runtime", None), "launch_blocking", None)
+    if switch is not None:
+        switch()
+    else:
+        mindspore.set_context(pynative_synchronize=True)
+
+
+def wait_for_device() -> None:
+    """Until all that was launched on the device has run."""
+    import mindspore
+
+    (getattr(mindspore, "runtime", None) or mindspore.hal).synchronize()
+
+
+def jit_level() -> str:
+    """As set by ``set_context(jit_level=...)`` or ``jit_config``; "" when nothing is."""
+    import mindspore
+
+    try:
+        level = mindspore.get_context("jit_level")
+    except (KeyError, ValueError, RuntimeError):  # not a key of this version
+        level = ""
+    if not level:
+        config = mindspore.get_context("jit_config")
+        level = config.get("jit_level", "") if isinstance(config, dict) else ""
+    return str(level or "")
+
+
+def seed_generators(seed: int) -> None:
+    """Those of the framework; ``manual_seed`` is newer than ``set_seed`` and has a generator of its own."""
+    import mindspore
+
+    mindspore.set_seed(seed)
+    if hasattr(mindspore, "manual_seed"):
+        mindspore.manual_seed(seed)
+
+
+def make_deterministic() -> None:
+    """Ask for deterministic operators."""
+    import mindspore
+
+    if hasattr(mindspore, "set_deterministic"):
+        mindspore.set_deterministic(True)
+    else:  # before 2.6
+        mindspore.set_context(deterministic="ON")
 
 
 def api() -> Any:

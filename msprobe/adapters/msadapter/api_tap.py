@@ -1,7 +1,7 @@
 """The functions of a torch-shaped namespace over MindSpore, under PyTorch's prefixes and by PyTorch's list.
 
-A namespace offers a part of what PyTorch has, and may bring more of it later (``torch.distributed``): each start plans
-what has become available.
+A namespace offers a part of what PyTorch has, and may bring more of it later: each start plans what has become
+available.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ _PLACES: Mapping[str, str] = {
     "Torch": "",
     "Tensor": "Tensor.",
     "Functional": "nn.functional.",
-    "Distributed": "distributed.",
     "NPU": "",
 }
 

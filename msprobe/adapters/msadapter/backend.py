@@ -12,6 +12,7 @@ from msprobe.adapters.mindspore.input_tap import MindSporeInputTap
 from msprobe.adapters.mindspore.tensor_ops import MindSporeTensorOps
 from msprobe.adapters.mindspore.values import MindSporeValues
 from msprobe.adapters.msadapter.api_tap import MSAdapterApiTap
+from msprobe.adapters.msadapter.collective_tap import MSAdapterCollectiveTap
 from msprobe.adapters.msadapter.detection import torch_of_msadapter
 from msprobe.adapters.msadapter.module_tap import MSAdapterModuleTap
 from msprobe.adapters.msadapter.runtime import MSAdapterRuntime
@@ -40,7 +41,7 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
     table = _table()
     level = config.risk_level if uses_risk_level(config) else "ALL"
     recorded = risk_test(level, table["risk"]["core"], table["risk"]["low"])
-    names = {**table["apis"], "Distributed": table["distributed"], "NPU": table["packages"]["NPU"]["apis"]}
+    names = {**table["apis"], "NPU": table["packages"]["NPU"]["apis"]}
     apis = MSAdapterApiTap(torch, names, recorded, relay, thread)
     apis.listed = ListedApis(config)
     modules = MSAdapterModuleTap(torch.nn.Module, relay, thread, Modes.of(config.section.data_mode))
@@ -52,6 +53,9 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
         apis=apis,
         modules=modules,
         inputs=MindSporeInputTap(torch.nn.Module, modules.stem, thread),
+        collectives=MSAdapterCollectiveTap(
+            torch, table["distributed"] if config.level in ("L1", "mix") else (), relay, thread
+        ),
         gradients=MindSporeGradientTap(thread),
     )
 

@@ -77,7 +77,8 @@ def _accepted(support: Support, task: str, level: str, asked: Mapping[str, Any])
     report = check_config({"dump_path": _FOLDER, "task": task, "level": level, **common, task: section})
     if report.config is None or report.config.level != level or report.warnings:
         return False
-    if any(key in support.ignored for key in common):
+    ignored = (*support.ignored, *support.idle_at_kernels) if level == "L2" else support.ignored
+    if any(key in ignored for key in common):
         return False
     try:
         check_support(report.config, support)

@@ -23,6 +23,8 @@ def mode_problems(config: DumpConfig, facts: RuntimeFacts) -> list[Problem]:
     found = list(_graph_rules(config, facts) if facts.graph_mode else _dynamic_rules(config))
     if config.level == "L2" and config.task in ("statistics", "tensor", "overflow_check"):
         found += _kernel_rules(config, facts)
+    elif config.level != "L2":
+        found += _of_kernels_alone(config)
     return found
 
 
@@ -72,6 +74,22 @@ def _kernel_rules(config: DumpConfig, facts: RuntimeFacts) -> Iterator[Problem]:
         and (other := _unknown(config, _DEVICE_STATISTICS))
     ):
         yield Problem("statistics.summary_mode", other, "the device computes max, min, mean and l2norm only")
+
+
+def _of_kernels_alone(config: DumpConfig) -> Iterator[Problem]:
+    """What the runtime does for kernels, and nobody for calls and cells."""
+    if config.task == "statistics" and config.statistics.device == "device":
+        expected = "is for kernels of static graphs (level L2); leave it out"
+        yield Problem("statistics.device", "device", expected)
+    if config.task == "tensor" and config.tensor.file_format == "bin":
+        expected = (
+            'is for kernels of static graphs (level L2, jit_level="O2"); leave it out: calls and cells are .npy files'
+        )
+        yield Problem("tensor.file_format", "bin", expected)
+    for index, name in enumerate(config.section.names):
+        if name.startswith("name-regex("):
+            expected = "names kernels of static graphs (level L2); for calls and cells write a part of their names"
+            yield Problem(f"{config.task}.list[{index}]", name, expected)
 
 
 def _only_whole_graph(config: DumpConfig) -> Iterator[Problem]:

@@ -26,6 +26,8 @@ class Support:
     """Whether operators have namespaces (``torch.ops``)."""
     ignored: tuple[str, ...] = ()
     """Options that are accepted, as other frameworks have them, and have no effect; the adapter says so."""
+    idle_at_kernels: tuple[str, ...] = ()
+    """Options that are accepted at level L2, and have no effect there; the session says so."""
     mode: str = ""
     facts: RuntimeFacts | None = None
     """How MindSpore stands in this mode; what does not fit it is refused (``mindspore_modes``)."""
@@ -40,6 +42,7 @@ PYTORCH = Support(
     framework="pytorch",
     tasks=("statistics", "tensor", "structure", "overflow_check", "nan_check", "diff_check"),
     levels=("L0", "L1", "L2", "mix", "debug"),
+    idle_at_kernels=("async_dump",),
 )
 
 MINDSPORE = Support(

@@ -80,8 +80,14 @@ class CollectiveCalls:
 
 
 def blank(function: Callable[..., Any], position: int | None) -> Blank:
-    """The parameter at ``position`` of a function."""
-    return None if position is None else (position, list(inspect.signature(function).parameters)[position])
+    """The parameter at ``position`` of a function; without a name where the function shows none."""
+    if position is None:
+        return None
+    try:
+        names = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # written in another language
+        names = []
+    return position, names[position] if position < len(names) else ""
 
 
 def without(arguments: Arguments, hidden: Blank) -> Arguments:

@@ -191,7 +191,9 @@ def _idle_section_keys(config: DumpConfig, warnings: list[str]) -> Iterator[tupl
 
 
 def _warn_idle_common(config: DumpConfig, warnings: list[str]) -> None:
-    if config.async_dump and (config.task not in {"statistics", "tensor"} or config.level == "L2"):
+    if (
+        config.async_dump and config.task not in {"statistics", "tensor"} and config.level != "L2"
+    ):  # L2 is the runtime's
         warnings.append("async_dump: has no effect; it works for tasks statistics and tensor at L0, L1, mix and debug")
     if config.level in {"L0", "debug"} and config.custom_apis is not None:
         warnings.append(f"custom_apis: has no effect at level {config.level}; it works where functions are recorded")

@@ -48,6 +48,8 @@ def make_collector(session: DumpSession, recording: Recording, sink: DirectorySi
     if not _around_one_call(config):
         return Collector(recording, backend, session.thread, session._stacks)
     (target,) = config.section.names
+    if config.async_dump and once("kernel level async"):
+        logger.warning("async_dump: has no effect on level L2 of one call, which the program waits for")
     window: Window
     if backend.kernels is not None:
         window = KernelWindow(backend.kernels, sink)

@@ -30,12 +30,14 @@ def added(device: DeviceStatistics, array: Any) -> dict[str, Any]:
     return node
 
 
-def test_all_are_filled_in_together_and_are_those_of_the_oracle() -> None:
+def test_all_are_filled_in_by_one_copy_and_are_those_of_the_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
     device = DeviceStatistics("low")
     nodes = {name: added(device, array) for name, array in MEASURED.items()}
     assert device.outstanding and not any(nodes.values())
+    copies, copy = [], mindspore.Tensor.asnumpy
+    monkeypatch.setattr(mindspore.Tensor, "asnumpy", lambda tensor: copies.append(tensor.shape) or copy(tensor))
     device.settle()
-    assert not device.outstanding
+    assert len(copies) == 1 and not device.outstanding
     for name, array in MEASURED.items():
         expected, node = statistics(array), nodes[name]
         assert repr((node["Max"], node["Min"])) == repr((expected.max, expected.min)), name
@@ -46,9 +48,9 @@ def test_all_are_filled_in_together_and_are_those_of_the_oracle() -> None:
             assert same, (name, key, node[key], wanted)
 
 
-def test_what_float32_cannot_hold_is_left_to_the_host() -> None:
+def test_what_float32_and_int32_cannot_hold_is_left_to_the_host() -> None:
     device = DeviceStatistics("low")
-    for array in (ARRAYS["float64"], ARRAYS["int64"], ARRAYS["complex64"]):
+    for array in (ARRAYS["float64"], ARRAYS["int64"], ARRAYS["complex64"], np.array([2**32 - 1], np.uint32)):
         tensor = mindspore.Tensor(array)
         dtype = find_dtype(str(tensor.dtype))
         assert dtype is not None and not device.add(tensor, dtype, {})

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from types import FunctionType
+from typing import Any
 
+import mindspore
+import numpy as np
 import pytest
+from mindspore import Tensor, nn
 
-from msprobe.adapters.mindspore.versions import parsed, survive_first_conversion, version_fault
+from msprobe.adapters.mindspore.versions import can_have_gradient, parsed, survive_first_conversion, version_fault
+from tests.adapters.bench import Bench
+from tests.rules.tree import ROOT
+
+ADAPTER = ROOT / "msprobe/adapters/mindspore"
+ASKED = re.compile(r"__version__|(?:has|get)attr\((?:mindspore|_c_expression|api\(\)|_CORE),")
 
 ABSENT = """
 import importlib.util, sys
@@ -41,3 +52,28 @@ def test_under_numpy_1_nothing_is_thrown_away() -> None:
 @pytest.mark.parametrize("program", [ABSENT, CHEAP], ids=["absent", "cheap"])
 def test_in_a_process_of_its_own(program: str) -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_what_versions_differ_in_is_asked_in_one_place() -> None:
+    files = [path for path in ADAPTER.glob("*.py") if path.name != "versions.py"]
+    found = [f"{path.name}: {line}" for path in files for line in path.read_text().splitlines() if ASKED.search(line)]
+    assert len(files) > 30 and found == []
+
+
+def test_hooks_are_plain_functions_as_older_versions_want(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    given, register = [], mindspore.Parameter.register_hook
+    monkeypatch.setattr(
+        mindspore.Parameter, "register_hook", lambda self, hook: given.append(hook) or register(self, hook)
+    )
+    net = nn.SequentialCell(nn.Dense(2, 2), nn.ReLU())
+    with bench.open("mix").collect(net):
+        mindspore.value_and_grad(net, None, net.trainable_params())(Tensor(np.ones((1, 2), np.float32)))
+    assert given and all(type(hook) is FunctionType for hook in given)
+    assert list(bench.read().data["Cell.0.Dense.parameters_grad.0"]) == ["bias", "weight"]
+
+
+@pytest.mark.parametrize(
+    ("known", "can"), [({}, True), ({"_requires_grad": None}, True), ({"_requires_grad": False}, False)]
+)
+def test_a_tensor_that_does_not_know_may_have_a_gradient(known: dict[str, Any], can: bool) -> None:
+    assert can_have_gradient(type("OfAnOlderVersion", (), known)()) is can

@@ -13,7 +13,7 @@ from tests.rules.tree import ROOT
 pytestmark = pytest.mark.mindspore
 
 HERE = Path(__file__).parent
-WHAT = [HERE / "inside_recording.py", ROOT / "tests" / "contracts" / "test_taps.py"]
+WHAT = [HERE / "inside_recording.py", ROOT / "tests" / "contracts"]
 OPTIONS = ["--backends=msadapter", "-q", "-p", "no:cacheprovider"]
 
 
@@ -22,4 +22,4 @@ def test_the_adapter_over_the_stand_in() -> None:
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
     assert result.returncode == 0, result.stdout[-8000:] + result.stderr[-2000:]
     passed = next(line for line in reversed(result.stdout.splitlines()) if " passed" in line)
-    assert int(passed.split(" passed")[0].split()[-1]) >= 25
+    assert int(passed.split(" passed")[0].split()[-1]) >= 200

@@ -38,6 +38,8 @@ def test_no_feature_is_nowhere() -> None:
     ("framework", "task", "level", "feature", "there"),
     [
         pytest.param(PYTORCH, "statistics", "L1", "slice", True, id="pytorch-slice"),
+        pytest.param(PYTORCH, "tensor", "L2", "async_dump", False, id="pytorch-L2-async_dump-ignored"),
+        pytest.param(MINDSPORE_STATIC, "tensor", "L2", "async_dump", True, id="mindspore-static-L2-async_dump"),
         pytest.param(PYTORCH, "statistics", "debug", "slice", False, id="slice-without-effect"),
         pytest.param(PYTORCH, "tensor", "L2", "list", True, id="pytorch-L2"),
         pytest.param(MINDSPORE, "statistics", "mix", "md5 checksums", True, id="mindspore-md5"),

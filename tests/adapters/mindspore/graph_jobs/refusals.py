@@ -39,6 +39,20 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "a watched file of kernels": ("", {"level": "L2", "dump_enable": True}, "dump_enable", "dynamic graphs"),
     "a watched file of cells": ("O0", {"level": "L0", "dump_enable": False}, "dump_enable", "dynamic graphs"),
     "xor of cells": ("O0", {"level": "L0", "statistics": {"summary_mode": "xor"}}, "summary_mode", "md5 or statistics"),
+    "statistics of a device at L1": ("", {"level": "L1", "statistics": {"device": "device"}}, "device", "level L2"),
+    "binary files at mix": (
+        "",
+        {"level": "mix", "task": "tensor", "tensor": {"file_format": "bin"}},
+        "file_format",
+        ".npy files",
+    ),
+    "kernels at L1": (
+        "",
+        {"level": "L1", "statistics": {"list": ["name-regex(Default/.+)"]}},
+        "list[0]",
+        "a part of their names",
+    ),
+    "kernels at L0": ("O0", {"level": "L0", "statistics": {"list": ["name-regex(.+)"]}}, "list[0]", "level L2"),
     "slices of cells": ("O0", {"level": "L0", "statistics": {"slice": [{"end": 2}]}}, "slice", "dynamic graphs"),
 }
 
