@@ -116,6 +116,18 @@ def test_one_line_and_a_status(folders: dict[str, Path], arguments: list[str], s
     assert not folders["out"].exists() or not list(folders["out"].iterdir())
 
 
+@pytest.mark.parametrize("both", [False, True], ids=["one-side", "both-sides"])
+@pytest.mark.parametrize("policy", ["default", "reference"])
+def test_numbers_that_no_float_holds_are_drawn(folders: dict[str, Path], policy: str, both: bool) -> None:
+    endless = dict.fromkeys(("Max", "Min", "Mean", "Norm"), 10**400)
+    odd = write(folders["root"] / "endless/rank0", {**DATA, RELU: call([tensor()], [tensor() | endless])}, CONSTRUCT)
+    golden = odd if both else folders["good"]
+    done = run("-tp", odd, "-gp", golden, "-o", folders["out"], "-oc", "--policy", policy)
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    (path,) = folders["out"].iterdir()
+    assert set(read(path).side()) >= {RELU, LINEAR}
+
+
 def test_a_missing_stack_file_is_a_warning(folders: dict[str, Path]) -> None:
     folder = write(folders["root"] / "unstacked/rank0", DATA, CONSTRUCT)
     result = run("-tp", folder, "-o", folders["out"])
