@@ -18,7 +18,7 @@ from msprobe.compare.locate import Located, locate
 from msprobe.compare.locations import PathLike, is_url, opened
 from msprobe.compare.parallel_layout import load_pair
 from msprobe.compare.rows import CompareRow
-from msprobe.compare.run import Comparison, Policy, compare_dumps
+from msprobe.compare.run import Comparison, Past, Policy, compare_dumps
 from msprobe.compare.summary import CompareSummary
 from msprobe.core.cores import cores
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
@@ -60,6 +60,7 @@ class CompareResult:
 
     def comparisons(self) -> Iterator[Comparison]:
         """Each compared dump pair with its table, columns and rows; loaded when asked for, one at a time."""
+        past: dict[str, Past] = {}
         for outcome in self.outcomes:
             if outcome.problem:
                 continue
@@ -67,7 +68,11 @@ class CompareResult:
                 yield self._last
                 return
             target, golden, _ = load_pair(*self.pairs[outcome.order])
-            yield compare_dumps(target, golden, self.policy, mapping=self.mapping, extras=self.extras)
+            known = past.setdefault(outcome.label, Past())
+            made = compare_dumps(target, golden, self.policy, mapping=self.mapping, past=known, extras=self.extras)
+            if outcome.first_divergence is None:
+                known.noise = made.judged.noise
+            yield made
 
     def rows(self) -> Iterator[CompareRow]:
         """The rows of all result tables."""
