@@ -17,6 +17,7 @@ from msprobe.compare.extras import Extras, load_extras
 from msprobe.compare.locate import Located, locate
 from msprobe.compare.locations import PathLike, is_url, opened
 from msprobe.compare.parallel_layout import load_pair
+from msprobe.compare.recorded_layout import with_recorded_layouts
 from msprobe.compare.rows import CompareRow
 from msprobe.compare.run import Comparison, Past, Policy, compare_dumps
 from msprobe.compare.summary import CompareSummary
@@ -108,6 +109,7 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
     summary = CompareSummary(verdict="same", target=str(target), golden=str(golden), policy=policy.value)
     left, right = opened(target), opened(golden)
     try:
+        mapping = with_recorded_layouts(mapping, left, right)
         located = locate(left, right, mapping)
     except NotComparableError as error:
         result = CompareResult(_not_comparable(summary, error.error_info), policy, mapping)
