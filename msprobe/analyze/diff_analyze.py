@@ -28,6 +28,7 @@ from msprobe.compare.items import OUTPUT, RANK_KEYS, Leaf, describe
 from msprobe.compare.locate import locate
 from msprobe.compare.locations import PathLike, local, opened
 from msprobe.compare.parallel_layout import load_pair
+from msprobe.compare.recorded_layout import with_recorded_layouts
 from msprobe.compare.rows import CompareRow
 from msprobe.compare.run import Comparison, Past, Policy, compare_dumps
 from msprobe.core.log import logger
@@ -77,8 +78,9 @@ def diff_analyze(
         NotComparableError: the dumps cannot be compared.
         MsprobeException: the output folder cannot be written.
     """
-    mapping, folder = mapping or MappingOptions(), local(output)
-    located = locate(opened(target), opened(golden), mapping)
+    left, right, folder = opened(target), opened(golden), local(output)
+    mapping = with_recorded_layouts(mapping or MappingOptions(), left, right)
+    located = locate(left, right, mapping)
     result = DiffAnalysis(incomplete=list(located.unpaired))
     past: dict[str, _Past] = {}
     how = _How(Policy(policy), mapping, folder, result.files)

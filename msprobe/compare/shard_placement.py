@@ -9,26 +9,32 @@ _Shape = Sequence[int]
 
 
 class Placement(NamedTuple):
-    """``axis`` is the cut axis, None for a copy; ``partial`` says that the ranks hold summands."""
+    """``axis`` is the cut axis, None for a copy; ``partial`` says that the ranks hold summands, ``apart`` that ranks of
+    other models hold parts as well."""
 
-    axis: int | None
+    axis: int | None = None
     partial: bool = False
+    apart: bool = False
 
 
 def recorded_placement(raws: Sequence[Mapping[str, Any]]) -> Placement | None:
-    """The placement all ranks recorded; None where there is none, or one of more axes than can be merged here."""
+    """The placement all ranks recorded, along the last dimension of their mesh; None where there is none.
+
+    Ranks count tensor parallelism first (see ``parallel_layout``), so the dimensions before it are data parallelism.
+    """
     placements = raws[0].get("placements")
-    if not isinstance(placements, list) or any(raw.get("placements") != placements for raw in raws):
+    if not isinstance(placements, list) or not placements or any(raw.get("placements") != placements for raw in raws):
         return None
     if not all(isinstance(placement, Mapping) for placement in placements):
         return None
-    if any("Partial" in placement for placement in placements):
-        return Placement(None, partial=True)
-    cuts = [placement["Shard"] for placement in placements if "Shard" in placement]
-    axes = [cut.get("dim") if isinstance(cut, Mapping) else None for cut in cuts]
-    if len(axes) > 1 or not all(type(axis) is int for axis in axes):
-        return Placement(None, partial=True)
-    return Placement(axes[0] if axes else None)
+    *others, own = placements
+    if any("Replicate" not in placement for placement in others):
+        return Placement(apart=True)
+    if "Replicate" in own:
+        return Placement()
+    cut = own.get("Shard")
+    axis = cut.get("dim") if isinstance(cut, Mapping) else None
+    return Placement(axis) if type(axis) is int else Placement(partial=True)
 
 
 def local_sizes(shape: _Shape, axis: int, parts: int) -> list[int]:

@@ -50,6 +50,7 @@ class _Merge:
         self._ranks, self._other = ranks, other
         self._partial: list[str] = []
         self._drifted: list[str] = []
+        self._apart: list[str] = []
         self._absent: list[str] = []
         self._unclear: list[str] = []
         self._reduced = _collected(ranks)
@@ -57,6 +58,7 @@ class _Merge:
     def told(self) -> list[str]:
         texts = (
             (self._partial, "partial sums that no recorded collective completes, not compared"),
+            (self._apart, "tensors of which other data-parallel ranks hold parts, not compared"),
             (self._drifted, "parameters that should be copies differ between ranks"),
             (self._absent, "calls recorded by the first rank of a group and not by all"),
             (self._unclear, "tensors whose shapes on the ranks make no whole, not compared"),
@@ -88,6 +90,11 @@ class _Merge:
         """The tensor without values: a shape is damaged, or lacks a length."""
         self._unclear.append(place)
         return {**raws[0], **_NO_VALUES}
+
+    def apart(self, place: str, raws: Sequence[_Raw]) -> _Raw:
+        """The tensor without values: they are on ranks that are no part of this model."""
+        self._apart.append(place)
+        return {**raws[0], **dict.fromkeys(STATISTICS)}
 
     def drifted(self, place: str, raws: Sequence[_Raw], whole: Any) -> _Raw:
         """The copy that is farthest from the other side."""
@@ -150,6 +157,8 @@ class _Entry:
         if known is not None:
             if known.partial:
                 return _whole(self.merge.partial(place, raws))
+            if known.apart:
+                return _whole(self.merge.apart(place, raws))
             if known.axis is None:
                 return _whole(raws[0])
             return joined_record(raws, local_sizes(raws[0]["shape"], known.axis, len(raws)), raws[0]["shape"])

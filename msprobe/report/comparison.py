@@ -17,8 +17,9 @@ from msprobe.compare.extras import Extras, load_extras
 from msprobe.compare.locate import Located, locate
 from msprobe.compare.locations import PathLike, is_url, opened
 from msprobe.compare.parallel_layout import load_pair
+from msprobe.compare.recorded_layout import with_recorded_layouts
 from msprobe.compare.rows import CompareRow
-from msprobe.compare.run import Comparison, Policy, compare_dumps
+from msprobe.compare.run import Comparison, Past, Policy, compare_dumps
 from msprobe.compare.summary import CompareSummary
 from msprobe.core.cores import cores
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
@@ -60,6 +61,7 @@ class CompareResult:
 
     def comparisons(self) -> Iterator[Comparison]:
         """Each compared dump pair with its table, columns and rows; loaded when asked for, one at a time."""
+        past: dict[str, Past] = {}
         for outcome in self.outcomes:
             if outcome.problem:
                 continue
@@ -67,7 +69,11 @@ class CompareResult:
                 yield self._last
                 return
             target, golden, _ = load_pair(*self.pairs[outcome.order])
-            yield compare_dumps(target, golden, self.policy, mapping=self.mapping, extras=self.extras)
+            known = past.setdefault(outcome.label, Past())
+            made = compare_dumps(target, golden, self.policy, mapping=self.mapping, past=known, extras=self.extras)
+            if outcome.first_divergence is None:
+                known.noise = made.judged.noise
+            yield made
 
     def rows(self) -> Iterator[CompareRow]:
         """The rows of all result tables."""
@@ -103,6 +109,7 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
     summary = CompareSummary(verdict="same", target=str(target), golden=str(golden), policy=policy.value)
     left, right = opened(target), opened(golden)
     try:
+        mapping = with_recorded_layouts(mapping, left, right)
         located = locate(left, right, mapping)
     except NotComparableError as error:
         result = CompareResult(_not_comparable(summary, error.error_info), policy, mapping)

@@ -44,6 +44,27 @@ def test_formulas() -> None:
     assert (one, five) == pytest.approx((2 / 3, 2 / 3))
 
 
+ONE_ELEMENT: dict[str, tuple[float, float, object, object]] = {
+    "nan": (math.nan, math.nan, "Nan", "Nan"),
+    "infinity": (math.inf, math.inf, "Nan", "Nan"),
+    "signs": (math.inf, -math.inf, math.inf, "Nan"),
+    "target_nan": (math.nan, 1.0, "Nan", "Nan"),
+    "golden_nan": (1.0, math.nan, "Nan", "Nan"),
+    "target_infinite": (math.inf, 1.0, math.inf, math.inf),
+    "golden_infinite": (1.0, math.inf, math.inf, "Nan"),
+}
+
+
+@pytest.mark.parametrize("shape", [(), (1, 1)], ids=["0-d", "1x1"])
+@pytest.mark.parametrize("case", list(ONE_ELEMENT))
+def test_one_element_that_is_not_finite(case: str, shape: tuple[int, ...]) -> None:
+    """The cells are those of mindstudio-probe 26.2.0; equal ones are no difference all the same."""
+    target, golden, largest, relative = ONE_ELEMENT[case]
+    found = tensor_difference(np.full(shape, target, np.float32), np.full(shape, golden, np.float32))
+    assert found.cells == ("unsupported", "unsupported", largest, relative, "unsupported", "unsupported")
+    assert found.non_finite == (case not in ("nan", "infinity"))
+
+
 def test_shape_and_unit_axes() -> None:
     assert tensor_difference(np.ones((1, 4)), np.ones(4)).problem == ""
     assert tensor_difference(np.ones(3), np.ones(4)).cells == ("shape unmatched",) * 6

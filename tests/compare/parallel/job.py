@@ -1,8 +1,8 @@
 """One rank of a training on gloo: ``python -m tests.compare.parallel.job KIND RANK SIZE FOLDER [FAULT]``.
 
 All kinds compute the same with the same weights: ``whole`` on one rank, ``tensor`` with hand-written column- and
-row-parallel layers, ``dtensor`` with those of PyTorch, ``pipeline`` in two stages. With FAULT, the name of a parameter,
-its share on the last rank is changed.
+row-parallel layers, ``dtensor`` with those of PyTorch, ``fsdp`` with sharded parameters, ``pipeline`` in two stages.
+With FAULT, the name of a parameter, its share on the last rank is changed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Model(nn.Module):
 
 
 class Plain(nn.Module):
-    """What ``dtensor`` cuts: ordinary layers."""
+    """What ``dtensor`` and ``fsdp`` cut: ordinary layers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ def build(kind: str, rank: int, size: int) -> nn.Module:
     if kind == "pipeline":
         half = LAYERS // size
         return Model(0, 1, slice(half * rank, half * (rank + 1)))
-    if kind not in ("dtensor", "plain"):
+    if kind not in ("dtensor", "fsdp", "plain"):
         return Model(rank, size)
     model = Plain()
     if kind == "dtensor":
@@ -73,6 +73,12 @@ def build(kind: str, rank: int, size: int) -> nn.Module:
 
         plan = {"up": ColwiseParallel(), "down": RowwiseParallel()}
         parallelize_module(model, init_device_mesh("cpu", (size,)), plan)
+    if kind == "fsdp":
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        for module in (model.up, model.down, model):
+            fully_shard(module, mesh=init_device_mesh("cpu", (size,)))
     return model
 
 
@@ -101,7 +107,8 @@ def main(kind: str, rank: int, size: int, folder: Path, fault: str) -> None:
     model = build(kind, rank, size)
     if fault and rank == size - 1:
         with torch.no_grad():
-            dict(model.named_parameters())[fault][1] *= 1.5
+            share = dict(model.named_parameters())[fault]
+            getattr(share, "to_local", lambda: share)()[1] *= 1.5
     debugger = PrecisionDebugger({"task": "statistics", "level": "mix", "dump_path": str(folder)})
     debugger.start(model, rank_id=rank)
     train(kind, model, rank, size)

@@ -95,6 +95,34 @@ def test_recorded_placements_come_first() -> None:
     assert "placements" not in made and "device_mesh" not in made
 
 
+MESH = [[0, 1], [2, 3]]
+SHARD, COPY = {"Shard": {"dim": 0}}, {"Replicate": {}}
+PLACED = {
+    "tensor_parallel": ([COPY, SHARD], "norm of both"),
+    "copies": ([COPY, COPY], "norm of one"),
+    "fully_sharded": ([SHARD, COPY], "other data-parallel ranks hold parts"),
+    "both": ([{"StridedShard": {"dim": 0}}, SHARD], "other data-parallel ranks hold parts"),
+    "partial_norm": ([COPY, {"NormPartial": {}}], "partial sums"),
+    "strided": ([COPY, {"StridedShard": {"dim": 0}}], "partial sums"),
+}
+
+
+@pytest.mark.parametrize("case", list(PLACED))
+def test_placements_on_a_mesh_of_two_dimensions(case: str) -> None:
+    """The last dimension is tensor parallelism; what those before it cut is on no rank of this model."""
+    placements, wanted = PLACED[case]
+    bodies = [
+        dumps.module([], [], weight=dumps.tensor(scale, shape=(8, 8), placements=placements, device_mesh=MESH))
+        for scale in (1, 2)
+    ]
+    found, notes = _merge(*bodies, whole=bodies[0])
+    norm = found["parameters"]["weight"]["Norm"]
+    if wanted.startswith("norm"):
+        assert norm == pytest.approx(_norm(1, 2) if wanted == "norm of both" else _norm(1)) and not notes
+    else:
+        assert norm is None and wanted in notes[0]
+
+
 def test_heads_per_rank_are_the_same_argument() -> None:
     name = "Tensor.view.0.forward"
     bodies = [dumps.call([dumps.number(2), dumps.number(4)], []) for _ in range(2)]
