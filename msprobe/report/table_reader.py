@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +32,24 @@ def read_table(path: Path) -> Table:
 
 def _text(path: Path) -> list[list[Any]]:
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8", newline="") as file, _cells_of_any_length(path.stat().st_size):
             lines = list(csv.reader(file))
     except OSError as error:
         raise ReadError(f"{path}: cannot be read ({error.strerror})") from error
     except (csv.Error, UnicodeDecodeError) as error:
         raise ReadError(f"{path}: not a table ({error})") from error
     return [lines[0], *([_value(cell) for cell in line] for line in lines[1:])] if lines else []
+
+
+@contextmanager
+def _cells_of_any_length(size: int) -> Iterator[None]:
+    """A recorded text may be longer than the reader of Python expects; it cannot be longer than its file."""
+    before = csv.field_size_limit()
+    csv.field_size_limit(max(before, size))
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def _value(cell: str) -> Any:

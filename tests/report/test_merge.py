@@ -145,3 +145,9 @@ def test_numbers_come_back_as_numbers(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_text("a,b,c,d\n1,-2.5, inf,'-x\n")
     assert read_table(path)[1] == [{"a": 1, "b": -2.5, "c": float("inf"), "d": "-x"}]
+
+
+def test_a_long_text_comes_back_whole(tmp_path: Path) -> None:
+    path, text = tmp_path / "table.csv", "x" * 200_000
+    path.write_text(f"a,b\n1,{text}\n")
+    assert read_table(path)[1] == [{"a": 1, "b": text}]
