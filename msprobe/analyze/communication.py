@@ -49,6 +49,11 @@ def is_communication(name: str) -> bool:
     return name.startswith(COMMUNICATION) and name.endswith(".forward")
 
 
+def function_of(name: str) -> str:
+    """``all_reduce`` of ``Distributed.all_reduce.0.forward``."""
+    return name.rsplit(".", 2)[0].rpartition(".")[2]
+
+
 def exchanges(rank: int, entries: Iterable[tuple[int, str, Any]]) -> list[Exchange]:
     """The communication calls among ``entries``: position, name and record, in the order of execution."""
     return list(_Reader(rank).read(entries))
@@ -64,8 +69,7 @@ class _Reader:
     def read(self, entries: Iterable[tuple[int, str, Any]]) -> Iterator[Exchange]:
         for position, name, body in entries:
             if is_communication(name) and isinstance(body, dict):
-                api = name.removesuffix(".forward").rpartition(".")[0].rpartition(".")[2]
-                yield self._exchange(position, api, body)
+                yield self._exchange(position, function_of(name), body)
 
     def _exchange(self, position: int, api: str, body: Mapping[str, Any]) -> Exchange:
         positional, keywords = _arguments(body)

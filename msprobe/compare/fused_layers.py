@@ -17,7 +17,17 @@ import numpy as np
 from msprobe.compare.alignment.in_backward import is_module
 from msprobe.compare.alignment.protocol import FusedLayers
 from msprobe.compare.inference.folding import fold_parameter
-from msprobe.compare.items import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, Leaf, element_count, is_tensor, row_name
+from msprobe.compare.items import (
+    INPUT,
+    OUTPUT,
+    PARAMETER,
+    PARAMETER_GRAD,
+    Leaf,
+    element_count,
+    is_shape,
+    is_tensor,
+    row_name,
+)
 from msprobe.compare.pairs import EntryPair, path_of
 from msprobe.compare.shard_placement import axis_that_adds_up
 from msprobe.compare.table import LeafTable, Together
@@ -185,7 +195,7 @@ def _together(whole: Leaf, parts: Sequence[Leaf]) -> dict[str, Any] | None:
 
 def _is_usable(raw: Any) -> bool:
     """Whether a record has lengths and numbers to count with, or says that it has none; a damaged one may not."""
-    if not is_tensor(raw) or type(raw["shape"]) is not list or not all(type(size) is int for size in raw["shape"]):
+    if not is_tensor(raw) or not is_shape(raw["shape"]):
         return False
     return all(raw.get(name) is None or isinstance(raw[name], (int, float)) for name in STATISTICS)
 

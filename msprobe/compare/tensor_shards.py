@@ -26,7 +26,6 @@ STATISTICS = ("Max", "Min", "Mean", "Norm")
 _LOCAL = ("md5", "data_name", "placements", "device_mesh")
 _COLLECTIVE = "Distributed."
 _CLOSE = 1e-6
-_NO_VALUES = dict.fromkeys(STATISTICS)
 _Raw = dict[str, Any]
 
 
@@ -83,24 +82,27 @@ class _Merge:
         reduced = self._reduced.get(_values(raws[0]))
         if reduced is not None:
             return reduced
-        self._partial.append(place)
-        return {**raws[0], **_NO_VALUES}
+        return _without_values(self._partial, place, raws)
 
     def unclear(self, place: str, raws: Sequence[_Raw]) -> _Raw:
         """The tensor without values: a shape is damaged, or lacks a length."""
-        self._unclear.append(place)
-        return {**raws[0], **_NO_VALUES}
+        return _without_values(self._unclear, place, raws)
 
     def apart(self, place: str, raws: Sequence[_Raw]) -> _Raw:
         """The tensor without values: they are on ranks that are no part of this model."""
-        self._apart.append(place)
-        return {**raws[0], **dict.fromkeys(STATISTICS)}
+        return _without_values(self._apart, place, raws)
 
     def drifted(self, place: str, raws: Sequence[_Raw], whole: Any) -> _Raw:
         """The copy that is farthest from the other side."""
         self._drifted.append(place)
         known = as_float(whole.get("Norm")) if isinstance(whole, Mapping) else 0.0
         return max(raws, key=lambda raw: _apart(as_float(raw.get("Norm")), 0.0 if known != known else known))
+
+
+def _without_values(names: list[str], place: str, raws: Sequence[_Raw]) -> _Raw:
+    """The tensor as one that cannot be judged; ``names`` tell of it."""
+    names.append(place)
+    return {**raws[0], **dict.fromkeys(STATISTICS)}
 
 
 @dataclass(slots=True)

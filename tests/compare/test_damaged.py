@@ -3,7 +3,6 @@
 import copy
 import io
 import json
-import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,7 @@ from hypothesis import strategies as st
 from msprobe.analyze.diff_analyze import diff_analyze
 from msprobe.cli.main import run as msprobe
 from msprobe.compare.alignment.options import mapping_options
-from msprobe.core.errors import MsprobeException, ReadError
-from msprobe.core.store.formats import read_tensor
+from msprobe.core.errors import MsprobeException
 from msprobe.report.comparison import compare
 from tests.compare.dumps import call, gradient, module, number, tensor, write
 
@@ -363,48 +361,3 @@ def test_a_damaged_rank_among_others_is_named_and_no_pass(tmp_path: Path, execut
     write(tmp_path / "t/step0/rank2", data, CONSTRUCT)
     result = compare(tmp_path / "t", tmp_path / "g", executor=executor)
     assert result.verdict == "diverged" and "rank1" in result.summary.reason
-
-
-@pytest.mark.filterwarnings("ignore:Reading `.npy`:UserWarning")
-@settings(max_examples=300)
-@given(
-    st.sampled_from(["npy", "pt"]),
-    st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), min_size=1, max_size=4),
-    st.integers(0, 5000),
-)
-def test_a_damaged_tensor_file_is_a_clear_error(
-    tensor_files: dict[str, bytes],
-    tmp_path_factory: pytest.TempPathFactory,
-    kind: str,
-    changes: list[tuple[int, int]],
-    size: int,
-) -> None:
-    content = bytearray(tensor_files[kind])
-    for place, byte in changes:
-        content[place % len(content)] = byte
-    path = tmp_path_factory.mktemp("tensor") / f"a.{kind}"
-    path.write_bytes(content[: max(size, 60)])
-    try:
-        assert read_tensor(path).size >= 0
-    except ReadError as error:
-        assert str(path) in str(error)
-
-
-@pytest.mark.parametrize(
-    "head",
-    [b"{'descr': '<f4', 'shape': (10000000000000,), 'fortran_order': False}", b"(" * 9000, b"{'descr': 'bfloat16'}"],
-    ids=["asks-for-too-much", "deep", "short"],
-)
-def test_a_hostile_head_of_a_tensor_file(tmp_path: Path, head: bytes) -> None:
-    path = tmp_path / "a.npy"
-    path.write_bytes(b"\x93NUMPY\x02\x00" + struct.pack("<I", len(head)) + head)
-    with pytest.raises(ReadError, match=r"not a readable tensor file"):
-        read_tensor(path)
-
-
-@pytest.fixture(scope="module")
-def tensor_files() -> dict[str, bytes]:
-    files = {"npy": io.BytesIO(), "pt": io.BytesIO()}
-    np.save(files["npy"], np.arange(12.0).reshape(3, 4))
-    pytest.importorskip("torch").save(pytest.importorskip("torch").ones(5, 6), files["pt"])
-    return {kind: file.getvalue() for kind, file in files.items()}

@@ -46,3 +46,10 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     forget()
     yield Bench(tmp_path)
     forget()
+
+
+@pytest.fixture
+def random_again() -> Iterator[None]:
+    """torch as it was, after a server that called ``seed_all(mode=True)``."""
+    yield
+    pytest.importorskip("torch").use_deterministic_algorithms(False)

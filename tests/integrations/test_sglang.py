@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,13 +9,7 @@ import torch
 
 from tests.integrations.serving import answer, decoder, prompt
 
-pytestmark = pytest.mark.torch
-
-
-@pytest.fixture(autouse=True)
-def random_again() -> Iterator[None]:
-    yield
-    torch.use_deterministic_algorithms(False)
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("random_again")]
 
 
 class ModelRunner:

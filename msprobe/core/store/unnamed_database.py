@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +24,7 @@ Unwritable = Callable[[str | None], MsprobeException]
 """Makes the error that says why the database cannot be written, and what to do."""
 
 
-class UnnamedDatabase:
+class UnnamedDatabase(ABC):
     """What derives from it makes its tables in ``_begin`` and gives the file its name in ``_finish``."""
 
     _connection: sqlite3.Connection
@@ -47,11 +48,13 @@ class UnnamedDatabase:
                 raise unwritable(_reason(error)) from error
             raise
 
+    @abstractmethod
     def _begin(self) -> None:
-        raise NotImplementedError
+        """Make the tables."""
 
+    @abstractmethod
     def _finish(self) -> None:
-        raise NotImplementedError
+        """Give the file its name."""
 
     def _close(self) -> None:
         self._connection.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from msprobe.analyze.communication import COMMUNICATION
+from msprobe.analyze.communication import COMMUNICATION, function_of
 from msprobe.compare.items import leaves
 from msprobe.compare.pairs import parent_of
 from msprobe.core.store.reader import Dump
@@ -65,7 +65,7 @@ def reducing(dumps: Mapping[int, Dump]) -> list[list[int]]:
 
 def _api(name: str) -> str | None:
     """The function of a communication call; None for another call."""
-    return name.rsplit(".", 2)[0].rpartition(".")[2] if name.startswith(COMMUNICATION) else None
+    return function_of(name) if name.startswith(COMMUNICATION) else None
 
 
 def _group(name: str, body: Any) -> list[int] | None:
