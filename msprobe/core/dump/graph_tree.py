@@ -7,7 +7,7 @@ order in which the source of the cell around them calls its parts decides, where
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msprobe.core.dump.graph_body import Section
@@ -54,7 +54,7 @@ class GraphTree:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._outermost: list[GraphCall] = []
-        self._begun: list[GraphCall] = []
+        self._begun: dict[str, list[GraphCall]] = defaultdict(list)
         self._parts: Sequence[str] = ()
         self._parents: dict[str, tuple[str | None, str | None]] = {}
         self._around: CallRecord | None = None
@@ -101,18 +101,25 @@ class GraphTree:
         wanted = keep and modes.forward, keep_backward and modes.backward
         call = GraphCall(record, parents[1], *wanted, path, parts)
         (self._outermost if outer is None else outer.inside).append(call)
-        self._begun.append(call)
+        self._begun[path].append(call)
         return call
 
 
-def call_around(path: str, begun: Sequence[GraphCall]) -> GraphCall | None:
+def call_around(path: str, begun: Mapping[str, Sequence[GraphCall]]) -> GraphCall | None:
     """The call that a new call of the module ``path`` is inside of: of the modules around it, the nearest, and of
-    the calls of that which have ``begun`` the latest that still runs, or that misses this part.
+    the calls of that which have ``begun``, by path, the latest that still runs, or that misses this part.
 
     What tells that a call is over may run before what tells that a part of it begins: neither waits for the other.
     """
-    around = [call for call in begun if path.startswith(call.path + ".") and (call.running or call.misses(path))]
-    return max(reversed(around), key=lambda call: (len(call.path), call.running)) if around else None
+    above = path.rpartition(".")[0]
+    while above:
+        calls = begun.get(above, ())
+        found = next((call for call in reversed(calls) if call.running), None)
+        found = found or next((call for call in reversed(calls) if call.misses(path)), None)
+        if found is not None:
+            return found
+        above = above.rpartition(".")[0]
+    return None
 
 
 def in_order(calls: list[GraphCall], parts: Sequence[str]) -> list[GraphCall]:

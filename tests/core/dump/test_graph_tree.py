@@ -48,4 +48,7 @@ def begun(path: str, *inside: str, running: bool = True) -> GraphCall:
     ids=["nearest", "latest", "running", "over-before-its-part-is-told", "over-and-complete", "none"],
 )
 def test_the_call_around(calls: list[GraphCall], expected: int | None) -> None:
-    assert call_around("net.inner.act", calls) is (None if expected is None else calls[expected])
+    by_path: dict[str, list[GraphCall]] = {}
+    for one in calls:
+        by_path.setdefault(one.path, []).append(one)
+    assert call_around("net.inner.act", by_path) is (None if expected is None else calls[expected])
