@@ -22,6 +22,7 @@ HEADERS = (
     "checksums",
     "difference",
     "elements",
+    "exchange",
     "fingerprint",
     "projection",
     "rounding",

@@ -15,11 +15,13 @@
 #include "decode.h"
 #include "difference.h"
 #include "elements.h"
+#include "exchange.h"
 #include "fingerprint.h"
 #include "projection.h"
 #include "rounding.h"
 
-#define INTERFACE 5
+#define INTERFACE 6
+#define LOWEST ((uintptr_t)1 << 40) /* addresses below may be offsets into freed storage, which only the framework can tell */
 #define RELEASE_ABOVE 65536 /* bytes: below this, giving up the interpreter lock costs more than it frees */
 
 typedef struct {
@@ -238,6 +240,43 @@ static PyObject *summary_crc32(PyObject *self, PyObject *const *args, Py_ssize_t
     return read_span(args, count, &span) ? summary_of(&span, 1) : NULL;
 }
 
+static PyObject *shape_of(const Tensor *t) {
+    PyObject *shape = PyTuple_New(t->ndim);
+    for (int32_t i = 0; shape != NULL && i < t->ndim; i++) {
+        PyObject *length = PyLong_FromLongLong(t->shape[i]);
+        if (length == NULL) Py_CLEAR(shape);
+        else PyTuple_SetItem(shape, i, length);
+    }
+    return shape;
+}
+
+/* The framework's answer is None where something else must look: no memory here, not dense, empty, or a dtype without a kernel. */
+static PyObject *tensor_summary(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    Tensor t;
+    Span span;
+    if (count != 4) return PyErr_Format(PyExc_TypeError, "expected (exchange, tensor, high precision, bytes from which on it is large)");
+    const Exchange *exchange = PyCapsule_GetPointer(args[0], "dlpack_exchange_api");
+    if (exchange == NULL) return NULL;
+    if (exchange->major != DLPACK_MAJOR) return none();
+    if ((span.high = PyObject_IsTrue(args[2])) < 0) return NULL;
+    size_t large = PyLong_AsSize_t(args[3]);
+    if (large == (size_t)-1 && PyErr_Occurred()) return NULL;
+    if (exchange->borrow(args[1], &t) != 0) {
+        PyErr_Clear();
+        return none();
+    }
+    int64_t length = dense_length(&t);
+    span.at = (unsigned char *)t.data + t.byte_offset;
+    span.code = code_of(&t);
+    if (t.device_type != DLPACK_CPU || (uintptr_t)span.at < LOWEST || length <= 0 || span.code < 0) return none();
+    span.n = (size_t)length;
+    PyObject *shape = shape_of(&t), *rest;
+    if (shape == NULL) return NULL;
+    if (span.n * ITEMSIZE[span.code] >= large) return Py_BuildValue("iNKL", span.code, shape, (unsigned long long)(uintptr_t)span.at, (long long)length);
+    rest = summary_of(&span, 0);
+    return rest == NULL ? (Py_DECREF(shape), NULL) : Py_BuildValue("iNN", span.code, shape, rest);
+}
+
 static PyObject *crc32(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Span span;
     unsigned long start = 0, result = 0;
@@ -308,6 +347,7 @@ static PyMethodDef METHODS[] = {
     FAST(stats, "stats(pointer, elements, code) -> (max, min, sum, sum of squares, number of NaN and infinite elements)"),
     FAST(summary, "summary(pointer, elements, code, high=False) -> (max, min, mean, norm)"),
     FAST(summary_crc32, "summary_crc32(pointer, elements, code, high=False) -> (max, min, mean, norm, crc)"),
+    FAST(tensor_summary, "tensor_summary(exchange, tensor, high, large) -> (code, shape, summary), (code, shape, pointer, elements) or None"),
     FAST(crc32, "crc32(pointer, bytes, start=0) -> running CRC-32, as zlib.crc32"),
     FAST(xor64, "xor64(pointer, bytes) -> XOR of little-endian 64-bit words, zero padded"),
     FAST(difference, "difference(pointer, pointer, elements, code) -> nine sums and extremes, 0 if equal, None if NaN or Inf differ"),

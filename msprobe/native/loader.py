@@ -14,12 +14,14 @@ import importlib
 import os
 from typing import Protocol, cast
 
-INTERFACE = 5
+INTERFACE = 6
 
 Extreme = float | int | bool | None
 Stats = tuple[Extreme, Extreme, float, float, int]
 Summary = tuple[Extreme, Extreme, float | None, float | None]
 SummaryWithCrc = tuple[Extreme, Extreme, float | None, float | None, int]
+
+TensorSummary = tuple[int, tuple[int, ...], Summary] | tuple[int, tuple[int, ...], int, int]
 
 Difference = tuple[float, float, float, float, float, float, float, int, int]
 
@@ -38,6 +40,12 @@ class Kernel(Protocol):
     def summary(self, pointer: int, elements: int, code: int, high: bool = False, /) -> Summary:
         """(max, min, mean, norm), finished: rounded as `TensorStats` says, Python bool, int or float as the dtype
         asks, None if empty.
+        """
+
+    def tensor_summary(self, exchange: object, tensor: object, high: bool, large: int, /) -> TensorSummary | None:
+        """(code, shape, summary) of a tensor object, asked of its framework through the capsule of DLPack's C exchange
+        API on its type; (code, shape, pointer, elements) for one of ``large`` bytes or more. None for what is empty,
+        not dense, not in the memory of this process or of a dtype without a kernel.
         """
 
     def summary_crc32(self, pointer: int, elements: int, code: int, high: bool = False, /) -> SummaryWithCrc:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from msprobe.core.backend.protocols import GradientReceiver
+from msprobe.core.backend.protocols import GradientReceiver, Template
 from tests.fake_framework.autograd import Edge, Leaf, Node, next_number
 from tests.fake_framework.tensor import Tensor
 
@@ -30,7 +30,7 @@ class FakeGradientTap:
         prepared.keywords = {key: shape for key, shape in shapes.items() if shape is not None}
         return prepared
 
-    def template(self, prepared: Prepared) -> tuple[list[Any], dict[str, Any]]:
+    def template(self, prepared: Prepared) -> Template:
         return prepared.positional, prepared.keywords
 
     def attach(self, prepared: Prepared, result: Any, receiver: GradientReceiver, announced: bool = False) -> None:

@@ -21,8 +21,9 @@ from mindspore import Tensor
 from msprobe.adapters.mindspore.tensor_watch import watch
 from msprobe.adapters.mindspore.usual_gradients import Fed, OneNode, added
 from msprobe.adapters.mindspore.versions import native_executor
-from msprobe.core.backend.protocols import GradientReceiver
+from msprobe.core.backend.protocols import GradientReceiver, Template
 from msprobe.core.capture.containers import shape_of, tensors_in
+from msprobe.core.capture.interned import interned
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.dump.call_gradients import CallGradients
 
@@ -42,8 +43,8 @@ class Prepared:
 
     def __init__(self, since: int, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         self.since = since
-        self.edges: dict[Edge, list[int]] = {}
-        self.positional: list[Any] = []
+        self.edges: dict[Edge, tuple[int, ...]] = {}
+        self.positional: tuple[Any, ...] = ()
         self.keywords = _NO_KEYWORDS
         self.slots = 0
         self._arguments: tuple[tuple[Any, ...], Mapping[str, Any]] | None = (args, kwargs)
@@ -53,7 +54,7 @@ class Prepared:
         if self._arguments is None:
             return
         (args, kwargs), self._arguments = self._arguments, None
-        self.positional = [shape_of(value, self.slot, Tensor) for value in args]
+        self.positional = interned(tuple([shape_of(value, self.slot, Tensor) for value in args]))
         if kwargs:
             shapes = {key: shape_of(value, self.slot, Tensor) for key, value in kwargs.items()}
             self.keywords = {key: shape for key, shape in shapes.items() if shape is not None}
@@ -68,7 +69,8 @@ class Prepared:
         order = node._sequence_nr()
         if self.since < order < _LEAF:
             self.since = order
-        self.edges.setdefault((node._unique_id(), tensor._output_index), []).append(number)
+        edge = node._unique_id(), tensor._output_index
+        self.edges[edge] = (*self.edges.get(edge, ()), number)
         return number
 
 
@@ -87,7 +89,7 @@ class MindSporeGradientTap:
             prepared.look()
         return prepared
 
-    def template(self, prepared: Prepared) -> tuple[list[Any], dict[str, Any]]:
+    def template(self, prepared: Prepared) -> Template:
         prepared.look()
         return prepared.positional, prepared.keywords
 
@@ -130,10 +132,10 @@ class MindSporeGradientTap:
         found, edges = _contributions(targets, prepared), prepared.edges
         many = CallGradients(receiver, self._thread, found, len(targets), added)
         for identity, (node, outputs) in targets.items():
-            through = {number: edges[identity, number][0] for number, _ in outputs if (identity, number) in edges}
-            node.register_prehook(many.before(outputs, through.items()))
+            through = [(number, edges[identity, number][0]) for number, _ in outputs if (identity, number) in edges]
+            node.register_prehook(many.before(interned(tuple(outputs)), interned(tuple(through))))
         for identity, (node, fed) in found.items():
-            node.register_hook(many.after(identity, fed.items()))
+            node.register_hook(many.after(identity, interned(tuple(fed.items()))))
 
     def _note(self, order: int) -> None:
         if self._latest < order < _LEAF:

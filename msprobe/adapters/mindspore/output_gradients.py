@@ -13,7 +13,7 @@ from mindspore import Tensor
 
 from msprobe.adapters.mindspore.tensor_watch import watch
 from msprobe.adapters.mindspore.versions import can_have_gradient, executor
-from msprobe.core.backend.protocols import GradientReceiver
+from msprobe.core.backend.protocols import GradientReceiver, Template
 from msprobe.core.capture.containers import shape_of, tensors_in
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.log import logger, once
@@ -32,7 +32,7 @@ class OutputGradientTap:
     def prepare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         return (args, kwargs) if _executor.grad_flag() else None
 
-    def template(self, prepared: Any) -> tuple[list[Any], dict[str, Any]]:
+    def template(self, prepared: Any) -> Template:
         args, _ = prepared
         return [shape_of(value, _no_slot, Tensor) for value in args], {}
 

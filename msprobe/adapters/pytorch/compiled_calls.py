@@ -17,6 +17,7 @@ from torch import nn
 
 from msprobe.adapters.pytorch.compiled_target import Target
 from msprobe.adapters.pytorch.compiled_values import NO_VALUES, Packed, pack
+from msprobe.core.backend.protocols import Template
 from msprobe.core.dump.shield import ErrorLog, shielded
 
 _RECOMPUTATION_MARKS = ("recompute", "ac_graph_id")
@@ -30,7 +31,7 @@ class StagedCall:
 
     __slots__ = ("arguments", "keywords", "number", "outputs", "positional", "prepared", "result", "slots")
 
-    def __init__(self, number: int, arguments: Packed, prepared: Any, template: tuple[list[Any], dict[str, Any]]):
+    def __init__(self, number: int, arguments: Packed, prepared: Any, template: Template):
         self.number = number
         self.arguments = arguments
         self.prepared = prepared

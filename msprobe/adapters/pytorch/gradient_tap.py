@@ -18,8 +18,9 @@ import torch
 
 from msprobe.adapters.pytorch.single_hook import SingleHook
 from msprobe.adapters.pytorch.tensor_watch import watch
-from msprobe.core.backend.protocols import GradientReceiver
+from msprobe.core.backend.protocols import GradientReceiver, Template
 from msprobe.core.capture.containers import shape_of, tensors_in
+from msprobe.core.capture.interned import interned
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.dump.call_gradients import CallGradients
 
@@ -30,31 +31,31 @@ _NEVER = 2**64 - 1
 _ATOMS = frozenset({type(None), bool, int, float, str, torch.dtype, torch.device, torch.Size})
 
 Edge = tuple[Any, int]
+_NO_KEYWORDS: dict[str, Any] = {}  # one for all calls, and never written to
 
 
 class Prepared:
-    """What is noted of a call before it runs: its arguments' edges into the graph."""
+    """What is noted of a call before it runs: its arguments' slots, by edge into the graph or, for leaves, by id."""
 
-    __slots__ = ("edges", "keywords", "leaves", "positional", "since", "slots")
+    __slots__ = ("arguments", "keywords", "positional", "since", "slots")
 
     def __init__(self) -> None:
         self.since: int = _sequence()
-        self.edges: dict[Edge, list[int]] = {}
-        self.leaves: dict[int, list[int]] = {}
-        self.positional: list[Any] = []
-        self.keywords: dict[str, Any] = {}
+        self.arguments: dict[Edge | int, tuple[int, ...]] = {}
+        self.positional: tuple[Any, ...] = ()
+        self.keywords = _NO_KEYWORDS
         self.slots = 0
 
     def slot(self, tensor: torch.Tensor) -> int | None:
         """The slot of one argument, or None when no gradient can reach it."""
         if not tensor.requires_grad:
             return None
-        slot, self.slots = self.slots, self.slots + 1
+        slot = self.slots
+        self.slots = slot + 1
         node = tensor.grad_fn
-        if node is None:
-            self.leaves.setdefault(id(tensor), []).append(slot)
-        else:
-            self.edges.setdefault((node, tensor.output_nr), []).append(slot)
+        key = id(tensor) if node is None else (node, tensor.output_nr)
+        known = self.arguments.get(key)
+        self.arguments[key] = (slot,) if known is None else (*known, slot)
         return slot
 
 
@@ -78,13 +79,13 @@ class TorchGradientTap:
         if not torch.is_grad_enabled():
             return getattr(self._handed, "call", None)
         prepared = Prepared()
-        prepared.positional = [_shape(value, prepared) for value in args]
+        prepared.positional = interned(tuple([_shape(value, prepared) for value in args]))
         if kwargs:
             shapes = {key: _shape(value, prepared) for key, value in kwargs.items()}
             prepared.keywords = {key: shape for key, shape in shapes.items() if shape is not None}
         return prepared
 
-    def template(self, prepared: Any) -> tuple[list[Any], dict[str, Any]]:
+    def template(self, prepared: Any) -> Template:
         return prepared.positional, prepared.keywords
 
     def attach(self, prepared: Any, result: Any, receiver: GradientReceiver, announced: bool = False) -> None:
@@ -121,9 +122,9 @@ class TorchGradientTap:
         call = CallGradients(receiver, self._thread, map(id, found), len(targets), _sum)
         for node, outputs in targets.items():
             through = _passed_through(node, outputs, prepared)
-            node.register_prehook(call.before(outputs, through))
+            node.register_prehook(call.before(interned(tuple(outputs)), interned(through)))
         for node, slots in found.items():
-            node.register_hook(call.after(id(node), slots))
+            node.register_hook(call.after(id(node), interned(tuple(slots))))
 
 
 def _sum(earlier: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
@@ -139,29 +140,29 @@ def _shape(value: Any, prepared: Prepared) -> Any:
     return prepared.slot(value) if issubclass(kind, torch.Tensor) else shape_of(value, prepared.slot, torch.Tensor)
 
 
-def _direct(node: Any, output: int, prepared: Prepared) -> list[tuple[int, int]] | None:
+def _direct(node: Any, output: int, prepared: Prepared) -> tuple[tuple[int, int], ...] | None:
     """Index and slot of each argument that ``node`` itself feeds; None unless that is the whole story of the call."""
     if output or not prepared.since <= node._sequence_nr() < _NEVER:
         return None
-    edges, leaves = prepared.edges, prepared.leaves
+    arguments = prepared.arguments
     pairs: list[tuple[int, int]] = []
     for index, edge in enumerate(node.next_functions):
         following = edge[0]
         if following is None:
             continue
-        slots = leaves.get(id(following.variable)) if type(following) is _AccumulateGrad else edges.get(edge)
+        slots = arguments.get(id(following.variable) if type(following) is _AccumulateGrad else edge)
         if slots is None or len(slots) > 1:
             return None
         pairs.append((index, slots[0]))
-    return pairs if len({slot for _, slot in pairs}) == len(pairs) else None
+    return interned(tuple(pairs)) if len({slot for _, slot in pairs}) == len(pairs) else None
 
 
 def _contributions(targets: Mapping[Any, Any], prepared: Prepared) -> dict[Any, list[tuple[int, int]]]:
     """The call's nodes that feed its arguments: node -> (index of the node's input, slot of the argument)."""
     found: dict[Any, list[tuple[int, int]]] = {}
-    if not prepared.edges and not prepared.leaves:
+    since, arguments = prepared.since, prepared.arguments
+    if not arguments:
         return found
-    since, edges, leaves = prepared.since, prepared.edges, prepared.leaves
     used: dict[Any, int] = {}
     stack = [node for node in targets if since <= node._sequence_nr() < _NEVER]
     seen = set(stack)
@@ -171,9 +172,9 @@ def _contributions(targets: Mapping[Any, Any], prepared: Prepared) -> dict[Any, 
             following = edge[0]
             if following is None:
                 continue
-            slots = edges.get(edge)
+            slots = arguments.get(edge)
             if slots is None and type(following) is _AccumulateGrad:
-                slots = leaves.get(id(following.variable))
+                slots = arguments.get(id(following.variable))
             if slots is not None:
                 turn = used.get(edge, 0)
                 used[edge] = turn + 1
@@ -184,7 +185,7 @@ def _contributions(targets: Mapping[Any, Any], prepared: Prepared) -> dict[Any, 
     return found
 
 
-def _passed_through(node: Any, outputs: list[tuple[int, int]], prepared: Prepared) -> list[tuple[int, int]]:
+def _passed_through(node: Any, outputs: list[tuple[int, int]], prepared: Prepared) -> tuple[tuple[int, int], ...]:
     """Outputs that are arguments handed back unchanged: their gradient is the argument's as well."""
-    pairs = [(number, prepared.edges.get((node, number))) for number, _ in outputs]
-    return [(number, slots[0]) for number, slots in pairs if slots]
+    pairs = [(number, prepared.arguments.get((node, number))) for number, _ in outputs]
+    return tuple([(number, slots[0]) for number, slots in pairs if slots])

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from msprobe.adapters.pytorch.exchange import Exchange
 from msprobe.adapters.pytorch.host_reductions import host_statistics
 from msprobe.adapters.pytorch.measured_once import LARGE, MeasuredOnce
 from msprobe.adapters.pytorch.projecting import Projector
@@ -67,6 +68,7 @@ class TorchTensorOps:
         self._once = once or MeasuredOnce(None)
         self._high = precision == "high"
         self._kernel = fused if native else None
+        self._exchange = Exchange.with_kernel(self._once, self._high) if native else None
         self._summary = fused.summary if fused is not None and native else None
         fast_crc = fused is not None and native and bool(fused.FAST_CRC32)  # else zlib's is the faster one
         self._summary_crc32 = fused.summary_crc32 if fused is not None and fast_crc else None
@@ -76,6 +78,10 @@ class TorchTensorOps:
         self._saver = TensorSaver(native)
 
     def describe(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
+        if statistics and self._exchange is not None:
+            found = self._exchange.describe(tensor)
+            if found is not None:
+                return found
         if type(tensor) not in PLAIN or (known := _DTYPES.get(tensor.dtype)) is None:
             return self._describe_other(tensor, statistics)
         dtype, neutral, large = known

@@ -19,6 +19,8 @@ from typing import Any, Protocol, TypeVar
 from msprobe.core.capture.describe import Expansion, Handler
 
 T_contra = TypeVar("T_contra", contravariant=True)
+Template = tuple[Sequence[Any], Mapping[str, Any]]
+"""The arguments' shape, positional and by keyword: slots (ints) where a gradient can arrive, None elsewhere."""
 
 
 class TensorOps(Protocol[T_contra]):
@@ -156,8 +158,8 @@ class GradientTap(Protocol):
         """
         ...
 
-    def template(self, prepared: Any) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments' shape, positional and by keyword: slots (ints) where a gradient can arrive, None elsewhere."""
+    def template(self, prepared: Any) -> Template:
+        """Where the gradients of the arguments go."""
         ...
 
     def watch(self, tensor: Any, report: Callable[[Any], None]) -> Callable[[], None] | None:

@@ -89,8 +89,11 @@ class Describer:
 
     def sequence(self, values: Sequence[Any], place: str, around: tuple[int, ...] = ()) -> list[Node]:
         """The nodes of a run of values, ``place`` extended by the position of each."""
-        if (fitting := self._fitting(len(values), around)) < len(values):
-            values = values[:fitting]
+        size = len(values)
+        if around or size > PARTS_LIMIT:
+            values = values[: self._fitting(size, around)]
+        else:
+            self._room = PARTS_LIMIT - size
         try:
             if place:
                 return [self.node(value, f"{place}.{position}", around) for position, value in enumerate(values)]

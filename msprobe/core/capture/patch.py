@@ -12,12 +12,17 @@ from msprobe.core.errors import MsprobeException, said
 _INHERITED = object()
 
 
+Patch = tuple[Any, str, Any]
+"""An owner, the name of its attribute, and what is to be there."""
+
+
 class Patches:
     """A set of attribute replacements that can be switched on and off any number of times."""
 
     def __init__(self) -> None:
-        self._planned: list[tuple[Any, str, Any]] = []
-        self._originals: list[tuple[Any, str, Any]] = []
+        self._planned: list[Patch] = []
+        self._in_place: list[Patch] = []
+        self._originals: list[Any] = []  # of those in place, beside them: tuples of all three would be a thousand
         self._applied = False
 
     def plan(self, owner: Any, name: str, replacement: Any) -> None:
@@ -31,9 +36,10 @@ class Patches:
         self._planned = [patch for patch in self._planned if patch[2] is not replacement]
         if not self._applied:
             return
-        for original in [entry for entry in reversed(self._originals) if entry[0] is owner and entry[1] == name]:
-            self._originals.remove(original)
-            _put_back(*original)
+        for index in reversed(range(len(self._in_place))):
+            if self._in_place[index][0] is owner and self._in_place[index][1] == name:
+                del self._in_place[index]
+                _put_back(owner, name, self._originals.pop(index))
         for patch in self._planned:
             if patch[0] is owner and patch[1] == name:
                 self._replace(*patch)
@@ -43,7 +49,9 @@ class Patches:
             return
         self._applied = True
         latest: Any = None
-        for owner, name, replacement in self._planned:  # a thousand of them per step: in one loop, by owner
+        members: Any = None
+        for patch in self._planned:  # a thousand of them per step: in one loop, by owner
+            owner, name, replacement = patch
             if owner is not latest:
                 latest, members, is_module = owner, vars(owner), type(owner) is ModuleType
             original = members.get(name, _INHERITED)
@@ -51,7 +59,8 @@ class Patches:
                 members[name] = replacement  # as setattr does for a module, in a third of the time
             else:
                 setattr(owner, name, replacement)
-            self._originals.append((owner, name, original))
+            self._in_place.append(patch)
+            self._originals.append(original)
 
     def undo(self) -> None:
         """Put everything back, last replaced first, so that stacked patches of one attribute unwind rightly.
@@ -61,8 +70,10 @@ class Patches:
         self._applied = False
         try:
             latest: Any = None
+            members: Any = None
             while self._originals:
-                owner, name, original = self._originals.pop()
+                owner, name, _ = self._in_place.pop()
+                original = self._originals.pop()
                 if owner is not latest:
                     latest, members, is_module = owner, vars(owner), type(owner) is ModuleType
                 if original is _INHERITED:
@@ -106,7 +117,8 @@ class Patches:
     def _replace(self, owner: Any, name: str, replacement: Any) -> None:
         original = vars(owner).get(name, _INHERITED)
         setattr(owner, name, replacement)
-        self._originals.append((owner, name, original))
+        self._in_place.append((owner, name, replacement))
+        self._originals.append(original)
 
 
 def require_patchable(owner: Any, name: str, prefix: str) -> None:

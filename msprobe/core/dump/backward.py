@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from msprobe.core.backend.protocols import Template
 from msprobe.core.capture.describe import Node
 from msprobe.core.dump.record import CallRecord
 from msprobe.core.dump.recording import Recording
@@ -60,6 +61,7 @@ class BackwardCall:
     """Receives the gradients of one call (implements ``GradientReceiver``)."""
 
     __slots__ = (
+        "_awaited",
         "_calls",
         "_keywords",
         "_outputs",
@@ -72,9 +74,7 @@ class BackwardCall:
         "record",
     )
 
-    def __init__(
-        self, calls: BackwardCalls, name: str, parent: str | None, template: tuple[list[Any], dict[str, Any]]
-    ) -> None:
+    def __init__(self, calls: BackwardCalls, name: str, parent: str | None, template: Template) -> None:
         self._calls = calls
         self.errors = calls.recording.errors
         self.name = name
@@ -82,11 +82,12 @@ class BackwardCall:
         self.is_module = False
         self.creates = False
         self.record: CallRecord | None = None
-        self._outputs: list[Node] = []
+        self._awaited = 0
+        self._outputs: list[Node] | None = None
         self._positional, self._keywords = template
 
     def expect(self, outputs: int) -> None:
-        self._outputs = [None] * outputs
+        self._awaited = outputs
 
     @shielded
     def grad_output(self, position: int, gradient: Any) -> None:
@@ -95,6 +96,8 @@ class BackwardCall:
             return
         if self._calls.begin(self).body is not None and recording.modes.input:
             place = recording.place(self.name)
+            if self._outputs is None:
+                self._outputs = [None] * self._awaited
             self._outputs[position] = recording.values.node(gradient, place and f"{place}.input.{position}")
 
     @shielded
@@ -104,7 +107,7 @@ class BackwardCall:
             return
         body = self._calls.begin(self).body
         if body is not None and recording.modes.input:
-            body["input"] = self._outputs
+            body["input"] = [None] * self._awaited if self._outputs is None else self._outputs
         if body is not None and recording.modes.output:
             body["output"] = self._fill(gradients)
         self._calls.end(self)
@@ -126,7 +129,7 @@ class BackwardCall:
     def reset(self) -> None:
         """Ready for another backward pass."""
         self.record = None
-        self._outputs = [None] * len(self._outputs)
+        self._outputs = None
 
     def _fill(self, gradients: Mapping[int, Any]) -> list[Node]:
         """The arguments' template with each slot replaced by the node of its gradient."""

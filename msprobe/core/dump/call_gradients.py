@@ -1,4 +1,8 @@
-"""The gradients of one call, gathered over the autograd nodes it made and told to their receiver."""
+"""The gradients of one call, gathered over the autograd nodes it made and told to their receiver.
+
+Thousands of calls wait for their gradients at a time, so what waits is made of few objects, and of tuples that calls
+have in common: each object more brings the garbage collector closer, which walks the whole program.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ class CallGradients:
         add: the sum of two gradients of one argument, outside of any graph.
     """
 
-    __slots__ = ("_add", "_feeding", "_gradients", "_outputs_left", "_pending", "_receiver", "_targets", "_thread")
+    __slots__ = ("_add", "_feeding", "_gradients", "_outputs_left", "_pending", "_receiver", "_targets", "thread")
 
     def __init__(
         self,
@@ -32,66 +36,98 @@ class CallGradients:
         targets: int,
         add: Callable[[Any, Any], Any],
     ) -> None:
+        self.thread = thread
         self._receiver = receiver
-        self._thread = thread
-        self._feeding = frozenset(feeding)
+        self._feeding = tuple(feeding)
         self._targets = targets
         self._add = add
-        self._reset()
+        self._gradients: dict[int, Any] | None = None
+        self._pending: set[int] | None = None
+        self._outputs_left = targets
 
     def before(self, outputs: Slots, through: Slots) -> Callable[..., None]:
         """The hook for a node that made outputs: its incoming gradients, and arguments returned unchanged."""
-
-        def hook(grad_outputs: Any) -> None:
-            busy, self._thread.busy = self._thread.busy, True
-            try:
-                for number, position in outputs:
-                    self._receiver.grad_output(position, gradient_at(grad_outputs, number))
-                self._collect(through, grad_outputs)
-                self._outputs_left -= 1
-                if not self._pending and self._outputs_left <= 0:
-                    self._report()
-            finally:
-                self._thread.busy = busy
-
-        return hook
+        return _Before(self, outputs, through)
 
     def after(self, node: int, slots: Slots) -> Callable[..., None]:
         """The hook for a node that feeds arguments."""
-
-        def hook(grad_inputs: Any, grad_outputs: Any) -> None:
-            busy, self._thread.busy = self._thread.busy, True
-            try:
-                self._collect(slots, grad_inputs)
-                self._pending.discard(node)
-                if not self._pending:
-                    self._report()
-            finally:
-                self._thread.busy = busy
-
-        return hook
+        return _After(self, node, slots)
 
     @property
     def errors(self) -> Any:
         return self._receiver.errors
+
+    def came(self, grad_outputs: Any, outputs: Slots, through: Slots) -> None:
+        """One of the nodes that made outputs has its gradients."""
+        for number, position in outputs:
+            self._receiver.grad_output(position, gradient_at(grad_outputs, number))
+        self._collect(through, grad_outputs)
+        self._outputs_left -= 1
+        if not self._feeding_left and self._outputs_left <= 0:
+            self._report()
+
+    def left(self, grad_inputs: Any, node: int, slots: Slots) -> None:
+        """One of the nodes that feed arguments has handed its gradients on."""
+        self._collect(slots, grad_inputs)
+        self._feeding_left.discard(node)
+        if not self._feeding_left:
+            self._report()
+
+    @property
+    def _feeding_left(self) -> set[int]:
+        if self._pending is None:
+            self._pending = set(self._feeding)
+        return self._pending
 
     @shielded
     def _collect(self, slots: Slots, gradients: Any) -> None:
         for number, slot in slots:
             gradient = gradient_at(gradients, number)
             if gradient is not None:
+                if self._gradients is None:
+                    self._gradients = {}
                 earlier = self._gradients.get(slot)
                 self._gradients[slot] = gradient if earlier is None else self._add(earlier, gradient)
 
     def _report(self) -> None:
-        gradients = self._gradients
-        self._reset()
+        gradients = self._gradients or {}
+        self._gradients = self._pending = None
+        self._outputs_left = self._targets
         self._receiver.grad_inputs(gradients)
 
-    def _reset(self) -> None:
-        self._gradients: dict[int, Any] = {}
-        self._pending = set(self._feeding)
-        self._outputs_left = self._targets
+
+class _Before:
+    __slots__ = ("_call", "_outputs", "_through")
+
+    def __init__(self, call: CallGradients, outputs: Slots, through: Slots) -> None:
+        self._call = call
+        self._outputs = outputs
+        self._through = through
+
+    def __call__(self, grad_outputs: Any) -> None:
+        thread = self._call.thread
+        busy, thread.busy = thread.busy, True
+        try:
+            self._call.came(grad_outputs, self._outputs, self._through)
+        finally:
+            thread.busy = busy
+
+
+class _After:
+    __slots__ = ("_call", "_node", "_slots")
+
+    def __init__(self, call: CallGradients, node: int, slots: Slots) -> None:
+        self._call = call
+        self._node = node
+        self._slots = slots
+
+    def __call__(self, grad_inputs: Any, grad_outputs: Any) -> None:
+        thread = self._call.thread
+        busy, thread.busy = thread.busy, True
+        try:
+            self._call.left(grad_inputs, self._node, self._slots)
+        finally:
+            thread.busy = busy
 
 
 def gradient_at(gradients: Any, position: int) -> Any:

@@ -14,6 +14,7 @@ worst a cut last piece, which is dropped.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from array import array
@@ -32,6 +33,8 @@ from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, STACK
 VERSION = 3
 INDENT = 2
 _NAME = re.compile(rb' {2}"[^"\\]*(?:\\.[^"\\]*)*"')
+HELD = 1 << 24
+"""Bytes up to which a journal is held in memory while it is folded."""
 POINT = ".debug"
 """How the names of single points (``save``) end; they stand in a document of their own, debug.json."""
 
@@ -200,7 +203,9 @@ def publish(path: Path, index: Index, extra_info: bool) -> int:
         OSError: a document cannot be written; the ones already there stay whole.
     """
     size = 0
-    with open(path, "rb") as file:
+    with open(path, "rb") as journal:
+        # a body is sought and read for each entry, which takes a third of the time in memory
+        file = io.BytesIO(journal.read()) if index.size <= HELD else journal
         if not index.only_points:
             size += write_atomic(path.with_name(DUMP), dump_document(file, index, index.entries))
         if index.only_points or index.points:

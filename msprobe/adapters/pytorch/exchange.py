@@ -1,0 +1,64 @@
+"""Facts and statistics of a tensor in one question to torch, through DLPack's C exchange API (since torch 2.10).
+
+Nearly all tensors of a training on the CPU are answered here; asked for each fact by itself, torch takes longer to
+answer than the kernel takes to measure a small tensor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from msprobe.adapters.pytorch.measured_once import LARGE, MeasuredOnce
+from msprobe.adapters.pytorch.tensor_memory import PLAIN
+from msprobe.core.tensors.dtypes import ALL_DTYPES
+from msprobe.native import fused
+from msprobe.native.loader import Kernel
+
+_CAPSULE: Any = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+_NAMES = {dtype.code: f"torch.{dtype.name}" for dtype in ALL_DTYPES}
+
+
+class Exchange:
+    """Describes tensors with the compiled kernel.
+
+    Args:
+        once: remembers what large tensors measured.
+        high: Mean and Norm keep float32 or better.
+    """
+
+    def __init__(self, kernel: Kernel, once: MeasuredOnce, high: bool) -> None:
+        self._tensor_summary = kernel.tensor_summary
+        self._summary = kernel.summary
+        self._once = once
+        self._high = high
+
+    @classmethod
+    def with_kernel(cls, once: MeasuredOnce, high: bool) -> Exchange | None:
+        """None where there is no kernel, or torch has no such API."""
+        return None if fused is None or _CAPSULE is None else cls(fused, once, high)
+
+    def describe(self, tensor: torch.Tensor) -> dict[str, Any] | None:
+        """As ``TensorOps.describe`` with statistics; None for a tensor that has to be looked at more closely."""
+        if type(tensor) not in PLAIN or tensor.is_neg():
+            return None
+        found = self._tensor_summary(_CAPSULE, tensor, self._high, LARGE)
+        if found is None:
+            return None
+        if len(found) == 3:
+            code, shape, (largest, least, mean, norm) = found
+        else:
+            code, shape, pointer, elements = found
+            span = pointer, elements, code
+            largest, least, mean, norm = self._once.measure(tensor, span, self._summary, self._high)
+        return {
+            "type": "torch.Tensor",
+            "dtype": _NAMES[code],
+            "shape": shape,
+            "Max": largest,
+            "Min": least,
+            "Mean": mean,
+            "Norm": norm,
+            "requires_grad": tensor.requires_grad,
+        }
