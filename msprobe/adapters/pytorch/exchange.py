@@ -18,6 +18,8 @@ from msprobe.native.loader import Kernel
 
 _CAPSULE: Any = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
 _NAMES = {dtype.code: f"torch.{dtype.name}" for dtype in ALL_DTYPES}
+_BYTES = {dtype.code: getattr(torch, dtype.name) for dtype in ALL_DTYPES if dtype.name in ("int8", "uint8")}
+"""Integers of fewer bits (torch.int4) say that they are of eight."""
 
 
 class Exchange:
@@ -44,7 +46,7 @@ class Exchange:
         if type(tensor) not in PLAIN or tensor.is_neg():
             return None
         found = self._tensor_summary(_CAPSULE, tensor, self._high, LARGE)
-        if found is None:
+        if found is None or (found[0] in _BYTES and tensor.dtype is not _BYTES[found[0]]):
             return None
         if len(found) == 3:
             code, shape, (largest, least, mean, norm) = found

@@ -64,6 +64,13 @@ class JournalWriter:
             self.index = journal.scan(file)
         self.doubtful = False
 
+    def announce(self, path: Path) -> None:
+        """Write the document of no entries beside the journal at ``path``: there is something to read from now on.
+
+        The others follow with the first content; a new file is what costs here. Raises OSError.
+        """
+        journal.publish(path, self.index, extra_info=False)
+
     def publish(self, path: Path, extra_info: bool) -> None:
         """Write the documents beside the journal, which lies at ``path`` now, unless nothing is new. Raises OSError."""
         if self.index.size != self._published:

@@ -83,7 +83,8 @@ class DirectorySink:
             self._journal.open(folder / JOURNAL)
             self._add({"v": VERSION, **header})
             self._write_buffer()
-            self._publish()
+            if not self.failed:
+                self._journal.announce(folder / JOURNAL)
         FLUSHER.add(self)
 
     def write(self, record: Record) -> None:
