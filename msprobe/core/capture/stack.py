@@ -24,9 +24,12 @@ class StackTable:
         self._texts: list[list[str]] = []
         self._alive: list[CodeType] = []  # a code object in a key must not be freed: its id would be used again
 
-    def capture(self) -> int:
-        """The number of the stack of the caller."""
-        frame: FrameType | None = sys._getframe(1)
+    def capture(self, passed: int = 0) -> int:
+        """The number of the stack of the caller, without its ``passed`` innermost frames.
+
+        The interpreter makes an object of each frame that is looked at, and frames of the tool are not shown.
+        """
+        frame: FrameType | None = sys._getframe(1 + passed)
         start = frame
         key: list[int] = []
         while frame is not None:

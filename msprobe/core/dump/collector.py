@@ -22,6 +22,8 @@ from msprobe.core.dump.shield import shielded
 from msprobe.core.errors import said
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
+_FRAMES = 4
+"""Frames from the shielded begin of a call down to ``_note_stack``."""
 
 
 class Collector:
@@ -210,7 +212,7 @@ class Collector:
 
     def _note_stack(self, record: CallRecord) -> None:
         """The stack is that of the forward call, whatever phase is recorded: it is where the user looks."""
-        record.stack = self._stacks.capture()
+        record.stack = self._stacks.capture(_FRAMES)
         if record.stack not in self._declared:
             self._declared.add(record.stack)
             self.recording.sink.write(StackRecord(record.stack, self._stacks.text(record.stack)))

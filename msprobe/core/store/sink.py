@@ -24,7 +24,7 @@ from msprobe.core.store.left_out import without
 from msprobe.core.store.links import make_folder_below, take_link_away
 from msprobe.core.store.shown import Backlog, Shown
 
-BATCH = 32
+BATCH = 64
 
 
 class Record(Protocol):
