@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -11,9 +11,12 @@ from msprobe.core.errors import MsprobeException, said
 
 _INHERITED = object()
 
+Patch = tuple[Any, str, Any, Any]
+"""An owner, the name of its attribute, what is to be there, and the owner's attributes if it is a class or a plain module.
 
-Patch = tuple[Any, str, Any]
-"""An owner, the name of its attribute, and what is to be there."""
+There are a thousand and more of them per step, so what can be known before is: a module's attributes are a dict, which
+takes an assignment in a third of the time of setattr; those of a class can only be read.
+"""
 
 
 class Patches:
@@ -27,9 +30,12 @@ class Patches:
 
     def plan(self, owner: Any, name: str, replacement: Any) -> None:
         """Add a replacement; it takes effect at the next ``apply`` (at once if they are applied already)."""
-        self._planned.append((owner, name, replacement))
+        known = type(owner) is ModuleType or isinstance(owner, type)
+        members = vars(owner) if known else None
+        patch = owner, name, replacement, members
+        self._planned.append(patch)
         if self._applied:
-            self._replace(owner, name, replacement)
+            self._put([patch])
 
     def drop(self, owner: Any, name: str, replacement: Any) -> None:
         """Forget one replacement; others of the same attribute stay."""
@@ -40,27 +46,13 @@ class Patches:
             if self._in_place[index][0] is owner and self._in_place[index][1] == name:
                 del self._in_place[index]
                 _put_back(owner, name, self._originals.pop(index))
-        for patch in self._planned:
-            if patch[0] is owner and patch[1] == name:
-                self._replace(*patch)
+        self._put([patch for patch in self._planned if patch[0] is owner and patch[1] == name])
 
     def apply(self) -> None:
         if self._applied:
             return
         self._applied = True
-        latest: Any = None
-        members: Any = None
-        for patch in self._planned:  # a thousand of them per step: in one loop, by owner
-            owner, name, replacement = patch
-            if owner is not latest:
-                latest, members, is_module = owner, vars(owner), type(owner) is ModuleType
-            original = members.get(name, _INHERITED)
-            if is_module:
-                members[name] = replacement  # as setattr does for a module, in a third of the time
-            else:
-                setattr(owner, name, replacement)
-            self._in_place.append(patch)
-            self._originals.append(original)
+        self._put(self._planned)
 
     def undo(self) -> None:
         """Put everything back, last replaced first, so that stacked patches of one attribute unwind rightly.
@@ -69,16 +61,12 @@ class Patches:
         """
         self._applied = False
         try:
-            latest: Any = None
-            members: Any = None
             while self._originals:
-                owner, name, _ = self._in_place.pop()
+                owner, name, _, members = self._in_place.pop()
                 original = self._originals.pop()
-                if owner is not latest:
-                    latest, members, is_module = owner, vars(owner), type(owner) is ModuleType
                 if original is _INHERITED:
                     delattr(owner, name)
-                elif is_module:
+                elif type(members) is dict:
                     members[name] = original
                 else:
                     setattr(owner, name, original)
@@ -108,17 +96,22 @@ class Patches:
 
     def place_of(self, value: Any) -> tuple[Any, str] | None:
         """The owner and the name of the attribute that ``value`` is to replace, if it is one of the replacements."""
-        return next(((owner, name) for owner, name, replacement in self._planned if replacement is value), None)
+        return next(((owner, name) for owner, name, replacement, _ in self._planned if replacement is value), None)
 
     @property
     def applied(self) -> bool:
         return self._applied
 
-    def _replace(self, owner: Any, name: str, replacement: Any) -> None:
-        original = vars(owner).get(name, _INHERITED)
-        setattr(owner, name, replacement)
-        self._in_place.append((owner, name, replacement))
-        self._originals.append(original)
+    def _put(self, patches: Iterable[Patch]) -> None:
+        for patch in patches:
+            owner, name, replacement, members = patch
+            original = (vars(owner) if members is None else members).get(name, _INHERITED)
+            if type(members) is dict:
+                members[name] = replacement
+            else:
+                setattr(owner, name, replacement)
+            self._in_place.append(patch)
+            self._originals.append(original)
 
 
 def require_patchable(owner: Any, name: str, prefix: str) -> None:

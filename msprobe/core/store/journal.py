@@ -78,7 +78,10 @@ class Index:
             self.lengths.append(body)
             self.size += body + 1
         if "s" in line:
-            self.users.setdefault(line["s"], {})[name] = None
+            users = self.users.get(line["s"])
+            if users is None:
+                users = self.users[line["s"]] = {}
+            users[name] = None
         if "p" in line:
             self.construct[name] = line["p"]
 
@@ -141,17 +144,18 @@ def _sayable(value: Any) -> Any:
 
 def encode(line: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     """One line with its body (key ``d``) laid out: the line as the index wants it, and the bytes for the file."""
-    for key in ("e", "p"):
-        if type(line.get(key)) is str and not line[key].isascii():
-            line[key] = plain_text(line[key])
+    name: Any = line.get("e")
+    parent = line.get("p")
+    if name is not None and not name.isascii():
+        line["e"] = name = plain_text(name)
+    if parent is not None and not parent.isascii():
+        line["p"] = plain_text(parent)
     body = line.pop("d", _NO_BODY)
     if body is _NO_BODY:
         return line, dumps(line) + b"\n"
-    piece = _lay_out(line["e"], body)
+    piece = _lay_out(name, body)
     line["n"] = len(piece)
-    named = _NAME.match(piece)
-    assert named is not None
-    return line, b"%b\n%b\n" % (_head(line, named.end() - INDENT), piece)
+    return line, b"%b\n%b\n" % (_head(line, _length_of_name(name, piece)), piece)
 
 
 def scan(file: BinaryIO) -> Index:
@@ -225,6 +229,16 @@ def dump_document(file: BinaryIO, index: Index, entries: Mapping[str, int | list
         yield (_read(file, index, place) if isinstance(place, int) else _lay_out(name, _body(file, index, name, place)))
         separator = b",\n"
     yield b"\n }\n}" if entries else b"}\n}"
+
+
+def _length_of_name(name: str, piece: bytes) -> int:
+    """The bytes of the name as it stands in front of its body, quotes included."""
+    raw = b'"%b"' % name.encode()
+    if piece.startswith(raw, INDENT):  # nothing in it is escaped
+        return len(raw)
+    quoted = _NAME.match(piece)
+    assert quoted is not None
+    return quoted.end() - INDENT
 
 
 def _head(line: Mapping[str, Any], name: int) -> bytes:
