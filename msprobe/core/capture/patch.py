@@ -12,7 +12,7 @@ from msprobe.core.errors import MsprobeException, said
 _INHERITED = object()
 
 Patch = tuple[Any, str, Any, Any]
-"""An owner, the name of its attribute, what is to be there, and the owner's attributes if it is a class or a plain module.
+"""An owner, the name of its attribute, what is to be there, and the attributes of a class or plain module.
 
 There are a thousand and more of them per step, so what can be known before is: a module's attributes are a dict, which
 takes an assignment in a third of the time of setattr; those of a class can only be read.
