@@ -21,6 +21,8 @@ from variants import Variant, parse
 
 DEFAULT_VARIANTS = "none+again,created,L1.statistics+filtered,L0.statistics,L1.statistics,mix.statistics"
 PLAIN = "none"
+STEADY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_TOP_PAD_": str(1 << 26)}
+"""glibc keeps all memory it has had: which step faults pages in again is a matter of luck, and worth a tenth of it."""
 
 
 class Runner:
@@ -78,6 +80,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=1, help="steps in a turn: more for steps of a few milliseconds")
     parser.add_argument("--warm", type=int, default=2, help="steps before the first round")
+    parser.add_argument("--steady-memory", action="store_true", help="no process gives memory back between steps")
     parser.add_argument("--json", help="append the costs to this file, one JSON object per line")
     return parser.parse_args(arguments)
 
@@ -85,6 +88,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = options_of(arguments)
     pythons = tools_of(options)
+    os.environ.update(STEADY if options.steady_memory else {})
     costs = measure(pythons, options.workload, [parse(text) for text in options.variants.split(",")], options)
     print(f"{options.workload}: {options.rounds} rounds of {options.steps} steps, load {os.getloadavg()[0]:.1f}")
     print(report(costs))

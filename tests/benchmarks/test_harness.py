@@ -32,7 +32,7 @@ def test_collect_counts_entries_of_recorded_variants_only(tmp_path: Path) -> Non
     rows = run(
         "collect",
         *("--workload", TINY, "--variants", "L1.statistics,L1.statistics+filtered", "--rounds", "1", "--warm", "1"),
-        *("--json", str(costs)),
+        *("--steady-memory", "--json", str(costs)),
     )
     assert [row[0] for row in rows] == ["L1.statistics", "L1.statistics+filtered"]
     documents = [json.loads(line) for line in costs.read_text(encoding="utf-8").splitlines()]
