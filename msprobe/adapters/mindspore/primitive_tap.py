@@ -90,11 +90,12 @@ class PrimitiveTap:
         if kind not in self._classes:
             self._classes.add(kind)
             original = vars(kind).get("__call__")
-            if callable(original) and not _is_constant(kind):
+            if callable(original):
                 self._patches.plan(kind, "__call__", self._observed(original))
         below: list[type] = kind.__subclasses__()
         for inner in below:
-            self._plan(inner)
+            if not _is_constant(inner):
+                self._plan(inner)
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         calls, relay, thread, site_of = self._calls, self._relay, self._thread, self._site
@@ -118,7 +119,9 @@ class PrimitiveTap:
 
 
 def _is_constant(kind: type) -> bool:
-    """Whether ``ops.constexpr`` and its like have made the class, one for each function: a third of all classes."""
+    """Whether ``ops.constexpr`` and its like have made the class, one for each function: a third of all classes. Only
+    those that a cell holds by a name count as operators.
+    """
     return kind.__module__ == ops.primitive.__name__ and "<locals>" in kind.__qualname__
 
 

@@ -24,8 +24,7 @@ class Patches:
 
     def __init__(self) -> None:
         self._planned: list[Patch] = []
-        self._in_place: list[Patch] = []
-        self._originals: list[Any] = []  # of those in place, beside them: tuples of all three would be a thousand
+        self._in_place: list[Any] = []  # a patch and what was there before, by turns: pairs would be a thousand objects
         self._applied = False
 
     def plan(self, owner: Any, name: str, replacement: Any) -> None:
@@ -42,10 +41,10 @@ class Patches:
         self._planned = [patch for patch in self._planned if patch[2] is not replacement]
         if not self._applied:
             return
-        for index in reversed(range(len(self._in_place))):
+        for index in reversed(range(0, len(self._in_place), 2)):
             if self._in_place[index][0] is owner and self._in_place[index][1] == name:
-                del self._in_place[index]
-                _put_back(owner, name, self._originals.pop(index))
+                _put_back(owner, name, self._in_place[index + 1])
+                del self._in_place[index : index + 2]
         self._put([patch for patch in self._planned if patch[0] is owner and patch[1] == name])
 
     def apply(self) -> None:
@@ -57,21 +56,28 @@ class Patches:
     def undo(self) -> None:
         """Put everything back, last replaced first, so that stacked patches of one attribute unwind rightly.
 
-        An owner that refuses raises in the end, when the others are as they were.
+        An owner that refuses raises in the end, when the others are as they were. An interrupt may come at any point:
+        what is put back is forgotten afterwards, and what is put back twice is as it was.
         """
         self._applied = False
+        done = self._in_place
         try:
-            while self._originals:
-                owner, name, _, members = self._in_place.pop()
-                original = self._originals.pop()
-                if original is _INHERITED:
-                    delattr(owner, name)
-                elif type(members) is dict:
-                    members[name] = original
-                else:
-                    setattr(owner, name, original)
+            while done:
+                (owner, name, _, members), original = done[-2:]
+                try:
+                    if original is _INHERITED:
+                        if name in (vars(owner) if members is None else members):
+                            delattr(owner, name)
+                    elif type(members) is dict:
+                        members[name] = original
+                    else:
+                        setattr(owner, name, original)
+                except Exception:
+                    del done[-2:]
+                    raise
+                del done[-2:]
         finally:
-            if self._originals:
+            if done:
                 self.undo()
 
     @contextlib.contextmanager
@@ -103,15 +109,15 @@ class Patches:
         return self._applied
 
     def _put(self, patches: Iterable[Patch]) -> None:
+        done = self._in_place
         for patch in patches:
             owner, name, replacement, members = patch
             original = (vars(owner) if members is None else members).get(name, _INHERITED)
+            done.extend((patch, original))  # in one step, and before: an interrupt may come at any point
             if type(members) is dict:
                 members[name] = replacement
             else:
                 setattr(owner, name, replacement)
-            self._in_place.append(patch)
-            self._originals.append(original)
 
 
 def require_patchable(owner: Any, name: str, prefix: str) -> None:

@@ -41,8 +41,8 @@ class CallGradients:
         self._feeding = tuple(feeding)
         self._targets = targets
         self._add = add
-        self._gradients: dict[int, Any] | None = None
-        self._pending: set[int] | None = None
+        self._gradients: dict[int, Any] = {}
+        self._pending = set(self._feeding)
         self._outputs_left = targets
 
     def before(self, outputs: Slots, through: Slots) -> Callable[..., None]:
@@ -63,35 +63,27 @@ class CallGradients:
             self._receiver.grad_output(position, gradient_at(grad_outputs, number))
         self._collect(through, grad_outputs)
         self._outputs_left -= 1
-        if not self._feeding_left and self._outputs_left <= 0:
+        if not self._pending and self._outputs_left <= 0:
             self._report()
 
     def left(self, grad_inputs: Any, node: int, slots: Slots) -> None:
         """One of the nodes that feed arguments has handed its gradients on."""
         self._collect(slots, grad_inputs)
-        self._feeding_left.discard(node)
-        if not self._feeding_left:
+        self._pending.discard(node)
+        if not self._pending:
             self._report()
-
-    @property
-    def _feeding_left(self) -> set[int]:
-        if self._pending is None:
-            self._pending = set(self._feeding)
-        return self._pending
 
     @shielded
     def _collect(self, slots: Slots, gradients: Any) -> None:
         for number, slot in slots:
             gradient = gradient_at(gradients, number)
             if gradient is not None:
-                if self._gradients is None:
-                    self._gradients = {}
                 earlier = self._gradients.get(slot)
                 self._gradients[slot] = gradient if earlier is None else self._add(earlier, gradient)
 
     def _report(self) -> None:
-        gradients = self._gradients or {}
-        self._gradients = self._pending = None
+        gradients, self._gradients = self._gradients, {}
+        self._pending = set(self._feeding)
         self._outputs_left = self._targets
         self._receiver.grad_inputs(gradients)
 

@@ -127,3 +127,19 @@ def test_a_jit_function_compiles_them_as_ever(bench: Any) -> None:
     with bench.open("L1").collect(nn.ReLU()):
         assert compiled(X).asnumpy().tolist() == [[2, 3], [6, 11]]
     assert bench.read().names() == ["Jit.compiled.0.forward"]
+
+
+class Constant(nn.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.twice = doubled
+
+    def construct(self, x: Any) -> Any:
+        return x * self.twice(1)
+
+
+def test_a_constant_function_is_recorded_where_a_cell_holds_it(bench: Any) -> None:
+    net = Constant()
+    with bench.open("L1").collect(net):
+        net(X)
+    assert primitives(bench) == ["Primitive.twice.ProxyOp.0.forward"]

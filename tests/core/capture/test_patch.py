@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from typing import Any
 
@@ -144,3 +145,58 @@ def test_attributes_of_modules_come_and_go_like_others() -> None:
     assert (module.f, module.g) == (3, 4)  # type: ignore[attr-defined]
     patches.undo()
     assert dict(vars(module)) == before
+
+
+class Stop(BaseException):
+    """As Ctrl-C: it may come between any two instructions."""
+
+
+def interrupted(at: int, run: Any) -> bool:
+    """Run ``run``, interrupted at the instruction ``at`` of ``Patches``; False when it has fewer."""
+    left = at
+
+    def trace(frame: types.FrameType, event: str, _: Any) -> Any:
+        nonlocal left
+        if frame.f_code.co_filename != sys.modules[Patches.__module__].__file__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            left -= 1
+            if left == 0:
+                raise Stop
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        run()
+    except Stop:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def test_an_interrupt_at_any_instruction_leaves_every_original_in_its_place() -> None:
+    module = types.ModuleType("m")
+    vars(module).update(f=object(), g=object(), h=object())
+    child, before = owner(), dict(vars(module))
+    of_child = dict(vars(child))
+    patches = Patches()
+    for name in "fgh":
+        patches.plan(module, name, object())
+    patches.plan(child, "inherited", 1)
+    patches.plan(child, "static", 2)
+
+    def run() -> None:
+        try:
+            patches.apply()
+        finally:
+            patches.undo()
+
+    at = 1
+    while interrupted(at, run):
+        patches.undo()
+        assert (dict(vars(module)), dict(vars(child))) == (before, of_child), f"interrupted at instruction {at}"
+        at += 1
+    assert at > 100

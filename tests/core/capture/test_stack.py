@@ -57,3 +57,12 @@ def test_freed_code_does_not_lend_its_number() -> None:
         numbers.append(space["number"])
         del space
     assert {tuple(table.text(number)) for number in numbers} == {tuple(table.text(numbers[0]))}  # type: ignore[arg-type]
+
+
+def test_frames_of_the_caller_can_be_passed_over() -> None:
+    def inner(table: StackTable) -> int:
+        return table.capture(2)
+
+    table = StackTable()
+    frames = table.text((lambda: inner(table))())
+    assert "in test_frames_of_the_caller_can_be_passed_over" in frames[0]
