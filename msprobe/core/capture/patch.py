@@ -43,7 +43,7 @@ class Patches:
             return
         for index in reversed(range(0, len(self._in_place), 2)):
             if self._in_place[index][0] is owner and self._in_place[index][1] == name:
-                _put_back(owner, name, self._in_place[index + 1])
+                _put_back(*self._in_place[index : index + 2])
                 del self._in_place[index : index + 2]
         self._put([patch for patch in self._planned if patch[0] is owner and patch[1] == name])
 
@@ -63,19 +63,11 @@ class Patches:
         done = self._in_place
         try:
             while done:
-                (owner, name, _, members), original = done[-2:]
-                try:
-                    if original is _INHERITED:
-                        if name in (vars(owner) if members is None else members):
-                            delattr(owner, name)
-                    elif type(members) is dict:
-                        members[name] = original
-                    else:
-                        setattr(owner, name, original)
-                except Exception:
-                    del done[-2:]
-                    raise
+                _put_back(*done[-2:])
                 del done[-2:]
+        except Exception:
+            del done[-2:]
+            raise
         finally:
             if done:
                 self.undo()
@@ -138,14 +130,18 @@ def _refusal(owner: Any, name: str) -> str | None:
     try:
         original = vars(owner).get(name, _INHERITED)
         setattr(owner, name, getattr(owner, name))
-        _put_back(owner, name, original)
+        _put_back((owner, name, None, None), original)
     except Exception as error:  # noqa: BLE001  (an owner may refuse with whatever it likes)
         return said(error)
     return None
 
 
-def _put_back(owner: Any, name: str, original: Any) -> None:
+def _put_back(patch: Patch, original: Any) -> None:
+    owner, name, _, members = patch
     if original is _INHERITED:
-        delattr(owner, name)
+        if name in (vars(owner) if members is None else members):
+            delattr(owner, name)
+    elif type(members) is dict:
+        members[name] = original
     else:
         setattr(owner, name, original)
