@@ -84,21 +84,15 @@ class TorchTensorOps:
                 return found
         if type(tensor) not in PLAIN or (known := _DTYPES.get(tensor.dtype)) is None:
             return self._describe_other(tensor, statistics)
-        dtype, neutral, large = known
+        dtype, neutral, _ = known
         try:
             node: dict[str, Any] = {"type": "torch.Tensor", "dtype": dtype, "shape": tuple(tensor.shape)}
             if statistics:
                 if not tensor.is_cpu or not tensor.is_contiguous() or tensor.is_neg():
                     return self._describe_other(tensor, True)
-                pointer, elements = address(tensor), tensor.numel()
-                if pointer < LOWEST and not backed(tensor):
+                if address(tensor) < LOWEST and not backed(tensor):
                     return self._describe_other(tensor, True)
-                if self._summary is None:
-                    values = self._by_torch(tensor, neutral, self._high)
-                elif elements < large:
-                    values = self._summary(pointer, elements, neutral.code, self._high)
-                else:
-                    values = self._once.measure(tensor, (pointer, elements, neutral.code), self._summary, self._high)
+                values = self._values(tensor, tensor, neutral, self._high)
                 node["Max"], node["Min"], node["Mean"], node["Norm"] = values
         except (RuntimeError, ValueError):  # sparse, nested; no memory (meta, functorch); no code for the dtype
             return self._describe_other(tensor, statistics)
