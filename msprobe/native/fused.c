@@ -21,7 +21,7 @@
 #include "rounding.h"
 
 #define INTERFACE 6
-#define LOWEST ((uintptr_t)1 << 40) /* addresses below may be offsets into freed storage, which only the framework can tell */
+#define LOWEST ((uintptr_t)1 << 40) /* as in tensor_memory.py: below, an address may be an offset into freed storage */
 #define RELEASE_ABOVE 65536 /* bytes: below this, giving up the interpreter lock costs more than it frees */
 
 typedef struct {
@@ -250,7 +250,7 @@ static PyObject *shape_of(const Tensor *t) {
     return shape;
 }
 
-/* The framework's answer is None where something else must look: no memory here, not dense, empty, or a dtype without a kernel. */
+/* None where something else must look: no memory here, not dense, empty, or a dtype without a kernel. */
 static PyObject *tensor_summary(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Tensor t;
     Span span;

@@ -54,7 +54,7 @@ class Prepared:
         if self._arguments is None:
             return
         (args, kwargs), self._arguments = self._arguments, None
-        self.positional = interned(tuple([shape_of(value, self.slot, Tensor) for value in args]))
+        self.positional = interned([shape_of(value, self.slot, Tensor) for value in args])
         if kwargs:
             shapes = {key: shape_of(value, self.slot, Tensor) for key, value in kwargs.items()}
             self.keywords = {key: shape for key, shape in shapes.items() if shape is not None}
@@ -133,9 +133,9 @@ class MindSporeGradientTap:
         many = CallGradients(receiver, self._thread, found, len(targets), added)
         for identity, (node, outputs) in targets.items():
             through = [(number, edges[identity, number][0]) for number, _ in outputs if (identity, number) in edges]
-            node.register_prehook(many.before(interned(tuple(outputs)), interned(tuple(through))))
+            node.register_prehook(many.before(interned(outputs), interned(through)))
         for identity, (node, fed) in found.items():
-            node.register_hook(many.after(identity, interned(tuple(fed.items()))))
+            node.register_hook(many.after(identity, interned(fed.items())))
 
     def _note(self, order: int) -> None:
         if self._latest < order < _LEAF:

@@ -79,7 +79,7 @@ class TorchGradientTap:
         if not torch.is_grad_enabled():
             return getattr(self._handed, "call", None)
         prepared = Prepared()
-        prepared.positional = interned(tuple([_shape(value, prepared) for value in args]))
+        prepared.positional = interned([_shape(value, prepared) for value in args])
         if kwargs:
             shapes = {key: _shape(value, prepared) for key, value in kwargs.items()}
             prepared.keywords = {key: shape for key, shape in shapes.items() if shape is not None}
@@ -122,9 +122,9 @@ class TorchGradientTap:
         call = CallGradients(receiver, self._thread, map(id, found), len(targets), _sum)
         for node, outputs in targets.items():
             through = _passed_through(node, outputs, prepared)
-            node.register_prehook(call.before(interned(tuple(outputs)), interned(through)))
+            node.register_prehook(call.before(interned(outputs), interned(through)))
         for node, slots in found.items():
-            node.register_hook(call.after(id(node), interned(tuple(slots))))
+            node.register_hook(call.after(id(node), interned(slots)))
 
 
 def _sum(earlier: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
@@ -154,7 +154,7 @@ def _direct(node: Any, output: int, prepared: Prepared) -> tuple[tuple[int, int]
         if slots is None or len(slots) > 1:
             return None
         pairs.append((index, slots[0]))
-    return interned(tuple(pairs)) if len({slot for _, slot in pairs}) == len(pairs) else None
+    return interned(pairs) if len({slot for _, slot in pairs}) == len(pairs) else None
 
 
 def _contributions(targets: Mapping[Any, Any], prepared: Prepared) -> dict[Any, list[tuple[int, int]]]:

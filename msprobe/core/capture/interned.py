@@ -5,12 +5,14 @@ Each object that waits for a gradient brings the garbage collector closer, which
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
 
-def interned(pattern: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The one tuple that is equal to ``pattern``; one that holds a list or a dict is given back as it is."""
+def interned(parts: Iterable[Any]) -> tuple[Any, ...]:
+    """The one tuple of these ``parts``; where a list or a dict is among them, a tuple of its own."""
+    pattern = tuple(parts)
     try:
         return _only(pattern)
     except TypeError:

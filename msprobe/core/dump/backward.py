@@ -96,9 +96,7 @@ class BackwardCall:
             return
         if self._calls.begin(self).body is not None and recording.modes.input:
             place = recording.place(self.name)
-            if self._outputs is None:
-                self._outputs = [None] * self._awaited
-            self._outputs[position] = recording.values.node(gradient, place and f"{place}.input.{position}")
+            self._nodes()[position] = recording.values.node(gradient, place and f"{place}.input.{position}")
 
     @shielded
     def grad_inputs(self, gradients: Mapping[int, Any]) -> None:
@@ -107,7 +105,7 @@ class BackwardCall:
             return
         body = self._calls.begin(self).body
         if body is not None and recording.modes.input:
-            body["input"] = [None] * self._awaited if self._outputs is None else self._outputs
+            body["input"] = self._nodes()
         if body is not None and recording.modes.output:
             body["output"] = self._fill(gradients)
         self._calls.end(self)
@@ -130,6 +128,12 @@ class BackwardCall:
         """Ready for another backward pass."""
         self.record = None
         self._outputs = None
+
+    def _nodes(self) -> list[Node]:
+        """One place for each gradient of an output, made when the first comes: most calls are told of all at once."""
+        if self._outputs is None:
+            self._outputs = [None] * self._awaited
+        return self._outputs
 
     def _fill(self, gradients: Mapping[int, Any]) -> list[Node]:
         """The arguments' template with each slot replaced by the node of its gradient."""

@@ -26,7 +26,7 @@ class CallGradients:
         add: the sum of two gradients of one argument, outside of any graph.
     """
 
-    __slots__ = ("_add", "_feeding", "_gradients", "_outputs_left", "_pending", "_receiver", "_targets", "thread")
+    __slots__ = ("_add", "_feeding", "_gradients", "_outputs_left", "_pending", "_receiver", "_targets", "_thread")
 
     def __init__(
         self,
@@ -36,8 +36,8 @@ class CallGradients:
         targets: int,
         add: Callable[[Any, Any], Any],
     ) -> None:
-        self.thread = thread
         self._receiver = receiver
+        self._thread = thread
         self._feeding = tuple(feeding)
         self._targets = targets
         self._add = add
@@ -47,17 +47,17 @@ class CallGradients:
 
     def before(self, outputs: Slots, through: Slots) -> Callable[..., None]:
         """The hook for a node that made outputs: its incoming gradients, and arguments returned unchanged."""
-        return _Before(self, outputs, through)
+        return _Hook(self._thread, self._came, outputs, through)
 
     def after(self, node: int, slots: Slots) -> Callable[..., None]:
         """The hook for a node that feeds arguments."""
-        return _After(self, node, slots)
+        return _Hook(self._thread, self._left, node, slots)
 
     @property
     def errors(self) -> Any:
         return self._receiver.errors
 
-    def came(self, grad_outputs: Any, outputs: Slots, through: Slots) -> None:
+    def _came(self, grad_outputs: Any, outputs: Slots, through: Slots) -> None:
         """One of the nodes that made outputs has its gradients."""
         for number, position in outputs:
             self._receiver.grad_output(position, gradient_at(grad_outputs, number))
@@ -66,7 +66,7 @@ class CallGradients:
         if not self._pending and self._outputs_left <= 0:
             self._report()
 
-    def left(self, grad_inputs: Any, node: int, slots: Slots) -> None:
+    def _left(self, grad_inputs: Any, node: int, slots: Slots) -> None:
         """One of the nodes that feed arguments has handed its gradients on."""
         self._collect(slots, grad_inputs)
         self._pending.discard(node)
@@ -88,38 +88,20 @@ class CallGradients:
         self._receiver.grad_inputs(gradients)
 
 
-class _Before:
-    __slots__ = ("_call", "_outputs", "_through")
+class _Hook:
+    """Tells of the gradients that pass one node, and of what was said of it when it was made."""
 
-    def __init__(self, call: CallGradients, outputs: Slots, through: Slots) -> None:
-        self._call = call
-        self._outputs = outputs
-        self._through = through
+    __slots__ = ("_first", "_second", "_tell", "_thread")
 
-    def __call__(self, grad_outputs: Any) -> None:
-        thread = self._call.thread
-        busy, thread.busy = thread.busy, True
-        try:
-            self._call.came(grad_outputs, self._outputs, self._through)
-        finally:
-            thread.busy = busy
+    def __init__(self, thread: ThreadState, tell: Callable[[Any, Any, Any], None], first: Any, second: Any) -> None:
+        self._thread = thread
+        self._tell = tell
+        self._first = first
+        self._second = second
 
-
-class _After:
-    __slots__ = ("_call", "_node", "_slots")
-
-    def __init__(self, call: CallGradients, node: int, slots: Slots) -> None:
-        self._call = call
-        self._node = node
-        self._slots = slots
-
-    def __call__(self, grad_inputs: Any, grad_outputs: Any) -> None:
-        thread = self._call.thread
-        busy, thread.busy = thread.busy, True
-        try:
-            self._call.left(grad_inputs, self._node, self._slots)
-        finally:
-            thread.busy = busy
+    def __call__(self, gradients: Any, *_: Any) -> None:
+        with self._thread.quiet():
+            self._tell(gradients, self._first, self._second)
 
 
 def gradient_at(gradients: Any, position: int) -> Any:
