@@ -1,6 +1,6 @@
 /* One pass over contiguous memory for Max, Min, Mean, L2 norm (and CRC-32). Optional: everything here has a Python equivalent.
  *
- * The definitions are those of msprobe.core.tensors.model; the Python view of this module is the Kernel protocol in loader.py.
+ * The definitions are those of msprobe.core.tensors.statistics; the Python view of this module is the Kernel protocol in loader.py.
  * Narrow elements are widened block by block (decode.h), blocks are reduced in double (blocks.h) and joined with a compensated sum,
  * so the error does not grow with the tensor. Built against the stable ABI of CPython 3.10.
  */

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.core.tensors.dtypes import FLOAT32, DType
-from msprobe.core.tensors.model import TensorStats
+from msprobe.core.tensors.statistics import TensorStats
 
 
 def one_ulp(value: float, dtype: DType) -> float:

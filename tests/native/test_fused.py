@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from msprobe.core.tensors.dtypes import ALL_DTYPES, DType, Kind, find_dtype
-from msprobe.core.tensors.model import TensorStats
+from msprobe.core.tensors.statistics import TensorStats
 from msprobe.core.tensors.numpy_ops import decode, statistics
 from tests.native.agreement import assert_agree
 from tests.native.random_bits import bits_of, random_bits

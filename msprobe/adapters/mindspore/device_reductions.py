@@ -15,7 +15,7 @@ import mindspore
 from mindspore import ops
 
 from msprobe.core.tensors.dtypes import DType, Kind
-from msprobe.core.tensors.model import Precision, RawStats, TensorStats, finish
+from msprobe.core.tensors.statistics import Precision, RawStats, TensorStats, finish
 
 # operators and not functions: those of ``ops`` are wrapped while collecting
 _abs, _cast, _divide, _greatest, _is_nan = ops.Abs(), ops.Cast(), ops.RealDiv(), ops.Maximum(), ops.IsNan()

@@ -13,7 +13,7 @@ import math
 import torch
 
 from msprobe.core.tensors.dtypes import DType, Kind
-from msprobe.core.tensors.model import Precision, RawStats, TensorStats, finish
+from msprobe.core.tensors.statistics import Precision, RawStats, TensorStats, finish
 
 _F = torch._C._VariableFunctions
 _to = torch._C.TensorBase.to
@@ -25,7 +25,7 @@ _SAFE_SQUARES = (1e-290, 1e290)
 
 
 def host_statistics(tensor: torch.Tensor, dtype: DType, precision: Precision) -> TensorStats:
-    """The statistics of a detached, non-empty, contiguous CPU tensor of ``dtype``, as ``core.tensors.model`` defines
+    """The statistics of a detached, non-empty, contiguous CPU tensor of ``dtype``, as ``core.tensors.statistics`` defines
     them.
     """
     if dtype.kind is Kind.BOOL:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from msprobe.core.tensors.dtypes import DType, find_dtype
-from msprobe.core.tensors.model import round_statistic
+from msprobe.core.tensors.statistics import round_statistic
 
 _F = torch._C._VariableFunctions
 _norm = torch._C._linalg.linalg_vector_norm

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.core.tensors.dtypes import COMPLEX128, FLOAT64, DType, Kind, find_dtype, float8_values
-from msprobe.core.tensors.model import NO_STATS, Precision, RawStats, TensorMeta, TensorStats, finish
+from msprobe.core.tensors.statistics import NO_STATS, Precision, RawStats, TensorMeta, TensorStats, finish
 
 _CHUNK_ELEMENTS = 1 << 16
 

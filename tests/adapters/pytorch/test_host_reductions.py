@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msprobe.adapters.pytorch.host_reductions import host_statistics
 from msprobe.adapters.pytorch.tensor_ops import TorchTensorOps
 from msprobe.core.tensors.dtypes import ALL_DTYPES, FLOAT32, DType
-from msprobe.core.tensors.model import TensorStats
+from msprobe.core.tensors.statistics import TensorStats
 from msprobe.core.tensors.numpy_ops import decode, statistics
 from msprobe.native import fused
 from tests.native.agreement import assert_agree

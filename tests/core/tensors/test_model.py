@@ -7,7 +7,7 @@ import math
 import pytest
 
 from msprobe.core.tensors.dtypes import find_dtype
-from msprobe.core.tensors.model import Precision, RawStats, TensorStats, finish, round_statistic
+from msprobe.core.tensors.statistics import Precision, RawStats, TensorStats, finish, round_statistic
 
 
 def finished(name: str, raw: RawStats, precision: Precision = "low") -> TensorStats:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final, Literal
 
 from msprobe.core.tensors.dtypes import FLOAT32, DType, Kind, round_to
@@ -31,6 +32,56 @@ from msprobe.core.tensors.dtypes import FLOAT32, DType, Kind, round_to
 Number = float | int | bool
 Precision = Literal["low", "high"]
 """Of Mean and Norm: the tensor's own dtype, or float32 and better."""
+
+
+class Merge(Enum):
+    """How the statistic of a whole tensor follows from those of its parts (see ``numerics/merged_statistics``)."""
+
+    LARGEST = "the largest"
+    SMALLEST = "the smallest"
+    WEIGHTED_MEAN = "the mean, weighted by numbers of elements"
+    ROOT_OF_SQUARES = "the square root of the sum of squares"
+
+
+class ToleranceOf(Enum):
+    """Which tolerance judges a statistic: that of single elements, or that of sums over all elements."""
+
+    ELEMENT = "element"
+    MEAN = "mean"
+    NORM = "norm"
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticSpec:
+    """One statistic of a tensor: everything that config, dump, compare, graphs and trends know about it.
+
+    Attributes:
+        name: the key in dump.json ("Max"); also the attribute of ``TensorStats``, in lower case.
+        config_name: the name in ``summary_mode`` of config.json ("max").
+        title: the word in column titles of the result table ("max", "l2norm").
+        unit: what the number is measured in.
+        merge: how the statistic of a whole follows from those of its parts.
+        tolerance: which tolerance judges a difference.
+    """
+
+    name: str
+    config_name: str
+    title: str
+    unit: str
+    merge: Merge
+    tolerance: ToleranceOf
+
+
+STATISTICS: Final = (
+    StatisticSpec("Max", "max", "max", "unit of the data", Merge.LARGEST, ToleranceOf.ELEMENT),
+    StatisticSpec("Min", "min", "min", "unit of the data", Merge.SMALLEST, ToleranceOf.ELEMENT),
+    StatisticSpec("Mean", "mean", "mean", "unit of the data", Merge.WEIGHTED_MEAN, ToleranceOf.MEAN),
+    StatisticSpec("Norm", "l2norm", "l2norm", "unit of the data", Merge.ROOT_OF_SQUARES, ToleranceOf.NORM),
+)
+"""The one table of statistics, in the order in which files and tables show them."""
+
+STATISTIC_NAMES: Final = tuple(spec.name for spec in STATISTICS)
+"""The keys of the statistics in dump.json, in table order."""
 
 
 @dataclass(frozen=True, slots=True)
