@@ -180,7 +180,7 @@ def json_text(value: object) -> str:
 
 
 def argument_text(value: object) -> str:
-    """Return the ``repr`` of an argument on one line of at most 80 characters, with its type where it is not a builtin."""
+    """Return the ``repr`` of an argument on one line of at most 80 characters, with its type unless it is built in."""
     text, kind = " ".join(_repr(value).split()), type(value)
     plain = kind.__module__ == "builtins" or kind.__name__ in text
     return _cut(text if plain else f"{text} ({kind.__name__})")
@@ -215,7 +215,7 @@ class ConfigError(MsprobeException):
 
 
 class ScopeConfigError(ConfigError, ScopeException):
-    """All problems are about ``scope``; it is a ``ScopeException`` as well, with code 1, for callers that catch that."""
+    """All problems are about ``scope``. It is a ``ScopeException`` as well, with code 1, for callers that catch one."""
 
     prefixes: ClassVar[dict[int, str]] = ScopeException.prefixes
 
