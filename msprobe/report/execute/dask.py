@@ -62,8 +62,8 @@ def _started(cluster: Any) -> Any:
         return cluster(n_workers=cores(), threads_per_worker=1, dashboard_address="127.0.0.1:0")
     except RuntimeError as error:
         raise _refused(
-            f"the workers of dask://local do not start ({error_text(error)}); they import the script that runs: put the "
-            'call of msprobe under `if __name__ == "__main__":`'
+            f"the workers of dask://local do not start ({error_text(error)}); they import the script that runs: put "
+            'the call of msprobe under `if __name__ == "__main__":`'
         ) from error
 
 
