@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msprobe.core.naming import Phase
 from msprobe.core.store.reader import Dump
 from msprobe.visualize.between_modules import collect
 from msprobe.visualize.gradients import place_gradients
 from msprobe.visualize.hierarchy import Hierarchy
-from msprobe.visualize.merge.tree import INFO
 from msprobe.visualize.micro_steps import number_micro_steps
 from msprobe.visualize.names import Names
-from msprobe.visualize.node import ROOT, Graph, Kind, Node
+from msprobe.visualize.node import ROOT, Graph, Kind, Node, take_merge_notes
 from msprobe.visualize.recompute import place_recomputed
 
 
@@ -38,13 +35,7 @@ def number_recorded(graph: Graph) -> None:
     for number, (name, body) in enumerate(graph.dump.data.items()):
         node = graph.nodes[name]
         node.order = number
-        node.merged = _merge_lines(body)
-
-
-def _merge_lines(body: Any) -> list[str]:
-    """Taken out of the record: they are no values of the call."""
-    lines = body.pop(INFO, []) if isinstance(body, dict) else []
-    return lines if isinstance(lines, list) else []
+        node.merged = take_merge_notes(body)
 
 
 def _attach_stacks(graph: Graph, names: Names) -> None:

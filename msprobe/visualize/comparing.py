@@ -14,10 +14,9 @@ from msprobe.core.errors import NotComparableError
 from msprobe.core.log import logger
 from msprobe.visualize.compared import TASKS, Matching, compare_graphs
 from msprobe.visualize.compared_texts import ComparedTexts
-from msprobe.visualize.dumps import Work
 from msprobe.visualize.found import Found
 from msprobe.visualize.names import Names
-from msprobe.visualize.node import Graph
+from msprobe.visualize.node import Graph, Work
 from msprobe.visualize.row_verdicts import RowVerdicts, lines_of
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class Comparing:
     ) -> ComparedTexts | None:
         """The values of a target and a golden graph; their nodes get partners and findings. None where the two hold
         different kinds of values, which is told. ``maker`` makes texts meanwhile."""
-        past = Past(self._noise.get(work.follows, 0.0), self._vanished.setdefault(work.follows, {}))
+        past = Past(self._noise.get(work.history_key, 0.0), self._vanished.setdefault(work.history_key, {}))
         try:
             compared = compare_graphs(graphs, names, self._matching, past, maker)
         except NotComparableError as error:
@@ -55,7 +54,7 @@ class Comparing:
 
     def _conclude(self, work: Work, comparison: Comparison, rows: RowVerdicts) -> None:
         """Summary and first divergence of one pair, as ``msprobe compare`` gives them."""
-        label = work.follows
+        label = work.history_key
         self._found.task = TASKS[comparison.mode]
         inferred = comparison.table.layer_map
         if inferred is not None:

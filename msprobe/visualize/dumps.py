@@ -7,7 +7,6 @@ one, each further one gets the next free number and the log says which.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.compare.alignment.options import MappingOptions, numbers
@@ -15,24 +14,7 @@ from msprobe.compare.locate import locate
 from msprobe.core.errors import NotComparableError
 from msprobe.core.log import logger
 from msprobe.core.store.reader import Place, find_dumps
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """One graph or pair of graphs to make. ``follows`` is what the same process carries from step to step."""
-
-    target: Place
-    golden: Place | None
-    step: int
-    rank: int
-
-    @property
-    def label(self) -> str:
-        return f"step {self.step} rank {self.rank}"
-
-    @property
-    def follows(self) -> str:
-        return self.target.label
+from msprobe.visualize.node import Work
 
 
 def find_work(target: Path, golden: Path | None, mapping: MappingOptions) -> tuple[list[Work], list[str]]:

@@ -13,19 +13,18 @@ from msprobe import __version__
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.items import leaves
 from msprobe.compare.locations import is_url, local, opened
+from msprobe.compare.parallel_layout import Layout
 from msprobe.core.cores import cores
 from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, paused_gc
 from msprobe.visualize.build import build_graph
 from msprobe.visualize.database import GOLDEN, TARGET, Database, TextsOf
-from msprobe.visualize.dumps import Work
 from msprobe.visualize.export import export_dump
 from msprobe.visualize.found import Found
 from msprobe.visualize.links import Links
-from msprobe.visualize.merge.layout import Layout
 from msprobe.visualize.names import Names
-from msprobe.visualize.node import Graph, Node
+from msprobe.visualize.node import Graph, Node, Work
 from msprobe.visualize.overflow import mark_overflow
 from msprobe.visualize.progress import Progress, progress
 from msprobe.visualize.settings_row import settings_row

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
-from msprobe.core.store.reader import Dump
+from msprobe.core.store.reader import Dump, Place
 
 ROOT = "DefaultModel"
 BETWEEN = "Apis_Between_Modules"
+MERGE_NOTES = "parallel_merge_info"
+"""Key in the record of a merged entry: lines that say how it was merged."""
 
 
 class Kind(IntEnum):
@@ -73,6 +76,26 @@ class Node:
         parent.children.insert(len(parent.children) if position is None else position, self)
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One graph or pair of graphs to draw, with the numbers it is shown with."""
+
+    target: Place
+    golden: Place | None
+    step: int
+    rank: int
+
+    @property
+    def label(self) -> str:
+        """The words for messages."""
+        return f"step {self.step} rank {self.rank}"
+
+    @property
+    def history_key(self) -> str:
+        """The key of what the same process carries from step to step."""
+        return self.target.label
+
+
 @dataclass(slots=True, eq=False)
 class Graph:
     """The graph of one process and step; ``nodes`` holds every node by name, the root among them."""
@@ -110,3 +133,15 @@ class Graph:
             node = stack.pop()
             yield node
             stack.extend(reversed(node.children))
+
+
+def with_merge_notes(body: Any, lines: Sequence[str]) -> dict[str, Any]:
+    """Return a record with further lines that say how it was merged."""
+    record = body if isinstance(body, dict) else {}
+    return {**record, MERGE_NOTES: [*record.get(MERGE_NOTES, ()), *lines]}
+
+
+def take_merge_notes(body: Any) -> list[str]:
+    """Remove the lines that say how a record was merged, and return them: they are no values of the call."""
+    lines = body.pop(MERGE_NOTES, []) if isinstance(body, dict) else []
+    return lines if isinstance(lines, list) else []

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.compare.alignment.options import MappingOptions
+from msprobe.compare.parallel_layout import Layout
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, Place, load_dump
-from msprobe.visualize.dumps import Work, find_work
-from msprobe.visualize.merge.layout import Layout
+from msprobe.visualize.dumps import find_work
 from msprobe.visualize.names import Names
+from msprobe.visualize.node import Work
 
 Loaded = tuple[Work, Dump, Dump | None]
 _Steps = dict[int, list[Work]]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from msprobe.compare.parallel_layout import Layout
 from msprobe.core.errors import MsprobeException
 from msprobe.core.store.reader import Dump
 from msprobe.visualize.merge.detect import pipelines, reducing
-from msprobe.visualize.merge.layout import Layout
 from msprobe.visualize.merge.pipeline import Stage, merge_stages
 from msprobe.visualize.merge.tensor_parallel import merge_shards
 from msprobe.visualize.merge.tree import Branch, to_dump, to_tree

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +12,7 @@ from msprobe.visualize.hierarchy import Hierarchy
 from msprobe.visualize.names import Names
 from msprobe.visualize.node import ROOT, Graph, Kind, Node
 
-INFO = "parallel_merge_info"
-_OF_A_RANK = frozenset({"md5", "data_name"})
+_RANK_KEYS = frozenset({"md5", "data_name"})
 
 
 @dataclass(slots=True, eq=False)
@@ -81,12 +79,5 @@ def to_dump(tree: Branch, like: Dump) -> Dump:
 
 def _statistics_only(node: Any) -> Any:
     if isinstance(node, dict):
-        return {key: _statistics_only(value) for key, value in node.items() if key not in _OF_A_RANK}
+        return {key: _statistics_only(value) for key, value in node.items() if key not in _RANK_KEYS}
     return [_statistics_only(value) for value in node] if isinstance(node, list) else node
-
-
-def noted(branch: Branch, lines: Sequence[str]) -> None:
-    """Say in a record how it was merged."""
-    body = copy.copy(branch.body) if isinstance(branch.body, dict) else {}
-    body[INFO] = [*body.get(INFO, ()), *lines]
-    branch.body = body
