@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from msprobe.compare.alignment import frameworks
 from msprobe.compare.alignment.options import MappingOptions
-from msprobe.compare.mode import Mode
-from msprobe.compare.run import Comparison, Past, Policy, compare_dumps
+from msprobe.compare.mode import Mode, Policy
+from msprobe.compare.run import Comparison, Past, compare_dumps
 from msprobe.visualize.compared_texts import ComparedTexts
 from msprobe.visualize.findings import find
 from msprobe.visualize.merge.shapes import fit_shapes

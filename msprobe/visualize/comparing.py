@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.incomplete import incomplete
+from msprobe.compare.mode import Policy
 from msprobe.compare.natural_scale import Vanished
-from msprobe.compare.run import Comparison, Past, Policy, counts
+from msprobe.compare.run import Comparison, Past, counts
 from msprobe.compare.summary import CompareSummary
 from msprobe.core.errors import NotComparableError
 from msprobe.core.log import logger

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from msprobe.compare.mode import Mode
-from msprobe.compare.run import Comparison, Policy
+from msprobe.compare.mode import Mode, Policy
+from msprobe.compare.run import Comparison
 from msprobe.compare.table import LeafTable
 from msprobe.numerics.verdict import Kind
 from msprobe.visualize.node import Finding, Graph, Node

@@ -6,11 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
+from msprobe.compare.mode import Policy
 from msprobe.compare.reasons import Reasons
-from msprobe.compare.run import Comparison, Policy
-from msprobe.numerics.verdict import Level
+from msprobe.compare.run import Comparison
 from msprobe.visualize.value_text import quoted
 
 LEVELS = ("pass", "warning", "error")
@@ -30,17 +28,16 @@ def row_verdicts(comparison: Comparison) -> RowVerdicts:
     if comparison.policy is Policy.REFERENCE:
         return _published(comparison)
     table, judged = comparison.table, comparison.judged
-    found = np.where((judged.level > 0) & (table.lone != 0), int(Level.WARNING), judged.level)
-    for number, pair in enumerate(table.entries):
-        if pair.benign:
-            found[table.starts[number] : table.starts[number + 1]] = int(Level.PASS)
-    levels: list[int] = found.tolist()
+    levels: list[int] = comparison.row_levels.levels.tolist()
+    excuses = {row: excuse.message for excuse in comparison.row_levels.excuses.values() for row in excuse.rows}
     kinds: list[int] = judged.kind.tolist()
     reasons, tensors = Reasons(comparison.measured, judged), comparison.tensors
 
     def messages(row: int) -> Sequence[str]:
         together = table.together.get(row)
         told = (f"{LEVELS[levels[row]]}: {together.name} taken together",) if together is not None else ()
+        if excuses.get(row):
+            return (excuses[row],)
         if not levels[row]:
             return told
         tensor = tensors[row] if tensors is not None else None

@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from msprobe.compare.divided.channel import Arrays
-from msprobe.compare.mode import Mode
+from msprobe.compare.mode import Mode, Policy
 from msprobe.compare.plain import FloatPairs
-from msprobe.compare.run import Comparison, Policy
+from msprobe.compare.run import Comparison
 from msprobe.numerics.verdict import Bools, Floats, Ints
 
 _NO_PAIRS = FloatPairs(np.empty(0, np.int64), np.empty((0, 8)))

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from msprobe.compare.items import Leaf
-from msprobe.compare.run import Comparison, Policy, compare_dumps
+from msprobe.compare.mode import Policy
+from msprobe.compare.run import Comparison, compare_dumps
 from msprobe.core.store.reader import find_dumps, load_dump
 from msprobe.numerics.verdict import Level
 from msprobe.visualize.row_verdicts import row_verdicts, verdict_text
