@@ -26,7 +26,7 @@ from msprobe.visualize.links import Links
 from msprobe.visualize.names import Names
 from msprobe.visualize.node import Graph, Node, Work
 from msprobe.visualize.overflow import mark_overflow
-from msprobe.visualize.progress import Progress, progress
+from msprobe.visualize.progress import OpenBar, Progress, no_bar, progress
 from msprobe.visualize.settings_row import settings_row
 from msprobe.visualize.sources import Sources, find_sources
 from msprobe.visualize.value_text import NOTHING, ValueTexts, fill_values
@@ -77,8 +77,10 @@ class _State:
     progress: Progress = field(default_factory=Progress)
 
 
-def visualize(request: Request) -> Path:
+def visualize(request: Request, open_bar: OpenBar = no_bar) -> Path:
     """Make the database, or the merged dumps where they are asked for as files, and return its path.
+
+    ``open_bar`` opens a progress bar when the work takes longer than a moment.
 
     Raises:
         ReadError: a path holds no dump, or a document is damaged.
@@ -93,7 +95,7 @@ def visualize(request: Request) -> Path:
     found = Found()
     state = _State(request, None if golden is None else _comparing(request, found), found)
     if request.as_json and golden is None and request.layouts:
-        return _export(state, sources)
+        return _export(state, sources, open_bar)
     if request.as_json:
         logger.warning("JSON is for merged graphs of one run; a database is written instead.")
     stem = f"{'build' if golden is None else 'compare'}_{datetime.now():%Y%m%d%H%M%S}"
@@ -101,7 +103,9 @@ def visualize(request: Request) -> Path:
         if golden is not None:
             state.maker = stack.enter_context(_maker(request, sources))  # before there are threads
         database = stack.enter_context(Database(Path(request.output), stem, sources.size))
-        state.progress = stack.enter_context(progress(sources.total, sources.size, lines=request.log_progress))
+        state.progress = stack.enter_context(
+            progress(sources.total, sources.size, open_bar, lines=request.log_progress)
+        )
         stack.enter_context(paused_gc())
         _draw_all(state, sources, database)
         _finish(state, database)
@@ -123,9 +127,9 @@ def _comparing(request: Request, found: Found) -> Comparing:
     return Comparing(request.policy, request.mapping, merged=merged, log_values=request.log_values, found=found)
 
 
-def _export(state: _State, sources: Sources) -> Path:
+def _export(state: _State, sources: Sources, open_bar: OpenBar) -> Path:
     output = Path(state.request.output)
-    with progress(sources.total, sources.size, lines=state.request.log_progress) as told, paused_gc():
+    with progress(sources.total, sources.size, open_bar, lines=state.request.log_progress) as told, paused_gc():
         for work, dump, _ in sources.loaded(state.names):
             told.begin(work.label)
             export_dump(output, dump, work.step, work.rank)
