@@ -8,16 +8,16 @@ from msprobe.visualize.between_modules import collect
 from msprobe.visualize.gradients import place_gradients
 from msprobe.visualize.hierarchy import Hierarchy
 from msprobe.visualize.micro_steps import number_micro_steps
-from msprobe.visualize.names import Names
-from msprobe.visualize.node import ROOT, Graph, Kind, Node, take_merge_notes
+from msprobe.visualize.names import NameCache
+from msprobe.visualize.node import ROOT, Graph, Node, NodeKind, take_merge_notes
 from msprobe.visualize.recompute import place_recomputed
 
 
-def build_graph(dump: Dump, names: Names, *, published: bool = False) -> Graph:
+def build_graph(dump: Dump, names: NameCache, *, published: bool = False) -> Graph:
     """The graph of a dump. ``published`` keeps to the published picture where ours is clearer: recomputed calls stay
     where construct.json has them, all gradients of a module are below its last backward call, and collections mix
     forward and backward."""
-    root = Node(ROOT, Kind.MODULE)
+    root = Node(ROOT, NodeKind.MODULE)
     graph = Graph(root, {ROOT: root}, dump)
     Hierarchy(graph, names).build()
     if not published:
@@ -38,7 +38,7 @@ def number_recorded(graph: Graph) -> None:
         node.merged = take_merge_notes(body)
 
 
-def _attach_stacks(graph: Graph, names: Names) -> None:
+def _attach_stacks(graph: Graph, names: NameCache) -> None:
     """Stacks are recorded for forward calls; a backward call shows the one of its forward call."""
     stacks = graph.dump.stacks
     for name, node in graph.nodes.items():

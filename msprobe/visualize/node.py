@@ -15,7 +15,7 @@ MERGE_NOTES = "parallel_merge_info"
 """Key in the record of a merged entry: lines that say how it was merged."""
 
 
-class Kind(IntEnum):
+class NodeKind(IntEnum):
     """What a node is, by the numbers that viewers know."""
 
     MODULE = 0
@@ -24,7 +24,7 @@ class Kind(IntEnum):
 
 
 @dataclass(slots=True)
-class Finding:
+class NodeVerdict:
     """What comparing said about a node.
 
     ``own`` and ``rollup`` are same, pass, warning, error, unmatched, not_compared or no_data; ``counts`` are the nodes
@@ -47,20 +47,20 @@ class Node:
     """One node. ``order`` is its place in dump.json, ``link`` its partners in other ranks as JSON."""
 
     name: str
-    kind: Kind
+    kind: NodeKind
     parent: Node | None = None
     children: list[Node] = field(default_factory=list)
     order: int | None = None
     micro: int = 0
     stack: Sequence[str] = ()
     match: Node | None = None
-    finding: Finding | None = None
+    verdict: NodeVerdict | None = None
     overflow: str | None = None
     link: str = "{}"
     merged: list[str] = field(default_factory=list)
 
     def path(self) -> list[str]:
-        """Names from the root to this node."""
+        """NameCache from the root to this node."""
         names: list[str] = []
         node: Node | None = self
         while node is not None:
@@ -109,7 +109,7 @@ class Graph:
     megatron: bool = False
     warnings: list[str] = field(default_factory=list)
 
-    def add(self, name: str, kind: Kind, parent: Node) -> Node:
+    def add(self, name: str, kind: NodeKind, parent: Node) -> Node:
         """A new last child of ``parent``."""
         node = self.nodes[name] = Node(name, kind, parent)
         parent.children.append(node)

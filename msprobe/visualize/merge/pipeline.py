@@ -15,8 +15,8 @@ from functools import reduce
 
 from msprobe.compare.pipeline_stages import join_stage_records, layer_shifts, shift_layer
 from msprobe.visualize.merge.tree import Branch
-from msprobe.visualize.names import Names
-from msprobe.visualize.node import BETWEEN, ROOT, Kind, with_merge_notes
+from msprobe.visualize.names import NameCache
+from msprobe.visualize.node import BETWEEN, ROOT, NodeKind, with_merge_notes
 
 _CHUNK = re.compile(r"^((?:Module|Cell)\.)(\d+)(\..*)$")
 _Children = dict[str, list[tuple[int, Branch]]]
@@ -31,7 +31,7 @@ class Stage:
     tree: Branch
 
 
-def merge_stages(stages: Sequence[Stage], names: Names, vpp: int = 1) -> Branch:
+def merge_stages(stages: Sequence[Stage], names: NameCache, vpp: int = 1) -> Branch:
     """Return one tree for the stages of one pipeline; the trees of the stages are used up.
 
     ``vpp`` is the number of model chunks per stage.
@@ -42,7 +42,7 @@ def merge_stages(stages: Sequence[Stage], names: Names, vpp: int = 1) -> Branch:
         if part.rank != base:
             part.tree.rename(lambda branch, rank=part.rank: _name_on_rank(branch, rank))  # type: ignore[misc]
     _renumber_layers(parts)
-    root = Branch(ROOT, Kind.MODULE)
+    root = Branch(ROOT, NodeKind.MODULE)
     root.children = _merge_children([part.tree for part in parts], parts, names)
     return root
 
@@ -54,11 +54,11 @@ def _split_chunks(stages: Sequence[Stage]) -> list[Stage]:
     """
     parts: list[tuple[tuple[int, int], Stage]] = []
     for position, stage in enumerate(stages):
-        trees: dict[int, Branch] = {0: Branch(ROOT, Kind.MODULE)}
+        trees: dict[int, Branch] = {0: Branch(ROOT, NodeKind.MODULE)}
         for child in stage.tree.children:
             match = _CHUNK.match(child.name)
             chunk = int(match[2]) if match else 0
-            trees.setdefault(chunk, Branch(ROOT, Kind.MODULE)).children.append(child)
+            trees.setdefault(chunk, Branch(ROOT, NodeKind.MODULE)).children.append(child)
         for chunk, tree in trees.items():
             tree.rename(lambda branch: _CHUNK.sub(r"\g<1>0\3", branch.name))
             parts.append(((chunk, position), Stage(stage.rank, tree)))
@@ -66,7 +66,7 @@ def _split_chunks(stages: Sequence[Stage]) -> list[Stage]:
 
 
 def _name_on_rank(branch: Branch, rank: int) -> str:
-    if branch.kind is not Kind.API:
+    if branch.kind is not NodeKind.API:
         return branch.name
     head = branch.name.rsplit(".", 2)
     return f"{head[0]}_rank{rank}.{head[1]}.{head[2]}" if len(head) == 3 else f"{branch.name}_rank{rank}"
@@ -79,7 +79,7 @@ def _renumber_layers(parts: Sequence[Stage]) -> None:
             part.tree.rename(lambda branch, shifts=shifts: shift_layer(branch.name, shifts))  # type: ignore[misc]
 
 
-def _merge_children(trees: Sequence[Branch], parts: Sequence[Stage], names: Names) -> list[Branch]:
+def _merge_children(trees: Sequence[Branch], parts: Sequence[Stage], names: NameCache) -> list[Branch]:
     """Return the children of one module of all stages: forward in the order of the stages, backward against it."""
     at_root = trees[0].name == ROOT
     forward: _Children = {}
@@ -98,10 +98,10 @@ def _merge_children(trees: Sequence[Branch], parts: Sequence[Stage], names: Name
 
 def _leading_name(branch: Branch) -> str:
     """Return the name whose phase decides where a branch belongs: for collections that of their first call."""
-    return branch.children[0].name if branch.kind is Kind.COLLECTION and branch.children else branch.name
+    return branch.children[0].name if branch.kind is NodeKind.COLLECTION and branch.children else branch.name
 
 
-def _join_branches(same_name: Sequence[tuple[int, Branch]], parts: Sequence[Stage], names: Names) -> Branch:
+def _join_branches(same_name: Sequence[tuple[int, Branch]], parts: Sequence[Stage], names: NameCache) -> Branch:
     """Return one branch for the equally named ones of some stages."""
     first = same_name[0][1]
     if len(same_name) == 1:
@@ -118,17 +118,17 @@ def _join_branches(same_name: Sequence[tuple[int, Branch]], parts: Sequence[Stag
     return joined
 
 
-def grouped(tree: Branch, rank: int, names: Names) -> list[Branch]:
+def grouped(tree: Branch, rank: int, names: NameCache) -> list[Branch]:
     """Return the children of a root, where calls outside of modules are grouped: one branch per rank, run and phase."""
     children: list[Branch] = []
     number = 0
     for child in tree.children:
-        if child.kind is not Kind.API:
+        if child.kind is not NodeKind.API:
             children.append(child)
             continue
-        before = children[-1] if children and children[-1].kind is Kind.COLLECTION else None
+        before = children[-1] if children and children[-1].kind is NodeKind.COLLECTION else None
         if before is None or names[_leading_name(before)].phase != names[child.name].phase:
-            children.append(Branch(f"{BETWEEN}_Rank{rank}.{number}", Kind.COLLECTION))
+            children.append(Branch(f"{BETWEEN}_Rank{rank}.{number}", NodeKind.COLLECTION))
             number += 1
         children[-1].children.append(child)
     return children
@@ -139,11 +139,11 @@ def between(children: Sequence[Branch]) -> list[Branch]:
     result: list[Branch] = []
     number = 0
     for child in children:
-        if child.kind is not Kind.COLLECTION:
+        if child.kind is not NodeKind.COLLECTION:
             result.append(child)
             continue
-        if not result or result[-1].kind is not Kind.COLLECTION:
-            result.append(Branch(f"{BETWEEN}_All_Ranks.{number}", Kind.COLLECTION))
+        if not result or result[-1].kind is not NodeKind.COLLECTION:
+            result.append(Branch(f"{BETWEEN}_All_Ranks.{number}", NodeKind.COLLECTION))
             number += 1
         result[-1].children.append(child)
     return result

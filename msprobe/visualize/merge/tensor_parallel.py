@@ -15,8 +15,8 @@ from msprobe.compare.tensor_shards import JoinedTensor, ShardMerge
 from msprobe.core.tensors.statistics import STATISTICS, Merge
 from msprobe.visualize.merge.pipeline import between, grouped
 from msprobe.visualize.merge.tree import Branch
-from msprobe.visualize.names import Names
-from msprobe.visualize.node import ROOT, Kind, with_merge_notes
+from msprobe.visualize.names import NameCache
+from msprobe.visualize.node import ROOT, NodeKind, with_merge_notes
 
 SHARDS = "shards"
 """Key in a merged record: the number of parts whose statistics it holds."""
@@ -29,16 +29,16 @@ _FORMULAS = {
 }
 
 
-def merge_shards(ranks: Sequence[int], trees: Sequence[Branch], names: Names) -> Branch:
+def merge_shards(ranks: Sequence[int], trees: Sequence[Branch], names: NameCache) -> Branch:
     """Return one tree for the ranks of one tensor-parallel group; the trees are used up."""
     merge = _shard_merge(trees)
     tops = [grouped(tree, rank, names) for rank, tree in zip(ranks, trees, strict=True)]
-    root = Branch(ROOT, Kind.MODULE)
+    root = Branch(ROOT, NodeKind.MODULE)
     others = [{child.name: child for child in top} for top in tops[1:]]
     for child in tops[0]:
         root.children.append(child)
         partners = [other.pop(child.name) for other in others if child.name in other]
-        if child.kind is Kind.MODULE and len(partners) == len(others):
+        if child.kind is NodeKind.MODULE and len(partners) == len(others):
             _merge_branch([child, *partners], ranks, merge)
     for rank, unmatched in zip(ranks[1:], others, strict=True):
         for child in unmatched.values():
@@ -55,7 +55,7 @@ def _shard_merge(trees: Sequence[Branch]) -> ShardMerge:
 
 
 def _name_on_rank(branch: Branch, rank: int) -> str:
-    if branch.kind is Kind.COLLECTION:
+    if branch.kind is NodeKind.COLLECTION:
         return branch.name
     head = branch.name.rsplit(".", 2)
     return f"{head[0]}_rank{rank}.{head[1]}.{head[2]}" if len(head) == 3 else f"{branch.name}_rank{rank}"
@@ -70,7 +70,7 @@ def _insert(children: list[Branch], child: Branch, siblings: Sequence[Branch]) -
     before = {branch.name for branch in siblings[max(position - 1, 0) : position]}
     for number, branch in enumerate(children):
         if branch.name in before:
-            while number + 1 < len(children) and children[number + 1].kind is Kind.COLLECTION is child.kind:
+            while number + 1 < len(children) and children[number + 1].kind is NodeKind.COLLECTION is child.kind:
                 number += 1
             children.insert(number + 1, child)
             return

@@ -9,8 +9,8 @@ from typing import Any
 
 from msprobe.core.store.reader import Dump
 from msprobe.visualize.hierarchy import Hierarchy
-from msprobe.visualize.names import Names
-from msprobe.visualize.node import ROOT, Graph, Kind, Node
+from msprobe.visualize.names import NameCache
+from msprobe.visualize.node import ROOT, Graph, Node, NodeKind
 
 _RANK_KEYS = frozenset({"md5", "data_name"})
 
@@ -20,7 +20,7 @@ class Branch:
     """One record with everything below it. ``body`` is None where nothing was recorded."""
 
     name: str
-    kind: Kind
+    kind: NodeKind
     body: Any = None
     stack: Sequence[str] = ()
     children: list[Branch] = field(default_factory=list)
@@ -42,9 +42,9 @@ class Branch:
         return self
 
 
-def to_tree(dump: Dump, names: Names) -> Branch:
+def to_tree(dump: Dump, names: NameCache) -> Branch:
     """The tree of a dump; bodies are copied when they are changed, not here."""
-    root = Node(ROOT, Kind.MODULE)
+    root = Node(ROOT, NodeKind.MODULE)
     graph = Graph(root, {ROOT: root}, dump)
     Hierarchy(graph, names).build()
     made = {node: Branch(node.name, node.kind) for node in graph.nodes.values()}
