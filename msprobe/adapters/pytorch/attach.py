@@ -21,6 +21,7 @@ from torch import nn
 from msprobe.adapters.pytorch.compile_switch import is_traced, pass_by
 from msprobe.adapters.pytorch.compiled_models import class_name, is_compiled
 from msprobe.adapters.pytorch.record_watch import RecordWatch, first_watch
+from msprobe.core.capture.patch import Patches
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
 
@@ -57,9 +58,11 @@ class Attachment:
 
     def install(self) -> None:
         self._watch = first_watch(self._config)
-        original = nn.Module.__call__
-        nn.Module.__call__ = self._watching(original)
-        torch.optim.Optimizer.profile_hook_step = staticmethod(self._ending(torch.optim.Optimizer.profile_hook_step))
+        optimizer = torch.optim.Optimizer
+        patches = Patches()
+        patches.plan(nn.Module, "__call__", self._watching(nn.Module.__call__))
+        patches.plan(optimizer, "profile_hook_step", staticmethod(self._ending(optimizer.profile_hook_step)))
+        patches.apply()
         atexit.register(self._conclude)
 
     def _watching(self, original: Callable[..., Any]) -> Callable[..., Any]:

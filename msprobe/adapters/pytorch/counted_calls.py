@@ -16,6 +16,7 @@ from torch import nn
 
 from msprobe.adapters.pytorch.compile_switch import is_traced, name_the_original, pass_by
 from msprobe.adapters.pytorch.compiled_models import inner_model, is_compiled
+from msprobe.core.capture.patch import Patches
 
 
 class CountedCalls:
@@ -33,12 +34,14 @@ class CountedCalls:
         if original not in self._functions:
             self._functions[original] = self._counting(original)
         self._model, self._report, self._through = weakref.ref(model), report, False
-        nn.Module.__call__ = self._functions[original]
+        patches = Patches()
+        patches.plan(nn.Module, "__call__", self._functions[original])
+        patches.apply()
 
         def stop() -> None:
             if self._report is report:
                 self._model = self._report = None
-            nn.Module.__call__ = original
+            patches.undo()
             name_the_original()
 
         return stop
