@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from msprobe.adapters.pytorch.compile_switch import is_traced, pass_by
+from msprobe.adapters.pytorch.compile_switch import is_traced, skip_in_dynamo
 from msprobe.adapters.pytorch.compiled_models import class_name, is_compiled
 from msprobe.adapters.pytorch.record_watch import RecordWatch, first_watch
 from msprobe.core.capture.patch import Patches
@@ -81,7 +81,7 @@ class Attachment:
             finally:
                 self._depth -= 1
 
-        pass_by(call)
+        skip_in_dynamo(call)
         return call
 
     def _consider(self, module: nn.Module) -> None:

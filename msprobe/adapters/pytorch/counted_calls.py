@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import nn
 
-from msprobe.adapters.pytorch.compile_switch import is_traced, name_the_original, pass_by
+from msprobe.adapters.pytorch.compile_switch import is_traced, restore_original_call, skip_in_dynamo
 from msprobe.adapters.pytorch.compiled_models import inner_model, is_compiled
 from msprobe.core.capture.patch import Patches
 
@@ -42,7 +42,7 @@ class CountedCalls:
             if self._report is report:
                 self._model = self._report = None
             patches.undo()
-            name_the_original()
+            restore_original_call()
 
         return stop
 
@@ -59,7 +59,7 @@ class CountedCalls:
                 return self._wrapped(original, module, args, kwargs)
             return original(module, *args, **kwargs)
 
-        pass_by(call)
+        skip_in_dynamo(call)
         return call
 
     def _wrapped(self, original: Callable[..., Any], module: nn.Module, args: Any, kwargs: Any) -> Any:

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.measured_once import MeasuredOnce
-from msprobe.adapters.pytorch.step_aside import ASIDE
-from msprobe.core.capture.look_alike import name_by_place
+from msprobe.adapters.pytorch.step_aside import RECOMPILE_GUARD
+from msprobe.core.capture.look_alike import name_after_owner
 from msprobe.core.capture.patch import Patches
 
 METHODS = (
@@ -52,11 +52,11 @@ class Escapes:
             original = getattr(owner, name, None)
             if original is not None:
                 told = self._telling(original)
-                name_by_place(told, owner, name)
+                name_after_owner(told, owner, name)
                 self._patches.plan(owner, name, told)
         self._patches.plan(torch.Tensor, "data", self._telling_data(torch.Tensor.data))
         self._patches.plan(torch.utils, "swap_tensors", self._swapping(torch.utils.swap_tensors))
-        with ASIDE.in_force(self):
+        with RECOMPILE_GUARD.in_force(self):
             yield
 
     def apply(self) -> None:

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from msprobe.adapters.pytorch.checkpoint_file import why_not_loaded
-from msprobe.adapters.pytorch.compile_switch import is_traced, pass_by
+from msprobe.adapters.pytorch.compile_switch import is_traced, skip_in_dynamo
 from msprobe.adapters.pytorch.module_tap import TorchModuleTap
 from msprobe.core.backend.protocols import InputSource
 from msprobe.core.capture.patch import Patches
@@ -53,7 +53,7 @@ class TorchInputTap:
                     args, kwargs = inputs.arguments(name, args, kwargs, source)
             return original(module, *args, **kwargs)
 
-        pass_by(call)
+        skip_in_dynamo(call)
         return call
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from msprobe.adapters.pytorch.compile_switch import is_traced, pass_by, reported, reporting_versions
+from msprobe.adapters.pytorch.compile_switch import is_traced, reported, reporting_versions, skip_in_dynamo
 from msprobe.adapters.pytorch.compiled_calls import CALLS
 from msprobe.adapters.pytorch.compiled_models import CompiledModels, class_name
 from msprobe.adapters.pytorch.compiled_probe import observe
@@ -176,8 +176,8 @@ class TorchModuleTap:
         """Return the function that stands for ``nn.Module.__call__``; Dynamo skips its frame."""
         find_site = self._site_lookup()
         call = wrap_module_call(original, find_site, self._relay, self._thread, Tracing(is_traced, _traced_call))
-        pass_by(call)
-        pass_by(find_site, inside=True)
+        skip_in_dynamo(call)
+        skip_in_dynamo(find_site, inside=True)
         return call
 
     def _site_lookup(self) -> Callable[[nn.Module], ModuleSite | None]:

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from msprobe.core.capture.look_alike import look_like
+from msprobe.core.capture.look_alike import copy_signature
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.site import CallSite
 from msprobe.core.capture.thread import Quiet, ThreadState
 
 
 def never() -> bool:
+    """Return False: no compiler reads the code."""
     return False
 
 
@@ -27,13 +28,18 @@ def wrap(
     thread: ThreadState,
     traced: Callable[[], bool] = never,
 ) -> Callable[..., Any]:
-    """A callable that behaves, signs and introspects like ``original`` and reports its calls as ``site``.
+    """Return a callable that behaves, signs and introspects like ``original`` and reports its calls as ``site``.
 
-    ``traced`` tells that a compiler reads the code instead of running it: what it then sees is the original alone.
+    Args:
+        original: the function to call.
+        site: the API that the calls are recorded as.
+        relay: holds the observer that is told.
+        thread: is made busy while a call is observed, so that the calls it makes are not reported.
+        traced: tells whether a compiler reads the code instead of running it; it then sees the original alone.
     """
 
-    # Whole in one function: a helper would be one more frame in each call, and a compiler that passes this one by would
-    # compile it. So operators and collectives have the same lines again.
+    # One function: a helper would be one more frame in each call, and a compiler that skips this frame would compile
+    # the frames that it calls. So operators and collectives have the same lines again.
     def observed(*args: Any, **kwargs: Any) -> Any:
         if traced():
             return original(*args, **kwargs)
@@ -55,7 +61,7 @@ def wrap(
         finally:
             thread.busy = False
 
-    look_like(observed, original)
+    copy_signature(observed, original)
     return observed
 
 
