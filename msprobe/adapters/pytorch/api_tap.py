@@ -1,4 +1,4 @@
-"""The wrapped functions of PyTorch: torch, torch.Tensor, torch.nn.functional, torch._VF, and those a user registers."""
+"""Wrappers for torch, torch.Tensor, torch.nn.functional, torch._VF, and the functions that a user registers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OWNERS: Mapping[str, Any] = {
 
 
 _RESHAPING = ("resize_", "resize_as_")
-"""They may show more of an argument's memory than the argument did."""
+"""Functions whose result may show more of an argument's memory than the argument did."""
 
 
 class TorchApiTap(WrappedApis):
@@ -42,6 +42,8 @@ class TorchApiTap(WrappedApis):
     Args:
         tables: API names by prefix; a dotted name lies in a submodule of the prefix's owner.
         recorded: the risk test over API names; an API that fails it is counted but not recorded.
+        relay: holds the observer that is told.
+        thread: is made busy while a call is observed.
         operators: whether the operators inside a call are recorded too.
     """
 

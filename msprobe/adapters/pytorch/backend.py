@@ -1,4 +1,4 @@
-"""The PyTorch backend: all capabilities put together. ``make`` is the only public name of this adapter for core."""
+"""The PyTorch backend: all capabilities put together. Core uses only ``make`` of this adapter."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from msprobe.native import fused
 
 
 def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
-    """The capabilities a session with this configuration needs; nothing is wrapped yet."""
+    """Return the capabilities that a session with this configuration needs; nothing is wrapped yet."""
     table = _table()
     level = config.risk_level if uses_risk_level(config) else "ALL"
     recorded = risk_test(level, table["risk"]["core"], table["risk"]["low"])

@@ -1,8 +1,8 @@
-"""The collectives and point-to-point functions of ``torch.distributed``, under the prefix ``Distributed``.
+"""Wrappers for the collectives and point-to-point functions of ``torch.distributed``, recorded as ``Distributed``.
 
-What a collective gives is in its arguments: ``output`` holds the positional arguments and then the keyword values as
-they are after the call, or, for a call that hands out a ``Work``, after its ``wait``. Buffers that only receive are
-null among the inputs: what is in them before means nothing.
+The results of a collective are in its arguments: ``output`` holds the positional arguments and then the keyword values
+as they are after the call, or, for a call that returns a ``Work``, after its ``wait``. Buffers that only receive are
+null among the inputs, because their content before the call means nothing.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ class TorchCollectiveTap:
 
     Args:
         names: functions of ``torch.distributed`` to record; none at a level that records no APIs.
+        relay: holds the observer that is told.
+        thread: is made busy while a call is observed.
     """
 
     def __init__(self, names: Sequence[str], relay: Relay, thread: ThreadState) -> None:
@@ -88,7 +90,7 @@ class TorchCollectiveTap:
         self._replace(name, functools.partial(self._observed, site))
 
     def _replace(self, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-        """Wrap a function wherever it is held; usually one object under both owners."""
+        """Wrap a function under both owners, which usually hold the same object."""
         wrappers: dict[int, Callable[..., Any]] = {}
         for owner in OWNERS:
             original = getattr(owner, name, None)
@@ -117,7 +119,7 @@ class TorchCollectiveTap:
             outputs = BatchOutputs(values[0], values[1:], len(works) == len(values[0]))
             self._works.add(PendingCall(record, outputs, outputs.on_work), works)
         elif c10d._world.pg_coalesce_state:
-            return  # runs with others when their manager ends: its inputs are all there is to tell
+            return  # it runs with others when their manager ends, so only its inputs can be recorded
         elif works:
             self._works.add(PendingCall(record, lambda: values), works)
         elif self._relay.observer is not None:

@@ -1,9 +1,9 @@
-"""While collecting, compiled code runs in a version of its own that reports; afterwards in the one it had before.
+"""Run compiled code in a version of its own that reports module calls while collecting.
 
 Dynamo keeps several versions of a compiled function and runs the first whose guards hold. Every version guards on the
-type of torch's tables of global module hooks, so another type for one of them, an ordered dictionary with the same
-content, makes it leave the idle versions alone while we collect, and the reporting ones when we do not. Each is
-compiled once, however often collecting starts and stops.
+type of torch's tables of global module hooks. While collecting, one of these tables is replaced by one of another type,
+an ordered dictionary with the same content: then the versions without reports do not match, and afterwards those with
+reports do not. Each version is compiled once, however often collecting starts and stops.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from msprobe.adapters.pytorch.step_aside import RECOMPILE_GUARD
 from msprobe.core.capture.thread import Quiet, ThreadState
 from msprobe.core.dump.collector import Collector
 
-_TABLE = "_global_backward_pre_hooks"
-_LOADED: list[Any] = []  # the library of operators, once made
+_HOOK_TABLE = "_global_backward_pre_hooks"
+_OPERATORS: list[Any] = []  # the library of operators, once it is defined
 is_traced: Callable[[], bool] = getattr(torch.compiler, "is_dynamo_compiling", lambda: False)
 _is_exported: Callable[[], bool] = getattr(torch.compiler, "is_exporting", lambda: False)
 
 
 class SharedTable(OrderedDict[int, Any]):
-    """Another table of hooks with one content: what is done to either is done to both."""
+    """A second table of hooks over the content of the first: a change of either is a change of both."""
 
     def __init__(self, content: OrderedDict[int, Any]) -> None:
         super().__init__()
@@ -61,30 +61,33 @@ class SharedTable(OrderedDict[int, Any]):
 
 @functools.cache
 def shared_table() -> SharedTable:
-    return SharedTable(getattr(hooks, _TABLE))
+    """Return the table that takes the place of torch's own; always the same object."""
+    return SharedTable(getattr(hooks, _HOOK_TABLE))
 
 
 class ReportingTable:
-    """The other table in place of torch's own."""
+    """Implements ``Replacement``: the shared table in place of torch's own."""
 
     def __init__(self) -> None:
-        self._content = getattr(hooks, _TABLE)
+        self._content = getattr(hooks, _HOOK_TABLE)
 
     def apply(self) -> None:
-        setattr(hooks, _TABLE, shared_table())
+        setattr(hooks, _HOOK_TABLE, shared_table())
 
     def undo(self) -> None:
-        setattr(hooks, _TABLE, self._content)
+        setattr(hooks, _HOOK_TABLE, self._content)
 
 
 def supported() -> bool:
-    """Whether this torch keeps operators with an effect in order and has the table that versions guard on."""
-    return hasattr(torch.library.Library, "_register_effectful_op") and isinstance(getattr(hooks, _TABLE), OrderedDict)
+    """Return whether this torch keeps operators with an effect in order and has the table that versions guard on."""
+    return hasattr(torch.library.Library, "_register_effectful_op") and isinstance(
+        getattr(hooks, _HOOK_TABLE), OrderedDict
+    )
 
 
 def reported() -> bool:
-    """Asked while Dynamo traces: are our operators to be put into this graph? An exported program stays clean."""
-    return bool(_LOADED) and not _is_exported()
+    """Return whether operators that report are put into the graph that Dynamo traces; an exported program has none."""
+    return bool(_OPERATORS) and not _is_exported()
 
 
 @contextlib.contextmanager
@@ -103,8 +106,8 @@ def _reporting(thread: ThreadState) -> Iterator[None]:
         yield
         return
     restore_original_call()
-    if not _LOADED:
-        _LOADED.append(compiled_probe.define())
+    if not _OPERATORS:
+        _OPERATORS.append(compiled_probe.define())
         for function in (compiled_probe.enter, compiled_probe.leave):
             torch.compiler.allow_in_graph(function)
             torch.fx.node.has_side_effect(function)
