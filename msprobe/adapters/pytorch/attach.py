@@ -90,7 +90,7 @@ class Attachment:
         return call
 
     def _find_model(self, module: nn.Module) -> None:
-        """Take ``module``, or a module inside, as the model; without a name only calls from outside any module count."""
+        """Take ``module``, or one inside, as the model; without a name only calls from outside any module count."""
         model = self._outermost(module) if self._name is None else self._named(module)
         if model is not None:
             self._model = model
@@ -103,7 +103,7 @@ class Attachment:
         return None if inside else _wrapped_modules(module)[-1]
 
     def _named(self, module: nn.Module) -> nn.Module | None:
-        """Return the module of the class that was asked for; also one inside compiled code, whose calls are not seen."""
+        """Return the module of the class asked for; also one inside compiled code, whose calls are not seen."""
         parts = module.modules() if is_compiled(module) else [module]
         return next((part for part in parts if self._name in _class_names(part)), None)
 
