@@ -1,6 +1,4 @@
-"""What the tool knows about the current thread: whether it is inside an observed call, and the modules it is inside
-of.
-"""
+"""The state of a thread: whether it is inside an observed call, and which modules are running."""
 
 from __future__ import annotations
 
@@ -11,13 +9,14 @@ CALLING = 2
 
 
 class ThreadState(threading.local):
-    """One instance serves all threads of a session; every attribute is private to the thread that reads it.
+    """The state of each thread. One instance serves all threads of a session; each reads attributes of its own.
 
-    ``busy``: an API call is being observed, so calls it makes itself, and calls the tool makes, are not recorded.
-    Where operators are recorded too it is ``CALLING`` while the API itself runs, so that those it calls are told from
-    those of the tool.
-    ``compiling``: a compiler is at work, and the calls of modules that it tries out are not the program's.
-    ``scopes``: the records of the running modules (and ``optimizer``, ``clip_grad``), outermost first.
+    Attributes:
+        busy: True while an API call is observed, so that the calls it makes, and those the tool makes, are not
+            recorded. Where operators are recorded too it is ``CALLING`` while the API itself runs, so that the
+            operators it calls can be told from those of the tool.
+        compiling: True while a compiler works; the modules that it calls are not called by the program.
+        scopes: the records of the running modules (and ``optimizer``, ``clip_grad``), outermost first.
     """
 
     busy: int = False
@@ -27,12 +26,12 @@ class ThreadState(threading.local):
         self.scopes: list[Any] = []
 
     def quiet(self) -> Quiet:
-        """A context in which nothing this thread calls is recorded: the tool is at work."""
+        """Return a context in which nothing that this thread calls is recorded, because the tool is at work."""
         return Quiet(self)
 
 
 class Quiet:
-    """Sets ``busy`` and puts back what it was."""
+    """A context in which ``busy`` of a thread is True; afterwards it is what it was before."""
 
     __slots__ = ("_before", "_thread")
 
