@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from msprobe.core.store.journal import fold
 from msprobe.core.store.layout import DEBUG
 from msprobe.core.store.reader import find_dumps, load_dump
 from tests.crash.child import announced, check_files, lateness, start, wait_for
+from tests.forked import ForkedProcess
 
 PROMISED = 0.1
 """Seconds before the end whose records may be lost."""
@@ -38,7 +38,7 @@ def test_killed_while_collecting(calls: int, kind: signal.Signals, tmp_path: Pat
     assert [number for number in old_enough if f"Functional.softplus.{number}.forward" not in recorded] == []
 
 
-def end(process: subprocess.Popen[bytes], kind: signal.Signals, lines: list[bytes]) -> list[int]:
+def end(process: ForkedProcess, kind: signal.Signals, lines: list[bytes]) -> list[int]:
     """Send the signal; the calls of the last step that had ended long enough before it to be recorded for sure.
 
     On a machine with more work than cores that is later than promised by as much as any thread waits there.
