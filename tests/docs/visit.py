@@ -15,7 +15,7 @@ import yaml
 from msprobe.core.backend.support import PYTORCH, check_support
 from msprobe.core.config import check_config
 from tests.docs.pages import Block, Command, blocks, commands, missing
-from tests.end_to_end.fork_runner import Runner, log_of
+from tests.end_to_end.fork_runner import log_of, run_script
 from tests.rules.tree import ROOT
 
 _TOOLS = {"python": "", "msprobe": "-m msprobe", "torchrun": "-m torch.distributed.run"}
@@ -28,7 +28,6 @@ class Visit:
 
     page: Path
     folder: Path
-    runner: Runner
     output: str = field(default="", init=False)
     status: int = field(default=0, init=False)
 
@@ -98,7 +97,7 @@ class Visit:
         self.output, self.status = done.stdout, done.returncode
 
     def _run(self, script: Path, *arguments: str) -> None:
-        self.status = self.runner.run(script, *arguments)
+        self.status = run_script(script, *arguments)
         log = script.with_name(script.name + ".log")
         self.output = log_of(script)
         log.unlink()
