@@ -1,6 +1,7 @@
 """The large matrices of tests: their names, which of their tests belong to CI, and the page with the result of a run.
 
-The matrix ``fuzz`` is every property test with ``FUZZ_FACTOR`` times its examples; CI runs them with their own number.
+The matrix ``fuzz`` is every property test with ``FUZZ_FACTOR`` times its examples (CI runs them with their own number), and
+what is marked as part of it.
 A test of another matrix carries ``@pytest.mark.matrix("NAME")``. The tests of its fixed sample, which CI runs too,
 carry ``@pytest.mark.matrix("NAME", sample=True)``; ``matrix_params`` marks a parametrisation in this way.
 ``scripts/test --matrix NAME`` runs all of them and writes ``docs/matrices/NAME.md``.
@@ -55,11 +56,9 @@ def _parts(case: object) -> tuple[tuple[object, ...], Collection[pytest.MarkDeco
 
 def belongs(item: pytest.Item, matrix: str | None) -> bool:
     """Return whether a test runs: as a part of ``matrix``, or without one as a part of CI."""
-    if matrix == FUZZ:
-        return is_property(item)
     marks = list(item.iter_markers("matrix"))
     if matrix:
-        return any(mark.args[0] == matrix for mark in marks)
+        return any(mark.args[0] == matrix for mark in marks) or (matrix == FUZZ and is_property(item))
     return all(mark.kwargs.get("sample", False) for mark in marks)
 
 

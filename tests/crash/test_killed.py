@@ -56,8 +56,11 @@ def end(process: ForkedProcess, kind: signal.Signals, lines: list[bytes]) -> lis
 @pytest.mark.parametrize("level", ["L1", pytest.param("mix", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("task", "words"),
-    [("statistics", ["points"]), ("statistics", ["points", "async"]), ("tensor", ["points", "async"])],
-    ids=["at once", "async", "async files"],
+    [
+        pytest.param("statistics", ["points"], id="at once", marks=pytest.mark.slow),
+        pytest.param("statistics", ["points", "async"], id="async", marks=pytest.mark.slow),
+        pytest.param("tensor", ["points", "async"], id="async files"),
+    ],
 )
 def test_saved_points_and_what_waits_in_the_background_survive(
     level: str, task: str, words: list[str], tmp_path: Path

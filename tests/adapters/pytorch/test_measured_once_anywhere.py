@@ -184,6 +184,7 @@ def recorded(root: Path, level: str, gradients: bool, steps: Sequence[tuple[str,
 numbers = st.integers(0, TENSORS - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["L1", "mix"])
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(st.tuples(st.sampled_from(sorted(STEPS)), numbers, numbers), max_size=8), gradients=st.booleans())

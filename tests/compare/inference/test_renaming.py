@@ -58,6 +58,7 @@ def test_a_dump_is_itself(forest: _Tree) -> None:
     assert not found.fused
 
 
+@pytest.mark.slow
 @given(_forests, st.data())
 def test_a_renaming_is_undone(forest: _Tree, data: st.DataObject) -> None:
     golden, before = _dump(forest, _numbered())
