@@ -1,7 +1,7 @@
 """The large matrices of tests: their names, which of their tests belong to CI, and the page with the result of a run.
 
-The matrix ``fuzz`` is every property test with ``FUZZ_FACTOR`` times its examples (CI runs them with their own number), and
-what is marked as part of it.
+The matrix ``fuzz`` is every property test with ``FUZZ_FACTOR`` times its examples, and what is marked as part of it. CI
+runs the property tests with their own number of examples.
 A test of another matrix carries ``@pytest.mark.matrix("NAME")``. The tests of its fixed sample, which CI runs too,
 carry ``@pytest.mark.matrix("NAME", sample=True)``; ``matrix_params`` marks a parametrisation in this way.
 ``scripts/test --matrix NAME`` runs all of them and writes ``docs/matrices/NAME.md``.
