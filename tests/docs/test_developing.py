@@ -39,18 +39,8 @@ TARGETS = {
 }
 PAGES = sorted(FOLDER.glob("*.md"))
 NEEDS_TORCH = {"add-a-statistic", "add-a-task"}
-COPIED = (
-    "msprobe",
-    "tests",
-    "schemas",
-    "scripts",
-    "docs",
-    "examples",
-    "benchmarks",
-    "pyproject.toml",
-    "setup.py",
-    "README.md",
-)
+FOLDERS = ("msprobe", "tests", "schemas", "scripts", "docs", "examples", "benchmarks")
+FILES = ("pyproject.toml", "setup.py", "README.md")
 SCRATCH = "walk/"
 """Folder of the reader's own files, which are no part of the repository."""
 
