@@ -41,6 +41,19 @@ def test_links_resolve() -> None:
     assert [f"{label(path)}: {link}" for path, link in links if broken(path, link)] == []
 
 
+def test_architecture_names_what_exists() -> None:
+    """Every path, and every package in the picture of the layers."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    paths = re.findall(r"\b(?:msprobe|tests|scripts|schemas|docs)/[\w./-]*\w", text)
+    assert len(paths) > 20
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    picture = text.split("## Layers", 1)[1].split("```")[1]
+    names = [name for line in picture.splitlines() for name in re.split(r"\s{2,}", line.strip())[0].split(" | ")]
+    packages = [name for name in names if re.fullmatch(r"\w+", name)]
+    assert len(packages) >= 8
+    assert [name for name in packages if not (ROOT / "msprobe" / name).is_dir()] == []
+
+
 def test_broken_links_are_seen() -> None:
     readme = ROOT / "README.md"
     assert broken(readme, "docs/no_such_page.md")
