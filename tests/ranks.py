@@ -19,7 +19,7 @@ SECONDS = 240
 def run_ranks(module: str, size: int, arguments: Callable[[int], Sequence[object]], **environment: str) -> list[str]:
     """Run ``python -m module`` with the arguments of each rank, all at once, until the last has ended.
 
-    Returns what each wrote. A rank that fails or takes longer than ``SECONDS`` fails the test with all they wrote.
+    Return the output of each rank. A rank that fails or takes longer than ``SECONDS`` fails the test with all outputs.
     """
     surroundings = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
     processes = [forked.start(["-m", module, *arguments(rank)], cwd=ROOT, env=surroundings) for rank in range(size)]

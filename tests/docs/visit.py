@@ -1,4 +1,4 @@
-"""One page tried out as its reader would: block after block, in a folder of its own."""
+"""Follow a page as its reader would: block after block, in a folder of its own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ONE_SCRIPT = re.compile(r"python (\w+\.py)((?: [\w./-]+)*)")
 
 @dataclass
 class Visit:
-    """``folder`` is empty at first and holds two places: ``page`` for the page's files and ``bin`` for its programs."""
+    """A page and an empty folder: ``page`` in it takes the files of the page, ``bin`` its programs."""
 
     page: Path
     folder: Path
@@ -32,7 +32,7 @@ class Visit:
     status: int = field(default=0, init=False)
 
     def all(self) -> None:
-        """Try every block; AssertionError names the place and shows what the program said."""
+        """Try every block. AssertionError names the block and shows the output of the program."""
         self._make_tools()
         for block in blocks(self.page):
             if not block.reason:
@@ -107,7 +107,7 @@ class Visit:
         assert line is None, f"{where}: the output has no line\n    {line}\nat its place; it is\n{self.output}"
 
     def _make_tools(self) -> None:
-        """``python``, ``msprobe`` and ``torchrun`` of this interpreter, whatever is installed beside it."""
+        """Write ``python``, ``msprobe`` and ``torchrun`` of this interpreter, whatever else is installed."""
         self._here.mkdir()
         for name, arguments in _TOOLS.items():
             tool = self.folder / "bin" / name
