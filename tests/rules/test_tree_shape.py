@@ -8,10 +8,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.rules.import_graph import circles, import_graph, imports
-from tests.rules.tree import ROOT, label, sources, texts
+from tests.rules.tree import ROOT, UNTIL_MOVED, label, sources, texts
 from tests.rules.tree_figures import SHORT_FILE, files_per_folder, fragments, line_count, modules, tree_figures
 
 LONGEST_FILE = 500
@@ -23,8 +21,6 @@ ALLOWED_FRAGMENTS = ROOT / "tests" / "rules" / "allowed_fragments.txt"
 """Lines of ``PATH: REASON``; a line that starts with ``#`` is a comment."""
 GRAB_BAGS = re.compile(r"^_?(utils?|commons?|helpers?|misc|const(ant)?s?)$")
 MACHINE_PATH = re.compile(r"(?<![\w.~<>}-])/(?:work|root|tmp)/")
-
-UNTIL_MOVED = pytest.mark.xfail(reason="the files of issue 14 are not moved yet; remove this mark with the move")
 
 
 def reasons() -> dict[str, str]:
