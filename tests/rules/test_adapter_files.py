@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.rules.tree import ROOT, UNTIL_MOVED, sources
+from tests.rules.tree import ROOT, sources
+from tests.rules.until_moved import UNTIL_MOVED
 
 ADAPTERS = ("pytorch", "mindspore", "msadapter")
 EVERYWHERE = {

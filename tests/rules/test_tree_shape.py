@@ -9,8 +9,9 @@ import re
 from pathlib import Path
 
 from tests.rules.import_graph import circles, import_graph, imports
-from tests.rules.tree import ROOT, UNTIL_MOVED, label, sources, texts
+from tests.rules.tree import ROOT, label, sources, texts
 from tests.rules.tree_figures import SHORT_FILE, files_per_folder, fragments, line_count, modules, tree_figures
+from tests.rules.until_moved import UNTIL_MOVED
 
 LONGEST_FILE = 500
 MEDIAN = (120, 160)

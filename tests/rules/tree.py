@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("msprobe", "tests", "docs", "scripts", "schemas", "examples", "benchmarks", ".ci")
 TEXT_SUFFIXES = {"", ".py", ".md", ".toml", ".json", ".yaml", ".yml", ".txt", ".c", ".h", ".cfg"}
-
-UNTIL_MOVED = pytest.mark.xfail(reason="the files of issue 14 are not moved yet; remove this mark with the move")
 
 
 def sources(folder: str = "msprobe") -> list[Path]:
