@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msprobe.compare.float_columns import float_columns
 from msprobe.compare.items import RANK_KEYS, Described, Leaf, describe, flag_text, is_tensor, row_name, shape_text
 from msprobe.compare.mode import Mode
-from msprobe.compare.plain import statistics_cells
+from msprobe.compare.plain import ReadyTexts, statistics_cells
 from msprobe.compare.recorded_number import as_float
 from msprobe.compare.table import LeafTable
 from msprobe.numerics.metrics.checksum import text_checksum
@@ -44,9 +45,16 @@ class Cells(NamedTuple):
 class CellMaker:
     """Makes the cells of one comparison, for a range of entries at a time."""
 
-    def __init__(self, mode: Mode, table: LeafTable, tensors: Tensors) -> None:
-        self._mode, self._table, self._tensors = mode, table, tensors
-        self._as_float = table.as_floats if mode is not Mode.CHECKSUM else (False,) * 8
+    def __init__(
+        self,
+        mode: Mode,
+        table: LeafTable,
+        tensors: Tensors,
+        as_floats: tuple[bool, ...] | None = None,
+        texts: ReadyTexts | None = None,
+    ) -> None:
+        self._mode, self._table, self._tensors, self._texts = mode, table, tensors, texts
+        self._as_float = as_floats if mode is not Mode.CHECKSUM else (False,) * 8
         self._frames: dict[Any, Kinds] = {}
         self._of_frame: dict[int, Kinds] = {}
         self._known: dict[tuple[_Argument, _Argument], tuple[Kinds, list[Cell]]] = {}
@@ -59,7 +67,7 @@ class CellMaker:
         plain: dict[int, str] = {}
         frames: dict[int, int] = {}
         if self._mode is Mode.STATISTICS:
-            plain = statistics_cells(table.float_pairs, starts[0], starts[-1], table.texts)
+            plain = statistics_cells(table.float_pairs, starts[0], starts[-1], self._texts)
             frames = table.float_pairs.frames_of(starts[0], starts[-1])
         for row in range(starts[0], starts[-1]):
             middle = plain.get(row)
@@ -135,7 +143,7 @@ def item_names(table: LeafTable, first: int, last: int) -> tuple[list[str], list
     entries, starts = table.entries[first:last], table.starts[first : last + 1].tolist()
     targets = _names([pair.target or "N/A" for pair in entries], table.target, starts)
     goldens = _names([pair.golden or "N/A" for pair in entries], table.golden, starts)
-    for row, name in table.foreign.items():
+    for row, name in table.other_entry.items():
         if starts[0] <= row < starts[-1]:
             goldens[row - starts[0]] = name
     for row, together in table.together.items():
@@ -144,7 +152,7 @@ def item_names(table: LeafTable, first: int, last: int) -> tuple[list[str], list
     return targets, goldens
 
 
-def _names(entries: list[str], leaves: list[Leaf | None], starts: list[int]) -> list[str]:
+def _names(entries: list[str], leaves: Sequence[Leaf | None], starts: list[int]) -> list[str]:
     """The names of the rows of these entries, whose ranges begin at ``starts``."""
     found: list[str] = []
     for number, entry in enumerate(entries):

@@ -17,6 +17,7 @@ from msprobe.compare.explained import Explained
 from msprobe.compare.items import Leaf
 from msprobe.compare.levels import LEVEL_NAMES, RowLevels
 from msprobe.compare.mode import Mode
+from msprobe.compare.plain import ReadyTexts
 from msprobe.compare.reasons import Differences, Reasons
 from msprobe.compare.table import LeafTable
 from msprobe.core.store.reader import Dump
@@ -67,8 +68,11 @@ class RowBlock:
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
-    """What the rows of one comparison are made from: ``dump`` is the target, ``metrics`` is the number of custom
-    metrics, whose columns come last."""
+    """What the rows of one comparison are made from.
+
+    ``dump`` is the target, ``metrics`` is the number of custom metrics, whose columns come last. ``as_floats`` (see
+    ``float_columns``) and ``texts`` are there where they were made before.
+    """
 
     dump: Dump
     mode: Mode
@@ -78,6 +82,8 @@ class RowSource:
     measured: Differences
     tensors: Tensors = None
     metrics: int = 0
+    as_floats: tuple[bool, ...] | None = None
+    texts: ReadyTexts | None = None
 
 
 class RowMaker:
@@ -86,7 +92,7 @@ class RowMaker:
     def __init__(self, source: RowSource) -> None:
         self._dump, self._mode, self._table = source.dump, source.mode, source.table
         self._tensors, self._judged, self._levels = source.tensors, source.judged, source.levels
-        self._cells = CellMaker(source.mode, source.table, source.tensors)
+        self._cells = CellMaker(source.mode, source.table, source.tensors, source.as_floats, source.texts)
         self._reasons = Reasons(source.measured, source.judged)
         self._explained = Explained(source.mode, source.table, source.judged, source.tensors)
         self._metrics = source.metrics

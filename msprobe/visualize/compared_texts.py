@@ -92,11 +92,11 @@ class ComparedTexts:
         if node.name not in self._golden:
             return EMPTY_SIDES
         number = self._entry_of_golden.get(node.name)
-        in_order = number is None or bool(self._table.foreign) or self._table.alike[number]
+        in_order = number is None or bool(self._table.other_entry) or self._table.alike[number]
         ready = self._worker.golden_json(node.name) if self._worker is not None and in_order else None
         if ready is not None:
             return ready
-        if number is None or self._table.foreign or number in self._without_rows or number in self._table.joined:
+        if number is None or self._table.other_entry or number in self._without_rows or number in self._table.joined:
             return entry_json(node.name, leaves(node.name, self._golden[node.name]), self._texts)
         start, stop = self._starts[number], self._starts[number + 1]
         open_object, statistics_of = self._texts.open_object, self._golden_statistics.of_row

@@ -13,6 +13,7 @@ from msprobe.compare.divided.channel import Arrays, Channel
 from msprobe.compare.float_columns import SideTypes, side_types
 from msprobe.compare.mode import Mode, mode_of
 from msprobe.compare.pairs import EntryKey
+from msprobe.compare.plain import ReadyTexts
 from msprobe.compare.row_facts import RowFacts, row_facts
 from msprobe.compare.table import LeafTable, build_table, same_entries
 from msprobe.core.errors import MsprobeException
@@ -32,7 +33,7 @@ class Account:
     """What is known of a part outside of its process. ``lone`` is that of its table, ``keys`` its entries."""
 
     mode: Mode
-    keys: list[EntryKey]
+    keys: Sequence[EntryKey]
     starts: Any
     lone: Any
     repeated: bool
@@ -59,12 +60,14 @@ def received(head: Any, arrays: Arrays) -> Account:
 
 @dataclass(slots=True)
 class OwnPart:
-    """``target`` and ``golden`` hold the records of the part alone."""
+    """``target`` and ``golden`` hold the records of the part alone; ``texts`` are those of its ordinary rows, where
+    statistics are compared."""
 
     target: Dump
     golden: Dump
     table: LeafTable
     account: Account
+    texts: ReadyTexts | None = None
 
 
 class _Same:
@@ -83,14 +86,14 @@ def own_part(outlines: tuple[Dump, Dump], parts: tuple[Part, Part], *, dtype_gat
         if not same_entries(target, golden):
             raise UndividedError
         mode = mode_of(target, golden)
-        table = build_table(target, golden, _Same(), dtype_gate=dtype_gate)
+        table = build_table(target, golden, _Same(), dtype_gate=dtype_gate, checksums=mode is Mode.CHECKSUM)
     except MsprobeException as error:  # whatever is wrong is told by who compares the whole
         raise UndividedError from error
     with np.errstate(all="ignore"):
         facts = row_facts(table, checksums=mode is Mode.CHECKSUM)
     give_back()
     found = Account(mode, table.keys, table.starts, table.lone, table.repeated, facts, side_types(table))
-    return OwnPart(target, golden, table, found)
+    return OwnPart(target, golden, table, found, ReadyTexts(table.float_pairs) if mode is Mode.STATISTICS else None)
 
 
 def agree(accounts: Sequence[Account]) -> bool:

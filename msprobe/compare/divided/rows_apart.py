@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -54,7 +54,7 @@ def rows_apart(comparison: Comparison, report: Report, folder: Path, processes: 
         UndividedError: there is no room for a process or its files.
     """
     if comparison.mode is not Mode.CHECKSUM:
-        comparison.table.as_floats = float_columns(comparison.table)  # it would be found by each of them
+        comparison = replace(comparison, as_floats=float_columns(comparison.table))  # each copy would look for it
     first, *rest = _ranges(comparison, processes)
     with ExitStack() as stack:
         others = []

@@ -22,7 +22,7 @@ from msprobe.compare.divided.own_part import Account, OwnPart, UndividedError, a
 from msprobe.compare.divided.part_rows import part_blocks, received_verdicts, verdicts_of
 from msprobe.compare.divided.sent_rows import Chunks, Report, Take, received_rows, send_rows
 from msprobe.compare.float_columns import shown_as_floats
-from msprobe.compare.mode import Mode, Policy
+from msprobe.compare.mode import Policy
 from msprobe.compare.parent_cycle import parent_cycle
 from msprobe.compare.plain import ReadyTexts
 from msprobe.compare.rows import RowBlock
@@ -151,9 +151,8 @@ def _accounts(own: OwnPart, others: Sequence[Channel]) -> list[Account]:
 
 
 def _ready(own: OwnPart) -> ReadyTexts | None:
-    if own.account.mode is Mode.STATISTICS:
-        own.table.texts = ReadyTexts(own.table.float_pairs)
-    return own.table.texts
+    """Return the texts that are made while other processes work."""
+    return own.texts
 
 
 def _serve(
