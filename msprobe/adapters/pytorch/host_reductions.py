@@ -1,7 +1,7 @@
 """Statistics of a CPU tensor by torch's own reductions: what runs where the compiled kernel is missing.
 
-The numbers are plain Python values at once: on the CPU there is nothing to wait for, and four scalars cost less than a
-tensor of four. Sums and squares are taken in float64 from one conversion, piece by piece so that a piece is still in
+The numbers are plain Python values at once: on the CPU there is nothing to wait for, and single scalars cost less than
+a tensor of them. Sums and squares are taken in float64 from one conversion, piece by piece so that a piece is still in
 the processor's cache for the second sum. Sums in float32 would be twice as fast and wrong where they matter most: the
 mean of a gradient is what is left when its elements cancel.
 """

@@ -4,17 +4,14 @@ All sections share one base, so whoever reads a section finds every selection at
 where the task does not have that key. ``inert`` names the keys that a section inherits but does nothing with.
 """
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Strict, Tag
 
 from msprobe.core.config.base import ALL_FLOWS, ConfigModel, Count, DataMode, Names, PathText
+from msprobe.core.tensors.statistics import STATISTICS
 
-StatisticName = Literal[
-    "max",
-    "min",
-    "mean",
-    "l2norm",
+_KERNEL_STATISTICS = (
     "count",
     "zero count",
     "negative zero count",
@@ -24,7 +21,11 @@ StatisticName = Literal[
     "positive inf count",
     "hash",
     "md5",
-]
+)
+if TYPE_CHECKING:
+    StatisticName = str
+else:
+    StatisticName = Literal[(*(spec.config_name for spec in STATISTICS), *_KERNEL_STATISTICS)]
 OneMode = Literal["statistics", "md5", "xor"]
 
 
