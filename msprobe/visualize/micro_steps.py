@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from msprobe.core.naming import Phase
 from msprobe.core.naming.micro_steps import Opening, OutermostCall, number_outermost
-from msprobe.visualize.names import Names, is_call_of_module
-from msprobe.visualize.node import Graph, Kind, Node
+from msprobe.visualize.names import NameCache, is_call_of_module
+from msprobe.visualize.node import Graph, Node, NodeKind
 
 
-def number_micro_steps(graph: Graph, names: Names) -> None:
+def number_micro_steps(graph: Graph, names: NameCache) -> None:
     """Set ``micro`` of all nodes and ``micro_steps`` of the graph."""
     if graph.megatron:
         return
@@ -23,8 +23,8 @@ def number_micro_steps(graph: Graph, names: Names) -> None:
     graph.micro_steps = max(numbers, default=0) + 1
 
 
-def _outermost_call(graph: Graph, names: Names, node: Node) -> OutermostCall:
-    if node.kind is not Kind.MODULE or _recomputed(graph, node):
+def _outermost_call(graph: Graph, names: NameCache, node: Node) -> OutermostCall:
+    if node.kind is not NodeKind.MODULE or _recomputed(graph, node):
         return OutermostCall.NEUTRAL
     forward = is_call_of_module(node.name) and names[node.name].phase == Phase.FORWARD.value
     return OutermostCall.FORWARD if forward else OutermostCall.BACKWARD
@@ -60,7 +60,7 @@ def follow_target(graph: Graph, micro_steps: int | None) -> None:
             tail = node.name.rpartition(".")[2]
             number = int(tail) if tail.isdigit() and tail.isascii() else 0
             if micro_steps is not None:
-                number = before if node.kind is Kind.COLLECTION else min(number, micro_steps - 1)
+                number = before if node.kind is NodeKind.COLLECTION else min(number, micro_steps - 1)
             node.micro = number
         if node.parent is graph.root:
             before = node.micro

@@ -20,7 +20,7 @@ from msprobe.core.log import logger
 
 def looks_at_values(config: DumpConfig) -> bool:
     """Whether ``config`` has values of a dynamic graph on a CPU looked at, one call after the other."""
-    return on_cpu() and not in_graph_mode() and config.task != "structure" and config.level != "L2"
+    return on_cpu() and not in_graph_mode() and config.task_spec.bodies and config.level != "L2"
 
 
 def launch_at_once() -> None:

@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 
 from msprobe.compare.items import is_shape
 from msprobe.compare.recorded_number import as_float
+from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, ToleranceOf
 
-_STATISTICS = ("Max", "Min", "Mean", "Norm")
 _DEPTH = 32
 CLOSE, APART = 1e-3, 3e-2
 
 
 class Seen(NamedTuple):
-    """Shape, the four statistics (or None where one is missing or not finite) and the checksum (or None)."""
+    """Shape, statistics in table order (or None where one is missing or not finite) and the checksum (or None)."""
 
     shape: tuple[int, ...]
-    statistics: tuple[float, float, float, float] | None
+    statistics: tuple[float, ...] | None
     checksum: str | None
 
     def shape_only(self) -> Seen:
@@ -57,9 +57,9 @@ def _collect(node: Any, found: list[Seen], most: int, depth: int) -> None:
             _collect(child, found, most, depth + 1)
 
 
-def _statistics(raw: Mapping[str, Any]) -> tuple[float, float, float, float] | None:
-    largest, smallest, mean, norm = (as_float(raw.get(name)) for name in _STATISTICS)
-    return (largest, smallest, mean, norm) if all(map(math.isfinite, (largest, smallest, mean, norm))) else None
+def _statistics(raw: Mapping[str, Any]) -> tuple[float, ...] | None:
+    values = tuple(as_float(raw.get(name)) for name in STATISTIC_NAMES)
+    return values if all(map(math.isfinite, values)) else None
 
 
 def _text(value: Any) -> str | None:
@@ -67,9 +67,9 @@ def _text(value: Any) -> str | None:
 
 
 def distance(left: Seen, right: Seen) -> float | None:
-    """The largest difference of the statistics relative to the tensor's scale; None when they cannot be compared.
+    """Return the largest difference of the statistics relative to the tensor's scale; None when they cannot be compared.
 
-    Largest, smallest and norm are relative to the larger of both sides, the mean to the root mean square.
+    Statistics of elements and norms are relative to the larger of both sides, means to the root mean square.
     """
     if left.statistics is None or right.statistics is None:
         if left.checksum is None or right.checksum is None:
@@ -77,12 +77,12 @@ def distance(left: Seen, right: Seen) -> float | None:
         return 0.0 if left.checksum == right.checksum else math.inf
     if left.statistics == right.statistics:
         return 0.0
-    (high, low, mean, norm), (other_high, other_low, other_mean, other_norm) = left.statistics, right.statistics
-    size = max(abs(high), abs(low), abs(other_high), abs(other_low)) or 1e-30
-    total = max(abs(norm), abs(other_norm)) or 1e-30
-    rms = total / math.sqrt(max(left.numel, 1))
-    parts = (abs(high - other_high) / size, abs(low - other_low) / size, abs(mean - other_mean) / rms)
-    return max(*parts, abs(norm - other_norm) / total)
+    rows = list(zip(STATISTICS, left.statistics, right.statistics, strict=True))
+    sizes = dict.fromkeys(ToleranceOf, 1e-30)
+    for spec, value, other in rows:
+        sizes[spec.tolerance] = max(sizes[spec.tolerance], abs(value), abs(other))
+    sizes[ToleranceOf.MEAN] = sizes[ToleranceOf.NORM] / math.sqrt(max(left.numel, 1))
+    return max(abs(value - other) / sizes[spec.tolerance] for spec, value, other in rows)
 
 
 def closeness(difference: float) -> float:

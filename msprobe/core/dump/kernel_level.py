@@ -68,7 +68,7 @@ def make_collector(session: DumpSession, recording: Recording, sink: DirectorySi
 
 
 def _around_one_call(config: DumpConfig) -> bool:
-    return config.level == "L2" and config.task != "exception_dump"
+    return config.level == "L2" and config.task_spec.kernels
 
 
 class KernelCollector(Collector):
