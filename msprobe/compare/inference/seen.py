@@ -12,6 +12,10 @@ from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, Toleran
 
 _DEPTH = 32
 CLOSE, APART = 1e-3, 3e-2
+_ELEMENTS, _MEANS, _NORMS = (
+    [index for index, spec in enumerate(STATISTICS) if spec.tolerance is tolerance] for tolerance in ToleranceOf
+)
+"""Positions of the statistics that each tolerance judges."""
 
 
 class Seen(NamedTuple):
@@ -67,7 +71,7 @@ def _text(value: Any) -> str | None:
 
 
 def distance(left: Seen, right: Seen) -> float | None:
-    """Return the largest difference of the statistics relative to the tensor's scale; None when they cannot be compared.
+    """Return the largest difference of the statistics relative to the scale of the tensor; None without statistics.
 
     Statistics of elements and norms are relative to the larger of both sides, means to the root mean square.
     """
@@ -77,12 +81,14 @@ def distance(left: Seen, right: Seen) -> float | None:
         return 0.0 if left.checksum == right.checksum else math.inf
     if left.statistics == right.statistics:
         return 0.0
-    rows = list(zip(STATISTICS, left.statistics, right.statistics, strict=True))
-    sizes = dict.fromkeys(ToleranceOf, 1e-30)
-    for spec, value, other in rows:
-        sizes[spec.tolerance] = max(sizes[spec.tolerance], abs(value), abs(other))
-    sizes[ToleranceOf.MEAN] = sizes[ToleranceOf.NORM] / math.sqrt(max(left.numel, 1))
-    return max(abs(value - other) / sizes[spec.tolerance] for spec, value, other in rows)
+    target, golden = left.statistics, right.statistics
+    size = max([abs(values[index]) for index in _ELEMENTS for values in (target, golden)]) or 1e-30
+    total = max([abs(values[index]) for index in _NORMS for values in (target, golden)]) or 1e-30
+    rms = total / math.sqrt(max(left.numel, 1))
+    parts = [abs(target[index] - golden[index]) / size for index in _ELEMENTS]
+    parts += [abs(target[index] - golden[index]) / rms for index in _MEANS]
+    parts += [abs(target[index] - golden[index]) / total for index in _NORMS]
+    return max(parts)
 
 
 def closeness(difference: float) -> float:
