@@ -18,7 +18,7 @@ from msprobe.native import measuring
 from msprobe.native.loader import Kernel
 
 _CAPSULE: Any = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
-_NAMES = {dtype.code: f"torch.{dtype.name}" for dtype in ALL_DTYPES}
+_DTYPE_NAMES = {dtype.code: f"torch.{dtype.name}" for dtype in ALL_DTYPES}
 _BYTES = {dtype.code: getattr(torch, dtype.name) for dtype in ALL_DTYPES if dtype.name in ("int8", "uint8")}
 """Integers of fewer bits (torch.int4) say that they are of eight."""
 
@@ -55,7 +55,7 @@ class DlpackDescriber:
             code, shape, pointer, elements = facts
             span = pointer, elements, code
             values = self._once.measure(tensor, span, self._summary, self._high)
-        node: dict[str, Any] = {"type": "torch.Tensor", "dtype": _NAMES[code], "shape": shape}
+        node: dict[str, Any] = {"type": "torch.Tensor", "dtype": _DTYPE_NAMES[code], "shape": shape}
         set_statistics(node, values)
         node["requires_grad"] = tensor.requires_grad
         return node

@@ -12,10 +12,10 @@ import math
 
 import torch
 
+from msprobe.adapters.pytorch.reductions import _F
 from msprobe.core.tensors.dtypes import DType, Kind
 from msprobe.core.tensors.statistics import Precision, RawStats, TensorStats, finish
 
-_F = torch._C._VariableFunctions
 _to = torch._C.TensorBase.to
 _item = torch._C.TensorBase.item
 _view = torch._C.TensorBase.view

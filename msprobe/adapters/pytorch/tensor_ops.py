@@ -38,7 +38,7 @@ from msprobe.core.tensors.statistics import NO_STATS, RawStats, finish, repeated
 from msprobe.native import fused, measuring
 from msprobe.native.loader import Summary
 
-_NAMES = {
+_TYPE_NAMES = {
     "FakeTensor": "torch._subclasses.fake_tensor.FakeTensor",
     "DTensor": "torch.distributed.tensor.DTensor",
     "AsyncCollectiveTensor": "torch.distributed._functional_collectives.AsyncCollectiveTensor",
@@ -179,7 +179,7 @@ class TorchTensorOps:
             return self._facts(tensor, statistics)
 
     def _facts(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
-        kind = _NAMES.get(type(tensor).__name__, "torch.Tensor")
+        kind = _TYPE_NAMES.get(type(tensor).__name__, "torch.Tensor")
         node: dict[str, Any] = {"type": kind, "dtype": str(tensor.dtype), "shape": _shape(tensor)}
         if statistics:
             set_statistics(node, NO_STATS)

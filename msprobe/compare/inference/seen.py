@@ -82,8 +82,8 @@ def distance(left: Seen, right: Seen) -> float | None:
     if left.statistics == right.statistics:
         return 0.0
     target, golden = left.statistics, right.statistics
-    size = max([abs(values[index]) for index in _ELEMENTS for values in (target, golden)]) or 1e-30
-    total = max([abs(values[index]) for index in _NORMS for values in (target, golden)]) or 1e-30
+    size = max(abs(values[index]) for index in _ELEMENTS for values in (target, golden)) or 1e-30
+    total = max(abs(values[index]) for index in _NORMS for values in (target, golden)) or 1e-30
     rms = total / math.sqrt(max(left.numel, 1))
     parts = [abs(target[index] - golden[index]) / size for index in _ELEMENTS]
     parts += [abs(target[index] - golden[index]) / rms for index in _MEANS]
