@@ -261,7 +261,7 @@ def _head(line: Mapping[str, Any], name: int) -> bytes:
 
 
 def _serialize(name: str, body: object) -> bytes:
-    """Return ``"name": body`` in the layout of dump.json; it is serialized two levels deep for the right indentation."""
+    """Return ``"name": body`` in the layout of dump.json, serialized two levels deep to be indented right."""
     return dumps({"": {name: body}}, indent=1)[len(b'{\n "": {\n') : -len(b"\n }\n}")]
 
 

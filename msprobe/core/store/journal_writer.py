@@ -1,8 +1,8 @@
 """Writes a journal: its index, the buffered bytes, and the file.
 
-An interrupt (Ctrl-C) may happen between any two instructions of the training's thread, and must not lose anything. Bytes
-leave the buffer after they are in the file; the size of the file is the end of an interrupted write. An index that may
-hold half a line is rebuilt from the file.
+An interrupt (Ctrl-C) may happen between any two instructions of the training's thread, and must not lose anything.
+Bytes leave the buffer after they are in the file; the size of the file is the end of an interrupted write. An index
+that may hold half a line is rebuilt from the file.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class JournalWriter:
         self._written = end
 
     def repair(self, path: Path) -> None:
-        """Rebuild the index from the file at ``path``, after an interrupt and while nothing is added. Raises OSError."""
+        """Rebuild the index from the file at ``path``, after an interrupt, while nothing is added. Raises OSError."""
         self.flush()
         with open(path, "rb") as file:
             self.index = scan(file)
