@@ -1,4 +1,4 @@
-"""Reads ``.npy`` files of bfloat16, which MindSpore's runtime writes with the type ``'<E2'`` that numpy does not know."""
+"""Reads ``.npy`` files of bfloat16, for which MindSpore's runtime writes a type that numpy lacks, ``'<E2'``."""
 
 from __future__ import annotations
 
