@@ -20,7 +20,8 @@ SUMMARY = ("Max", "Min", "Mean", "Norm")
 
 Extreme = float | int | bool | None
 Stats = tuple[Extreme, Extreme, float, float, int]
-Summary = tuple[Extreme, Extreme, float | None, float | None]
+Summary = tuple[Extreme, ...]
+"""Statistics in the order of `SUMMARY`."""
 SummaryWithCrc = tuple[Extreme, Extreme, float | None, float | None, int]
 
 TensorSummary = tuple[int, tuple[int, ...], Summary] | tuple[int, tuple[int, ...], int, int]

@@ -164,7 +164,7 @@ class NoiseFloor:
 
 @dataclass(slots=True)
 class _Weighed:
-    """Differences in units of the allowed ones (more than 1 is too much), and the allowed difference of the part that decides."""
+    """Differences in units of the allowed ones (above 1 is too much), and the allowed one of the part that decides."""
 
     excess: Floats
     allowed: Floats

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from msprobe.adapters.pytorch.measured_once import LARGE, MeasuredOnce
 from msprobe.adapters.pytorch.tensor_memory import PLAIN
 from msprobe.core.tensors.dtypes import ALL_DTYPES
 from msprobe.core.tensors.statistics import set_statistics
@@ -23,38 +22,34 @@ _BYTES = {dtype.code: getattr(torch, dtype.name) for dtype in ALL_DTYPES if dtyp
 """Integers of fewer bits (torch.int4) say that they are of eight."""
 
 
+_NO_LIMIT = 1 << 62
+"""Bytes from which on the kernel would not measure a tensor by itself."""
+
+
 class DlpackDescriber:
     """Describes tensors with the compiled kernel.
 
     Args:
-        once: remembers what large tensors measured.
         high: Mean and Norm keep float32 or better.
     """
 
-    def __init__(self, kernel: Kernel, once: MeasuredOnce, high: bool) -> None:
+    def __init__(self, kernel: Kernel, high: bool) -> None:
         self._tensor_summary = kernel.tensor_summary
-        self._summary = kernel.summary
-        self._once = once
         self._high = high
 
     @classmethod
-    def with_kernel(cls, once: MeasuredOnce, high: bool) -> DlpackDescriber | None:
-        """None where there is no kernel, or torch has no such API."""
-        return None if measuring is None or _CAPSULE is None else cls(measuring, once, high)
+    def with_kernel(cls, high: bool) -> DlpackDescriber | None:
+        """Return a describer; None without a kernel that measures all statistics, or without this API of torch."""
+        return None if measuring is None or _CAPSULE is None else cls(measuring, high)
 
     def describe(self, tensor: torch.Tensor) -> dict[str, Any] | None:
         """As ``TensorOps.describe`` with statistics; None for a tensor that has to be looked at more closely."""
         if type(tensor) not in PLAIN or tensor.is_neg():
             return None
-        facts = self._tensor_summary(_CAPSULE, tensor, self._high, LARGE)
+        facts = self._tensor_summary(_CAPSULE, tensor, self._high, _NO_LIMIT)
         if facts is None or (facts[0] in _BYTES and tensor.dtype is not _BYTES[facts[0]]):
             return None
-        if len(facts) == 3:
-            code, shape, values = facts
-        else:
-            code, shape, pointer, elements = facts
-            span = pointer, elements, code
-            values = self._once.measure(tensor, span, self._summary, self._high)
+        code, shape, values = facts
         node: dict[str, Any] = {"type": "torch.Tensor", "dtype": _DTYPE_NAMES[code], "shape": shape}
         set_statistics(node, values)
         node["requires_grad"] = tensor.requires_grad

@@ -15,7 +15,6 @@ import torch
 
 from msprobe.adapters.pytorch.exchange import DlpackDescriber
 from msprobe.adapters.pytorch.host_reductions import host_statistics
-from msprobe.adapters.pytorch.measured_once import LARGE, MeasuredOnce
 from msprobe.adapters.pytorch.projecting import Projector
 from msprobe.adapters.pytorch.reductions import DeferredStatistics
 from msprobe.adapters.pytorch.sharding import is_sharded, sharding
@@ -45,8 +44,8 @@ _TYPE_NAMES = {
     "NestedTensor": "torch.nested._internal.nested_tensor.NestedTensor",
 }
 _detach = torch._C.TensorBase.detach
-_DTYPES: dict[torch.dtype, tuple[str, DType, int]] = {  # with the elements from which on a tensor is large
-    dtype: (str(dtype), neutral, LARGE // neutral.itemsize)
+_DTYPES: dict[torch.dtype, tuple[str, DType]] = {
+    dtype: (str(dtype), neutral)
     for dtype in vars(torch).values()
     if isinstance(dtype, torch.dtype) and (neutral := find_dtype(str(dtype))) is not None
 }
@@ -58,16 +57,14 @@ class TorchTensorOps:
     Args:
         precision: ``low`` rounds Mean and Norm to the tensor's own dtype, ``high`` keeps float32 or better.
         native: use the compiled kernel where it exists; False measures with torch alone.
-        once: remembers what large tensors measured; made here when it is not given, and then never opened.
     """
 
     suffix = ".pt"
 
-    def __init__(self, precision: str = "low", native: bool = True, once: MeasuredOnce | None = None) -> None:
-        self._once = once or MeasuredOnce(None)
+    def __init__(self, precision: str = "low", native: bool = True) -> None:
         self._high = precision == "high"
         self._kernel = fused if native else None
-        self._dlpack = DlpackDescriber.with_kernel(self._once, self._high) if native else None
+        self._dlpack = DlpackDescriber.with_kernel(self._high) if native else None
         self._summary = measuring.summary if measuring is not None and native else None
         fast_crc = measuring is not None and native and bool(measuring.FAST_CRC32)  # else zlib's is the faster one
         self._summary_crc32 = measuring.summary_crc32 if measuring is not None and fast_crc else None
@@ -83,7 +80,7 @@ class TorchTensorOps:
                 return found
         if type(tensor) not in PLAIN or (known := _DTYPES.get(tensor.dtype)) is None:
             return self._describe_other(tensor, statistics)
-        dtype, neutral, _ = known
+        dtype, neutral = known
         try:
             node: dict[str, Any] = {"type": "torch.Tensor", "dtype": dtype, "shape": tuple(tensor.shape)}
             if statistics:
@@ -91,7 +88,7 @@ class TorchTensorOps:
                     return self._describe_other(tensor, True)
                 if address(tensor) < LOWEST and not backed(tensor):
                     return self._describe_other(tensor, True)
-                values = self._values(tensor, tensor, neutral, self._high)
+                values = self._values(tensor, neutral, self._high)
                 set_statistics(node, values)
         except (RuntimeError, ValueError):  # sparse, nested; no memory (meta, functorch); no code for the dtype
             return self._describe_other(tensor, statistics)
@@ -197,7 +194,7 @@ class TorchTensorOps:
         plain, repeats = once_each(plain)
         try:
             if plain.is_cpu and known is not None:
-                values = self._values(tensor, dense(plain), known[1], self._high or repeats > 1)
+                values = self._values(dense(plain), known[1], self._high or repeats > 1)
                 set_statistics(node, self._repeated(values, known[1], repeats))
                 return
             self._deferred.add(plain, node, repeats)
@@ -206,14 +203,11 @@ class TorchTensorOps:
         except RuntimeError:  # torch has no arithmetic for this dtype (bits8, int4, float4): its facts are recorded
             return
 
-    def _values(self, tensor: torch.Tensor, plain: torch.Tensor, dtype: DType, high: bool) -> Summary:
-        """The statistics of ``plain``, which has the elements of ``tensor`` in its memory or in a copy."""
+    def _values(self, plain: torch.Tensor, dtype: DType, high: bool) -> Summary:
+        """Return the statistics of a dense CPU tensor."""
         if self._summary is None or dtype.code < 0:
             return self._by_torch(plain, dtype, high)
-        span = (address(plain), plain.numel(), dtype.code)
-        if tensor.numel() * dtype.itemsize < LARGE:
-            return self._summary(*span, high)
-        return self._once.measure(tensor, span, self._summary, high, plain)
+        return self._summary(address(plain), plain.numel(), dtype.code, high)
 
     def _repeated(self, values: Summary, dtype: DType, repeats: int) -> Summary:
         """Return the statistics of a tensor in which each element occurs ``repeats`` times."""
@@ -232,11 +226,7 @@ class TorchTensorOps:
         try:
             if (known := _DTYPES.get(tensor.dtype)) is None or not readable(tensor):
                 return None
-            span = (address(tensor), tensor.numel(), known[1].code)
-            if span[1] < known[2]:
-                values = summary(*span, self._high)
-            else:
-                values = self._once.measure(tensor, span, summary, self._high)
+            values = summary(address(tensor), tensor.numel(), known[1].code, self._high)
         except (RuntimeError, ValueError):
             return None
         node: dict[str, Any] = {"type": "torch.Tensor", "dtype": known[0], "shape": tuple(tensor.shape)}
