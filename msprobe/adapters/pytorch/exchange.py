@@ -1,7 +1,7 @@
-"""Facts and statistics of a tensor in one question to torch, through DLPack's C exchange API (since torch 2.10).
+"""Facts and statistics of a tensor in one call, through DLPack's C exchange API (since torch 2.10).
 
-Nearly all tensors of a training on the CPU are answered here; asked for each fact by itself, torch takes longer to
-answer than the kernel takes to measure a small tensor.
+Nearly all tensors of a training on the CPU are described here. Reading every fact from torch by itself takes longer
+than the kernel takes to measure a small tensor.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from msprobe.native.loader import Kernel
 _CAPSULE: Any = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
 _DTYPE_NAMES = {dtype.code: f"torch.{dtype.name}" for dtype in ALL_DTYPES}
 _BYTES = {dtype.code: getattr(torch, dtype.name) for dtype in ALL_DTYPES if dtype.name in ("int8", "uint8")}
-"""Integers of fewer bits (torch.int4) say that they are of eight."""
-
-
+"""Integers of fewer bits (torch.int4) are reported as integers of eight bits."""
 _NO_LIMIT = 1 << 62
 """Bytes from which on the kernel would not measure a tensor by itself."""
 
@@ -43,7 +41,7 @@ class DlpackDescriber:
         return None if measuring is None or _CAPSULE is None else cls(measuring, high)
 
     def describe(self, tensor: torch.Tensor) -> dict[str, Any] | None:
-        """As ``TensorOps.describe`` with statistics; None for a tensor that has to be looked at more closely."""
+        """Return the record of a tensor with statistics; None for a tensor that this API does not describe."""
         if type(tensor) not in PLAIN or tensor.is_neg():
             return None
         facts = self._tensor_summary(_CAPSULE, tensor, self._high, _NO_LIMIT)

@@ -1,8 +1,8 @@
 """Facts, statistics, checksums and files of ``torch.Tensor``.
 
-On the CPU one pass of the compiled kernel gives all four statistics and the CRC-32; without the kernel torch's own
-reductions do (``host_reductions``). Devices hand their numbers over in one copy per ``settle`` (``reductions``). The
-functions used here are the unwrapped ones of ``torch._C``: measuring a call must not look like a call.
+On the CPU one pass of the compiled kernel computes all statistics and the CRC-32; without the kernel torch's own
+reductions do (``host_reductions``). The numbers of devices are copied at once by ``settle`` (``reductions``). Functions
+are the unwrapped ones of ``torch._C``, because measuring a call must not be recorded as a call.
 """
 
 from __future__ import annotations
@@ -75,14 +75,14 @@ class TorchTensorOps:
 
     def describe(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
         if statistics and self._dlpack is not None:
-            found = self._dlpack.describe(tensor)
-            if found is not None:
-                return found
+            node = self._dlpack.describe(tensor)
+            if node is not None:
+                return node
         if type(tensor) not in PLAIN or (known := _DTYPES.get(tensor.dtype)) is None:
             return self._describe_other(tensor, statistics)
         dtype, neutral = known
         try:
-            node: dict[str, Any] = {"type": "torch.Tensor", "dtype": dtype, "shape": tuple(tensor.shape)}
+            node = {"type": "torch.Tensor", "dtype": dtype, "shape": tuple(tensor.shape)}
             if statistics:
                 if not tensor.is_cpu or not tensor.is_contiguous() or tensor.is_neg():
                     return self._describe_other(tensor, True)
@@ -171,7 +171,7 @@ class TorchTensorOps:
         return True
 
     def _describe_other(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
-        """The node of anything but a plain contiguous CPU tensor. What a subclass overrides is passed by."""
+        """Return the record of anything but a plain contiguous CPU tensor, without calling overrides of subclasses."""
         with AsItIs():
             return self._facts(tensor, statistics)
 
@@ -222,7 +222,7 @@ class TorchTensorOps:
         return host_statistics(_detach(tensor), dtype, "high" if high else "low")
 
     def _in_one_pass(self, tensor: torch.Tensor, summary: Callable[..., Any]) -> dict[str, Any] | None:
-        """The node with statistics and CRC-32 from one reading of the memory; None where that is not possible."""
+        """Return the record with statistics and CRC-32 from one pass over the memory; None when it is not possible."""
         try:
             if (known := _DTYPES.get(tensor.dtype)) is None or not readable(tensor):
                 return None
@@ -238,9 +238,9 @@ class TorchTensorOps:
 
 
 def _shape(tensor: torch.Tensor) -> list[int | None]:
-    """The lengths of the dimensions; None for one that differs between the parts of a nested tensor.
+    """Return the lengths of the dimensions; None for a dimension whose length differs between parts of a nested tensor.
 
-    Empty when it is not known yet (lazy modules).
+    The list is empty when the shape is not known yet (lazy modules).
     """
     try:
         return list(tensor.shape)
@@ -256,15 +256,15 @@ def _length(tensor: torch.Tensor, dim: int) -> int | None:
 
 
 def _as_words(tensor: torch.Tensor) -> torch.Tensor:
-    """A CPU tensor of any strides as integers with the bytes of its elements; nothing is copied."""
+    """Return a view of a CPU tensor of any strides as integers with the bytes of its elements."""
     word = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(tensor.element_size())
     return tensor if word is None else tensor.view(word)
 
 
 def _host_copy(plain: torch.Tensor) -> Callable[[], torch.Tensor]:
-    """A copy of a device tensor in host memory, made in the order of the device's stream without waiting for it.
+    """Start to copy a device tensor to host memory, in the order of its stream; return a function that waits for it.
 
-    Where the device has no events, the copy is waited for here.
+    When the device has no events, this function itself waits for the copy.
     """
     module: Any = getattr(torch, plain.device.type, None)
     if not hasattr(module, "Event"):

@@ -26,7 +26,8 @@ _KERNEL_STATISTICS = (
 if TYPE_CHECKING:
     StatisticName = str
 else:
-    StatisticName = Literal[(*(spec.config_name for spec in STATISTICS), *_KERNEL_STATISTICS)]
+    _WORDS = (*(spec.config_name for spec in STATISTICS), *_KERNEL_STATISTICS)
+    StatisticName = Literal[_WORDS]
 OneMode = Literal["statistics", "md5", "xor"]
 
 
