@@ -2,8 +2,8 @@
 
 On a CPU the host measures: several of MindSpore's reductions have no CPU kernel, and the compiled kernel reads memory
 in one pass. It reads a dense tensor in place, at the address that MindSpore returns when the value is computed; for
-other tensors ``asnumpy`` is used, which is several times as slow. A device measures by itself, and ``settle`` copies all
-its numbers at once (``device_reductions``); checksums and files copy the values to the host.
+other tensors ``asnumpy`` is used, which is several times as slow. A device measures by itself, and ``settle`` copies
+all its numbers at once (``device_reductions``); checksums and files copy the values to the host.
 """
 
 from __future__ import annotations
