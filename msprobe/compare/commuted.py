@@ -14,7 +14,6 @@ from msprobe.compare.table import LeafTable
 from msprobe.core.naming.model import Phase
 
 _COMMUTATIVE = frozenset({"~add", "~mul", "~maximum", "~minimum", "~eq", "~ne", "~and", "~or"})
-_STATISTICS = ("Max", "Min", "Mean", "Norm")
 _CLEARLY = 0.1
 
 

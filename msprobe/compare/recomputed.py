@@ -15,6 +15,7 @@ from msprobe.compare.alignment.in_backward import is_module
 from msprobe.compare.items import Leaf, is_tensor
 from msprobe.compare.recorded_number import as_float
 from msprobe.compare.table import Changed, LeafTable
+from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, ToleranceOf
 from msprobe.numerics.tolerance import unit_roundoff
 
 _CLOSE = 1e-5
@@ -105,13 +106,16 @@ def _same(ours: Any, theirs: Any) -> bool | None:
     if left is None or right is None:
         return True if 0 in ours["shape"] else None
     size = max((abs(value) for value in (*left[:2], *right[:2]) if math.isfinite(value)), default=0.0)
-    scales = (size, size, size, max(left[3], right[3]))
+    scales = [
+        max(left[index], right[index]) if spec.tolerance is ToleranceOf.NORM else size
+        for index, spec in enumerate(STATISTICS)
+    ]
     close = max(_CLOSE, 2.0 * unit_roundoff(str(ours["dtype"])))
     return all(_near(mine, other, close * scale) for mine, other, scale in zip(left, right, scales, strict=True))
 
 
 def _values(raw: _Leaves) -> tuple[float, ...] | None:
-    found = tuple(raw.get(name) for name in ("Max", "Min", "Mean", "Norm"))
+    found = tuple(raw.get(name) for name in STATISTIC_NAMES)
     return tuple(map(as_float, found)) if all(isinstance(value, (int, float)) for value in found) else None
 
 

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from msprobe.compare.items import is_tensor
 from msprobe.compare.table import LeafTable
+from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.verdict import Role
 
 _MAKERS = frozenset({"empty", "empty_like", "empty_strided", "empty_with_format", "new_empty", "new_empty_strided"})
 _WRITERS = frozenset({"copy_", "fill_", "zero_", "ones_", "eye_", "constant_", "normal_", "uniform_", "random_"})
-_PRINTS = ("Max", "Min", "Mean", "Norm", "md5")
+_PRINTS = (*STATISTIC_NAMES, "md5")
 
 
 def uninitialised(table: LeafTable, roles: NDArray[np.int64]) -> list[int]:
