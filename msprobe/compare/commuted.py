@@ -12,6 +12,7 @@ from msprobe.compare.items import INPUT, OUTPUT, Leaf, is_tensor
 from msprobe.compare.recorded_number import as_float
 from msprobe.compare.table import LeafTable
 from msprobe.core.naming.model import Phase
+from msprobe.core.tensors.statistics import STATISTIC_NAMES
 
 _COMMUTATIVE = frozenset({"~add", "~mul", "~maximum", "~minimum", "~eq", "~ne", "~and", "~or"})
 _CLEARLY = 0.1
@@ -54,7 +55,7 @@ def _distance(table: LeafTable, target: int, golden: int) -> float:
         return math.inf
     if "md5" in ours.raw or "md5" in theirs.raw:
         return 0.0 if ours.raw.get("md5") == theirs.raw.get("md5") else math.inf
-    left, right = ([as_float(raw.get(name)) for name in _STATISTICS] for raw in (ours.raw, theirs.raw))
+    left, right = ([as_float(raw.get(name)) for name in STATISTIC_NAMES] for raw in (ours.raw, theirs.raw))
     if not all(map(math.isfinite, (*left, *right))):
         return math.inf
     size = max(map(abs, (*left[:2], *right[:2])))
