@@ -15,9 +15,9 @@ from msprobe.compare.mode import Policy
 from msprobe.compare.recorded_number import as_float
 from msprobe.compare.table import LeafTable
 from msprobe.core.naming.model import Phase
+from msprobe.core.tensors.statistics import STATISTIC_NAMES
 
 _COMMUTATIVE = frozenset({"~add", "~mul", "~maximum", "~minimum", "~eq", "~ne", "~and", "~or"})
-_COMPARED_STATISTICS = ("Max", "Min", "Mean", "Norm")
 _CLEARLY_LESS = 0.1
 
 
@@ -71,7 +71,7 @@ def _distance(table: LeafTable, target_row: int, golden_row: int) -> float:
         return math.inf
     if "md5" in target.raw or "md5" in golden.raw:
         return 0.0 if target.raw.get("md5") == golden.raw.get("md5") else math.inf
-    left, right = ([as_float(raw.get(name)) for name in _COMPARED_STATISTICS] for raw in (target.raw, golden.raw))
+    left, right = ([as_float(raw.get(name)) for name in STATISTIC_NAMES] for raw in (target.raw, golden.raw))
     if not all(map(math.isfinite, (*left, *right))):
         return math.inf
     largest = max(map(abs, (*left[:2], *right[:2])))

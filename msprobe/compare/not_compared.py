@@ -10,6 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from msprobe.compare.items import element_count, is_tensor, row_name
+from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.verdict import Kind
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _is_null(raw: object) -> bool:
     """Whether a value, or every number of a tensor, is null."""
     if not isinstance(raw, dict):
         return raw is None
-    return is_tensor(raw) and all(raw.get(name) is None for name in ("Max", "Min", "Mean", "Norm", "md5"))
+    return is_tensor(raw) and all(raw.get(name) is None for name in (*STATISTIC_NAMES, "md5"))
 
 
 def _name(comparison: Comparison, row: int) -> str:

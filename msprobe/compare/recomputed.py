@@ -17,6 +17,7 @@ from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.items import Leaf, is_tensor
 from msprobe.compare.recorded_number import as_float
 from msprobe.compare.table import ChangedRecompute, LeafTable
+from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, ToleranceOf
 from msprobe.numerics.tolerance import unit_roundoff
 
 _CLOSE = 1e-5
@@ -118,13 +119,16 @@ def _same_value(again: Any, original: Any) -> bool | None:
     if left is None or right is None:
         return True if 0 in again["shape"] else None
     largest = max((abs(value) for value in (*left[:2], *right[:2]) if math.isfinite(value)), default=0.0)
-    scales = (largest, largest, largest, max(left[3], right[3]))
+    scales = [
+        max(left[index], right[index]) if spec.tolerance is ToleranceOf.NORM else largest
+        for index, spec in enumerate(STATISTICS)
+    ]
     allowed = max(_CLOSE, 2.0 * unit_roundoff(str(again["dtype"])))
     return all(_is_near(ours, other, allowed * scale) for ours, other, scale in zip(left, right, scales, strict=True))
 
 
 def _recorded_statistics(raw: Mapping[str, Any]) -> tuple[float, ...] | None:
-    values = tuple(raw.get(name) for name in ("Max", "Min", "Mean", "Norm"))
+    values = tuple(raw.get(name) for name in STATISTIC_NAMES)
     return tuple(map(as_float, values)) if all(isinstance(value, (int, float)) for value in values) else None
 
 

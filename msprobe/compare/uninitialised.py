@@ -14,11 +14,12 @@ from typing import Any
 from msprobe.compare.exemptions.protocol import Exemption
 from msprobe.compare.items import is_tensor
 from msprobe.compare.table import LeafTable
+from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.verdict import Ints, Measured, Role
 
 _MAKERS = frozenset({"empty", "empty_like", "empty_strided", "empty_with_format", "new_empty", "new_empty_strided"})
 _WRITERS = frozenset({"copy_", "fill_", "zero_", "ones_", "eye_", "constant_", "normal_", "uniform_", "random_"})
-_FINGERPRINT = ("Max", "Min", "Mean", "Norm", "md5")
+_FINGERPRINT = (*STATISTIC_NAMES, "md5")
 
 
 class Uninitialised(Exemption):

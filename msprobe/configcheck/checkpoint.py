@@ -1,4 +1,4 @@
-"""A checkpoint of any known layout as one dictionary of named tensors.
+"""Reads a checkpoint of any known layout as one dictionary of named tensors.
 
 =====================  ======================================================================
 one file               ``.safetensors``; ``.pt``, ``.pth``, ``.bin``, ``.ckpt`` of ``torch.save``
@@ -7,7 +7,7 @@ Hugging Face           ``*.index.json`` with a ``weight_map``, and the shards it
 Megatron               ``latest_checkpointed_iteration.txt``, ``iter_*/mp_rank_*``: merged
 =====================  ======================================================================
 
-Tensors stay in their files until they are asked for.
+Elements stay in their files until they are read.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from msprobe.configcheck.distributed_files import refused
+from msprobe.configcheck.distributed_files import distributed_refusal
 from msprobe.configcheck.megatron.folder import is_megatron, read_megatron
 from msprobe.configcheck.named_tensors import NamedTensors
 from msprobe.configcheck.safetensors_file import read_safetensors
-from msprobe.configcheck.shard_index import read_indexed
+from msprobe.configcheck.shard_index import read_sharded
 from msprobe.configcheck.torch_file import read_torch_file
 from msprobe.core.errors import ReadError
 
@@ -30,11 +30,11 @@ _NUMBERED = re.compile(r"(.+)-(\d+)-of-(\d+)(\.\w+)")
 _SHOWN = 5
 
 
-def read_any(path: Path) -> NamedTensors:
-    """The tensors of the checkpoint at ``path``.
+def read_checkpoint(path: Path) -> NamedTensors:
+    """Return the tensors of the checkpoint at ``path``.
 
     Raises:
-        ReadError: there is none, it is damaged or incomplete, or its layout is not known.
+        ReadError: there is no checkpoint, it is damaged or incomplete, or its layout is not known.
         MsprobeException: its files need PyTorch, which is not installed.
     """
     if path.is_file():
@@ -47,8 +47,8 @@ def read_any(path: Path) -> NamedTensors:
     indexes = [name for name in names if name.endswith(".index.json")]
     if indexes:
         preferred = next((name for name in indexes if ".safetensors." in name), indexes[0])
-        return read_indexed(path / preferred, _file)
-    return _lone(path, names)
+        return read_sharded(path / preferred, _file)
+    return _single_file(path, names)
 
 
 def _file(path: Path) -> NamedTensors:
@@ -59,21 +59,21 @@ def _file(path: Path) -> NamedTensors:
     raise ReadError(f"{path}: no checkpoint; files that can be read end in {', '.join(_SUFFIXES)}")
 
 
-def _lone(folder: Path, names: list[str]) -> NamedTensors:
-    """A folder with one checkpoint file, or with the numbered parts of one."""
-    found = [name for name in names if name.endswith(_SUFFIXES)]
-    usual = [name for name in _USUAL if name in found]
-    if usual or len(found) == 1:
-        return _file(folder / (usual or found)[0])
-    if not found:
-        raise ReadError(refused(folder) or _nothing(folder))
-    parts = [match for name in found if (match := _NUMBERED.fullmatch(name))]
-    if len(parts) != len(found) or len({(part[1], part[3], part[4]) for part in parts}) > 1:
-        raise ReadError(f"{folder}: several checkpoints ({_list(found)}); give one of the files")
+def _single_file(folder: Path, names: list[str]) -> NamedTensors:
+    """Read a folder with one checkpoint file, or with the numbered parts of one."""
+    files = [name for name in names if name.endswith(_SUFFIXES)]
+    usual = [name for name in _USUAL if name in files]
+    if usual or len(files) == 1:
+        return _file(folder / (usual or files)[0])
+    if not files:
+        raise ReadError(distributed_refusal(folder) or _nothing(folder))
+    parts = [match for name in files if (match := _NUMBERED.fullmatch(name))]
+    if len(parts) != len(files) or len({(part[1], part[3], part[4]) for part in parts}) > 1:
+        raise ReadError(f"{folder}: several checkpoints ({_list(files)}); give one of the files")
     missing = sorted(set(range(1, int(parts[0][3]) + 1)) - {int(part[2]) for part in parts})
     if missing:
         raise ReadError(f"{folder}: {parts[0][3]} parts are needed, part {missing[0]} is missing")
-    return NamedTensors.joined(f"{len(found)} files", [_file(folder / name) for name in found])
+    return NamedTensors.joined(f"{len(files)} files", [_file(folder / name) for name in files])
 
 
 def _nothing(folder: Path) -> str:

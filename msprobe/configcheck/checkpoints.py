@@ -1,8 +1,9 @@
-"""The whole job of ``msprobe config_check -c`` for two checkpoints: every parameter of either, how alike it is.
+"""The job of ``msprobe config_check -c`` for two checkpoints: how similar each parameter of either is.
 
 The document maps each name to ``{"l2", "cos", "numel", "shape"}``; ``numel`` and ``shape`` are pairs where the two
-sides differ, with null for a side that lacks the parameter, and l2 and cos are null then. ``problem`` is there where a
-parameter cannot be compared for another reason. Order: that of the first checkpoint, then what only the second has.
+sides differ, with null for a side that lacks the parameter, and l2 and cos are null then. ``problem`` is present when a
+parameter cannot be compared for another reason. Parameters of the first checkpoint come first, in its order, then those
+that only the second has.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from msprobe.configcheck.checkpoint import read_any
+from msprobe.configcheck.checkpoint import read_checkpoint
 from msprobe.configcheck.named_tensors import NamedTensors
 from msprobe.configcheck.similarity import Similarity, similarity
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.store.atomic import make_folder, write_atomic
 from msprobe.core.tensors.stored import StoredTensor
 
-Kind = Literal["equal", "different", "shape", "first_only", "second_only", "problem"]
+ParameterKind = Literal["equal", "different", "shape", "first_only", "second_only", "problem"]
 Progress = Callable[[int, int], None]
 _WORST = 5
 _MOST_WORKERS = 8
-_COUNTED: tuple[tuple[Kind, str], ...] = (
+_COUNTED: tuple[tuple[ParameterKind, str], ...] = (
     ("equal", "equal"),
     ("different", "different"),
     ("shape", "of another shape"),
@@ -43,55 +44,55 @@ class Parameter:
     name: str
     first: StoredTensor | None
     second: StoredTensor | None
-    found: Similarity = field(default_factory=Similarity)
+    similarity: Similarity = field(default_factory=Similarity)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ParameterKind:
         if self.second is None:
             return "first_only"
         if self.first is None:
             return "second_only"
-        if self.found.problem:
+        if self.similarity.problem:
             return "problem"
         if self.first.shape != self.second.shape:
             return "shape"
-        return "equal" if self.found.l2 == 0.0 else "different"
+        return "equal" if self.similarity.l2 == 0.0 else "different"
 
     def entry(self) -> dict[str, Any]:
-        """Its value in the document."""
+        """Return the value of this parameter in the document."""
         numel = [None if side is None else side.numel for side in (self.first, self.second)]
         shape = [None if side is None else list(side.shape) for side in (self.first, self.second)]
         same = shape[0] == shape[1]
         entry = {
-            "l2": self.found.l2,
-            "cos": self.found.cos,
+            "l2": self.similarity.l2,
+            "cos": self.similarity.cos,
             "numel": numel[0] if same else numel,
             "shape": shape[0] if same else shape,
         }
-        return {**entry, "problem": self.found.problem} if self.found.problem else entry
+        return {**entry, "problem": self.similarity.problem} if self.similarity.problem else entry
 
     def types(self) -> str:
-        """Both types in words where they differ, otherwise nothing."""
+        """Return both types in words when they differ, otherwise an empty text."""
         if self.first is None or self.second is None or self.first.dtype == self.second.dtype:
             return ""
         return f"{self.first.dtype} against {self.second.dtype}"
 
     def line(self) -> str:
-        """What a reader of a terminal should know of it."""
+        """Return the line about this parameter for a terminal."""
         name = _safe(self.name)
         if self.first is None or self.second is None:
             return f"{name}: only in the {'first' if self.second is None else 'second'}"
-        if self.found.problem:
-            return f"{name}: {self.found.problem}"
+        if self.similarity.problem:
+            return f"{name}: {self.similarity.problem}"
         if self.first.shape != self.second.shape:
             return f"{name}: shape {list(self.first.shape)} against {list(self.second.shape)}"
-        cos = "none, one side is zero" if self.found.cos is None else f"{self.found.cos:.9g}"
-        return f"{name}: cos {cos}, l2 {self.found.l2:.4g}"
+        cos = "none, one side is zero" if self.similarity.cos is None else f"{self.similarity.cos:.9g}"
+        return f"{name}: cos {cos}, l2 {self.similarity.l2:.4g}"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointComparison:
-    """Every parameter, and what each checkpoint is."""
+    """The parameters of two checkpoints, and the layout of each."""
 
     parameters: list[Parameter]
     layouts: tuple[str, str]
@@ -99,19 +100,18 @@ class CheckpointComparison:
 
     @property
     def same(self) -> bool:
-        """Whether all parameters are on both sides and equal."""
+        """Return whether all parameters are on both sides and equal."""
         return all(parameter.kind == "equal" for parameter in self.parameters)
 
     def document(self) -> dict[str, Any]:
-        """The result; see the module."""
+        """Return the result document that the module describes."""
         return {parameter.name: parameter.entry() for parameter in self.parameters}
 
     def lines(self) -> Iterator[str]:
-        """The summary, and the parameters that are least alike."""
+        """Yield the lines of the summary, and lines about the least similar parameters."""
         for side, layout, skipped in zip(("First", "Second"), self.layouts, self.skipped, strict=True):
-            rest = (
-                f"; {len(skipped)} values that are no weights, such as {_safe(skipped[0])}, left out" if skipped else ""
-            )
+            example = f", such as {_safe(skipped[0])}," if skipped else ""
+            rest = f"; {len(skipped)} values that are not weights{example} left out" if skipped else ""
             yield f"{side}: {layout}{rest}"
         kinds = [parameter.kind for parameter in self.parameters]
         counts = ", ".join(f"{kinds.count(kind)} {words}" for kind, words in _COUNTED if kind in kinds)
@@ -120,19 +120,19 @@ class CheckpointComparison:
             one, types = cast[0]
             yield f"  {len(cast)} of another type, such as {_safe(one.name)}: {types}; their values are compared"
         for kind in ("problem", "first_only", "second_only", "shape", "different"):
-            found = sorted((one for one in self.parameters if one.kind == kind), key=_alike)
-            yield from (f"  {parameter.line()}" for parameter in found[:_WORST])
-            if len(found) > _WORST:
-                yield f"  ... and {len(found) - _WORST} more {dict(_COUNTED)[kind]}"
+            group = sorted((one for one in self.parameters if one.kind == kind), key=_cosine)
+            yield from (f"  {parameter.line()}" for parameter in group[:_WORST])
+            if len(group) > _WORST:
+                yield f"  ... and {len(group) - _WORST} more {dict(_COUNTED)[kind]}"
 
 
 def _safe(name: str) -> str:
-    """A name without what could steer a terminal."""
+    """Return a name without control characters, which could change the state of a terminal."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in name)
 
 
-def _alike(parameter: Parameter) -> float:
-    return -2.0 if parameter.found.cos is None else parameter.found.cos
+def _cosine(parameter: Parameter) -> float:
+    return -2.0 if parameter.similarity.cos is None else parameter.similarity.cos
 
 
 def compare_checkpoints(first: Path, second: Path, progress: Progress | None = None) -> CheckpointComparison:
@@ -143,7 +143,7 @@ def compare_checkpoints(first: Path, second: Path, progress: Progress | None = N
         NotComparableError: they have no name in common.
         MsprobeException: PyTorch is needed and not installed.
     """
-    left, right = read_any(first), read_any(second)
+    left, right = read_checkpoint(first), read_checkpoint(second)
     _check_common(left, right, (first, second))
     names = list(dict.fromkeys([*left.tensors, *right.tensors]))
     with ThreadPoolExecutor(min(_MOST_WORKERS, os.cpu_count() or 1)) as pool:
@@ -171,14 +171,18 @@ def _check_common(left: NamedTensors, right: NamedTensors, paths: tuple[Path, Pa
 
 
 def check_new(output: Path) -> None:
-    """Raises MsprobeException when there is something at ``output``."""
+    """Check that ``output`` does not exist.
+
+    Raises:
+        MsprobeException: it exists.
+    """
     if output.exists() or output.is_symlink():
         text = f"{output}: exists already; remove it or give another file with -o"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, text)
 
 
 def write_document(comparison: CheckpointComparison, output: Path) -> None:
-    """Write the document as JSON; the folder is made when it is missing.
+    """Write the document as JSON; a missing folder is created.
 
     Raises:
         OSError: it cannot be written.

@@ -1,4 +1,4 @@
-"""Checkpoints of ``torch.distributed.checkpoint``, which are not read, and what to do with one."""
+"""Checkpoints of ``torch.distributed.checkpoint``, which are not read: the message says how to convert one."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 _SUFFIX = ".distcp"
 
 
-def refused(folder: Path) -> str:
-    """What to tell of a folder of such files; nothing of any other."""
+def distributed_refusal(folder: Path) -> str:
+    """Return the message for a folder with such files; an empty text for any other folder."""
     if not any(child.suffix == _SUFFIX for child in folder.iterdir()):
         return ""
     return (

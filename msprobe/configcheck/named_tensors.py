@@ -1,4 +1,4 @@
-"""What a checkpoint holds: tensors by name, and what in it is not compared."""
+"""The content of a checkpoint: tensors by name, and the names of values that are not compared."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ _EXTRA_STATE = "_extra_state"
 
 @dataclass(frozen=True, slots=True)
 class NamedTensors:
-    """``layout`` in words, ``tensors`` in the order of the checkpoint, ``skipped`` names of values that are no weights:
-    numbers and texts, and ``_extra_state``, in which libraries keep bytes of their own.
+    """The content of a checkpoint.
+
+    Attributes:
+        layout: the kind of checkpoint, in words.
+        tensors: the tensors, in the order of the checkpoint.
+        skipped: names of values that are not weights: numbers, texts, and ``_extra_state``, which holds private bytes
+            of libraries.
     """
 
     layout: str
@@ -24,18 +29,18 @@ class NamedTensors:
 
     @classmethod
     def of(cls, layout: str, tree: Any) -> NamedTensors:
-        """Flatten nested dictionaries, names joined by dots."""
-        found = cls(layout)
+        """Flatten nested dictionaries; names are joined by dots."""
+        result = cls(layout)
         for name, value in _flattened("", tree):
             if isinstance(value, StoredTensor) and not name.endswith(_EXTRA_STATE):
-                found.tensors[name] = value
+                result.tensors[name] = value
             else:
-                found.skipped.append(name)
-        return found
+                result.skipped.append(name)
+        return result
 
     @classmethod
     def joined(cls, layout: str, parts: Sequence[NamedTensors]) -> NamedTensors:
-        """Parts with different names as one.
+        """Join parts with different names.
 
         Raises:
             ReadError: two parts have the same name.

@@ -1,9 +1,9 @@
-"""Files of the format safetensors, mapped into memory.
+"""Reads files of the format safetensors, which are mapped into memory.
 
     size of the header (8 bytes, little endian) | header (JSON) | elements
 
 The header maps names to ``{"dtype", "shape", "data_offsets": [begin, end]}``, offsets counted from the end of the
-header; ``__metadata__`` is no tensor. It is read here and not through the library, which gives numpy no bfloat16.
+header; ``__metadata__`` is not a tensor. The library of the format is not used because it has no bfloat16 for numpy.
 
 Source: https://github.com/huggingface/safetensors, section "Format".
 """
@@ -25,7 +25,7 @@ from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.core.tensors.stored import StoredTensor
 
 _LARGEST_HEADER = 100_000_000
-_DTYPES = {
+_DTYPES = {  # names of the format
     "BOOL": "bool",
     "U8": "uint8",
     "I8": "int8",
@@ -47,7 +47,7 @@ _DTYPES = {
 
 
 def read_safetensors(path: Path) -> NamedTensors:
-    """The tensors of a file.
+    """Return the tensors of a file.
 
     Raises:
         ReadError: the file is missing or damaged.

@@ -1,4 +1,4 @@
-"""Sharded checkpoints of Hugging Face libraries: ``*.index.json`` says in which file each tensor lies."""
+"""Reads sharded checkpoints of Hugging Face libraries: ``*.index.json`` names the file of each tensor."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from msprobe.core.errors import ReadError
 from msprobe.core.store.json_object import read_json_object
 
 
-def read_indexed(index: Path, read: Callable[[Path], NamedTensors]) -> NamedTensors:
-    """The tensors that ``index`` names; ``read`` reads one shard.
+def read_sharded(index: Path, read: Callable[[Path], NamedTensors]) -> NamedTensors:
+    """Return the tensors that ``index`` names; ``read`` reads one shard.
 
     Raises:
         ReadError: the index or a shard cannot be read, or a shard lacks a tensor.
@@ -34,7 +34,7 @@ def read_indexed(index: Path, read: Callable[[Path], NamedTensors]) -> NamedTens
 
 
 def _weight_map(index: Path) -> dict[str, Any]:
-    found = read_json_object(index, '{"weight_map": {"layer.weight": "file"}}').get("weight_map")
-    if not isinstance(found, dict) or not found:
+    weight_map = read_json_object(index, '{"weight_map": {"layer.weight": "file"}}').get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
         raise ReadError(f"{index}: no index of shards, `weight_map` is missing")
-    return found
+    return weight_map

@@ -1,12 +1,12 @@
-"""How alike two tensors are.
+"""How similar two tensors are.
 
 With a and b flattened, in float64 (complex numbers as pairs of numbers):
 
     l2      |a - b|, data units
     cos     a.b / (|a| |b|), -1 to 1; 1 if both are zero, null if one is; exactly 1 when they are equal
 
-Neither is there where a shape differs or an element is NaN or infinite; ``problem`` then says what.
-Elements are read some at a time, so that two tensors of any size need little memory.
+Both are None when a shape differs or an element is NaN or infinite; ``problem`` then names the reason. Elements are
+read in chunks, so that two tensors of any size need little memory.
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ from msprobe.core.tensors.stored import StoredTensor
 
 _CHUNK = 1 << 18
 _SQUARES_FIT = (1e-280, 1e280)
-"""Sums of squares between these lost nothing: neither vanished nor overflowed in float64."""
+"""Between these, a sum of squares neither underflowed nor overflowed in float64."""
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Similarity:
-    """See the module. ``problem`` is empty where both numbers could be computed, and for another shape, which needs no
-    words."""
+    """The similarity of two tensors; the module defines ``l2`` and ``cos``.
+
+    ``problem`` is empty when both numbers exist, and for different shapes.
+    """
 
     l2: float | None = None
     cos: float | None = None
@@ -65,7 +67,7 @@ class _Sums:
 
 
 def similarity(first: StoredTensor, second: StoredTensor) -> Similarity:
-    """Compare two tensors of any shapes and types. What cannot be read is a problem, not an error."""
+    """Compare two tensors of any shapes and types. A tensor that cannot be read is a ``problem``, not an error."""
     if first.shape != second.shape:
         return Similarity()
     try:
@@ -78,10 +80,11 @@ def similarity(first: StoredTensor, second: StoredTensor) -> Similarity:
 
 
 def _unusual(a: _Values, b: _Values) -> Similarity:
-    """Elements that are not finite, all zero, or of a size whose squares do not fit."""
-    odd = [_not_finite(values) for values in (a, b)]
-    if any(odd):
-        return Similarity(problem=f"NaN or infinite: {odd[0]} elements of the first, {odd[1]} of the second")
+    """Compare elements that are not finite, all zero, or too large or small for their squares."""
+    non_finite = [_not_finite(values) for values in (a, b)]
+    if any(non_finite):
+        first, second = non_finite
+        return Similarity(problem=f"NaN or infinite: {first} elements of the first, {second} of the second")
     largest = [_largest(values) for values in (a, b)]
     scale = max(largest) or 1.0
     sums = _summed(a, b, scale)
@@ -99,7 +102,7 @@ def _concluded(a: _Values, b: _Values, sums: _Sums, scale: float) -> Similarity:
 
 
 def _exact_distance(a: _Values, b: _Values) -> float:
-    """|a - b| where float64 found none: differences without a square, integers beyond its 53 digits."""
+    """Return |a - b| where it is 0 in float64: for tiny differences and for integers of more than 53 bits."""
     if a[1] == b[1] and np.array_equal(a[0], b[0]):
         return 0.0
     total = 0.0
@@ -132,7 +135,7 @@ def _largest(values: _Values) -> float:
 def _chunks(source: _Values) -> Iterator[Floats]:
     values, name = source
     dtype = find_dtype(name)
-    assert dtype is not None  # told by _flat
+    assert dtype is not None  # checked by _flat
     for start in range(0, values.size, _CHUNK):
         yield decode(values[start : start + _CHUNK], dtype)
 
@@ -147,7 +150,7 @@ def _exact_chunks(source: _Values) -> Iterator[NDArray[np.longdouble]]:
 
 
 def _flat(tensor: StoredTensor) -> _Values:
-    """The elements in row-major order and their dtype, that of their parts where they are complex."""
+    """Return the elements in row-major order and their dtype; complex elements as pairs of their parts."""
     dtype = find_dtype(tensor.dtype)
     if dtype is None:
         raise ReadError(f"elements of type {tensor.dtype} cannot be read")

@@ -1,4 +1,4 @@
-"""What ``seed_all`` does in every framework: it checks what it is given, and seeds Python and numpy."""
+"""The part of ``seed_all`` that is the same in every framework: checks of its arguments, seeds of Python and numpy."""
 
 from __future__ import annotations
 

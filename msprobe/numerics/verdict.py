@@ -1,12 +1,16 @@
 """From measured differences to verdicts: the policy ``default``.
 
-A row passes, or is an error where the difference arises in this call or no call before it differs, or a warning where
-the call was already given different inputs. A result of which nothing is known that it was made of (a gradient without
-a backward call) is judged like an input. A result may differ by the tolerance of its dtype (``tolerance``) plus
-``AMPLIFICATION`` times what its own inputs differ; an input by the tolerance plus ``CARRIED`` times the noise that
-earlier calls were found to have. Statistics show the inputs' largest element, mean and norm; what mean and norm tell of
-single elements (``of_single_elements``) is allowed in the elements of the result as well.
-NaN or Inf on one side, a shape, a dtype, an argument and a missing value are never within a tolerance.
+A row passes, is an error, or is a warning. It is an error when the difference arises in this call, or when no call
+before it differs. It is a warning when the inputs of the call differ already. A result whose inputs are not recorded (a
+gradient without a backward call) is judged like an input.
+
+A result may differ by the tolerance of its dtype (``tolerance``) plus ``AMPLIFICATION`` times the difference of its
+inputs. An input may differ by the tolerance plus ``CARRIED`` times the noise of earlier calls. Statistics contain the
+largest element, mean and norm of the inputs; the difference of single elements that follows from mean and norm
+(``of_single_elements``) is allowed in the elements of the result as well. NaN or Inf on one side, a different shape,
+dtype or argument, and a missing value are never within a tolerance.
+
+A difference of a statistic counts as one of element, mean or norm, as the table of statistics says (``ToleranceOf``).
 """
 
 from __future__ import annotations
@@ -48,7 +52,7 @@ class Level(IntEnum):
 
 
 class Kind(IntEnum):
-    """What is wrong with a row; higher is told first. The text of a kind is its name in lower case."""
+    """What is wrong with a row; a higher kind is reported first. The text of a kind is its name in lower case."""
 
     NONE = 0
     UNINITIALISED = 1
@@ -63,7 +67,7 @@ class Kind(IntEnum):
 
 
 class Role(IntEnum):
-    """What a row is to its call."""
+    """The role of a row in its call."""
 
     INPUT = 0
     PARAMETER = 1
@@ -72,13 +76,25 @@ class Role(IntEnum):
 
 @dataclass(slots=True)
 class Measured:
-    """One value per row. Differences are relative to the scale of the tensor (dimensionless), infinite where
-    undefined.
+    """The differences of all rows: arrays with one value per row.
 
-    ``projection`` is that of the order-sensitive statistic, relative to the largest element times the root of the
-    number of elements, and judged like an element.
-    ``kind`` is what was found without any tolerance; ``row_starts`` has one more item than there are entries;
-    ``depends`` names for each entry the entry whose noise it inherits beside its inputs (its forward call), or -1.
+    Differences are relative to the scale of the tensor (dimensionless), and infinite where undefined.
+
+    Attributes:
+        role: a ``Role``.
+        kind: a ``Kind``, as far as it needs no tolerance.
+        element: the largest difference of the statistics of elements, relative to the largest element.
+        mean: the largest difference of means, relative to the root mean square.
+        norm: the largest difference of norms, relative to the norm.
+        projection: the difference of the order-sensitive statistic, relative to the largest element times the root of
+            the number of elements; it is judged like an element.
+        roundoff: the unit round-off of the dtype.
+        numel: the number of elements.
+        reduction: the number of terms behind each element.
+        rounded: whether the statistics were rounded to the dtype.
+        whole: whether whole tensors were compared.
+        row_starts: the first row of each entry, and the number of rows; one value more than there are entries.
+        depends: for each entry the entry whose noise it inherits beside its inputs (its forward call), or -1.
     """
 
     role: Ints
@@ -103,18 +119,23 @@ class Measured:
 
     @property
     def worst(self) -> Floats:
-        """The largest of the four differences, per row; a new array at each access."""
+        """Return the largest difference of each row in any part; a new array at each access."""
         return np.maximum(np.maximum(self.element, self.mean), np.maximum(self.norm, self.projection))
 
 
 @dataclass(slots=True)
 class Judged:
-    """``level`` and ``kind`` per row; ``noise`` is the largest difference that passed, for the step after.
+    """The judgement of all rows.
 
-    ``times`` is the difference of a row in units of what it was allowed, ``tolerance`` what it was allowed, relative to
-    the scale of its tensor: of the part (largest element, mean or norm) that differs most in these units. Both are
-    dimensionless, and mean nothing for kinds that no tolerance can excuse. Where nothing is allowed (integers),
-    ``tolerance`` is 0 and ``times`` infinite.
+    ``times`` and ``tolerance`` belong to the part (element, mean or norm) that differs most in units of its tolerance.
+    Both are dimensionless, and have no meaning for kinds that no tolerance excuses.
+
+    Attributes:
+        level: a ``Level`` per row.
+        kind: a ``Kind`` per row.
+        noise: the largest difference that passed; it is allowed in the next step.
+        times: the difference in units of the tolerance; infinite where nothing is allowed (integers).
+        tolerance: the allowed difference, relative to the scale of the tensor; 0 where nothing is allowed.
     """
 
     level: Ints
@@ -130,8 +151,9 @@ class Judged:
 
 @dataclass(slots=True)
 class NoiseFloor:
-    """Learned spreads per row, one value per part; NaN where none is known. A difference up to ``limit`` times its
-    spread is normal, and so is the rounding of one operation.
+    """Learned spreads per row, one value per part; NaN where none was learned.
+
+    A difference up to ``limit`` times its spread is normal, and so is the rounding of one operation.
     """
 
     element: Floats
@@ -142,19 +164,19 @@ class NoiseFloor:
 
 @dataclass(slots=True)
 class _Weighed:
-    """Differences in units of what is allowed (above 1 is too much), and what is allowed of the part that decides."""
+    """Differences in units of the allowed ones (above 1 is too much), and the allowed one of the part that decides."""
 
     excess: Floats
     allowed: Floats
 
     def where(self, condition: Bools, other: _Weighed) -> _Weighed:
-        """These values where the condition holds, those of ``other`` elsewhere."""
+        """Return these values where the condition holds, and the values of ``other`` elsewhere."""
         return _Weighed(
             np.where(condition, self.excess, other.excess), np.where(condition, self.allowed, other.allowed)
         )
 
-    def told(self) -> tuple[Floats, Floats]:
-        """``times`` and ``tolerance`` of ``Judged``."""
+    def times_and_tolerance(self) -> tuple[Floats, Floats]:
+        """Return ``times`` and ``tolerance`` of ``Judged``."""
         nothing = self.allowed <= NOTHING_ALLOWED
         times = np.where(nothing & (self.excess > 0.0), np.inf, self.excess)
         return times, np.where(nothing, 0.0, self.allowed)
@@ -162,8 +184,12 @@ class _Weighed:
 
 @dataclass(slots=True)
 class _Slack:
-    """What rows may differ because of what their call was given: by what is seen in every part, and what is
-    ``unseen`` of single elements, which averages out in mean and norm."""
+    """How much rows may differ because the inputs of their call differ.
+
+    Attributes:
+        seen: the difference in every part.
+        unseen: the difference of single elements, which averages out in mean and norm.
+    """
 
     seen: Floats
     unseen: Floats
@@ -174,9 +200,12 @@ class _Slack:
 
 
 def judge(measured: Measured, noise: float = 0.0, floor: NoiseFloor | None = None) -> Judged:
-    """Judge all rows of one dump pair; ``noise`` is what the step before was found to carry (dimensionless).
+    """Judge all rows of one pair of dumps.
 
-    Where ``floor`` knows the spread of reruns, it decides instead of the tolerances of the number format.
+    Args:
+        measured: the differences of all rows.
+        noise: the noise of the step before (dimensionless).
+        floor: learned spreads of reruns; where there is one, it decides instead of the tolerance of the dtype.
     """
     given = measured.role != Role.RESULT
     hard = measured.kind >= Kind.ARGUMENT
@@ -204,12 +233,12 @@ def judge(measured: Measured, noise: float = 0.0, floor: NoiseFloor | None = Non
     kind = np.where(hard, measured.kind, soft)
     last = float(max(before[-1] if before.size else noise, np.where(quiet, worst, 0.0).max(initial=0.0)))
     level = _levels(measured, kind, flows[entry])
-    times, tolerance = weighed.told()
+    times, tolerance = weighed.times_and_tolerance()
     return Judged(level, kind, min(last, NOISE_CAP), times, tolerance)
 
 
 def _levels(measured: Measured, kind: Ints, flows: Bools) -> Ints:
-    """Errors are what arises here or cannot be explained by any input; what flows through is a warning."""
+    """Return a level per row: an error where the difference arises, a warning where it comes from an input."""
     differs = kind > Kind.UNCHECKED
     own = (measured.role == Role.PARAMETER) | ((measured.role == Role.RESULT) & ~flows) | (kind >= Kind.ARGUMENT)
     level = np.where(differs, np.where(own, Level.ERROR, Level.WARNING), Level.PASS)
@@ -219,7 +248,7 @@ def _levels(measured: Measured, kind: Ints, flows: Bools) -> Ints:
 
 
 def _make_error(level: Ints, measured: Measured, first: int) -> None:
-    """What differs first, in row ``first``, follows from nothing before it: what its call is given is an error."""
+    """Make the first difference, in row ``first``, an error: no call before it can be the cause."""
     entry = int(np.searchsorted(measured.row_starts, first, side="right")) - 1
     rows = slice(measured.row_starts[entry], measured.row_starts[entry + 1])
     if level[rows].max() == Level.WARNING:
@@ -228,7 +257,7 @@ def _make_error(level: Ints, measured: Measured, first: int) -> None:
 
 
 def _flows(measured: Measured, differs_given: Bools, differs_result: Bools) -> Bools:
-    """Per entry: what it was given differs, or the forward call it depends on has a difference of any kind."""
+    """Return per entry whether an input differs, or anything in the forward call that it depends on."""
     own = _any(differs_given, measured.row_starts)
     everything = own | _any(differs_result, measured.row_starts)
     known = measured.depends >= 0
@@ -257,7 +286,7 @@ def _weighed(measured: Measured, element: Floats, mean: Floats, norm: Floats) ->
 
 
 def _against(floor: NoiseFloor | None, measured: Measured, strict: Tolerances) -> Callable[[_Weighed], _Weighed]:
-    """Replaces what was weighed by tolerances where a spread is known."""
+    """Return a function that judges rows with a learned spread by it, and leaves other rows as they are."""
     if floor is None:
         return lambda weighed: weighed
     limits = (strict.element, strict.average, strict.average)
@@ -269,13 +298,13 @@ def _against(floor: NoiseFloor | None, measured: Measured, strict: Tolerances) -
 
 
 def _unseen(measured: Measured) -> Floats:
-    """How far single elements of a row may be apart beyond what its statistics show; whole tensors show all."""
+    """Return how far single elements of a row may differ beyond its statistics; 0 for whole tensors."""
     single = of_single_elements(measured.mean, measured.norm, measured.numel)
     return np.minimum(np.where(measured.whole, 0.0, single), NOISE_CAP)
 
 
 def _inherited(measured: Measured, given: Bools, worst: Floats) -> Floats:
-    """Per entry: how much its inputs differ, and those and the results of the call it depends on."""
+    """Return per entry the largest difference of its inputs, and of all rows of the call that it depends on."""
     carried = _per_entry(np.where(given, worst, 0.0), measured.row_starts)
     if not carried.size:
         return carried
@@ -285,9 +314,9 @@ def _inherited(measured: Measured, given: Bools, worst: Floats) -> Floats:
 
 
 def _noise_before(quiet: Floats, starts: Ints, noise: float) -> Floats:
-    """Per entry: the largest difference that passed in any earlier entry, capped."""
-    seen = np.maximum.accumulate(np.concatenate(([noise], _per_entry(quiet, starts))))
-    return np.minimum(seen[:-1], NOISE_CAP)
+    """Return per entry the largest difference that passed in an earlier entry, at most ``NOISE_CAP``."""
+    largest = np.maximum.accumulate(np.concatenate(([noise], _per_entry(quiet, starts))))
+    return np.minimum(largest[:-1], NOISE_CAP)
 
 
 def _any(flags: Bools, starts: Ints) -> Bools:
@@ -295,7 +324,7 @@ def _any(flags: Bools, starts: Ints) -> Bools:
 
 
 def _per_entry(values: Floats, starts: Ints) -> Floats:
-    """The largest value among the rows of each entry; 0 for an entry without rows."""
+    """Return the largest value among the rows of each entry; 0 for an entry without rows."""
     if starts.size <= 1:
         return np.zeros(0)
     padded = np.concatenate((values, [0.0]))

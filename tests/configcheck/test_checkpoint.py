@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from msprobe.configcheck.checkpoint import read_any
+from msprobe.configcheck.checkpoint import read_checkpoint
 from msprobe.configcheck.checkpoints import compare_checkpoints
 from msprobe.core.errors import NotComparableError, ReadError
 
@@ -123,7 +123,7 @@ def test_every_layout_holds_the_same(write: Callable[[Path], Path], tmp_path: Pa
 def test_values_that_are_no_weights_are_counted(tmp_path: Path) -> None:
     state = {"w": torch.ones(2), "fc._extra_state": torch.zeros(3, dtype=torch.uint8), "version": 3}
     torch.save(state, tmp_path / "w.pt")
-    found = read_any(tmp_path / "w.pt")
+    found = read_checkpoint(tmp_path / "w.pt")
     assert (list(found.tensors), found.skipped) == (["w"], ["fc._extra_state", "version"])
 
 
@@ -181,7 +181,7 @@ def _header(content: Any, data: bytes = b"") -> bytes:
 def test_damaged_safetensors(content: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "w.safetensors").write_bytes(content)
     with pytest.raises(ReadError, match=message):
-        read_any(tmp_path / "w.safetensors")
+        read_checkpoint(tmp_path / "w.safetensors")
 
 
 def test_an_unknown_element_type_is_a_problem(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_damaged_index(index: str, message: str, tmp_path: Path) -> None:
     _safetensors(tmp_path)
     (tmp_path / "model.safetensors.index.json").write_text(index)
     with pytest.raises(ReadError, match=message):
-        read_any(tmp_path)
+        read_checkpoint(tmp_path)
 
 
 def _several(folder: Path) -> None:
@@ -242,12 +242,12 @@ def _part_missing(folder: Path) -> None:
 def test_folders_without_one_checkpoint(make: Callable[[Path], object], message: str, tmp_path: Path) -> None:
     make(tmp_path)
     with pytest.raises(ReadError, match=message):
-        read_any(tmp_path)
+        read_checkpoint(tmp_path)
 
 
 def test_other_paths(tmp_path: Path) -> None:
     with pytest.raises(ReadError, match="no such file or folder"):
-        read_any(tmp_path / "nothing")
+        read_checkpoint(tmp_path / "nothing")
     (tmp_path / "w.npz").write_text("")
     with pytest.raises(ReadError, match="files that can be read end in"):
-        read_any(tmp_path / "w.npz")
+        read_checkpoint(tmp_path / "w.npz")

@@ -1,8 +1,8 @@
-"""Statistics by operators of a device: the numbers stay there until ``settle`` brings all of them in one copy.
+"""Statistics by operators of a device: the numbers stay on it until ``settle`` copies all of them at once.
 
 Elements are divided by the largest magnitude before they are summed and squared: devices have float32 at most, and
 squares leave its range where the norm does not. Infinities and NaN follow from the extremes. Only operators that every
-device has are used. They run on a CPU too, which is where they were tried: on an Ascend they were not.
+device has are used. They were tried on a CPU, not on an Ascend.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import mindspore
 from mindspore import ops
 
 from msprobe.core.tensors.dtypes import DType, Kind
-from msprobe.core.tensors.statistics import Precision, RawStats, TensorStats, finish
+from msprobe.core.tensors.statistics import RAW_NAN, Precision, RawStats, TensorStats, finish, set_statistics
 
 # operators and not functions: those of ``ops`` are wrapped while collecting
 _abs, _cast, _divide, _greatest, _is_nan = ops.Abs(), ops.Cast(), ops.RealDiv(), ops.Maximum(), ops.IsNan()
@@ -27,20 +27,21 @@ _HALF = 1 << 16  # float32 holds both halves of an int32 exactly
 _MOMENTS, _WHOLE = 6, 10  # numbers of a tensor of floats, and of one of integers or bool
 
 
-class DeviceStatistics:
-    """Statistics on their way: nodes to fill, and what they are filled with."""
+class DeferredStatistics:
+    """Statistics that a device is computing: records to fill, and the device tensors to fill them with."""
 
     def __init__(self, precision: Precision) -> None:
         self._precision = precision
         self._lock = threading.Lock()
-        self._waiting: list[tuple[dict[str, Any], DType, int, Any]] = []
+        self._pending: list[tuple[dict[str, Any], DType, int, Any]] = []
 
     @property
     def outstanding(self) -> bool:
-        return bool(self._waiting)
+        """Return whether records wait for ``settle``."""
+        return bool(self._pending)
 
     def add(self, tensor: Any, dtype: DType, node: dict[str, Any]) -> bool:
-        """Start to measure a tensor of at least one element. False when it is of a dtype for the host."""
+        """Start to measure a tensor with at least one element; return False for a dtype that the host measures."""
         if not _is_for_device(dtype):
             return False
         values = _stop_gradient(tensor)
@@ -48,51 +49,55 @@ class DeviceStatistics:
         if dtype.kind is not Kind.FLOAT:  # extremes are exact, which float32 is not
             numbers = _concat((numbers, *_halves(_cast(values, mindspore.int32))))
         with self._lock:
-            self._waiting.append((node, dtype, tensor.size, numbers))
+            self._pending.append((node, dtype, tensor.size, numbers))
         return True
 
     def settle(self) -> None:
-        """Fill in every node that waits, with one copy for all of them."""
+        """Fill all pending records, with one copy from the device."""
         with self._lock:
-            waiting, self._waiting = self._waiting, []
-        if not waiting:
+            pending, self._pending = self._pending, []
+        if not pending:
             return
-        numbers = _concat(tuple(entry[3] for entry in waiting)).asnumpy().tolist()
+        numbers = _concat(tuple(entry[3] for entry in pending)).asnumpy().tolist()
         begin = 0
-        for node, dtype, count, _ in waiting:
+        for node, dtype, count, _ in pending:
             end = begin + (_MOMENTS if dtype.kind is Kind.FLOAT else _WHOLE)
-            found = finish(_raw(numbers[begin : begin + _MOMENTS], count), dtype, self._precision)
+            values = finish(_raw(numbers[begin : begin + _MOMENTS], count), dtype, self._precision)
             if dtype.kind is not Kind.FLOAT:
-                found = _exact(found, numbers[begin + _MOMENTS : end], dtype)
-            node["Max"], node["Min"], node["Mean"], node["Norm"] = found.max, found.min, found.mean, found.norm
+                values = _exact(values, numbers[begin + _MOMENTS : end], dtype)
+            set_statistics(node, values)
             begin = end
 
 
 def _is_for_device(dtype: DType) -> bool:
-    """Whether float32 and int32, which every device has, hold all that is asked of its values."""
+    """Return whether float32 and int32, which every device has, hold the values of this dtype exactly enough."""
     if dtype.kind is Kind.FLOAT:
         return dtype.itemsize in (2, 4)
     return dtype.kind is not Kind.COMPLEX and (dtype.itemsize < 4 or dtype.name == "int32")
 
 
 def _halves(whole: Any) -> tuple[Any, Any]:
-    """Largest and least of an int32 tensor in units of 65536, and what these leave, each as two float32."""
+    """Return the largest and smallest element of an int32 tensor as multiples of 65536 and remainders, in float32."""
     extremes = _stack((_max(whole), _min(whole)))
     high = _floor(extremes, _HALF)
     low = _subtract(extremes, _multiply(high, _HALF))
     return _cast(high, mindspore.float32), _cast(low, mindspore.float32)
 
 
-def _exact(found: TensorStats, halves: list[float], dtype: DType) -> TensorStats:
-    """``found`` with the extremes that the halves stand for; of bool there are no other numbers."""
-    largest, least = (int(halves[place]) * _HALF + int(halves[place + 2]) for place in (0, 1))
+def _exact(values: TensorStats, halves: list[float], dtype: DType) -> TensorStats:
+    """Return ``values`` with exact extremes, put together from their halves."""
+    largest, least = (int(halves[index]) * _HALF + int(halves[index + 2]) for index in (0, 1))
     if dtype.kind is Kind.BOOL:
-        return TensorStats(bool(largest), bool(least))
-    return TensorStats(largest, least, found.mean, found.norm)
+        return values._replace(max=bool(largest), min=bool(least))
+    return values._replace(max=largest, min=least)
 
 
 def _moments(values: Any) -> Any:
-    """Of a float32 tensor: largest, least, 1 for a NaN, magnitude, sum and squares of the elements divided by it."""
+    """Return the moments of a float32 tensor as a vector on its device.
+
+    They are the largest and smallest element, 1 for a NaN, the largest magnitude, and the sum and the sum of squares of
+    the elements divided by that magnitude.
+    """
     largest, least = _max(values), _min(values)
     magnitude = _greatest(_greatest(_abs(largest), _abs(least)), _LEAST)
     scaled = _divide(values, magnitude)
@@ -103,7 +108,7 @@ def _moments(values: Any) -> Any:
 def _raw(row: list[float], count: int) -> RawStats:
     largest, least, nan, magnitude, total, squares = row
     if nan:
-        return RawStats(math.nan, math.nan, math.nan, math.nan)
+        return RAW_NAN
     if math.isinf(magnitude):
         return RawStats(largest, least, largest + least if math.isinf(largest) else least, math.inf)
     return RawStats(largest, least, total / count * magnitude, math.sqrt(squares) * magnitude)

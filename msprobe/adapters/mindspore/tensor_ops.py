@@ -1,16 +1,15 @@
 """Facts, statistics, checksums and files of ``mindspore.Tensor``.
 
-Everything is measured on the host: several of MindSpore's reductions have no CPU kernel, and the compiled kernel reads
-memory in one pass anyway. Where every tensor lies in memory that the process can read, it reads a dense one in place,
-at an address that MindSpore gives out when the value is there; the array of ``asnumpy``, several times as slow,
-serves for all others. A device measures by itself and hands over all numbers in one copy per ``settle``
-(``device_reductions``); checksums and files take the values to the host.
+On a CPU the host measures: several of MindSpore's reductions have no CPU kernel, and the compiled kernel reads memory
+in one pass. It reads a dense tensor in place, at the address that MindSpore returns when the value is computed; for
+other tensors ``asnumpy`` is used, which is several times as slow. A device measures by itself, and ``settle`` copies
+all its numbers at once (``device_reductions``); checksums and files copy the values to the host.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import mindspore
 import numpy as np
 
 from msprobe.adapters.mindspore.bfloat16_values import bits_of, from_bits, widened
-from msprobe.adapters.mindspore.device_reductions import DeviceStatistics
+from msprobe.adapters.mindspore.device_reductions import DeferredStatistics
 from msprobe.adapters.mindspore.graph_value import GraphValue
 from msprobe.adapters.mindspore.runtime_facts import on_cpu
 from msprobe.adapters.mindspore.versions import address_of_tensors
@@ -28,18 +27,17 @@ from msprobe.core.tensors.dtypes import DType, find_dtype
 from msprobe.core.tensors.numpy_ops import decode
 from msprobe.core.tensors.numpy_ops import statistics as numpy_statistics
 from msprobe.core.tensors.projection import KEY, projection
-from msprobe.native import fused
+from msprobe.core.tensors.statistics import NO_STATS, set_statistics
+from msprobe.native import measuring
 
-Numbers = tuple[Any, Any, Any, Any]
 _TYPE = "mindspore.Tensor"
 _CORE = mindspore.Tensor.__mro__[-2]
-"""The C++ class of tensors: what is asked of every tensor is asked there, past a Python call each."""
+"""The C++ class of tensors: its attributes are read directly, which saves a Python call each."""
 _IS_CONTIGUOUS: Any = _CORE.is_contiguous
 _DATA_PTR: Any = address_of_tensors()
-_NOTHING = (None, None, None, None)
 _LOWEST = 1 << 12  # no memory lies below: a tensor whose initializer has not run yet gives 0
 _DTYPES: dict[int, tuple[Any, str, DType | None]] = {}
-"""By the identity of the framework's own dtype, held here: hashing one takes longer than measuring a tensor."""
+"""By ``id`` of the framework's dtype, which is kept here: hashing a dtype takes longer than measuring a tensor."""
 _MOST_DTYPES = 256
 
 
@@ -55,31 +53,24 @@ class MindSporeTensorOps:
 
     def __init__(self, precision: str = "low", native: bool = True) -> None:
         self._high = precision == "high"
-        self._summary = fused.summary if fused is not None and native else None
+        self._summary = measuring.summary if measuring is not None and native else None
         self._in_place = self._summary is not None and _DATA_PTR is not None and on_cpu()
-        self._device = None if on_cpu() else DeviceStatistics("high" if self._high else "low")
-        self._readable: dict[type, bool] = {}  # as types are met: that of parameters is made at run time
+        self._device = None if on_cpu() else DeferredStatistics("high" if self._high else "low")
+        self._readable: dict[type, bool] = {}  # filled at run time: MindSpore creates the type of parameters then
 
     def describe(self, tensor: Any, statistics: bool) -> dict[str, Any]:
         readable = self._readable.get(type(tensor))
         if readable is None:
-            readable = self._learn(type(tensor))
+            readable = self._check_readable(type(tensor))
         if not readable:
             return self._describe_any(tensor, statistics)
         kind = tensor._dtype
-        _, name, dtype = _DTYPES.get(id(kind)) or _meet(kind)
+        _, name, dtype = _DTYPES.get(id(kind)) or _remember_dtype(kind)
         if not statistics:
             return {"type": _TYPE, "dtype": name, "shape": tensor._shape}
-        top, low, mean, norm = self._read(tensor, dtype)
-        return {
-            "type": _TYPE,
-            "dtype": name,
-            "shape": tensor._shape,
-            "Max": top,
-            "Min": low,
-            "Mean": mean,
-            "Norm": norm,
-        }
+        node = {"type": _TYPE, "dtype": name, "shape": tensor._shape}
+        set_statistics(node, self._read(tensor, dtype))
+        return node
 
     def describe_with_checksum(self, tensor: Any, statistics: bool, kind: str) -> dict[str, Any]:
         return {**self.describe(tensor, statistics), "md5": self.checksum(tensor, kind)}
@@ -130,8 +121,8 @@ class MindSporeTensorOps:
             np.save(file, array, allow_pickle=False)
         return True
 
-    def _by_device(self, device: DeviceStatistics, tensor: Any, dtype: DType | None, node: dict[str, Any]) -> bool:
-        """Whether the device has taken it; an operator that it does not have leaves the tensor to the host."""
+    def _by_device(self, device: DeferredStatistics, tensor: Any, dtype: DType | None, node: dict[str, Any]) -> bool:
+        """Return whether the device measures the tensor; it does not when it lacks an operator."""
         if dtype is None or isinstance(tensor, GraphValue) or not tensor.size:
             return False
         try:
@@ -141,57 +132,56 @@ class MindSporeTensorOps:
 
     def _describe_any(self, tensor: Any, statistics: bool) -> dict[str, Any]:
         kind = tensor.dtype
-        _, name, dtype = _DTYPES.get(id(kind)) or _meet(kind)
+        _, name, dtype = _DTYPES.get(id(kind)) or _remember_dtype(kind)
         node: dict[str, Any] = {"type": _TYPE, "dtype": name, "shape": tuple(tensor.shape)}
         if statistics:
-            node["Max"] = node["Min"] = node["Mean"] = node["Norm"] = None
+            set_statistics(node, NO_STATS)
             if self._device is None or not self._by_device(self._device, tensor, dtype, node):
-                node["Max"], node["Min"], node["Mean"], node["Norm"] = self._copied(tensor, dtype)
+                set_statistics(node, self._copied(tensor, dtype))
         return node
 
-    def _learn(self, kind: type) -> bool:
+    def _check_readable(self, kind: type) -> bool:
         self._readable[kind] = readable = self._in_place and issubclass(kind, mindspore.Tensor)
         return readable
 
-    def _read(self, tensor: Any, dtype: DType | None) -> Numbers:
-        """Statistics of what lies at the tensor's address; of a copy where it is not dense, or has no address yet."""
+    def _read(self, tensor: Any, dtype: DType | None) -> Iterable[Any]:
+        """Return the statistics of a tensor, read at its address; of a copy when it is not dense or has no address."""
         if dtype is not None and dtype.code >= 0 and _IS_CONTIGUOUS(tensor) and (count := tensor._size):
             try:
                 pointer = _DATA_PTR(tensor)
             except RuntimeError:  # a failed kernel of the user's program, see ``host``
-                return _NOTHING
+                return NO_STATS
             if pointer >= _LOWEST:
                 return self._summary(pointer, count, dtype.code, self._high)  # type: ignore[misc]
         return self._copied(tensor, dtype)
 
-    def _copied(self, tensor: Any, dtype: DType | None) -> Numbers:
+    def _copied(self, tensor: Any, dtype: DType | None) -> Iterable[Any]:
         array = None if dtype is None else host(tensor)
         if dtype is None or array is None or array.size == 0 or dtype.itemsize != array.dtype.itemsize:
-            return _NOTHING
+            return NO_STATS
         return self._summarise(array, dtype)
 
-    def _summarise(self, array: Any, dtype: DType) -> Numbers:
+    def _summarise(self, array: Any, dtype: DType) -> Iterable[Any]:
         if self._summary is not None and dtype.code >= 0:
             dense = array if array.flags.c_contiguous else np.ascontiguousarray(array)
             return self._summary(dense.ctypes.data, dense.size, dtype.code, self._high)
         bits = array if dtype.is_native else array.view(dtype.container)
-        found = numpy_statistics(bits, dtype.name, "high" if self._high else "low")
-        return found.max, found.min, found.mean, found.norm
+        return numpy_statistics(bits, dtype.name, "high" if self._high else "low")
 
 
-def _meet(kind: Any) -> tuple[Any, str, DType | None]:
+def _remember_dtype(kind: Any) -> tuple[Any, str, DType | None]:
     name = str(kind)
-    known = kind, name, find_dtype(name)
-    if len(_DTYPES) < _MOST_DTYPES:  # were each tensor to bring an object of its own, they would pile up
-        _DTYPES[id(kind)] = known
-    return known
+    entry = kind, name, find_dtype(name)
+    if len(_DTYPES) < _MOST_DTYPES:  # a dtype object per tensor would fill the memory
+        _DTYPES[id(kind)] = entry
+    return entry
 
 
 def host(tensor: Any) -> Any:
-    """The values as a numpy array, which may share the tensor's memory; None when it has none.
+    """Return the values as a numpy array, which may share the tensor's memory; None when there are none.
 
-    Those of bfloat16 are their bits, as uint16, where numpy has no dtype for them. A failed kernel of the user's
-    program can surface here; MindSpore raises it again where the user reads the value.
+    Values of bfloat16 are returned as bits (uint16) when numpy has no dtype for them. A failed kernel of the user's
+    program can raise here; MindSpore raises the error again where the user reads the value.
     """
     try:
         return tensor.asnumpy()
@@ -209,7 +199,7 @@ def _bits(tensor: Any) -> Any:
 
 
 def _of_numpy(array: Any, tensor: Any) -> Any:
-    """What ``host`` gave for ``tensor``, in a dtype that means its values."""
+    """Return the array that ``host`` returned for ``tensor`` in a dtype that holds its values."""
     return from_bits(array) if array.dtype == np.uint16 and tensor.dtype == mindspore.bfloat16 else array
 
 

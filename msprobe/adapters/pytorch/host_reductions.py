@@ -1,7 +1,7 @@
-"""Statistics of a CPU tensor by torch's own reductions: what runs where the compiled kernel is missing.
+"""Statistics of a CPU tensor by torch's own reductions, for systems without the compiled kernel.
 
-The numbers are plain Python values at once: on the CPU there is nothing to wait for, and four scalars cost less than a
-tensor of four. Sums and squares are taken in float64 from one conversion, piece by piece so that a piece is still in
+The numbers are plain Python values at once: on the CPU there is nothing to wait for, and single scalars cost less than
+a tensor of them. Sums and squares are taken in float64 from one conversion, piece by piece so that a piece is still in
 the processor's cache for the second sum. Sums in float32 would be twice as fast and wrong where they matter most: the
 mean of a gradient is what is left when its elements cancel.
 """
@@ -12,10 +12,10 @@ import math
 
 import torch
 
+from msprobe.adapters.pytorch.reductions import _F
 from msprobe.core.tensors.dtypes import DType, Kind
 from msprobe.core.tensors.statistics import Precision, RawStats, TensorStats, finish
 
-_F = torch._C._VariableFunctions
 _to = torch._C.TensorBase.to
 _item = torch._C.TensorBase.item
 _view = torch._C.TensorBase.view
@@ -53,7 +53,7 @@ def host_statistics(tensor: torch.Tensor, dtype: DType, precision: Precision) ->
 
 
 def _sums(flat: torch.Tensor) -> tuple[float, float]:
-    """Sum and sum of squares in float64."""
+    """Return sum and sum of squares in float64."""
     total = squares = 0.0
     for piece in (flat,) if flat.numel() <= _PIECE else _F.split(flat, _PIECE):
         wide = _to(piece, torch.float64)
@@ -63,7 +63,7 @@ def _sums(flat: torch.Tensor) -> tuple[float, float]:
 
 
 def _scaled(source: torch.Tensor, magnitude: float, total: float, squares: float) -> tuple[float, float]:
-    """Mean and norm where squares of float64 may have left the range: of the elements divided by the largest."""
+    """Return mean and norm when squares may leave the range of float64: elements are divided by a power of two."""
     count = source.numel()
     if source.dtype is not torch.float64 or not 0 < magnitude < math.inf:
         return total / count, math.sqrt(squares)

@@ -1,7 +1,7 @@
 """The projection of ``torch.Tensor``: by the compiled kernel on the CPU, by one matrix product on a device.
 
-A device is not waited for: the sum stays there as a scalar until ``settle`` brings all of them in one copy. Devices
-without float64 sum in float32, so their last digits are fewer.
+Nothing waits for a device: the sum stays on it as a scalar until ``settle`` copies all of them at once. Devices without
+float64 sum in float32, with fewer correct digits.
 """
 
 from __future__ import annotations
@@ -12,17 +12,15 @@ from typing import Any
 
 import torch
 
+from msprobe.adapters.pytorch.reductions import _F, _NO_FLOAT64
 from msprobe.adapters.pytorch.tensor_memory import dense, with_memory
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.core.tensors.projection import BLOCK, KEY, block_weights, place_weights, projection
 from msprobe.native.loader import Kernel
 
-_F = torch._C._VariableFunctions
-_NO_FLOAT64 = ("npu", "mps", "xpu")
-
 
 class Projector:
-    """Projections that are there at once, and those still on a device."""
+    """Computes projections: at once on the CPU, at the next ``settle`` on a device."""
 
     def __init__(self, kernel: Kernel | None) -> None:
         self._kernel = kernel
@@ -34,7 +32,7 @@ class Projector:
         return bool(self._pending)
 
     def project(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
-        """Put the projection into ``node``, now or at the next ``settle``; null where the tensor has no numbers."""
+        """Write the projection into the record ``node``, now or at the next ``settle``; None without numbers."""
         node[KEY] = None
         plain = with_memory(tensor)
         if plain is None or plain.numel() == 0:
@@ -54,8 +52,8 @@ class Projector:
         with self._lock:
             pending, self._pending = self._pending, []
         for device in {scalar.device for _, scalar in pending}:
-            chosen = [(node, scalar) for node, scalar in pending if scalar.device == device]
-            for (node, _), value in zip(chosen, _F.stack([scalar for _, scalar in chosen]).cpu().tolist(), strict=True):
+            group = [(node, scalar) for node, scalar in pending if scalar.device == device]
+            for (node, _), value in zip(group, _F.stack([scalar for _, scalar in group]).cpu().tolist(), strict=True):
                 node[KEY] = value
 
     def _on_host(self, plain: torch.Tensor) -> float | None:
@@ -67,7 +65,7 @@ class Projector:
 
 
 def device_projection(plain: torch.Tensor) -> torch.Tensor:
-    """The projection of a detached, non-empty tensor as a scalar on its device."""
+    """Return the projection of a detached, non-empty tensor as a scalar on its device."""
     wide = torch.float32 if plain.device.type in _NO_FLOAT64 else torch.float64
     flat = (plain.abs() if plain.is_complex() else plain).reshape(-1).to(wide)
     whole = flat.numel() // BLOCK * BLOCK

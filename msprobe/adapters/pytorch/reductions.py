@@ -1,8 +1,8 @@
 """Statistics by torch's own reductions, for devices and for CPUs without the compiled kernel.
 
-Nothing waits for the device while a tensor is measured: the numbers stay on it as scalars, and ``settle`` brings all
-of them to the host in one copy. Max and Min of integers stay integers on the way, as they must be exact. Floats
-accumulate in float64 where the device has it, else in float32.
+Nothing waits for the device while a tensor is measured: the numbers stay on it as scalars, and ``settle`` copies all of
+them to the host at once. Max and Min of integers stay integers, because they must be exact. Floats accumulate in
+float64 where the device has it, else in float32.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from msprobe.core.tensors.dtypes import DType, find_dtype
-from msprobe.core.tensors.statistics import round_statistic
+from msprobe.core.tensors.statistics import STATISTICS, ToleranceOf, round_statistic
 
 _F = torch._C._VariableFunctions
 _norm = torch._C._linalg.linalg_vector_norm
@@ -22,7 +22,7 @@ _NO_FLOAT64 = ("npu", "mps", "xpu")
 
 
 class DeferredStatistics:
-    """Statistics that are being computed: nodes to fill, and the device scalars to fill them with."""
+    """Statistics that a device is computing: records to fill, and the device scalars to fill them with."""
 
     def __init__(self, high: bool) -> None:
         self._precision: Any = "high" if high else "low"
@@ -31,8 +31,12 @@ class DeferredStatistics:
         self._extremes: list[tuple[dict[str, Any], torch.Tensor]] = []
 
     def add(self, tensor: torch.Tensor, node: dict[str, Any], repeats: int = 1) -> None:
-        """Start measuring a detached, non-empty strided tensor, or one in which each of its elements occurs ``repeats``
-        times; ``node`` gets its values at the next ``settle``.
+        """Start to measure a tensor; the next ``settle`` fills its record.
+
+        Args:
+            tensor: detached, strided and not empty.
+            node: the record to fill.
+            repeats: how often each of its elements occurs in the tensor that is recorded.
         """
         with torch.no_grad():
             if tensor.dtype is torch.bool:
@@ -53,16 +57,18 @@ class DeferredStatistics:
 
     @property
     def outstanding(self) -> bool:
+        """Return whether records wait for ``settle``."""
         return bool(self._moments or self._extremes)
 
     def settle(self) -> None:
+        """Fill all pending records, with one copy per device."""
         with self._lock:
             moments, self._moments = self._moments, []
             extremes, self._extremes = self._extremes, []
         for device in {values.device for *_, values in moments} | {values.device for _, values in extremes}:
             real = [entry for entry in moments if entry[2].device == device]
             whole = [entry for entry in extremes if entry[1].device == device]
-            rows, pairs = _brought([entry[2] for entry in real], [entry[1] for entry in whole])
+            rows, pairs = _to_host([entry[2] for entry in real], [entry[1] for entry in whole])
             for (node, dtype, _), row in zip(real, rows, strict=True):
                 self._fill(node, dtype, row)
             for (node, source), (largest, least) in zip(whole, pairs, strict=True):
@@ -70,14 +76,14 @@ class DeferredStatistics:
                 node["Max"], node["Min"] = (bool(largest), bool(least)) if as_bool else (largest, least)
 
     def _fill(self, node: dict[str, Any], dtype: DType | None, row: list[float]) -> None:
-        largest, least, mean, norm = row
-        node["Max"], node["Min"] = largest, least
-        node["Mean"] = mean if dtype is None else round_statistic(mean, dtype, self._precision)
-        node["Norm"] = norm if dtype is None else round_statistic(norm, dtype, self._precision)
+        for spec, value in zip(STATISTICS, row, strict=True):
+            if dtype is not None and spec.tolerance is not ToleranceOf.ELEMENT:
+                value = round_statistic(value, dtype, self._precision)
+            node[spec.name] = value
 
 
-def _brought(moments: list[torch.Tensor], extremes: list[torch.Tensor]) -> tuple[list[list[float]], list[list[int]]]:
-    """The rows of one device in one copy to the host: where there are both kinds they travel as bytes."""
+def _to_host(moments: list[torch.Tensor], extremes: list[torch.Tensor]) -> tuple[list[list[float]], list[list[int]]]:
+    """Copy the rows of one device to the host at once; rows of both kinds are copied as bytes."""
     real = _F.stack(moments) if moments else None
     whole = _F.stack([pair.to(torch.int64) for pair in extremes]) if extremes else None
     if real is None or whole is None:
@@ -98,7 +104,7 @@ def _accumulator(tensor: torch.Tensor) -> torch.dtype:
 
 
 def _float_moments(tensor: torch.Tensor, repeats: int) -> torch.Tensor:
-    """Max, Min, Mean and L2 norm of a float tensor as one tensor of four, on its device."""
+    """Return the statistics of a float tensor, in table order, as a vector on its device."""
     wide = _accumulator(tensor)
     least, largest = _F.aminmax(tensor)
     mean = _F.sum(tensor, dtype=wide) / tensor.numel()

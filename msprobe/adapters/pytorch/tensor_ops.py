@@ -1,20 +1,19 @@
 """Facts, statistics, checksums and files of ``torch.Tensor``.
 
-On the CPU one pass of the compiled kernel gives all four statistics and the CRC-32; without the kernel torch's own
-reductions do (``host_reductions``). Devices hand their numbers over in one copy per ``settle`` (``reductions``). The
-functions used here are the unwrapped ones of ``torch._C``: measuring a call must not look like a call.
+On the CPU one pass of the compiled kernel computes all statistics and the CRC-32; without the kernel torch's own
+reductions do (``host_reductions``). The numbers of devices are copied at once by ``settle`` (``reductions``). Functions
+are the unwrapped ones of ``torch._C``, because measuring a call must not be recorded as a call.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from msprobe.adapters.pytorch.exchange import Exchange
+from msprobe.adapters.pytorch.exchange import DlpackDescriber
 from msprobe.adapters.pytorch.host_reductions import host_statistics
 from msprobe.adapters.pytorch.projecting import Projector
 from msprobe.adapters.pytorch.reductions import DeferredStatistics
@@ -34,11 +33,11 @@ from msprobe.adapters.pytorch.tensor_saver import TensorSaver
 from msprobe.core.tensors.checksum import crc32, format_crc32, format_xor, xor
 from msprobe.core.tensors.dtypes import DType, find_dtype
 from msprobe.core.tensors.projection import KEY
-from msprobe.core.tensors.statistics import round_statistic
-from msprobe.native import fused
+from msprobe.core.tensors.statistics import NO_STATS, RawStats, finish, repeated, set_statistics
+from msprobe.native import fused, measuring
 from msprobe.native.loader import Summary
 
-_NAMES = {
+_TYPE_NAMES = {
     "FakeTensor": "torch._subclasses.fake_tensor.FakeTensor",
     "DTensor": "torch.distributed.tensor.DTensor",
     "AsyncCollectiveTensor": "torch.distributed._functional_collectives.AsyncCollectiveTensor",
@@ -65,32 +64,32 @@ class TorchTensorOps:
     def __init__(self, precision: str = "low", native: bool = True) -> None:
         self._high = precision == "high"
         self._kernel = fused if native else None
-        self._exchange = Exchange.with_kernel(self._high) if native else None
-        self._summary = fused.summary if fused is not None and native else None
-        fast_crc = fused is not None and native and bool(fused.FAST_CRC32)  # else zlib's is the faster one
-        self._summary_crc32 = fused.summary_crc32 if fused is not None and fast_crc else None
+        self._dlpack = DlpackDescriber.with_kernel(self._high) if native else None
+        self._summary = measuring.summary if measuring is not None and native else None
+        fast_crc = measuring is not None and native and bool(measuring.FAST_CRC32)  # else zlib's is the faster one
+        self._summary_crc32 = measuring.summary_crc32 if measuring is not None and fast_crc else None
         self._deferred = DeferredStatistics(self._high)
         self._projection = fused.projection if fused is not None and native else None
         self._projector = Projector(self._kernel)
         self._saver = TensorSaver(native)
 
     def describe(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
-        if statistics and self._exchange is not None:
-            found = self._exchange.describe(tensor)
-            if found is not None:
-                return found
+        if statistics and self._dlpack is not None:
+            node = self._dlpack.describe(tensor)
+            if node is not None:
+                return node
         if type(tensor) not in PLAIN or (known := _DTYPES.get(tensor.dtype)) is None:
             return self._describe_other(tensor, statistics)
         dtype, neutral = known
         try:
-            node: dict[str, Any] = {"type": "torch.Tensor", "dtype": dtype, "shape": tuple(tensor.shape)}
+            node = {"type": "torch.Tensor", "dtype": dtype, "shape": tuple(tensor.shape)}
             if statistics:
                 if not tensor.is_cpu or not tensor.is_contiguous() or tensor.is_neg():
                     return self._describe_other(tensor, True)
                 if address(tensor) < LOWEST and not backed(tensor):
                     return self._describe_other(tensor, True)
                 values = self._values(tensor, neutral, self._high)
-                node["Max"], node["Min"], node["Mean"], node["Norm"] = values
+                set_statistics(node, values)
         except (RuntimeError, ValueError):  # sparse, nested; no memory (meta, functorch); no code for the dtype
             return self._describe_other(tensor, statistics)
         node["requires_grad"] = tensor.requires_grad
@@ -172,15 +171,15 @@ class TorchTensorOps:
         return True
 
     def _describe_other(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
-        """The node of anything but a plain contiguous CPU tensor. What a subclass overrides is passed by."""
+        """Return the record of anything but a plain contiguous CPU tensor, without calling overrides of subclasses."""
         with AsItIs():
             return self._facts(tensor, statistics)
 
     def _facts(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
-        kind = _NAMES.get(type(tensor).__name__, "torch.Tensor")
+        kind = _TYPE_NAMES.get(type(tensor).__name__, "torch.Tensor")
         node: dict[str, Any] = {"type": kind, "dtype": str(tensor.dtype), "shape": _shape(tensor)}
         if statistics:
-            node["Max"] = node["Min"] = node["Mean"] = node["Norm"] = None
+            set_statistics(node, NO_STATS)
             self._measure(tensor, node)
         node["requires_grad"] = tensor.requires_grad
         if is_sharded(tensor):
@@ -196,7 +195,7 @@ class TorchTensorOps:
         try:
             if plain.is_cpu and known is not None:
                 values = self._values(dense(plain), known[1], self._high or repeats > 1)
-                node["Max"], node["Min"], node["Mean"], node["Norm"] = self._repeated(values, known[1], repeats)
+                set_statistics(node, self._repeated(values, known[1], repeats))
                 return
             self._deferred.add(plain, node, repeats)
             if plain.is_cpu:
@@ -211,23 +210,19 @@ class TorchTensorOps:
         return self._summary(address(plain), plain.numel(), dtype.code, high)
 
     def _repeated(self, values: Summary, dtype: DType, repeats: int) -> Summary:
-        """The statistics of a tensor in which each element occurs ``repeats`` times, from those of the elements."""
-        largest, least, mean, norm = values
-        if repeats == 1 or mean is None or norm is None:
+        """Return the statistics of a tensor in which each element occurs ``repeats`` times."""
+        if repeats == 1:
             return values
-        precision: Any = "high" if self._high else "low"
-        norm = norm * math.sqrt(repeats)
-        return largest, least, round_statistic(mean, dtype, precision), round_statistic(norm, dtype, precision)
+        return finish(repeated(RawStats._make(values), repeats), dtype, "high" if self._high else "low")
 
     def _by_torch(self, tensor: torch.Tensor, dtype: DType, high: bool) -> Summary:
-        """As the kernel's ``summary``."""
+        """Return what the kernel's ``summary`` returns."""
         if tensor.numel() == 0:
-            return None, None, None, None
-        found = host_statistics(_detach(tensor), dtype, "high" if high else "low")
-        return found.max, found.min, found.mean, found.norm
+            return NO_STATS
+        return host_statistics(_detach(tensor), dtype, "high" if high else "low")
 
     def _in_one_pass(self, tensor: torch.Tensor, summary: Callable[..., Any]) -> dict[str, Any] | None:
-        """The node with statistics and CRC-32 from one reading of the memory; None where that is not possible."""
+        """Return the record with statistics and CRC-32 from one pass over the memory; None when it is not possible."""
         try:
             if (known := _DTYPES.get(tensor.dtype)) is None or not readable(tensor):
                 return None
@@ -235,16 +230,17 @@ class TorchTensorOps:
         except (RuntimeError, ValueError):
             return None
         node: dict[str, Any] = {"type": "torch.Tensor", "dtype": known[0], "shape": tuple(tensor.shape)}
-        node["Max"], node["Min"], node["Mean"], node["Norm"] = values[:4]
+        *statistics, crc = values
+        set_statistics(node, statistics)
         node["requires_grad"] = tensor.requires_grad
-        node["md5"] = format_crc32(values[4])
+        node["md5"] = format_crc32(crc)
         return node
 
 
 def _shape(tensor: torch.Tensor) -> list[int | None]:
-    """The lengths of the dimensions; None for one that differs between the parts of a nested tensor.
+    """Return the lengths of the dimensions; None for a dimension whose length differs between parts of a nested tensor.
 
-    Empty when it is not known yet (lazy modules).
+    The list is empty when the shape is not known yet (lazy modules).
     """
     try:
         return list(tensor.shape)
@@ -260,15 +256,15 @@ def _length(tensor: torch.Tensor, dim: int) -> int | None:
 
 
 def _as_words(tensor: torch.Tensor) -> torch.Tensor:
-    """A CPU tensor of any strides as integers with the bytes of its elements; nothing is copied."""
+    """Return a view of a CPU tensor of any strides as integers with the bytes of its elements."""
     word = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(tensor.element_size())
     return tensor if word is None else tensor.view(word)
 
 
 def _host_copy(plain: torch.Tensor) -> Callable[[], torch.Tensor]:
-    """A copy of a device tensor in host memory, made in the order of the device's stream without waiting for it.
+    """Start to copy a device tensor to host memory, in the order of its stream; return a function that waits for it.
 
-    Where the device has no events, the copy is waited for here.
+    When the device has no events, this function itself waits for the copy.
     """
     module: Any = getattr(torch, plain.device.type, None)
     if not hasattr(module, "Event"):

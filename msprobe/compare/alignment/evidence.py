@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from msprobe.compare.alignment.protocol import Side
 from msprobe.compare.items import INPUT, OUTPUT, Leaf, is_tensor, leaves
 from msprobe.compare.recorded_number import as_float
+from msprobe.core.tensors.statistics import STATISTIC_NAMES
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-_NUMBERS = ("Max", "Min", "Mean", "Norm")
-_WIDTH = 2 * len(_NUMBERS)
+_WIDTH = 2 * len(STATISTIC_NAMES)
 _PLAIN = {float, type(None)}  # as numbers at once, null as NaN
 _DECADES = 7.0
 """Two float32 results of the same operation agree in about this many digits."""
@@ -47,8 +47,8 @@ def _traits(name: str, body: Any) -> Traits:
 def _values(tensors: list[Leaf], slot: str) -> tuple[Any, ...]:
     raw = next((leaf.raw for leaf in tensors if leaf.slot == slot), None) or {}
     if raw.get("md5") is not None:
-        return (str(raw["md5"]),) * len(_NUMBERS)
-    return tuple(raw.get(name) for name in _NUMBERS)
+        return (str(raw["md5"]),) * len(STATISTIC_NAMES)
+    return tuple(raw.get(name) for name in STATISTIC_NAMES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Weights of experts: their numbers in the whole model, and older files that hold all experts of a rank in one tensor.
+"""Weights of experts: their numbers in the whole model, and the older form with all experts of a rank in one tensor.
 
 Rank e of a job with n experts per rank holds the experts e*n to e*n + n - 1, numbered from 0:
 ``experts.local_experts.0.linear_fc1.weight``, or ``experts.linear_fc1.weight0``. In the older grouped form
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.configcheck.megatron.shards import rearranged, unreadable
+from msprobe.configcheck.megatron.shards import reshaped_like, unreadable
 from msprobe.core.tensors.stored import StoredTensor
 
 _NUMBER = re.compile(r"(.*\bexperts\.(?:local_experts\.|\w+\.(?:weight|bias)))(\d+)(\..*)?")
@@ -28,23 +28,23 @@ Shards = Mapping[tuple[int, int], StoredTensor]
 
 
 def count_local(names: Iterable[str]) -> int:
-    """How many numbered experts are among these names."""
+    """Return how many numbered experts these names contain."""
     return max((int(match[2]) + 1 for name in names if (match := _NUMBER.fullmatch(name))), default=0)
 
 
 def global_name(name: str, first: int) -> str:
-    """The name with the number of the expert in the whole model; ``first`` is that of the rank's first one."""
+    """Return the name with the number of the expert in the whole model; ``first`` is the first number of the rank."""
     match = _NUMBER.fullmatch(name)
     return f"{match[1]}{int(match[2]) + first}{match[3] or ''}" if match else name
 
 
 def is_grouped(name: str) -> bool:
-    """Whether the tensor of that name holds all experts of a rank."""
+    """Return whether the tensor ``name`` holds all experts of a rank."""
     return _GROUPED.fullmatch(name) is not None
 
 
-def grouped(name: str, shards: Shards, local: int | None, *, gated: bool) -> StoredTensor:
-    """The experts of all ranks in one tensor of the same form; ``local`` is how many a rank has."""
+def join_grouped_experts(name: str, shards: Shards, local: int | None, *, gated: bool) -> StoredTensor:
+    """Return the experts of all ranks in one tensor of the same form; ``local`` is the number of experts per rank."""
     first = next(iter(shards.values()))
     if len(shards) == 1:
         return first
@@ -65,11 +65,11 @@ def grouped(name: str, shards: Shards, local: int | None, *, gated: bool) -> Sto
         parts = [_rank(row, local, along, gated and along == 1) for row in rows]
         return np.reshape(np.concatenate(parts), shape)
 
-    return rearranged(tuple(shape), first, read)
+    return reshaped_like(tuple(shape), first, read)
 
 
 def _rank(row: Sequence[StoredTensor], local: int, along: int, gated: bool) -> NDArray[Any]:
-    """The experts of one expert rank, one per entry of axis 0."""
+    """Return the experts of one expert rank, one per index of axis 0."""
     hidden = row[0].shape[1 - along]
     shape = (local, hidden, -1) if along == 1 else (local, -1, hidden)
     parts = [np.ascontiguousarray(shard.read()).reshape(shape) for shard in row]

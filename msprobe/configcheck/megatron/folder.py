@@ -3,9 +3,9 @@
     latest_checkpointed_iteration.txt                        a number, or `release`
     iter_0000010/mp_rank_TT[_PPP][_EEE]/model_optim_rng.pt   tensor, pipeline and expert rank
 
-One number behind the tensor rank is the pipeline rank of a job without expert parallelism and the expert rank of one
-without pipeline parallelism. The arguments stored in the file tell which; without them the names of the weights do:
-only pipeline ranks differ in them.
+A single number after the tensor rank is the pipeline rank of a job without expert parallelism, or the expert rank of a
+job without pipeline parallelism. The arguments stored in the file decide which; without them the names of the weights
+do: only pipeline ranks differ in them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from msprobe.configcheck.distributed_files import refused
-from msprobe.configcheck.megatron.grid import Grid, Place
-from msprobe.configcheck.megatron.merge import merged
+from msprobe.configcheck.distributed_files import distributed_refusal
+from msprobe.configcheck.megatron.grid import RankGrid, RankPosition
+from msprobe.configcheck.megatron.merge import merge_parts
 from msprobe.configcheck.named_tensors import NamedTensors
 from msprobe.configcheck.torch_file import read_tree
 from msprobe.core.errors import ReadError
@@ -35,8 +35,14 @@ _SIZES = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "expert_
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one rank stored: its folder's numbers, the arguments of the program, and its parts of the model (several
-    with virtual pipeline stages)."""
+    """The files of one rank.
+
+    Attributes:
+        path: its file.
+        numbers: the numbers in the name of its folder.
+        arguments: the arguments of the program.
+        chunks: its parts of the model, several with virtual pipeline stages.
+    """
 
     path: Path
     numbers: tuple[int, ...]
@@ -45,14 +51,14 @@ class _Part:
 
 
 def is_megatron(path: Path) -> bool:
-    """Whether a folder looks like one."""
+    """Return whether a folder has the layout of a Megatron checkpoint."""
     return (path / LATEST).is_file() or any(
         _ITERATION.fullmatch(child.name) or _RANK.fullmatch(child.name) for child in path.iterdir() if child.is_dir()
     )
 
 
 def read_megatron(path: Path) -> NamedTensors:
-    """The whole model of the latest iteration, or of the iteration folder that ``path`` is.
+    """Return the whole model of the latest iteration, or of the iteration folder ``path``.
 
     Raises:
         ReadError: a rank is missing or cannot be read, or the parts do not fit together.
@@ -61,14 +67,14 @@ def read_megatron(path: Path) -> NamedTensors:
     folder = _iteration(path)
     parts = [_read(child) for child in sorted(folder.iterdir()) if child.is_dir() and _RANK.fullmatch(child.name)]
     if not parts:
-        raise ReadError(refused(folder) or f"{folder}: no folder mp_rank_TT[_PPP][_EEE] in it")
+        raise ReadError(distributed_refusal(folder) or f"{folder}: no folder mp_rank_TT[_PPP][_EEE] in it")
     if len({len(part.numbers) for part in parts}) > 1:
         raise ReadError(f"{folder}: folders of different layouts ({parts[0].path.name}, {parts[-1].path.name})")
     cells = {_place(part, parts): part.chunks for part in parts}
     _check_complete(folder, cells, parts[0].arguments)
-    grid = Grid(cells, parts[0].arguments)
+    grid = RankGrid(cells, parts[0].arguments)
     sizes = f"tensor {grid.tensor}, pipeline {grid.pipeline}, virtual {grid.chunks}, expert {grid.expert}"
-    return merged(grid, f"Megatron {folder.name}, parallel: {sizes}")
+    return merge_parts(grid, f"Megatron {folder.name}, parallel: {sizes}")
 
 
 def _iteration(path: Path) -> Path:
@@ -103,17 +109,17 @@ def _read(folder: Path) -> _Part:
     return _Part(file, numbers, arguments if isinstance(arguments, dict) else {}, chunks)
 
 
-def _place(part: _Part, parts: list[_Part]) -> Place:
+def _place(part: _Part, parts: list[_Part]) -> RankPosition:
     tensor, *others = part.numbers
     if len(others) == 2:
-        return Place(tensor, others[0], others[1])
+        return RankPosition(tensor, others[0], others[1])
     if not others:
-        return Place(tensor, 0, 0)
-    return Place(tensor, 0, others[0]) if _is_expert(parts) else Place(tensor, others[0], 0)
+        return RankPosition(tensor, 0, 0)
+    return RankPosition(tensor, 0, others[0]) if _is_expert(parts) else RankPosition(tensor, others[0], 0)
 
 
 def _is_expert(parts: list[_Part]) -> bool:
-    """Whether the one number behind the tensor rank is that of experts."""
+    """Return whether the single number after the tensor rank is the expert rank."""
     _, pipeline, expert = (parts[0].arguments.get(name) for name in _SIZES)
     if isinstance(pipeline, int) and isinstance(expert, int) and (pipeline > 1) != (expert > 1):
         return expert > 1
@@ -121,12 +127,12 @@ def _is_expert(parts: list[_Part]) -> bool:
     return len(parts) > 1 and len(names) == 1
 
 
-def _check_complete(folder: Path, cells: Mapping[Place, Any], arguments: Mapping[str, Any]) -> None:
+def _check_complete(folder: Path, cells: Mapping[RankPosition, Any], arguments: Mapping[str, Any]) -> None:
     sizes = [max(numbers) + 1 for numbers in zip(*cells, strict=True)]
     for axis, name in enumerate(_SIZES):
-        said = arguments.get(name)
-        if isinstance(said, int) and 0 < said < 1 << 16:
-            sizes[axis] = max(sizes[axis], said)
+        size = arguments.get(name)
+        if isinstance(size, int) and 0 < size < 1 << 16:
+            sizes[axis] = max(sizes[axis], size)
     for place in product(*map(range, sizes)):
         if place not in cells:
             tensor, pipeline, expert = place

@@ -1,4 +1,4 @@
-"""All parts of a Megatron checkpoint by their place in the job."""
+"""All parts of a Megatron checkpoint by their ranks in the job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from msprobe.configcheck.named_tensors import NamedTensors
 
 
-class Place(NamedTuple):
+class RankPosition(NamedTuple):
     """Tensor, pipeline and expert rank."""
 
     tensor: int
@@ -18,24 +18,28 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
-    """``cells`` has every place; each holds one part of the model, or one per virtual pipeline stage. ``arguments`` are
-    those of the program, empty when they were not stored."""
+class RankGrid:
+    """The parts of a checkpoint.
 
-    cells: Mapping[Place, list[NamedTensors]]
+    Attributes:
+        cells: for every position one part of the model, or one part per virtual pipeline stage.
+        arguments: the arguments of the program; empty when they were not stored.
+    """
+
+    cells: Mapping[RankPosition, list[NamedTensors]]
     arguments: Mapping[str, Any]
 
     @property
     def tensor(self) -> int:
-        return max(place.tensor for place in self.cells) + 1
+        return max(position.tensor for position in self.cells) + 1
 
     @property
     def pipeline(self) -> int:
-        return max(place.pipeline for place in self.cells) + 1
+        return max(position.pipeline for position in self.cells) + 1
 
     @property
     def expert(self) -> int:
-        return max(place.expert for place in self.cells) + 1
+        return max(position.expert for position in self.cells) + 1
 
     @property
     def chunks(self) -> int:
@@ -43,11 +47,11 @@ class Grid:
 
     @property
     def gated(self) -> bool:
-        """Whether linear_fc1 holds gate and up projection, one behind the other, in every shard."""
+        """Return whether linear_fc1 holds gate and up projection, one after the other, in every shard."""
         return self.arguments.get("swiglu") is True or self.arguments.get("gated_linear_unit") is True
 
     def local_experts(self) -> int | None:
-        """Experts per rank, where the arguments tell."""
+        """Return the number of experts per rank; None when the arguments do not determine it."""
         experts = self.arguments.get("num_experts")
         if isinstance(experts, list):
             experts = experts[0] if len(experts) == 1 else None

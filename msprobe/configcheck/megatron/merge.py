@@ -1,8 +1,8 @@
-"""All parts of a Megatron checkpoint as the tensors of the whole model.
+"""Merges all parts of a Megatron checkpoint into the tensors of the whole model.
 
-Layers are numbered from 0 in every part. Parts follow each other as the data flows: the first virtual stage of all
-pipeline ranks, then the second of all. So the first layer of a part has the number of layers before it, whether or not
-the stages are equally long.
+Layers are numbered from 0 in every part. Parts are ordered as the data flows: the first virtual stage of all pipeline
+ranks, then the second of all. The number of the first layer of a part is therefore the number of layers before it,
+whether or not the stages are equally long.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from msprobe.configcheck.megatron.experts import count_local, global_name, grouped, is_grouped
-from msprobe.configcheck.megatron.grid import Grid, Place
-from msprobe.configcheck.megatron.names import has_decoder, present_name
-from msprobe.configcheck.megatron.shards import copies, put_together, unreadable
+from msprobe.configcheck.megatron.experts import count_local, global_name, is_grouped, join_grouped_experts
+from msprobe.configcheck.megatron.grid import RankGrid, RankPosition
+from msprobe.configcheck.megatron.names import core_name, has_decoder
+from msprobe.configcheck.megatron.shards import copies, join_shards, unreadable
 from msprobe.configcheck.named_tensors import NamedTensors
 from msprobe.core.errors import ReadError
 from msprobe.core.tensors.stored import StoredTensor
@@ -25,11 +25,11 @@ _Cells = dict[tuple[int, int], StoredTensor]
 """One weight by tensor and expert rank."""
 
 
-def merged(grid: Grid, layout: str) -> NamedTensors:
-    """The whole model.
+def merge_parts(grid: RankGrid, layout: str) -> NamedTensors:
+    """Return the whole model.
 
     Raises:
-        ReadError: a rank lacks parts of the model that its neighbours have.
+        ReadError: a rank lacks parts of the model that other ranks have.
     """
     parts = [part for chunks in grid.cells.values() for part in chunks]
     keep_encoder = has_decoder(name for part in parts for name in part.tensors)
@@ -48,13 +48,13 @@ def merged(grid: Grid, layout: str) -> NamedTensors:
     return NamedTensors(layout, tensors, list(dict.fromkeys(name for part in parts for name in part.skipped)))
 
 
-def _stage(grid: Grid, place: tuple[int, int], keep_encoder: bool) -> dict[str, _Cells]:
-    """Weights of one (virtual) pipeline stage by name, experts numbered as in the whole model."""
+def _stage(grid: RankGrid, place: tuple[int, int], keep_encoder: bool) -> dict[str, _Cells]:
+    """Return the weights of one (virtual) pipeline stage by name; experts have their numbers in the whole model."""
     chunk, stage = place
     found: dict[str, _Cells] = defaultdict(dict)
     for expert in range(grid.expert):
         for tensor in range(grid.tensor):
-            chunks = grid.cells[Place(tensor, stage, expert)]
+            chunks = grid.cells[RankPosition(tensor, stage, expert)]
             if chunk >= len(chunks):
                 raise ReadError(f"pipeline rank {stage}, tensor rank {tensor}: virtual stage {chunk} is missing")
             names = _present(chunks[chunk].tensors, keep_encoder)
@@ -65,28 +65,28 @@ def _stage(grid: Grid, place: tuple[int, int], keep_encoder: bool) -> dict[str, 
 
 
 def _present(tensors: Mapping[str, StoredTensor], keep_encoder: bool) -> dict[str, StoredTensor]:
-    """Tensors by the names of Megatron Core; one whose name is taken keeps its own."""
+    """Return tensors by their names in Megatron Core; a tensor whose new name exists already keeps its own name."""
     found: dict[str, StoredTensor] = {}
     for name, weight in tensors.items():
-        present = present_name(name, keep_encoder=keep_encoder)
+        present = core_name(name, keep_encoder=keep_encoder)
         found[name if present in found else present] = weight
     return found
 
 
-def _whole(name: str, cells: _Cells, grid: Grid) -> StoredTensor:
+def _whole(name: str, cells: _Cells, grid: RankGrid) -> StoredTensor:
     if is_grouped(name):
-        return grouped(name, cells, grid.local_experts(), gated=grid.gated)
+        return join_grouped_experts(name, cells, grid.local_experts(), gated=grid.gated)
     rows: list[StoredTensor] = []
     for expert in sorted({expert for _, expert in cells}):
         shards = [cells[key] for key in sorted(cells) if key[1] == expert]
         if len(shards) < grid.tensor:
             return unreadable(shards[0], "some tensor-parallel ranks lack it")
-        rows.append(put_together(name, shards, gated=grid.gated))
+        rows.append(join_shards(name, shards, gated=grid.gated))
     return copies(rows)
 
 
 def _layers(names: Iterable[str]) -> dict[str, set[int]]:
-    """The numbers of the layers below each head, such as ``decoder.layers.``."""
+    """Return the numbers of the layers below each head, such as ``decoder.layers.``."""
     numbers: dict[str, set[int]] = defaultdict(set)
     for name in names:
         if match := _LAYER.fullmatch(name):

@@ -42,12 +42,12 @@ _COPY, _ORIGINAL = "word_embeddings_for_head.", "embedding.word_embeddings."
 
 
 def has_decoder(names: Iterable[str]) -> bool:
-    """Whether a model has a decoder beside its encoder, so that an encoder is one."""
+    """Return whether a model has a decoder of its own, so that ``encoder.`` keeps its name."""
     return any(_without_heads(name).startswith("decoder.") for name in names)
 
 
-def present_name(name: str, *, keep_encoder: bool) -> str:
-    """The name of a weight in Megatron Core."""
+def core_name(name: str, *, keep_encoder: bool) -> str:
+    """Return the name of a weight in Megatron Core."""
     name = _without_heads(name)
     if name.startswith("encoder.") and not keep_encoder:
         name = f"decoder.{name.removeprefix('encoder.')}"

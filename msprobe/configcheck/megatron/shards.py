@@ -1,4 +1,4 @@
-"""Shards of one weight on several tensor-parallel ranks, put together.
+"""Joins the shards of one weight on several tensor-parallel ranks.
 
 Column-parallel weights are split along axis 0, row-parallel ones along axis 1; all others are copies, and have to be
 equal. A gated ``linear_fc1`` holds gate and up projection in every shard: all gates come first, then all ups.
@@ -27,10 +27,10 @@ _ROW = re.compile(r"(.*\.)?(linear_fc2|linear_proj)\.weight\d*")
 _FC1 = re.compile(r"(.*\.)?linear_fc1\.(weight|bias)\d*")
 
 
-def put_together(name: str, shards: Sequence[StoredTensor], *, gated: bool) -> StoredTensor:
-    """The whole weight of that name; the shards are in the order of their ranks.
+def join_shards(name: str, shards: Sequence[StoredTensor], *, gated: bool) -> StoredTensor:
+    """Return the whole weight ``name`` from its shards in the order of their ranks.
 
-    One that cannot be put together raises ReadError when it is read.
+    A weight that cannot be joined raises ReadError when it is read.
     """
     if len(shards) == 1:
         return shards[0]
@@ -40,7 +40,7 @@ def put_together(name: str, shards: Sequence[StoredTensor], *, gated: bool) -> S
 
 
 def concatenated(shards: Sequence[StoredTensor], axis: int) -> StoredTensor:
-    """Shards one behind the other along ``axis``."""
+    """Return shards concatenated along ``axis``."""
     first = shards[0]
     fit = all(shard.dtype == first.dtype and _off_axis(shard, axis) == _off_axis(first, axis) for shard in shards)
     if axis >= len(first.shape) or not fit:
@@ -51,7 +51,7 @@ def concatenated(shards: Sequence[StoredTensor], axis: int) -> StoredTensor:
 
 
 def copies(shards: Sequence[StoredTensor]) -> StoredTensor:
-    """The same weight on every rank; that it is the same is checked when it is read."""
+    """Return a weight that every rank holds as a copy; whether the copies are equal is checked when it is read."""
     first = shards[0]
     if len(shards) == 1:
         return first
@@ -61,7 +61,7 @@ def copies(shards: Sequence[StoredTensor]) -> StoredTensor:
 
 
 def unreadable(like: StoredTensor, reason: str) -> StoredTensor:
-    """A tensor whose reading raises ReadError with this reason."""
+    """Return a tensor that raises ReadError with this reason when it is read."""
 
     def read() -> NDArray[Any]:
         raise ReadError(reason)
@@ -69,8 +69,8 @@ def unreadable(like: StoredTensor, reason: str) -> StoredTensor:
     return StoredTensor(like.shape, like.dtype, read)
 
 
-def rearranged(shape: tuple[int, ...], like: StoredTensor, read: Callable[[], NDArray[Any]]) -> StoredTensor:
-    """A tensor of the type of ``like`` with another shape and way to be read."""
+def reshaped_like(shape: tuple[int, ...], like: StoredTensor, read: Callable[[], NDArray[Any]]) -> StoredTensor:
+    """Return a tensor with the dtype of ``like``, and another shape and read function."""
     return StoredTensor(shape, like.dtype, read)
 
 
@@ -85,7 +85,7 @@ def _split_gates(shards: Sequence[StoredTensor]) -> StoredTensor:
         halves = [np.split(shard.read(), 2) for shard in shards]
         return np.concatenate([half[0] for half in halves] + [half[1] for half in halves])
 
-    return rearranged(whole.shape, whole, read)
+    return reshaped_like(whole.shape, whole, read)
 
 
 def _same(shards: Sequence[StoredTensor]) -> NDArray[Any]:

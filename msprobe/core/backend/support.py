@@ -17,9 +17,10 @@ from msprobe.core.backend.protocols import RuntimeFacts
 from msprobe.core.config import DumpConfig
 from msprobe.core.errors import ABSENT, ConfigError, Problem
 from msprobe.core.naming import ApiName, NameSyntaxError, parse_entry
+from msprobe.core.tensors.statistics import STATISTICS
 
 DEFAULT_NAMESPACES = ("_C_ascend",)
-_CALL_STATISTICS = frozenset({"max", "min", "mean", "l2norm"})
+_CALL_STATISTICS = frozenset(spec.config_name for spec in STATISTICS)
 _CALL_TASKS = ("statistics", "tensor", "structure", "overflow_check", "nan_check", "diff_check")
 """Tasks that every framework has in which Python runs each call."""
 

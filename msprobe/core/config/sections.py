@@ -5,17 +5,14 @@ value where the task does not have that key.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Strict, Tag
 
 from msprobe.core.config.base import ALL_FLOWS, ConfigModel, Count, DataMode, Names, PathText
+from msprobe.core.tensors.statistics import STATISTICS
 
-StatisticName = Literal[
-    "max",
-    "min",
-    "mean",
-    "l2norm",
+_KERNEL_STATISTICS = (
     "count",
     "zero count",
     "negative zero count",
@@ -25,7 +22,12 @@ StatisticName = Literal[
     "positive inf count",
     "hash",
     "md5",
-]
+)
+if TYPE_CHECKING:
+    StatisticName = str
+else:
+    _WORDS = (*(spec.config_name for spec in STATISTICS), *_KERNEL_STATISTICS)
+    StatisticName = Literal[_WORDS]
 OneMode = Literal["statistics", "md5", "xor"]
 
 

@@ -1,4 +1,7 @@
-"""Files that are either whole or absent: write beside the target, then rename over it. ``modes`` says who may read."""
+"""Files that are complete or absent: they are written beside the target and renamed over it.
+
+The permissions are those of ``modes``.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def open_private(path: Path, flags: int) -> int:
 
 
 def create_new(path: Path) -> int:
-    """Open a new file at ``path``; a file or link that is there loses this name first, its content stays."""
+    """Create and open a file at ``path``. A file or link of that name is unlinked first; what it points to stays."""
     try:
         return os.open(path, _NEW, FILE_MODE)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""What an earlier run left in a folder: two runs never mix silently. Only files this tool writes are touched."""
+"""Files of an earlier run: they are removed or warned of, so that two runs never mix silently."""
 
 from __future__ import annotations
 
@@ -16,24 +16,22 @@ from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, ERRORS, JOURNAL, S
 from msprobe.core.store.links import take_link_away
 
 _DOCUMENTS = (DUMP, DEBUG, STACK, CONSTRUCT, JOURNAL, ERRORS)
-_OF_A_STEP = re.compile(r"step\d+")
-_OF_A_PROCESS = re.compile(r"proc\d+|rank\d+(_\d+)?")
-_LOOKED_AT = 200
-"""Folders; a dump of more is told of by its first ones."""
-_BEGAN = time.time()  # and not that of a forked process: what its siblings record is of the same run
+_STEP_NAME = re.compile(r"step\d+")
+_PROCESS_NAME = re.compile(r"proc\d+|rank\d+(_\d+)?")
+_MOST_FOLDERS = 200
+"""How many folders are examined; of a larger dump only the first ones."""
+_BEGIN = time.time()  # of the first process of a run: forked processes inherit it
 
 
 def clear_earlier_run(folder: Path) -> None:
-    """Remove what an earlier run left in ``folder``, so that two runs never mix.
-
-    Only files this tool writes are touched.
-    """
+    """Remove the dump of an earlier run from ``folder``, with a warning. Only files that msprobe writes are removed."""
     if any(os.path.lexists(folder / name) for name in _DOCUMENTS):
         logger.warning("%s holds an earlier dump: it is replaced by this run", folder)
         remove_documents(folder)
 
 
 def remove_documents(folder: Path) -> None:
+    """Remove all documents and tensor files of a dump from ``folder``."""
     for name in _DOCUMENTS:
         (folder / name).unlink(missing_ok=True)
     take_link_away(folder / TENSORS)
@@ -42,12 +40,13 @@ def remove_documents(folder: Path) -> None:
 
 
 def tell_of_earlier_folders(root: Path, own: Path) -> None:
-    """Warn of process folders below ``root``, other than ``own``, that were written before this program began: those
-    of steps, ranks and processes that this run does not record stay, and would be taken for its own.
+    """Warn of process folders below ``root``, except ``own``, that were written before this program began.
+
+    Folders of steps, ranks and processes that this run does not record stay; a reader would take them for its own.
     """
     try:
-        found = itertools.islice(_process_folders(root), _LOOKED_AT)
-        earlier = [folder for folder in found if folder != own and _is_earlier(folder)]
+        folders = itertools.islice(_process_folders(root), _MOST_FOLDERS)
+        earlier = [folder for folder in folders if folder != own and _is_earlier(folder)]
     except OSError:  # another process of this run removes what it has recorded
         return
     if earlier:
@@ -64,11 +63,11 @@ def tell_of_earlier_folders(root: Path, own: Path) -> None:
 
 
 def _process_folders(root: Path) -> Iterator[Path]:
-    """Those of all steps, by name and number."""
-    steps = [path for path in root.iterdir() if _OF_A_STEP.fullmatch(path.name)]
+    """Yield the process folders of all steps, by number of the step and name."""
+    steps = [path for path in root.iterdir() if _STEP_NAME.fullmatch(path.name)]
     for step in sorted(steps, key=lambda path: int(path.name.removeprefix("step"))):
         if step.is_dir():
-            yield from sorted(path for path in step.iterdir() if _OF_A_PROCESS.fullmatch(path.name))
+            yield from sorted(path for path in step.iterdir() if _PROCESS_NAME.fullmatch(path.name))
 
 
 def _is_earlier(folder: Path) -> bool:
@@ -76,4 +75,4 @@ def _is_earlier(folder: Path) -> bool:
     for name in (DUMP, DEBUG, JOURNAL):
         with contextlib.suppress(OSError):
             times.append((folder / name).lstat().st_mtime)
-    return bool(times) and max(times) < _BEGAN
+    return bool(times) and max(times) < _BEGIN

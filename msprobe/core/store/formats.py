@@ -1,8 +1,7 @@
-"""Tensor files as numpy arrays, without a framework: ``.pt`` (the zip layout of ``torch.save``) and ``.npy``.
+"""Reads tensor files as numpy arrays, without a framework: ``.pt`` (the zip layout of ``torch.save``) and ``.npy``.
 
-A ``.pt`` holds a pickle that only describes tensors, and their raw bytes beside it. The pickle is read by an
-unpickler that
-knows tensors and nothing else: it can build a description, never call anything. bfloat16 and float8 become float32,
+A ``.pt`` holds a pickle that only describes tensors, and their raw bytes beside it. The pickle is read by an unpickler
+that knows tensors and nothing else: it can build a description, but call nothing. bfloat16 and float8 become float32,
 which holds their values exactly.
 
     array = read_tensor(folder / "Torch.add.0.forward.output.0.pt")     # shape as saved, a 0-d tensor gives shape ()
@@ -27,28 +26,12 @@ from numpy.typing import NDArray
 
 from msprobe.core.errors import ReadError
 from msprobe.core.store.npy_bfloat16 import read_bfloat16
+from msprobe.core.tensors.dtypes import ALL_DTYPES, find_dtype, float8_values
 
 Array = NDArray[Any]
 
-_NUMPY_OF = {
-    "float16": np.float16,
-    "float32": np.float32,
-    "float64": np.float64,
-    "bfloat16": np.uint16,
-    "float8_e5m2": np.uint8,
-    "float8_e4m3fn": np.uint8,
-    "complex64": np.complex64,
-    "complex128": np.complex128,
-    "int8": np.int8,
-    "int16": np.int16,
-    "int32": np.int32,
-    "int64": np.int64,
-    "uint8": np.uint8,
-    "uint16": np.uint16,
-    "uint32": np.uint32,
-    "uint64": np.uint64,
-    "bool": np.bool_,
-}
+_NUMPY_OF = {dtype.name: np.dtype(dtype.container) for dtype in ALL_DTYPES if dtype.name != "complex32"}
+"""The numpy dtype that holds the elements in memory, by name; complex32 is not read."""
 _STORAGES = {
     "HalfStorage": "float16",
     "FloatStorage": "float32",
@@ -67,7 +50,7 @@ _STORAGES = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _PickledType:
     """A storage class or a dtype named in the pickle; ``""`` for untyped bytes."""
 
     dtype: str
@@ -81,7 +64,7 @@ class _Storage:
 
 @dataclass(frozen=True, slots=True)
 class _Description:
-    """A tensor as the pickle states it; offset and strides count elements."""
+    """A tensor as described in the pickle; offset and strides count elements."""
 
     storage: _Storage
     dtype: str
@@ -106,14 +89,14 @@ def _describe(storage: _Storage, dtype: str, offset: int, shape: Any, strides: A
     return _Description(storage, dtype, int(offset), tuple(map(int, shape)), tuple(map(int, strides)))
 
 
-_ALLOWED: dict[tuple[str, str], Callable[..., Any] | _Kind] = {
+_ALLOWED: dict[tuple[str, str], Callable[..., Any] | _PickledType] = {
     ("torch._utils", "_rebuild_tensor_v2"): _typed,
     ("torch._utils", "_rebuild_tensor_v3"): _untyped,
     ("torch._utils", "_rebuild_parameter"): _parameter,
     ("collections", "OrderedDict"): OrderedDict,
-    **{("torch", name): _Kind(dtype) for name, dtype in _STORAGES.items()},
-    **{("torch.storage", name): _Kind(dtype) for name, dtype in _STORAGES.items()},
-    **{("torch", name): _Kind(name) for name in _NUMPY_OF},
+    **{("torch", name): _PickledType(dtype) for name, dtype in _STORAGES.items()},
+    **{("torch.storage", name): _PickledType(dtype) for name, dtype in _STORAGES.items()},
+    **{("torch", name): _PickledType(name) for name in _NUMPY_OF},
 }
 
 
@@ -123,7 +106,7 @@ class _DescriptionReader(pickle.Unpickler):  # noqa: S301 - find_class refuses e
     def find_class(self, module: str, name: str) -> Any:
         allowed = _ALLOWED.get((module, name))
         if allowed is None:
-            raise pickle.UnpicklingError(f"it holds {module}.{name}, which is no part of a plain tensor")
+            raise pickle.UnpicklingError(f"it holds {module}.{name}, which is not part of a plain tensor")
         return allowed
 
     def persistent_load(self, pid: Any) -> _Storage:
@@ -132,10 +115,10 @@ class _DescriptionReader(pickle.Unpickler):  # noqa: S301 - find_class refuses e
 
 
 def read_tensor(path: Path) -> Array:
-    """The tensor stored at ``path``; bfloat16 and float8 come back as float32.
+    """Return the tensor stored at ``path``; bfloat16 and float8 are returned as float32.
 
     Raises:
-        ReadError: the file is missing, damaged, or holds anything but one plain tensor.
+        ReadError: the file is missing or damaged, or does not hold exactly one plain tensor.
     """
     reader = {".pt": _read_pt, ".npy": _read_npy}.get(path.suffix)
     if reader is None:
@@ -148,7 +131,7 @@ def read_tensor(path: Path) -> Array:
         _refuse(path, error)
     except (zipfile.BadZipFile, pickle.UnpicklingError, EOFError, OverflowError, NotImplementedError) as error:
         _refuse(path, error)
-    except (tokenize.TokenError, MemoryError, RecursionError) as error:  # what a damaged header asks for
+    except (tokenize.TokenError, MemoryError, RecursionError) as error:  # caused by a damaged header
         _refuse(path, error)
 
 
@@ -161,10 +144,10 @@ def _read_npy(path: Path) -> Array:
     try:
         array = np.load(path if local else io.BytesIO(path.read_bytes()), allow_pickle=False)
     except ValueError:
-        known = read_bfloat16(path)
-        if known is None:
+        array = read_bfloat16(path)
+        if array is None:
             raise
-        return known
+        return array
     if not isinstance(array, np.ndarray):
         raise ValueError("it is an archive of several arrays")
     return array
@@ -186,40 +169,40 @@ _STORED, _IN_EXTENSION = 0, 0xFFFFFFFF
 
 
 def _members(content: bytes) -> list[_Member]:
-    """Names and readers of the members of an archive.
+    """Return names and readers of the members of an archive.
 
-    ``zipfile`` takes longer to open a small archive than reading its tensor takes; so the plain case, members stored
-    as they are and no comment at the end, is read here, and any other there.
+    The common case, uncompressed members and no comment at the end, is read here: ``zipfile`` takes longer to open a
+    small archive than it takes to read the tensor. ``zipfile`` reads every other archive.
     """
     try:
-        found = _stored_members(content)
+        members = _stored_members(content)
     except struct.error:
-        found = None
-    if found is not None:
-        return found
+        members = None
+    if members is not None:
+        return members
     archive = zipfile.ZipFile(io.BytesIO(content))
     return [(name, partial(archive.read, name)) for name in archive.namelist()]
 
 
 def _stored_members(content: bytes) -> list[_Member] | None:
-    magic, _, _, _, count, _, at, _ = _END.unpack_from(content, max(len(content) - _END.size, 0))
-    if magic != b"PK\x05\x06" or at == _IN_EXTENSION:
+    magic, _, _, _, count, _, offset, _ = _END.unpack_from(content, max(len(content) - _END.size, 0))
+    if magic != b"PK\x05\x06" or offset == _IN_EXTENSION:
         return None
-    found: list[_Member] = []
+    members: list[_Member] = []
     for _ in range(count):
-        fields = _ENTRY.unpack_from(content, at)
+        fields = _ENTRY.unpack_from(content, offset)
         (magic, _, _, _, method), (size, full_size, name_size, extra, comment) = fields[:5], fields[8:13]
         start = fields[16]
         if magic != b"PK\x01\x02" or method != _STORED or size != full_size or _IN_EXTENSION in (size, start):
             return None
-        name = content[at + _ENTRY.size : at + _ENTRY.size + name_size].decode("utf-8")
-        at += _ENTRY.size + name_size + extra + comment
-        found.append((name, partial(_stored, content, start, size)))
-    return found
+        name = content[offset + _ENTRY.size : offset + _ENTRY.size + name_size].decode("utf-8")
+        offset += _ENTRY.size + name_size + extra + comment
+        members.append((name, partial(_stored, content, start, size)))
+    return members
 
 
 def _stored(content: bytes, start: int, size: int) -> memoryview:
-    """The bytes of a stored member behind its local header."""
+    """Return the bytes of an uncompressed member, which follow its local header."""
     fields = _LOCAL.unpack_from(content, start)
     if fields[0] != b"PK\x03\x04":
         raise ValueError("the local header of its data is damaged")
@@ -230,7 +213,11 @@ def _stored(content: bytes, start: int, size: int) -> memoryview:
 
 
 def _strided(raw: NDArray[np.uint8], described: _Description) -> Array:
-    """The described view of the bytes, refused when it would reach outside them."""
+    """Return the described view of the bytes.
+
+    Raises:
+        ValueError: the view reaches outside the bytes.
+    """
     dtype = np.dtype(_NUMPY_OF[described.dtype])
     flat = raw[: raw.size - raw.size % dtype.itemsize].view(dtype)
     shape, strides, offset = described.shape, described.strides, described.offset
@@ -248,20 +235,13 @@ def _strided(raw: NDArray[np.uint8], described: _Description) -> Array:
 def _decode(array: Array, dtype: str) -> Array:
     if dtype == "bfloat16":
         return (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
-    if dtype == "float8_e5m2":
-        return (array.astype(np.uint16) << np.uint16(8)).view(np.float16).astype(np.float32)
-    if dtype == "float8_e4m3fn":
-        return np.asarray(_e4m3_values()[array])
+    if dtype.startswith("float8"):
+        return np.asarray(_float8_table(dtype)[array])
     return array
 
 
 @cache
-def _e4m3_values() -> NDArray[np.float32]:
-    """The 256 values of float8_e4m3fn: 4 exponent bits of bias 7, 3 mantissa bits, no infinity, NaN at S.1111.111."""
-    code = np.arange(256)
-    sign = np.where(code & 0x80, -1.0, 1.0)
-    exponent = (code >> 3) & 0xF
-    mantissa = (code & 7) / 8.0
-    value = np.where(exponent == 0, mantissa * 2.0**-6, (1.0 + mantissa) * 2.0 ** (exponent - 7.0))
-    value[(code & 0x7F) == 0x7F] = np.nan
-    return np.asarray(sign * value, dtype=np.float32)
+def _float8_table(name: str) -> NDArray[np.float32]:
+    """Return the values of the 256 bit patterns of an 8-bit float."""
+    dtype = find_dtype(name)
+    return np.array(float8_values(dtype) if dtype is not None else [], np.float32)

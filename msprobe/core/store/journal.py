@@ -1,4 +1,4 @@
-"""The journal: what was recorded, appended while training runs, and folded into the documents afterwards.
+"""The journal: records are appended to it while training runs, and folded into the documents afterwards.
 
     {"v":3,"task":"statistics","level":"mix", ...}              the header of dump.json, first line
     {"k":3,"f":["File train.py, line 7, in main, \\n ..."]}      stack 3 reads like this
@@ -7,9 +7,9 @@
        "input_args": [ ...                                      they will stand in dump.json
     {"e":"Tensor.view.0.forward","p":null}                      a name for construct.json only
 
-A body is laid out once, when it is recorded; folding copies it. A later body of the same entry adds to it and moves it
-to the end, so a call that is still running may be written early and completed later. A process that dies leaves at
-worst a cut last piece, which is dropped.
+A body is serialized once, when it is recorded; folding copies it. A later body of the same entry adds to it and moves
+the entry to the end, so a call that is still running may be written early and completed later. A process that dies
+leaves at worst an incomplete last piece, which is dropped.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ POINT = ".debug"
 _NO_BODY = object()
 
 
-class Index:
-    """What must be known of a journal to fold it: where each entry's bodies lie, and the two small documents.
+class JournalIndex:
+    """The index of a journal, from which it is folded: positions of the bodies, and the two small documents.
 
-    Bodies are numbered; an entry maps to one number, or to a list where several bodies add up. Plain numbers keep tens
-    of thousands of entries cheap and out of the garbage collector's sight.
+    Bodies are numbered. An entry maps to one number, or to a list of numbers when several bodies add up. Plain numbers
+    keep tens of thousands of entries cheap and untracked by the garbage collector.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Index:
         self.size = 0
 
     def note(self, line: Mapping[str, Any], length: int) -> None:
-        """Take in one line that is ``length`` bytes long with its newline, at the end of what is known so far."""
+        """Add a line of ``length`` bytes, newline included, that stands at the end of the journal."""
         self.size += length
         name = line.get("e")
         if name is None:
@@ -92,21 +92,23 @@ class Index:
             self.frames[line["k"]] = list(line["f"])
 
     def stack_document(self) -> dict[str, list[list[str]]]:
+        """Return the content of stack.json."""
         used = [(self.frames[stack], names) for stack, names in self.users.items() if stack in self.frames]
         return {str(number): [list(names), frames] for number, (frames, names) in enumerate(used)}
 
     @property
     def only_points(self) -> bool:
-        """Level debug: there is no dump.json."""
+        """Return whether the level is debug, which has no dump.json."""
         return self.header.get("level") == "debug"
 
     def dump_header(self) -> dict[str, Any]:
+        """Return the header of dump.json."""
         return {key: value for key, value in self.header.items() if key != "v"}
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A journal read whole: the header fields of dump.json, its ``data``, and the other two documents."""
+    """The content of a journal: the header of dump.json, its ``data``, and the other two documents."""
 
     header: dict[str, Any]
     data: dict[str, dict[str, Any]]
@@ -115,35 +117,35 @@ class Folded:
 
 
 def dumps(value: object, indent: int | None = None) -> bytes:
-    """JSON that keeps NaN and infinities as the tokens Python's json reads; odd text is escaped, never an error."""
+    """Return JSON in which NaN and infinities are the tokens that Python's json reads; unusual text is escaped."""
     try:
         return to_json(value, indent=indent, inf_nan_mode="constants")
     except ValueError:  # a lone surrogate, or an object that has no JSON form
         import json
 
-        return json.dumps(_sayable(value), indent=indent, default=str).encode("ascii")
+        return json.dumps(_json_compatible(value), indent=indent, default=str).encode("ascii")
 
 
 def plain_text(text: str) -> str:
-    """``text`` with lone surrogates, which no JSON reader but Python's own takes, spelled out."""
+    """Return ``text`` with lone surrogates escaped: only Python's own JSON reader accepts them."""
     return text.encode("utf-8", "backslashreplace").decode() if not text.isascii() else text
 
 
-def _sayable(value: Any) -> Any:
-    """``value`` with what JSON cannot say as text: odd keys, lone surrogates, integers of thousands of digits."""
+def _json_compatible(value: Any) -> Any:
+    """Return ``value`` with text for whatever JSON cannot hold: other keys, lone surrogates, very large integers."""
     if isinstance(value, str):
         return plain_text(value)
     if isinstance(value, Mapping):
-        return {plain_text(str(key)): _sayable(part) for key, part in value.items()}
+        return {plain_text(str(key)): _json_compatible(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_sayable(part) for part in value]
+        return [_json_compatible(part) for part in value]
     if type(value) is int and value.bit_length() > 1024:
         return f"{'-' if value < 0 else ''}0x{abs(value):x}"[:4096]
     return value
 
 
 def encode(line: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """One line with its body (key ``d``) laid out: the line as the index wants it, and the bytes for the file."""
+    """Serialize a line and its body (key ``d``). Return the line for the index, and the bytes for the file."""
     name: Any = line.get("e")
     parent = line.get("p")
     if name is not None and not name.isascii():
@@ -153,21 +155,21 @@ def encode(line: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     body = line.pop("d", _NO_BODY)
     if body is _NO_BODY:
         return line, dumps(line) + b"\n"
-    piece = _lay_out(name, body)
+    piece = _serialize(name, body)
     line["n"] = len(piece)
     return line, b"%b\n%b\n" % (_head(line, _length_of_name(name, piece)), piece)
 
 
-def scan(file: BinaryIO) -> Index:
-    """Build the index of a journal found on disk, up to its last whole piece.
+def scan(file: BinaryIO) -> JournalIndex:
+    """Build the index of a journal on disk, up to its last complete piece.
 
     Raises:
         ReadError: the file does not start with a journal header.
     """
-    index = Index()
+    index = JournalIndex()
     size = os.fstat(file.fileno()).st_size
     for text in iter(file.readline, b""):
-        line = _whole_line(text)
+        line = _complete_line(text)
         if line is not None and "q" in line:
             line["e"] = _name(file.read(INDENT + line["q"]))
         if line is None or index.size + len(text) + (line.get("n", -1) + 1) > size:
@@ -185,7 +187,7 @@ def scan(file: BinaryIO) -> Index:
 
 
 def fold(path: str | os.PathLike[str], *, points: bool = False) -> Folded:
-    """Read a journal into the documents it stands for: dump.json, or with ``points``, and at level debug, debug.json.
+    """Read a journal into dump.json, or into debug.json with ``points`` and at level debug.
 
     Raises:
         ReadError: it cannot be opened or is no journal.
@@ -193,22 +195,22 @@ def fold(path: str | os.PathLike[str], *, points: bool = False) -> Folded:
     try:
         with open(path, "rb") as file:
             index = scan(file)
-            chosen = index.points if points or index.only_points else index.entries
-            data = {name: _body(file, index, name, place) for name, place in chosen.items()}
+            entries = index.points if points or index.only_points else index.entries
+            data = {name: _body(file, index, name, numbers) for name, numbers in entries.items()}
     except OSError as error:
         raise ReadError(f"{os.fspath(path)}: cannot be read ({error.strerror})") from error
     return Folded(index.dump_header(), data, index.stack_document(), index.construct)
 
 
-def publish(path: Path, index: Index, extra_info: bool) -> int:
-    """Write the documents beside the journal at ``path``, debug.json where there are points; returns the bytes written.
+def publish(path: Path, index: JournalIndex, extra_info: bool) -> int:
+    """Write the documents beside the journal at ``path``, and debug.json if there are points; return the bytes written.
 
     Raises:
         OSError: a document cannot be written; the ones already there stay whole.
     """
     size = 0
     with open(path, "rb") as journal:
-        # a body is sought and read for each entry, which takes a third of the time in memory
+        # every body is read by itself, which takes a third of the time when the journal is in memory
         file = io.BytesIO(journal.read()) if index.size <= HELD else journal
         if not index.only_points:
             size += write_atomic(path.with_name(DUMP), dump_document(file, index, index.entries))
@@ -220,19 +222,22 @@ def publish(path: Path, index: Index, extra_info: bool) -> int:
     return size
 
 
-def dump_document(file: BinaryIO, index: Index, entries: Mapping[str, int | list[int]]) -> Iterator[bytes]:
-    """The text of a document in pieces, entry by entry, as ``json.dump(..., indent=1)`` would lay it out."""
+def dump_document(file: BinaryIO, index: JournalIndex, entries: Mapping[str, int | list[int]]) -> Iterator[bytes]:
+    """Yield the text of a document entry by entry, in the layout of ``json.dump(..., indent=1)``."""
     yield dumps({**index.dump_header(), "data": {}}, indent=1)[: -len(b"{}\n}")] + b"{"
     separator = b"\n"
-    for name, place in entries.items():
+    for name, numbers in entries.items():
         yield separator
-        yield (_read(file, index, place) if isinstance(place, int) else _lay_out(name, _body(file, index, name, place)))
+        if isinstance(numbers, int):
+            yield _read(file, index, numbers)
+        else:
+            yield _serialize(name, _body(file, index, name, numbers))
         separator = b",\n"
     yield b"\n }\n}" if entries else b"}\n}"
 
 
 def _length_of_name(name: str, piece: bytes) -> int:
-    """The bytes of the name as it stands in front of its body, quotes included."""
+    """Return how many bytes the name in front of its body has, quotes included."""
     raw = b'"%b"' % name.encode()
     if piece.startswith(raw, INDENT):  # nothing in it is escaped
         return len(raw)
@@ -242,9 +247,9 @@ def _length_of_name(name: str, piece: bytes) -> int:
 
 
 def _head(line: Mapping[str, Any], name: int) -> bytes:
-    """The line that announces a body, put together by hand: it is written for every record.
+    """Return the line in front of a body. It is formatted by hand because it is written for every record.
 
-    It does not repeat the name, which is the first ``name`` bytes of the body.
+    The name is not in it: it is the first ``name`` bytes of the body.
     """
     text = f'{{"q":{name},"n":{line["n"]}'
     if "s" in line:
@@ -255,38 +260,39 @@ def _head(line: Mapping[str, Any], name: int) -> bytes:
     return (text + "}").encode("ascii")
 
 
-def _lay_out(name: str, body: object) -> bytes:
-    """``"name": body`` as it stands in dump.json: serialised two levels deep, so that the indentation is right."""
+def _serialize(name: str, body: object) -> bytes:
+    """Return ``"name": body`` in the layout of dump.json, serialized two levels deep to be indented right."""
     return dumps({"": {name: body}}, indent=1)[len(b'{\n "": {\n') : -len(b"\n }\n}")]
 
 
-def _body(file: BinaryIO, index: Index, name: str, place: int | list[int]) -> Any:
-    if isinstance(place, int):
-        return from_json(b"{%b}" % _read(file, index, place))[name]
+def _body(file: BinaryIO, index: JournalIndex, name: str, numbers: int | list[int]) -> Any:
+    """Return the body of an entry: the body of this number, or several bodies added up."""
+    if isinstance(numbers, int):
+        return from_json(b"{%b}" % _read(file, index, numbers))[name]
     body: dict[str, Any] = {}
-    for number in place:
+    for number in numbers:
         body.update(from_json(b"{%b}" % _read(file, index, number))[name])
     return body
 
 
-def _read(file: BinaryIO, index: Index, number: int) -> bytes:
+def _read(file: BinaryIO, index: JournalIndex, number: int) -> bytes:
     file.seek(index.starts[number])
     return file.read(index.lengths[number])
 
 
-def _numbers(place: int | list[int]) -> list[int]:
-    return [place] if isinstance(place, int) else place
+def _numbers(numbers: int | list[int]) -> list[int]:
+    return [numbers] if isinstance(numbers, int) else numbers
 
 
 def _name(text: bytes) -> str | None:
     try:
         return str(from_json(text))
-    except ValueError:  # cut: the caller sees that the body is not whole
+    except ValueError:  # incomplete: the caller notices that the body is incomplete, too
         return None
 
 
-def _whole_line(text: bytes) -> dict[str, Any] | None:
-    """The JSON object of a line, or None when it is cut or no object."""
+def _complete_line(text: bytes) -> dict[str, Any] | None:
+    """Return the JSON object of a line; None when it is incomplete or not an object."""
     if not text.endswith(b"\n"):
         return None
     try:

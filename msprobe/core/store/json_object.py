@@ -1,4 +1,4 @@
-"""A file that holds one JSON object, read with one line for whatever is wrong with it."""
+"""Reads files that hold one JSON object, with a one-line message for any fault."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from msprobe.core.errors import ReadError
 
 
 def read_json_object(path: Path, such_as: str = "", remedy: str = "") -> dict[str, Any]:
-    """The object in ``path``; NaN and Infinity are read as numbers.
+    """Return the object in ``path``; NaN and Infinity are read as numbers.
 
     Args:
         path: the file.
-        such_as: an example of what it should hold, for the message when it holds something else.
-        remedy: what to do, for the message whatever is wrong.
+        such_as: an example of the expected content, for the message when the file holds something else.
+        remedy: what the user can do, for every message.
 
     Raises:
-        ReadError: the file cannot be read, is not JSON, or holds something else than an object.
+        ReadError: the file cannot be read, is not JSON, or does not hold an object.
     """
     advice = remedy and f"; {remedy}"
     try:

@@ -1,4 +1,4 @@
-"""Where things lie in a dump: pure path functions, and the check that a recorded name stays inside its folder.
+"""Paths in a dump, and file names that are safe for any recorded name.
 
 {dump_path}/step{N}/{rank{R} | rank{R}_{pid} | proc{pid}}/dump.json
                                           stack.json
@@ -26,11 +26,12 @@ _LONGEST = 255
 
 
 def step_folder(root: Path, step: int) -> Path:
+    """Return the folder of a step below the dump_path."""
     return root / f"step{step}"
 
 
 def process_folder(step: Path, rank: int | None, pid: int, *, shared: bool = False) -> Path:
-    """The folder of one process in a step: by rank where one is known, else by process id.
+    """Return the folder of one process in a step: by rank where one is known, else by process id.
 
     A rank that is ``shared`` with another process gets the process id as well.
     """
@@ -40,20 +41,20 @@ def process_folder(step: Path, rank: int | None, pid: int, *, shared: bool = Fal
 
 
 def root_of(process: Path) -> Path:
-    """The dump_path of a process folder."""
+    """Return the dump_path of a process folder."""
     return process.parent.parent
 
 
-def file_name(place: str, suffix: str) -> str:
-    """The file of the tensor at ``place`` (``Torch.max.0.forward.output.1``), safe for any user text inside it.
+def file_name(tensor: str, suffix: str) -> str:
+    """Return the file name of the tensor ``tensor`` (``Torch.max.0.forward.output.1``), safe for any text in it.
 
     Separators and control characters become ``_``. A name beyond the 255 bytes of common file systems keeps its head
-    and gets a digest, so that two long names stay apart.
+    and gets a digest, so that two long names stay different.
     """
-    name = _UNSAFE.sub("_", place)
+    name = _UNSAFE.sub("_", tensor)
     encoded = name.encode("utf-8", "backslashreplace")
-    if encoded == place.encode("utf-8", "surrogatepass") and len(encoded) + len(suffix) <= _LONGEST:
-        return place + suffix
-    digest = hashlib.sha256(place.encode("utf-8", "backslashreplace")).hexdigest()[:12]
+    if encoded == tensor.encode("utf-8", "surrogatepass") and len(encoded) + len(suffix) <= _LONGEST:
+        return tensor + suffix
+    digest = hashlib.sha256(tensor.encode("utf-8", "backslashreplace")).hexdigest()[:12]
     head = encoded[: _LONGEST - len(suffix) - len(digest) - 1].decode("utf-8", "ignore")
     return f"{head}.{digest}{suffix}"

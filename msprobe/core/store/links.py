@@ -1,7 +1,7 @@
-"""Links below a dump: taken away and never followed, so that nothing is written or removed outside it.
+"""Symlinks below a dump: they are removed and never followed, so that nothing is written or removed outside the dump.
 
-The path of the dump itself belongs to the user and may lead through any links. Who could put one below it could also
-have changed what an earlier run left there, which is replaced as well; what a link points to stays as it is.
+The path of the dump itself belongs to the user and may lead through any symlinks. What a removed symlink points to
+stays as it is.
 """
 
 from __future__ import annotations
@@ -14,10 +14,14 @@ from msprobe.core.store.atomic import make_folder
 
 
 def take_link_away(path: Path) -> None:
-    """If ``path`` is a link, remove the link. Raises OSError when that cannot be done."""
+    """Remove ``path`` if it is a symlink; what it points to stays.
+
+    Raises:
+        OSError: the symlink cannot be removed.
+    """
     try:
         target = os.readlink(path)
-    except OSError:  # no link, or nothing
+    except OSError:  # no symlink, or no such path
         return
     try:
         path.unlink()
@@ -31,10 +35,10 @@ def take_link_away(path: Path) -> None:
 
 
 def make_folder_below(root: Path, folder: Path) -> None:
-    """Create ``folder``, which lies below ``root``; of the folders between them none is reached through a link.
+    """Create ``folder``, which is below ``root``, and the folders between them; symlinks among them are replaced.
 
     Raises:
-        OSError: a folder cannot be made, or a link cannot be taken away.
+        OSError: a folder cannot be created, or a symlink cannot be removed.
     """
     make_folder(root)
     for part in folder.relative_to(root).parts:

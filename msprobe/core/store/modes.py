@@ -1,9 +1,9 @@
-"""Who may read what is written: the user alone, or whom ``MSPROBE_FILE_MODE`` adds.
+"""Permissions of new files and folders: private, unless ``MSPROBE_FILE_MODE`` allows more.
 
     MSPROBE_FILE_MODE=640     files 0640, folders 0750: the group may read
 
-Folders can be entered by whoever may read files. The process's umask takes its part off as ever. What is written into
-a folder that is there already does not change that folder.
+Whoever may read files may enter folders. The umask of the process applies as usual. The permissions of existing folders
+are not changed.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ PRIVATE = 0o600
 
 
 def file_mode(text: str | None) -> int:
-    """The mode of files that ``text`` asks for: three octal digits, the first one 6, the others 0, 4 or 6.
+    """Return the permissions of files for a value of ``MSPROBE_FILE_MODE``.
 
-    Private with one warning when it is something else.
+    The value has three octal digits: 6, then 0, 4 or 6 twice. Another value is private, and a warning is logged.
     """
     if not text:
         return PRIVATE
@@ -35,7 +35,7 @@ def file_mode(text: str | None) -> int:
 
 
 def folder_mode(files: int) -> int:
-    """The mode of folders beside files of that mode."""
+    """Return the permissions of folders for files with the permissions ``files``."""
     return files | (files & 0o444) >> 2
 
 

@@ -1,4 +1,4 @@
-"""``.npy`` files whose elements numpy has no name for: MindSpore's runtime writes bfloat16 as ``'<E2'``."""
+"""Reads ``.npy`` files of bfloat16, for which MindSpore's runtime writes a type that numpy lacks, ``'<E2'``."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _BFLOAT16 = "<E2"
 
 
 def read_bfloat16(path: Path) -> NDArray[Any] | None:
-    """The elements as float32, which holds them exactly; None when the file is not of this kind.
+    """Return the elements as float32, which holds them exactly; None when the file is not of bfloat16.
 
     Raises:
-        ValueError: it is, and it is damaged.
+        ValueError: the file is damaged.
     """
     with path.open("rb") as file:
         start = file.read(8)

@@ -1,8 +1,8 @@
-"""Two dumps of the same calls, cut into parts that can be read apart from each other, without reading them first.
+"""Splits two dumps of the same calls into parts that can be read independently, without parsing them first.
 
-In an indented document every record begins on a line of its own, below ``data``, which comes last. A cut is a comma
-between two such lines, before a record of the same name in both documents. What was cut wrongly is no JSON by itself,
-so that parts which can be read are the document.
+In an indented document every record begins on a line of its own, below ``data``, which comes last. A split is a comma
+between two such lines, before a record of the same name in both documents. A wrong split leaves invalid JSON, so parts
+that can be parsed are correct.
 """
 
 from __future__ import annotations
@@ -31,8 +31,14 @@ _TRIES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Consecutive records: the bytes ``start`` to ``end`` of an open file. ``separator`` stands between two of them,
-    up to the quote of the name."""
+    """Consecutive records of an open file.
+
+    Attributes:
+        descriptor: the open file.
+        start: the first byte.
+        end: the byte after the last one.
+        separator: the bytes between two records, up to the quote of the name.
+    """
 
     descriptor: int
     start: int
@@ -40,27 +46,27 @@ class Part:
     separator: bytes
 
     def text(self) -> bytes:
-        """The records as they stand in the document."""
+        """Return the records as bytes of the document."""
         return os.pread(self.descriptor, self.end - self.start, self.start)
 
     def document(self) -> bytes:
-        """The records as a document of their own."""
+        """Return the records as a document of its own."""
         with mmap.mmap(self.descriptor, 0, access=mmap.ACCESS_COPY) as content:
             content[self.start - 1], content[self.end] = _OPENING, _CLOSING  # white space, and a comma or white space
             return content[self.start - 1 : self.end + 1]
 
     def count(self) -> int:
-        """How many separators there are."""
+        """Return the number of separators."""
         with mmap.mmap(self.descriptor, 0, access=mmap.ACCESS_READ) as content:
-            found = re.compile(re.escape(self.separator)).finditer(content, self.start, self.end)
-            return sum(1 for _ in found)  # twice as fast as bytes.count
+            matches = re.compile(re.escape(self.separator)).finditer(content, self.start, self.end)
+            return sum(1 for _ in matches)  # twice as fast as bytes.count
 
 
 def records_in(document: bytes) -> dict[str, Any]:
-    """The records of a part as a document.
+    """Parse the records of a part.
 
     Raises:
-        ReadError: it is no part of a document.
+        ReadError: ``document`` is not a part of a document.
     """
     try:
         found = from_json(document, allow_inf_nan=True, cache_strings="all")
@@ -70,44 +76,51 @@ def records_in(document: bytes) -> dict[str, Any]:
 
 
 class Documents:
-    """Two open documents; ``headers`` are both (target, golden) without their records."""
+    """Two open documents.
+
+    Attributes:
+        headers: the documents (target, golden) without their records.
+    """
 
     def __init__(self, target: _Document, golden: _Document, headers: tuple[dict[str, Any], dict[str, Any]]) -> None:
         self._target, self._golden, self.headers = target, golden, headers
 
     def parts(self, shares: Sequence[float], may_end: Callable[[str], bool]) -> list[tuple[Part, Part]] | None:
-        """The records of both in parts of about these ``shares`` of their bytes; None where they cannot be cut.
-        ``may_end`` is asked about the name of the last record before a cut."""
+        """Split the records of both documents; return None when that is not possible.
+
+        Args:
+            shares: the share of the bytes that each part gets, approximately.
+            may_end: whether a part may end with the record of this name.
+        """
         cuts: list[tuple[int, int]] = []
         share = 0.0
-        for one in shares[:-1]:
-            share += one
-            at = self._target.cut_near(share, may_end)
-            partner = self._golden.cut_before(self._target.name(at), share) if at >= 0 else -1
+        for fraction in shares[:-1]:
+            share += fraction
+            target = self._target.cut_near(share, may_end)
+            golden = self._golden.cut_before(self._target.name(target), share) if target >= 0 else -1
             before = cuts[-1] if cuts else (0, 0)
-            if partner < 0 or at <= before[0] or partner <= before[1]:
+            if golden < 0 or target <= before[0] or golden <= before[1]:
                 return None
-            cuts.append((at, partner))
-        ours, theirs = self._target.parts([at for at, _ in cuts]), self._golden.parts([at for _, at in cuts])
-        return list(zip(ours, theirs, strict=True))
+            cuts.append((target, golden))
+        left, right = (list(side) for side in zip(*cuts, strict=True)) if cuts else ([], [])
+        return list(zip(self._target.parts(left), self._golden.parts(right), strict=True))
 
 
 @contextmanager
 def opened_documents(target: Path, golden: Path) -> Iterator[Documents | None]:
-    """Both documents, or None where they are not laid out so that they can be cut. Parts can be read inside the
-    ``with`` block.
+    """Open both documents; yield None when their layout does not allow splitting. Parts are read in the ``with`` block.
 
     Raises:
         OSError: a document cannot be read.
     """
     with ExitStack() as stack:
-        ours, theirs = (stack.enter_context(_opened(path)) for path in (target, golden))
-        headers = ours.header(), theirs.header()
-        yield None if headers[0] is None or headers[1] is None else Documents(ours, theirs, (headers[0], headers[1]))
+        left, right = (stack.enter_context(_opened(path)) for path in (target, golden))
+        headers = left.header(), right.header()
+        yield None if headers[0] is None or headers[1] is None else Documents(left, right, (headers[0], headers[1]))
 
 
 class _Document:
-    """An indented document, looked at in few places."""
+    """An indented document that is read at few positions."""
 
     def __init__(self, descriptor: int, content: mmap.mmap) -> None:
         self.descriptor, self.content = descriptor, content
@@ -119,40 +132,40 @@ class _Document:
         self._opening = begin.start(1) if begin else 0
 
     def header(self) -> dict[str, Any] | None:
-        """The document without its records; None when it is not what it looks like."""
+        """Return the document without its records; None when its layout is another one."""
         if not self.whole:
             return None
         try:
-            found = from_json(self.content[: self._opening] + self.content[self.end :], allow_inf_nan=True)
+            header = from_json(self.content[: self._opening] + self.content[self.end :], allow_inf_nan=True)
         except ValueError:
             return None
-        return found if isinstance(found, dict) and found.get("data") == {} else None
+        return header if isinstance(header, dict) and header.get("data") == {} else None
 
-    def name(self, at: int) -> bytes:
-        """The name of the record behind the separator at ``at``, as it is written, with the quote after it."""
-        found = _NAME.match(self.content, at + len(self.separator))
-        return found[0] if found else b'"'
+    def name(self, offset: int) -> bytes:
+        """Return the name of the record after the separator at ``offset``, as written, with the quote after it."""
+        match = _NAME.match(self.content, offset + len(self.separator))
+        return match[0] if match else b'"'
 
     def cut_near(self, share: float, may_end: Callable[[str], bool]) -> int:
-        """Where a separator stands; -1 when there is none that may be a cut."""
-        place = self.start + int(share * (self.end - self.start))
-        before = self.content.rfind(self.separator, self.start, place)
+        """Return the offset of a separator near ``share`` of the records; -1 when none may be a split."""
+        target = self.start + int(share * (self.end - self.start))
+        before = self.content.rfind(self.separator, self.start, target)
         for _ in range(_TRIES):
-            at = self.content.find(self.separator, max(before + 1, self.start), self.end)
-            if at < 0 or (before >= 0 and may_end(_text(self.name(before)))):
-                return at
-            before = at
+            offset = self.content.find(self.separator, max(before + 1, self.start), self.end)
+            if offset < 0 or (before >= 0 and may_end(_text(self.name(before)))):
+                return offset
+            before = offset
         return -1
 
     def cut_before(self, name: bytes, share: float) -> int:
-        """Where the separator before the record of this name stands; -1 when there is no such record."""
+        """Return the offset of the separator before the record of this name; -1 when there is no such record."""
         near = self.start + int(max(0.0, share - 0.05) * (self.end - self.start))
-        found = self.content.find(self.separator + name, near, self.end)
-        return found if found >= 0 else self.content.find(self.separator + name, self.start, self.end)
+        offset = self.content.find(self.separator + name, near, self.end)
+        return offset if offset >= 0 else self.content.find(self.separator + name, self.start, self.end)
 
     def parts(self, cuts: Sequence[int]) -> list[Part]:
-        """The parts between these places."""
-        starts = [self.start, *(at + len(self.separator) - 1 for at in cuts)]
+        """Return the parts between these offsets."""
+        starts = [self.start, *(offset + len(self.separator) - 1 for offset in cuts)]
         return [
             Part(self.descriptor, start, end, self.separator)
             for start, end in zip(starts, (*cuts, self.end), strict=True)
@@ -162,7 +175,7 @@ class _Document:
 def _text(name: bytes) -> str:
     try:
         return str(from_json(b'"' + name))
-    except ValueError:  # no name: what is cut there cannot be read
+    except ValueError:  # not a name: the part cannot be parsed
         return ""
 
 

@@ -1,10 +1,10 @@
-"""What stands around the elements of one dense tensor in a ``.pt`` file: the zip archive that ``torch.save`` makes.
+"""The bytes around the elements of one dense tensor in a ``.pt`` file: the zip archive that ``torch.save`` writes.
 
     head | crc | head | elements | tail | crc | tail
 
-Of all members only the elements and their CRC-32 differ between two tensors of one storage class and shape, so the
-rest is made once. Members are stored, not compressed, as torch's reader demands, and the elements begin at a multiple
-of 64 bytes, so that ``torch.load(mmap=True)`` gives aligned tensors.
+Only the elements and their CRC-32 differ between two tensors of one storage class and shape, so the other bytes are
+made once. Members are not compressed, as torch's reader requires, and the elements begin at a multiple of 64 bytes, so
+that ``torch.load(mmap=True)`` returns aligned tensors.
 
 Sources of the format: PKWARE APPNOTE.TXT 6.3 (zip), ``torch.serialization`` (names of the members, pickle of
 protocol 2 with storages as persistent ids).
@@ -21,7 +21,7 @@ from functools import lru_cache
 from math import prod
 
 LARGEST = 1 << 31
-"""Bytes of elements from which a file needs the 64-bit forms of zip and pickle, which are not made here."""
+"""Bytes of elements from which a file needs the 64-bit forms of zip and pickle, which this module does not write."""
 
 _ALIGNMENT = 64
 _LOCAL, _CENTRAL, _END = struct.Struct("<4s5H3L2H"), struct.Struct("<4s6H3L5H2L"), struct.Struct("<4s4H2LH")
@@ -34,20 +34,20 @@ _ELEMENTS = b"archive/data/0"
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The file of a tensor without its elements and without their CRC-32."""
+    """A tensor file without the elements and their CRC-32."""
 
     head: tuple[bytes, bytes]
     tail: tuple[bytes, bytes]
 
     def around(self, elements: bytes | memoryview, crc: int) -> list[bytes | memoryview]:
-        """The whole file in three pieces; ``crc`` is the CRC-32 of the bytes of ``elements``."""
+        """Return the complete file in three pieces; ``crc`` is the CRC-32 of the bytes of ``elements``."""
         written = crc.to_bytes(4, "little")
         return [written.join(self.head), elements, written.join(self.tail)]
 
 
 @lru_cache(maxsize=4096)
 def frame(storage: str, shape: tuple[int, ...], itemsize: int) -> Frame:
-    """The frame of row-major tensors.
+    """Return the frame of row-major tensors.
 
     Args:
         storage: torch's storage class, as ``FloatStorage``.
@@ -72,12 +72,12 @@ def frame(storage: str, shape: tuple[int, ...], itemsize: int) -> Frame:
     entries += _entry(_ELEMENTS, 0, size, start)
     members = len(small) + 1
     tail = entries + _END.pack(b"PK\x05\x06", 0, 0, members, members, len(entries), len(head) + size, 0)
-    return Frame(_without(head, start + _CRC_IN_LOCAL), _without(tail, at + _CRC_IN_CENTRAL))
+    return Frame(_without_crc(head, start + _CRC_IN_LOCAL), _without_crc(tail, at + _CRC_IN_CENTRAL))
 
 
 def _pickle(storage: str, shape: tuple[int, ...]) -> bytes:
     """``_rebuild_tensor_v2(storage, offset, size, stride, requires_grad, backward_hooks)`` as torch pickles it."""
-    strides = tuple(prod(max(size, 1) for size in shape[place + 1 :]) for place in range(len(shape)))
+    strides = tuple(prod(max(size, 1) for size in shape[dim + 1 :]) for dim in range(len(shape)))
     return b"".join([
         b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\n",
         storage.encode("ascii"),
@@ -92,7 +92,7 @@ def _pickle(storage: str, shape: tuple[int, ...]) -> bytes:
 
 
 def _pickled(value: int | tuple[int, ...]) -> bytes:
-    """The instructions that put ``value`` on the pickle's stack, without the frame of a pickle of its own."""
+    """Return the instructions that push ``value`` on the stack of the pickle, without header and end of a pickle."""
     return pickle.dumps(value, 2)[2:-1]
 
 
@@ -106,6 +106,6 @@ def _entry(name: bytes, crc: int, size: int, start: int) -> bytes:
     return _CENTRAL.pack(*fixed, crc, size, size, len(name), 0, 0, 0, 0, 0, start) + name
 
 
-def _without(text: bytes, place: int) -> tuple[bytes, bytes]:
-    """What stands before and behind the four bytes of a CRC."""
-    return text[:place], text[place + 4 :]
+def _without_crc(text: bytes, offset: int) -> tuple[bytes, bytes]:
+    """Return the bytes before and after the four bytes of a CRC."""
+    return text[:offset], text[offset + 4 :]

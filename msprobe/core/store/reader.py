@@ -1,12 +1,11 @@
-"""Reading dumps: find them below a path, and load one without asking in what state its process left it.
+"""Reads dumps: finds them below a path, and loads one in whatever state its process left it.
 
-    for place in find_dumps(Path("dump_path")):          # every step and process below a root, a step, a process
-    folder
+    for place in find_dumps(Path("dump_path")):          # every step and process below a root, step or process folder
         dump = load_dump(place)                          # dump.data, dump.stacks, dump.construct, dump.tensor_folder
 
-A ``dump.journal`` is newer than the documents beside it (the process still runs or died) and is read in their place,
-also where a document is not there yet. Documents are parsed at C speed with NaN and Infinity kept, and only their
-outline is checked.
+A ``dump.journal`` is newer than the documents beside it (the process still runs or died) and is read instead of them,
+also where a document does not exist yet. Documents are parsed by a compiled parser that keeps NaN and Infinity; only
+their outline is checked.
 """
 
 from __future__ import annotations
@@ -34,11 +33,15 @@ _DO_WITHOUT = "copy it again, or remove it: a dump is read without it too"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one process's records of one step lie.
+    """The location of the records of one process in one step.
 
-    ``kind`` is ``rank``, ``proc``, ``rank0_`` (a rank that several processes say they have, by process id) or "" for a
-    folder of another name; below ``graph`` and ``pynative``, which MindSpore programs of both modes leave, it begins
-    with that name (``pynative_rank``).
+    Attributes:
+        document: the file with the records.
+        step: the step, when the folder names one.
+        kind: ``rank``, ``proc``, ``rank0_`` (a rank that several processes have, with the process id) or "" for a
+            folder of another name. Below ``graph`` and ``pynative``, the folders of MindSpore programs of both modes,
+            it begins with that name (``pynative_rank``).
+        number: the rank or process id, when the folder names one.
     """
 
     document: Path
@@ -48,19 +51,30 @@ class Place:
 
     @property
     def label(self) -> str:
-        """``rank0``, ``proc4711`` or "": the words used in file names and messages."""
+        """Return ``rank0``, ``proc4711`` or "": the words used in file names and messages."""
         return f"{self.kind}{'' if self.number is None else self.number}"
 
     @property
     def mode(self) -> str:
-        """``graph``, ``pynative``, or "" for a program of one mode."""
+        """Return ``graph``, ``pynative``, or "" for a program of one mode."""
         return next((mode for mode in _MODES if self.kind.startswith(f"{mode}_")), "")
 
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """One loaded dump. ``stacks`` maps forward entry names to frames; ``recovered`` is set for a read journal;
-    ``header`` is all that dump.json says beside its data.
+    """One loaded dump.
+
+    Attributes:
+        place: its location.
+        task: the task that it was recorded with.
+        level: the level that it was recorded with.
+        framework: the framework of the program.
+        data: the records of dump.json, by entry name.
+        stacks: call stacks, by the name of the forward entry; innermost frame first.
+        has_stacks: whether there is a stack.json.
+        construct: construct.json, from entry names to the names of their parents.
+        recovered: whether it was read from a journal.
+        header: the fields of dump.json except ``data``.
     """
 
     place: Place
@@ -81,21 +95,21 @@ class Dump:
 
 @contextmanager
 def paused_gc() -> Iterator[None]:
-    """No cyclic garbage collection inside: loading makes millions of objects and no cycles."""
-    was_on = gc.isenabled()
+    """Pause cyclic garbage collection: loading creates millions of objects and no cycles."""
+    enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if was_on:
+        if enabled:
             gc.enable()
 
 
 def find_dumps(path: Path) -> list[Place]:
-    """Every dump at or below ``path``: a document, a process folder, a step folder or a dump root, sorted by step.
+    """Return every dump at or below a document, process folder, step folder or dump root, sorted by step.
 
     Raises:
-        ReadError: the path does not exist or holds no dump; says what was found instead.
+        ReadError: the path does not exist or holds no dump; the message names what it holds.
     """
     if path.is_file() or _in_journal(path):
         if path.suffix != ".json" and path.name != JOURNAL:
@@ -103,18 +117,18 @@ def find_dumps(path: Path) -> list[Place]:
         return [_place(path.parent, path)]
     if not path.is_dir():
         raise ReadError(f"{path}: no such file or folder; {_GIVE}")
-    found = [place for folder in _folders(path) for place in _in_folder(folder)]
-    if not found:
-        found = [
+    places = [place for folder in _folders(path) for place in _in_folder(folder)]
+    if not places:
+        places = [
             _in_mode(mode, place) for mode in _MODES if (path / mode).is_dir() for place in find_dumps(path / mode)
         ]
-    if not found:
+    if not places:
         raise ReadError(_without_dump(path))
-    return sorted(found, key=lambda place: (-1 if place.step is None else place.step, place.kind, place.number or 0))
+    return sorted(places, key=lambda place: (-1 if place.step is None else place.step, place.kind, place.number or 0))
 
 
 def _in_journal(path: Path) -> bool:
-    """Whether ``path`` is a document that a process has not written yet, or died before."""
+    """Return whether ``path`` is a document that its process has not written yet or never wrote."""
     return path.name in (DUMP, DEBUG) and path.with_name(JOURNAL).is_file()
 
 
@@ -123,16 +137,16 @@ def _in_mode(mode: str, place: Place) -> Place:
 
 
 def _without_dump(path: Path) -> str:
-    """Why nothing was found below a folder."""
+    """Return the message for a folder without a dump."""
     names = sorted(child.name for child in path.iterdir())
     if _KERNELS.match(path.name) or any(map(_KERNELS.match, names)):
         return f"{path}: kernel files of MindSpore's runtime; make a dump of them: msprobe import {path} -o FOLDER"
-    found = ", ".join(names[:5]) or "nothing"
-    return f"{path}: no {DUMP} in it or in its step and rank folders (found: {found}); {_GIVE}"
+    content = ", ".join(names[:5]) or "nothing"
+    return f"{path}: no {DUMP} in it or in its step and rank folders (found: {content}); {_GIVE}"
 
 
 def _folders(path: Path) -> list[Path]:
-    """The folders that may hold a document: the path itself, its process folders, those of its steps."""
+    """Return the folders that may hold a document: the path itself, its process folders or those of its steps."""
     if any((path / name).is_file() for name in _RECORDS):
         return [path]
     children = [child for child in path.iterdir() if child.is_dir()]
@@ -188,7 +202,7 @@ def _from_journal(place: Place, journal: Path) -> Dump | None:
 
 @contextmanager
 def _local(path: Path) -> Iterator[Path]:
-    """The file itself, or for as long as it is needed a copy of one that lies in another store."""
+    """Yield the file itself, or a temporary copy of a file in remote storage."""
     if isinstance(cast(object, path), Path):
         yield path
         return
@@ -205,7 +219,7 @@ def _from_documents(place: Place) -> Dump:
 
 
 def dump_of(place: Place, document: dict[str, Any]) -> Dump:
-    """The dump whose dump.json holds ``document``, with what the documents beside it hold.
+    """Return the dump whose dump.json holds ``document``, with the documents beside it.
 
     Raises:
         ReadError: a document is damaged or is not what its name says.
@@ -228,8 +242,8 @@ def _build(
     return Dump(
         place=place,
         task=task,
-        level=_said(document.get("level")),
-        framework=_said(document.get("framework")),
+        level=_text_or_none(document.get("level")),
+        framework=_text_or_none(document.get("framework")),
         data=data,
         stacks=_stacks(stack or {}, place),
         has_stacks=stack is not None,
@@ -240,23 +254,23 @@ def _build(
 
 
 def check_records(place: Place, data: dict[str, Any]) -> None:
-    """Refuse what cannot be the records of a dump.
+    """Check that the records of a dump are objects.
 
     Raises:
-        ReadError: a record is no object.
+        ReadError: a record is not an object.
     """
     for name, body in data.items():
         if not isinstance(body, (dict, list)) and not name.endswith(".debug"):
             raise ReadError(f"{place.document}: data[{name!r}] is not an object")
 
 
-def _said(value: Any) -> str | None:
-    """A text of the header; whatever else stands there says nothing."""
+def _text_or_none(value: Any) -> str | None:
+    """Return a text of the header; None for any other value."""
     return value if isinstance(value, str) else None
 
 
 def _stacks(document: dict[str, Any], place: Place) -> dict[str, list[str]]:
-    """Frames by entry name; also reads the old form, which maps names to frames directly."""
+    """Return frames by entry name; the old form of stack.json, which maps names to frames directly, is read too."""
     if all(value and isinstance(value, list) and isinstance(value[0], str) for value in document.values()):
         document = {name: [[name], frames] for name, frames in document.items()}
     for number, value in document.items():

@@ -1,10 +1,10 @@
-"""Tensor files of one folder at a time: each written once, equal ones as further names (hard links) of the first.
+"""Writes the tensor files of one folder at a time; equal tensors become hard links to the first file.
 
-What goes into a call mostly came out of another, so about half of the tensors of a step have been written before. A
-file with the same storage class, shape and CRC-32 is read back and compared byte by byte; only then is it linked.
+The inputs of a call are mostly outputs of other calls, so about half of the tensors of a step have been written before.
+A file with the same storage class, shape and CRC-32 is read back and compared byte by byte before it is linked.
 
-A file that could not be written to its end is removed. One that a killed process left half written has no journal
-entry that names it and no directory of its archive, so nobody takes it for a tensor.
+A file that cannot be written completely is removed. A file that a killed process left incomplete has no journal entry
+and no directory at its end, so no reader takes it for a tensor.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from msprobe.core.store.atomic import create_new
 from msprobe.core.store.pt_frame import frame
 
 _CHUNK = 1 << 16
-_REMEMBERED = 1 << 16
+_MOST_FILES = 1 << 16
 
 Piece = bytes | memoryview
 _Key = tuple[str, tuple[int, ...], int]
 
 
 class TensorFiles:
-    """Writes ``.pt`` files. Not more than one folder is remembered, and not more than 65536 files of it."""
+    """Writes ``.pt`` files. It remembers at most 65536 files, of the current folder only."""
 
     def __init__(self) -> None:
         self._folder: Path | None = None
         self._written: dict[_Key, str] = {}
 
     def write(self, path: Path, kind: tuple[str, int], shape: tuple[int, ...], elements: Piece, crc: int) -> None:
-        """Make ``path`` the file of a row-major tensor.
+        """Write a row-major tensor to ``path``.
 
         Args:
-            path: replaced when there is such a file or link already.
+            path: an existing file or link is replaced.
             kind: torch's storage class and the bytes per element.
             shape: elements per dimension.
             elements: their bytes.
             crc: the CRC-32 of these bytes.
 
         Raises:
-            OSError: the file cannot be written; there is none then.
+            OSError: the file cannot be written; no file is left.
         """
-        if path.parent != self._folder or len(self._written) >= _REMEMBERED:
+        if path.parent != self._folder or len(self._written) >= _MOST_FILES:
             self._folder = path.parent
             self._written = {}
         key = (kind[0], shape, crc)
@@ -55,7 +55,11 @@ class TensorFiles:
 
 
 def write_new(path: Path, pieces: Sequence[Piece]) -> None:
-    """Write ``pieces`` one after the other as a new file; OSError and no file when that fails."""
+    """Write ``pieces`` one after the other as a new file.
+
+    Raises:
+        OSError: the file cannot be written; no file is left.
+    """
     file = create_new(path)
     try:
         _write_all(file, pieces)
@@ -77,9 +81,9 @@ def _write_all(file: int, pieces: Sequence[Piece]) -> None:
 
 
 def _link(earlier: Path, path: Path, pieces: Sequence[Piece]) -> bool:
-    """Give the file ``earlier`` the further name ``path`` if ``pieces`` are what it holds.
+    """Make ``path`` a hard link to the file ``earlier`` if that holds ``pieces``, and return whether this was possible.
 
-    False when they are not, it is gone, the name is taken, or the file system has no more or no such links.
+    It is not possible when the file is gone, the name exists, or the file system has no (more) hard links.
     """
     try:
         if not _holds(earlier, pieces):
@@ -104,12 +108,12 @@ def _holds(path: Path, pieces: Sequence[Piece]) -> bool:
 
 
 def _continues_with(file: int, piece: Piece) -> bool:
-    """Whether the next bytes of ``file`` are those of ``piece``, looked at some at a time: they stay in the cache."""
+    """Return whether the next bytes of ``file`` equal ``piece``; compared in chunks that fit into the cache."""
     buffer = bytearray(min(len(piece), _CHUNK))
     for start in range(0, len(piece), _CHUNK):
-        wanted = memoryview(piece)[start : start + _CHUNK]
-        if len(wanted) != len(buffer):
-            buffer = bytearray(len(wanted))
-        if os.readv(file, [buffer]) != len(wanted) or buffer != wanted:
+        expected = memoryview(piece)[start : start + _CHUNK]
+        if len(expected) != len(buffer):
+            buffer = bytearray(len(expected))
+        if os.readv(file, [buffer]) != len(expected) or buffer != expected:
             return False
     return True

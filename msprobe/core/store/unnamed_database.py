@@ -1,6 +1,6 @@
-"""A SQLite database that is written into a hidden file and gets its name when it is whole.
+"""A SQLite database that is written into a hidden file and gets its name when it is complete.
 
-However the writing ends, by an error, an interrupt or a full disk, no part of a database is left behind.
+An error, an interrupt or a full disk leaves no part of a database behind.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from msprobe.core.store.atomic import create_new, make_folder
 PRAGMAS = "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;"
 D = TypeVar("D", bound="UnnamedDatabase")
 Unwritable = Callable[[str | None], MsprobeException]
-"""Makes the error that says why the database cannot be written, and what to do."""
+"""Returns the error for a reason why the database cannot be written, with what to do."""
 
 
 class UnnamedDatabase(ABC):
-    """What derives from it makes its tables in ``_begin`` and gives the file its name in ``_finish``."""
+    """Base class of databases: a subclass creates its tables in ``_begin`` and renames the file in ``_finish``."""
 
     _connection: sqlite3.Connection
 
     def __init__(self, temporary: Path, unwritable: Unwritable) -> None:
-        """Make the file ``temporary``, and its folder.
+        """Create the file ``temporary``, and its folder.
 
         Raises:
-            MsprobeException: what ``unwritable`` makes of the reason.
+            MsprobeException: the error that ``unwritable`` returns for the reason.
         """
         self._temporary = temporary
         self._unwritable = unwritable
@@ -50,11 +50,11 @@ class UnnamedDatabase(ABC):
 
     @abstractmethod
     def _begin(self) -> None:
-        """Make the tables."""
+        """Create the tables."""
 
     @abstractmethod
     def _finish(self) -> None:
-        """Give the file its name."""
+        """Rename the temporary file to its final name."""
 
     def _close(self) -> None:
         self._connection.close()

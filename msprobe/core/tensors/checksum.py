@@ -5,8 +5,8 @@
 * `xor`: the exclusive or of all little-endian 64-bit words, the last one padded with zeros, as "0x" and sixteen hex
   digits.
 
-Both are for finding differences between runs, not for security. Each takes anything with a buffer, or an ndarray of
-any layout: a strided or big-endian array is read through a small buffer, never copied whole.
+Both serve to find differences between runs, not for security. They accept anything with a buffer, and an ndarray of any
+layout: a strided or big-endian array is read through a small buffer and never copied as a whole.
 """
 
 from __future__ import annotations
@@ -28,31 +28,33 @@ _CHUNK_ELEMENTS = 1 << 16
 
 @cache
 def _fastest_crc() -> Callable[[Any, int], int]:
-    """isal or fastcrc when installed (same values, up to eight times faster), else zlib."""
+    """Return the CRC of isal or fastcrc when installed (same values, up to eight times faster), else of zlib."""
     for module, path in (("isal.isal_zlib", "crc32"), ("fastcrc", "crc32.iso_hdlc")):
         try:
-            found: Any = importlib.import_module(module)
+            function: Any = importlib.import_module(module)
         except ImportError:
             continue
         for part in path.split("."):
-            found = getattr(found, part)
-        return found  # type: ignore[no-any-return]
+            function = getattr(function, part)
+        return function  # type: ignore[no-any-return]
     return zlib.crc32
 
 
 def format_crc32(value: int) -> str:
-    """A CRC-32 as documents hold it."""
+    """Return a CRC-32 in the form of the documents."""
     return f"{value:08x}"
 
 
 def format_xor(value: int) -> str:
-    """An XOR of 64-bit words as documents hold it."""
+    """Return an XOR of 64-bit words in the form of the documents."""
     return f"0x{value:016x}"
 
 
 def crc32(data: Data) -> str:
-    """CRC-32 of the bytes of `data`, e.g. "cbf43926". Raises TypeError for Python objects, which have no bytes of
-    their own.
+    """Return the CRC-32 of the bytes of `data`, e.g. "cbf43926".
+
+    Raises:
+        TypeError: `data` holds Python objects, which have no bytes of their own.
     """
     extend, running = _fastest_crc(), 0
     for piece in _pieces(data):
@@ -61,7 +63,11 @@ def crc32(data: Data) -> str:
 
 
 def xor(data: Data) -> str:
-    """XOR of the 64-bit words of `data`, e.g. "0x0000000040203fc0". Raises TypeError as `crc32` does."""
+    """Return the XOR of the 64-bit words of `data`, e.g. "0x0000000040203fc0".
+
+    Raises:
+        TypeError: `data` holds Python objects, which have no bytes of their own.
+    """
     running, rest = 0, b""
     for piece in _pieces(data):
         if rest:
@@ -73,7 +79,7 @@ def xor(data: Data) -> str:
 
 
 def _pieces(data: Data) -> Iterator[NDArray[np.uint8]]:
-    """The bytes in logical order as one-dimensional arrays; valid only until the next one is asked for."""
+    """Yield the bytes in logical order as one-dimensional arrays, each valid until the next one is requested."""
     if not isinstance(data, np.ndarray):
         yield np.frombuffer(data, np.uint8)
         return

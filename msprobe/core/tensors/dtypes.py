@@ -1,7 +1,7 @@
-"""Neutral element types: one name, size, precision and kernel code per dtype, whatever a framework calls it.
+"""The one table of dtypes: name, size, precision and kernel code, for the names of all frameworks.
 
 `find_dtype("torch.bfloat16")`, `find_dtype("BFloat16")` and `find_dtype("bfloat16")` are the same object. Arrays of a
-dtype that numpy does not have (bfloat16, the 8-bit floats, complex32) travel as raw bits in `DType.container`
+dtype that numpy does not have (bfloat16, the 8-bit floats, complex32) are passed as raw bits in `DType.container`,
 together with the dtype.
 
 8-bit floats: OCP OFP8 (e4m3fn, e5m2), OCP MX (e8m0fnu) and the "fnuz" variants (no infinity, no negative zero, bias
@@ -17,7 +17,7 @@ from enum import Enum
 
 
 class Kind(str, Enum):
-    """What the elements are; decides which statistics exist and of which Python type they are."""
+    """The kind of the elements; it decides which statistics exist and their Python types."""
 
     BOOL = "bool"
     INT = "int"
@@ -29,9 +29,15 @@ class Kind(str, Enum):
 class DType:
     """One element type.
 
-    `digits` is the number of significant bits of a float (of one part of a complex), 0 otherwise; `largest` the
-    largest finite value and `finest` the smallest positive one. `code` is the number the compiled kernel knows it by,
-    -1 when it does not.
+    Attributes:
+        name: the neutral name, such as `bfloat16`.
+        kind: bool, int, float or complex.
+        itemsize: bytes per element.
+        container: the numpy dtype that holds the elements.
+        code: its number in the compiled kernel; -1 when the kernel does not support it.
+        digits: significant bits of a float, or of one part of a complex number; 0 otherwise.
+        largest: the largest finite value.
+        finest: the smallest positive value.
     """
 
     name: str
@@ -45,12 +51,12 @@ class DType:
 
     @property
     def is_native(self) -> bool:
-        """Whether numpy has this very dtype, so that an array of it needs no decoding."""
+        """Return whether numpy has this dtype, so that an array of it needs no decoding."""
         return self.container == self.name
 
     @property
     def unit_roundoff(self) -> float:
-        """Largest relative error of one correct rounding to this dtype (2^-digits); 0 for bool and integers."""
+        """Return the largest relative error of one rounding to this dtype, 2 ** -digits; 0 for bool and integers."""
         return 2.0**-self.digits if self.digits else 0.0
 
 
@@ -96,6 +102,7 @@ _ALIASES = {
     "bf16": "bfloat16",
     "fp32": "float32",
     "fp64": "float64",
+    "float8_e4m3": "float8_e4m3fn",
 }
 _BY_NAME = {dtype.name: dtype for dtype in ALL_DTYPES}
 FLOAT32 = _BY_NAME["float32"]
@@ -106,19 +113,20 @@ _BY_NAME.update({alias: _BY_NAME[name] for alias, name in _ALIASES.items()})
 
 
 def find_dtype(spelling: str) -> DType | None:
-    """The dtype a framework writes as `spelling` ("torch.float32", "Float32", "mindspore.int64", "float32"), or None
-    if unknown.
+    """Return the dtype that a framework prints as `spelling`; None for an unknown name.
+
+    Examples: "torch.float32", "Float32", "mindspore.int64", "float32".
     """
     return _BY_NAME.get(spelling.rpartition(".")[2].strip().lower())
 
 
 def same_dtype(left: str, right: str) -> bool:
-    """Whether two spellings name one dtype: ``Float32`` is ``torch.float32``."""
-    return left == right or ((found := find_dtype(left)) is not None and found is find_dtype(right))
+    """Return whether two spellings name one dtype: ``Float32`` is ``torch.float32``."""
+    return left == right or ((dtype := find_dtype(left)) is not None and dtype is find_dtype(right))
 
 
 def mindspore_name(dtype: DType) -> str:
-    """As MindSpore prints it: Float32, BFloat16, UInt8, Bool, Complex64, Float8E4M3FN."""
+    """Return the name that MindSpore prints: Float32, BFloat16, UInt8, Bool, Complex64, Float8E4M3FN."""
     name = dtype.name
     for small, printed in (("bfloat", "BFloat"), ("uint", "UInt"), ("float8_", "Float8")):
         if name.startswith(small):
@@ -132,8 +140,9 @@ _FLOAT32 = struct.Struct("<f")
 
 
 def round_to(dtype: DType, value: float) -> float:
-    """The float of `dtype` nearest to `value`, ties to even; infinite when it overflows. Integers and bool leave
-    `value` as it is.
+    """Return the float of `dtype` nearest to `value`, ties to even; infinity when it overflows.
+
+    For integers and bool it returns `value` itself.
     """
     if not dtype.digits or dtype.digits == 53 or not math.isfinite(value):
         return value
@@ -164,7 +173,11 @@ def _e5m2(bits: int) -> float:
 
 
 def float8_values(dtype: DType) -> list[float]:
-    """What each of the 256 bit patterns of an 8-bit float means. ValueError for any other dtype."""
+    """Return the value of each of the 256 bit patterns of an 8-bit float.
+
+    Raises:
+        ValueError: `dtype` is not an 8-bit float.
+    """
     if dtype.name == "float8_e4m3fn":
         return [math.nan if bits & 0x7F == 0x7F else _small_float(bits, 3, 7) for bits in range(256)]
     if dtype.name == "float8_e5m2":

@@ -1,8 +1,8 @@
-"""An order-sensitive statistic: the sum of all elements, each times a fixed pseudo-random weight of its place.
+"""An order-sensitive statistic: the sum of all elements, each times a fixed pseudo-random weight of its position.
 
-Max, Min, Mean and Norm stay as they are when elements change places (a wrong transpose, a shuffled batch, swapped
-heads); the projection does not. It also sees a small change of any element in first order, where the norm sees it in
-second. Element i in row-major order has the weight
+Max, Min, Mean and Norm do not change when elements are permuted (a wrong transpose, a shuffled batch, swapped heads);
+the projection does. A small change of any element changes it in first order, and the norm only in second order. The
+weight of element i in row-major order is
 
     w(i) = c(i div 2048) * t(i mod 2048),    t(j) = r(j),    c(b) = r(2^32 + b)
     r(k) = s * (1/2 + (u div 2^12) * 2^-53), s = 1 if u is even else -1, u = splitmix64(k)
@@ -38,18 +38,18 @@ def _weights(first: int, count: int) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=1)
 def place_weights() -> NDArray[np.float64]:
-    """t: the weights of the places in a block."""
+    """Return t, the weights of the positions in a block."""
     return _weights(0, BLOCK)
 
 
 @lru_cache(maxsize=64)
 def block_weights(blocks: int) -> NDArray[np.float64]:
-    """c: the weights of the first ``blocks`` blocks."""
+    """Return c, the weights of the first ``blocks`` blocks."""
     return _weights(_BLOCKS_START, blocks)
 
 
 def projection(values: NDArray[Any]) -> float | None:
-    """The projection of real elements in row-major order, in the unit of the data; None when there are none."""
+    """Return the projection of real elements in row-major order, in the unit of the data; None without elements."""
     flat = values.reshape(-1)
     if flat.size == 0:
         return None

@@ -1,4 +1,4 @@
-"""A tensor that lies in a file: its facts are known, its elements are read when they are asked for."""
+"""A tensor in a file, whose elements are read on demand."""
 
 from __future__ import annotations
 
@@ -12,8 +12,13 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """``dtype`` is a name of ``core.tensors.dtypes``; ``read`` gives an array of ``shape`` in the dtype's container
-    (raw bits where numpy lacks the dtype), and raises ReadError when it cannot.
+    """A tensor in a file.
+
+    Attributes:
+        shape: elements per dimension.
+        dtype: a name of ``core.tensors.dtypes``.
+        read: returns an array of ``shape`` in the dtype's container (raw bits where numpy lacks the dtype); raises
+            ReadError when the elements cannot be read.
     """
 
     shape: tuple[int, ...]
@@ -22,5 +27,5 @@ class StoredTensor:
 
     @property
     def numel(self) -> int:
-        """How many elements there are."""
+        """Return the number of elements."""
         return prod(self.shape)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from msprobe.core.cores import cores
+from msprobe.core.cores import cpu_count
 from msprobe.core.errors import MsprobeException, error_text
 from msprobe.report.execute.protocol import work_named
 
@@ -59,7 +59,7 @@ def _client(address: str) -> Iterator[Any]:
 def _started(cluster: Any) -> Any:
     """A cluster of this machine. Its workers import the script that runs, which must not start another one there."""
     try:
-        return cluster(n_workers=cores(), threads_per_worker=1, dashboard_address="127.0.0.1:0")
+        return cluster(n_workers=cpu_count(), threads_per_worker=1, dashboard_address="127.0.0.1:0")
     except RuntimeError as error:
         raise _refused(
             f"the workers of dask://local do not start ({error_text(error)}); they import the script that runs: put "

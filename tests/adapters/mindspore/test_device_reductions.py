@@ -9,7 +9,7 @@ import mindspore
 import numpy as np
 import pytest
 
-from msprobe.adapters.mindspore.device_reductions import DeviceStatistics
+from msprobe.adapters.mindspore.device_reductions import DeferredStatistics
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.core.tensors.numpy_ops import statistics
 from tests.contracts.test_tensor_ops import ARRAYS
@@ -23,7 +23,7 @@ MEASURED = {
 }
 
 
-def added(device: DeviceStatistics, array: Any) -> dict[str, Any]:
+def added(device: DeferredStatistics, array: Any) -> dict[str, Any]:
     tensor, node = mindspore.Tensor(array), dict[str, Any]()
     dtype = find_dtype(str(tensor.dtype))
     assert dtype is not None and device.add(tensor, dtype, node)
@@ -31,7 +31,7 @@ def added(device: DeviceStatistics, array: Any) -> dict[str, Any]:
 
 
 def test_all_are_filled_in_by_one_copy_and_are_those_of_the_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = DeviceStatistics("low")
+    device = DeferredStatistics("low")
     nodes = {name: added(device, array) for name, array in MEASURED.items()}
     assert device.outstanding and not any(nodes.values())
     copies, copy = [], mindspore.Tensor.asnumpy
@@ -49,7 +49,7 @@ def test_all_are_filled_in_by_one_copy_and_are_those_of_the_oracle(monkeypatch: 
 
 
 def test_what_float32_and_int32_cannot_hold_is_left_to_the_host() -> None:
-    device = DeviceStatistics("low")
+    device = DeferredStatistics("low")
     for array in (ARRAYS["float64"], ARRAYS["int64"], ARRAYS["complex64"], np.array([2**32 - 1], np.uint32)):
         tensor = mindspore.Tensor(array)
         dtype = find_dtype(str(tensor.dtype))

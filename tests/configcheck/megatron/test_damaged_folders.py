@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from msprobe.configcheck.checkpoint import read_any
+from msprobe.configcheck.checkpoint import read_checkpoint
 from msprobe.core.errors import ReadError
 from tests.configcheck.megatron.jobs import Job, save, whole_model
 
@@ -55,7 +55,7 @@ def test_damage_is_named(damage: Callable[[Path], object], message: str, tmp_pat
     folder = save(tmp_path / "job", whole_model(), Job(tensor=2, pipeline=2))
     damage(folder)
     with pytest.raises(ReadError, match=message):
-        read_any(folder)
+        read_checkpoint(folder)
 
 
 def test_a_distributed_checkpoint_says_what_to_do(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_distributed_checkpoint_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / ITERATION / "__0_0.distcp").write_text("")
     _latest("10")(tmp_path)
     with pytest.raises(ReadError, match="dcp_to_torch"):
-        read_any(tmp_path)
+        read_checkpoint(tmp_path)
 
 
 def test_ranks_that_only_the_arguments_know_of_are_missing(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_ranks_that_only_the_arguments_know_of_are_missing(tmp_path: Path) -> No
     for rank in (2, 3):
         shutil.rmtree(folder / ITERATION / f"mp_rank_{rank:02d}")
     with pytest.raises(ReadError, match="tensor rank 2"):
-        read_any(folder)
+        read_checkpoint(folder)
 
 
 def test_the_latest_iteration_is_read_and_one_can_be_chosen(tmp_path: Path) -> None:
@@ -80,8 +80,8 @@ def test_the_latest_iteration_is_read_and_one_can_be_chosen(tmp_path: Path) -> N
     shutil.move(other / ITERATION, folder / ITERATION)
     _latest("10")(folder)
     name = "decoder.final_layernorm.weight"
-    latest, chosen = read_any(folder), read_any(folder / "iter_0000005")
+    latest, chosen = read_checkpoint(folder), read_checkpoint(folder / "iter_0000005")
     assert latest.tensors[name].read().tolist() == whole_model(seed=2)[name].tolist()
     assert chosen.tensors[name].read().tolist() == whole_model(seed=1)[name].tolist()
     (folder / "latest_checkpointed_iteration.txt").unlink()
-    assert "iter_0000010" in read_any(folder).layout
+    assert "iter_0000010" in read_checkpoint(folder).layout

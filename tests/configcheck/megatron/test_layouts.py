@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from msprobe.configcheck.checkpoint import read_any
+from msprobe.configcheck.checkpoint import read_checkpoint
 from msprobe.configcheck.checkpoints import compare_checkpoints
 from tests.configcheck.megatron.jobs import LAYERS, Job, save, whole_model
 
@@ -97,4 +97,4 @@ def test_layers_that_have_the_numbers_of_the_whole_model_keep_them(tmp_path: Pat
             parts[2] = str(int(parts[2]) + LAYERS // 2)
         model[".".join(parts)] = weight
     torch.save({**document, "model": model}, last)
-    assert sorted(read_any(folder).tensors) == sorted(weights)
+    assert sorted(read_checkpoint(folder).tensors) == sorted(weights)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from msprobe.configcheck.megatron.names import has_decoder, present_name
+from msprobe.configcheck.megatron.names import core_name, has_decoder
 
 
 @pytest.mark.parametrize(
@@ -48,10 +48,10 @@ from msprobe.configcheck.megatron.names import has_decoder, present_name
     ],
 )
 def test_present_name(older: str, present: str) -> None:
-    assert present_name(older, keep_encoder=False) == present
+    assert core_name(older, keep_encoder=False) == present
 
 
 def test_an_encoder_beside_a_decoder_stays_one() -> None:
     assert has_decoder(["encoder.layers.0.w", "language_model.decoder.layers.0.w"])
     assert not has_decoder(["encoder.layers.0.w"])
-    assert present_name("encoder.layers.0.w", keep_encoder=True) == "encoder.layers.0.w"
+    assert core_name("encoder.layers.0.w", keep_encoder=True) == "encoder.layers.0.w"

@@ -66,7 +66,7 @@ def test_what_counts_is_when_it_was_written(tmp_path: Path, said: list[str], doc
 def test_of_a_large_dump_the_first_folders_are_looked_at(
     tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(earlier_run, "_LOOKED_AT", 4)
+    monkeypatch.setattr(earlier_run, "_MOST_FOLDERS", 4)
     recorded(tmp_path, *(f"step{number}/rank0" for number in range(10)))
     tell_of_earlier_folders(tmp_path, tmp_path / "step0" / "rank0")
     assert "3 folders written" in said[0]

@@ -29,9 +29,9 @@ ENTRIES = st.lists(st.tuples(NAMES, BODIES, st.none() | st.integers(0, 2), st.no
 HEADER = {"v": journal.VERSION, "task": "statistics", "level": "L1", "framework": "fake", "dump_data_dir": None}
 
 
-def write(path: Path, lines: list[dict[str, Any]]) -> tuple[journal.Index, list[int]]:
+def write(path: Path, lines: list[dict[str, Any]]) -> tuple[journal.JournalIndex, list[int]]:
     """A journal of these lines; its index as a writer builds it, and the offset after each piece."""
-    index, ends, text = journal.Index(), [], b""
+    index, ends, text = journal.JournalIndex(), [], b""
     for line in lines:
         noted, piece = journal.encode(dict(line))
         index.note(noted, piece.index(b"\n") + 1)
