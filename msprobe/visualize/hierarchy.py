@@ -54,9 +54,8 @@ class Hierarchy:
                 elif micro is not None:
                     uncounted.append(name)
         if self._invalid_parent:
-            self._warn(
-                "has a parent in construct.json that is no name and is shown where its own says", self._invalid_parent
-            )
+            text = "has a parent in construct.json that is no name and is shown where its own says"
+            self._warn(text, self._invalid_parent)
         if uncounted:
             self._warn("has a micro step in construct.json that is no number and is shown in the first", uncounted)
 
