@@ -6,22 +6,20 @@ from msprobe.core.naming import Phase
 from msprobe.core.store.reader import Dump
 from msprobe.visualize.between_modules import group_calls
 from msprobe.visualize.gradients import place_gradients
-from msprobe.visualize.hierarchy import Hierarchy
+from msprobe.visualize.hierarchy import build_hierarchy
 from msprobe.visualize.micro_steps import number_micro_steps
 from msprobe.visualize.names import NameCache
-from msprobe.visualize.node import ROOT, Graph, Node, NodeKind, take_merge_notes
+from msprobe.visualize.node import Graph, Work, take_merge_notes
 from msprobe.visualize.recompute import place_recomputed
 
 
-def build_graph(dump: Dump, names: NameCache, *, published: bool = False) -> Graph:
-    """Return the graph of a dump.
+def build_graph(dump: Dump, work: Work, names: NameCache, *, published: bool = False) -> Graph:
+    """Return the graph of a dump; ``work`` has the numbers it is shown with.
 
     ``published`` keeps to the picture of the published tool: recomputed calls stay where construct.json has them, all
     gradients of a module are below its last backward call, and collections mix forward and backward calls.
     """
-    root = Node(ROOT, NodeKind.MODULE)
-    graph = Graph(root, {ROOT: root}, dump)
-    Hierarchy(graph, names).build()
+    graph = build_hierarchy(dump, names, step=work.step, rank=work.rank)
     if not published:
         place_recomputed(graph, names)
         place_gradients(graph, names)

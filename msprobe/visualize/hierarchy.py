@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from msprobe.core.naming import Phase
+from msprobe.core.store.reader import Dump
 from msprobe.visualize.names import NameCache, is_call_of_module
 from msprobe.visualize.node import ROOT, Graph, Node, NodeKind
 
@@ -17,7 +18,15 @@ _FORWARD, _BACKWARD, _GRADS = Phase.FORWARD.value, Phase.BACKWARD.value, Phase.P
 _MAX_NAMES = 5
 
 
-class Hierarchy:
+def build_hierarchy(dump: Dump, names: NameCache, *, step: int = 0, rank: int = 0) -> Graph:
+    """Return the graph of a dump with nothing but its tree; ``step`` and ``rank`` are the numbers it is shown with."""
+    root = Node(ROOT, NodeKind.MODULE)
+    graph = Graph(root, {ROOT: root}, dump, step, rank)
+    _Hierarchy(graph, names).build()
+    return graph
+
+
+class _Hierarchy:
     """Builds the tree of a graph: every name of construct.json and dump.json below its parent."""
 
     def __init__(self, graph: Graph, names: NameCache) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from msprobe.core.store.reader import Dump
-from msprobe.visualize.hierarchy import Hierarchy
+from msprobe.visualize.hierarchy import build_hierarchy
 from msprobe.visualize.names import NameCache
-from msprobe.visualize.node import ROOT, Graph, Node, NodeKind
+from msprobe.visualize.node import NodeKind
 
 _RANK_KEYS = frozenset({"md5", "data_name"})
 
@@ -44,15 +44,13 @@ class Branch:
 
 def to_tree(dump: Dump, names: NameCache) -> Branch:
     """Return the tree of a dump. It shares the records, which are copied when they are changed."""
-    root = Node(ROOT, NodeKind.MODULE)
-    graph = Graph(root, {ROOT: root}, dump)
-    Hierarchy(graph, names).build()
+    graph = build_hierarchy(dump, names)
     branches = {node: Branch(node.name, node.kind) for node in graph.nodes.values()}
     for node, branch in branches.items():
         branch.body = dump.data.get(node.name)
         branch.stack = dump.stacks.get(node.name, ())
         branch.children = [branches[child] for child in node.children]
-    return branches[root]
+    return branches[graph.root]
 
 
 def to_dump(tree: Branch, like: Dump) -> Dump:
