@@ -22,6 +22,8 @@ OpenedValue = tuple[Leaf, str | None, str]
 
 _TENSOR_KEYS = ("type", "dtype", "shape", *STATISTIC_NAMES, "requires_grad")
 _TENSOR_SIZE = len(_TENSOR_KEYS)
+_FLAG_INDEX = _TENSOR_SIZE - 1
+_float_fields = ",".join(f'"{name}":"{{!r}}"' for name in STATISTIC_NAMES).format
 _PROCESS_GROUP_KEYS = ("type", "group_ranks", "group_id")
 _P2P_CLASS = "torch.distributed.P2POp"
 _FLOATS_ONLY = {float}
@@ -61,12 +63,15 @@ class ValueTexts:
         return text
 
     def _tensor(self, raw: dict[str, Any], numbers: str | None) -> str:
-        kind, dtype, shape, *statistics, grad = tuple(raw.values())[:_TENSOR_SIZE]
-        if numbers is None and set(map(type, statistics)) == _FLOATS_ONLY:
-            numbers = STATISTIC_FIELDS % tuple(statistics)
-        elif numbers is None:
-            numbers = ",".join(map(_field, STATISTIC_NAMES, statistics))
-        text = self._head(kind, dtype, shape) + numbers
+        values = tuple(raw.values())
+        grad = values[_FLAG_INDEX]
+        if numbers is None:
+            statistics = values[3:_FLAG_INDEX]
+            if {*map(type, statistics)} == _FLOATS_ONLY:
+                numbers = _float_fields(*statistics)
+            else:
+                numbers = ",".join(map(_field, STATISTIC_NAMES, statistics))
+        text = self._head(*values[:3]) + numbers
         text = f'{text},"requires_grad":"{grad}"' if type(grad) is bool else f"{text},{_field('requires_grad', grad)}"
         if len(raw) == _TENSOR_SIZE:
             return text + ',"data_name":"-1"'
