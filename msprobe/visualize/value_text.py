@@ -36,7 +36,7 @@ class ValueTexts:
 
     def __init__(self, *, checksums: bool = False) -> None:
         self._checksums = checksums
-        self._heads: dict[tuple[object, ...], str] = {}
+        self._frames: dict[tuple[object, ...], tuple[str, str]] = {}  # few kinds of tensors serve many values
         self._arguments: dict[tuple[object, ...], str] = {}
 
     def open_object(self, leaf: Leaf, numbers: str | None = None) -> str | None:
@@ -71,26 +71,22 @@ class ValueTexts:
                 numbers = _float_fields(*statistics)
             else:
                 numbers = ",".join(map(_field, STATISTIC_NAMES, statistics))
-        text = self._head(*values[:3]) + numbers
-        text = f'{text},"requires_grad":"{grad}"' if type(grad) is bool else f"{text},{_field('requires_grad', grad)}"
+        shape = values[2]
+        key = values[0], values[1], tuple(shape) if type(shape) is list else shape, grad, type(grad)
+        try:
+            frame = self._frames.get(key)
+        except TypeError:  # a damaged dump may hold anything
+            frame = _tensor_frame(values)
+        if frame is None:
+            frame = self._frames[key] = _tensor_frame(values)
         if len(raw) == _TENSOR_SIZE:
-            return text + ',"data_name":"-1"'
+            return f'{frame[0]}{numbers}{frame[1]},"data_name":"-1"'
+        text = frame[0] + numbers + frame[1]
         rest = [(name, value) for name, value in list(raw.items())[_TENSOR_SIZE:] if name not in _INTERNAL_KEYS]
         text += "".join(f",{_field(name, value)}" for name, value in rest)
         if "data_name" not in raw:
             text += ',"data_name":"-1"'
         return f'{text},"class_type":"{_P2P_CLASS}"' if "p2p" in raw else text
-
-    def _head(self, kind: Any, dtype: Any, shape: Any) -> str:
-        """Return the fields before the statistics, from the cache: few kinds of tensors serve many values."""
-        key = kind, dtype, tuple(shape) if type(shape) is list else shape
-        try:
-            head = self._heads.get(key)
-        except TypeError:  # a damaged dump may hold anything
-            return _tensor_head(kind, dtype, shape)
-        if head is None:
-            head = self._heads[key] = _tensor_head(kind, dtype, shape)
-        return head
 
     def _other(self, leaf: Leaf, raw: Any) -> str:
         if type(raw) is not dict:
@@ -118,8 +114,11 @@ class ValueTexts:
             fields["md5"] = text_checksum(str(raw.get("value")))
 
 
-def _tensor_head(kind: Any, dtype: Any, shape: Any) -> str:
-    return f"{{{_field('type', kind)},{_field('dtype', dtype)},{_field('shape', shape)},"
+def _tensor_frame(values: tuple[Any, ...]) -> tuple[str, str]:
+    """Return the fields before and after the statistics of a tensor."""
+    kind, dtype, shape = values[:3]
+    head = f"{{{_field('type', kind)},{_field('dtype', dtype)},{_field('shape', shape)},"
+    return head, f",{_field('requires_grad', values[_FLAG_INDEX])}"
 
 
 def _field(name: str, value: Any) -> str:
