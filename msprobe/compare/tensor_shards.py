@@ -404,8 +404,8 @@ def joined_record(raws: Sequence[_Raw], sizes: Sequence[int], shape: Sequence[in
     statistics: dict[str, Any] = dict.fromkeys(STATISTIC_NAMES)
     columns = {name: [bounded(raw.get(name)) for raw in raws] for name in STATISTIC_NAMES}
     if all(_is_number(value) for values in columns.values() for value in values):
-        shards = [Shard(*values, numel) for *values, numel in zip(*columns.values(), sizes, strict=True)]
-        statistics = dict(zip(STATISTIC_NAMES, merged_statistics(shards)[:-1], strict=True))
+        shards = [Shard(tuple(values), numel) for *values, numel in zip(*columns.values(), sizes, strict=True)]
+        statistics = dict(zip(STATISTIC_NAMES, merged_statistics(shards).statistics, strict=True))
     else:  # flags have extremes, but no mean
         folds = {Merge.LARGEST: max, Merge.SMALLEST: min}
         for spec in STATISTICS:

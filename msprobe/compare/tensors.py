@@ -13,7 +13,7 @@ from msprobe.compare.calibration import GOLDEN, TARGET, Calibration
 from msprobe.compare.cells import data_name
 from msprobe.compare.items import is_tensor
 from msprobe.compare.table import LeafTable
-from msprobe.core.cores import cores
+from msprobe.core.cores import cpu_count
 from msprobe.core.errors import ReadError
 from msprobe.core.store.formats import read_tensor
 from msprobe.numerics.metrics.custom import FAILED, Metric
@@ -41,7 +41,7 @@ def tensor_differences(
             if left is not None or right is not None:
                 jobs.append((row, left, right, str(ours.raw.get("dtype", ""))))
     found: list[TensorDifference | None] = [None] * table.rows
-    with ThreadPoolExecutor(min(_MOST_WORKERS, cores())) as pool:
+    with ThreadPoolExecutor(min(_MOST_WORKERS, cpu_count())) as pool:
         results = pool.map(
             lambda job: _difference((target, job[1]), (golden, job[2]), job[3], metrics, calibration), jobs
         )

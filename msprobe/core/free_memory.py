@@ -1,6 +1,6 @@
-"""Memory that is free goes back to the system.
+"""Returns free memory to the system.
 
-The C library keeps what large texts and arrays leave behind; several processes would each keep their own.
+The C library keeps the memory of large texts and arrays after they are gone, in every process of its own.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from functools import cache
 from typing import Any
 
 
-def give_back() -> None:
-    """Give back what is free, where the C library can (glibc); a few milliseconds."""
-    trim = _trim()
+def trim_memory() -> None:
+    """Return the free memory of the C library to the system, where it can (glibc); takes a few milliseconds."""
+    trim = _malloc_trim()
     if trim is not None:
         trim(0)
 
 
 @cache
-def _trim() -> Any:
+def _malloc_trim() -> Any:
     try:
         return getattr(ctypes.CDLL(None), "malloc_trim", None)
     except (OSError, TypeError):  # a system whose C library has no such name

@@ -1,4 +1,4 @@
-"""Tags of a target, by which a viewer filters: (name, category) pairs told from the parts of its name.
+"""Tags of a target, by which a viewer filters: (name, category) pairs made from the parts of its name.
 
 =========  ===================================================================
 index      the last two parts: ``input.0``, ``parameters.weight``
@@ -18,31 +18,31 @@ Tag = tuple[str, str]
 
 
 def tags_of(target: str) -> list[Tag]:
-    """The tags of a target such as ``Module.layers.3.mlp.Linear.input.0``, without repetition."""
+    """Return the tags of a target such as ``Module.layers.3.mlp.Linear.input.0``, each once."""
     parts = target.split(".")
-    found = [(".".join(parts[-2:]), "index")]
+    tags = [(".".join(parts[-2:]), "index")]
     if "parameters" in parts:
-        found.append(("parameters", "default"))
+        tags.append(("parameters", "default"))
     prefix, inner = parts[0], parts[1:-2]
     if prefix not in MODULE_PREFIXES:
-        found.append((".".join(parts[:-2]), "function"))
-        return found
-    found.append((prefix, "default"))
-    return list(dict.fromkeys(found + _inside(inner)))
+        tags.append((".".join(parts[:-2]), "function"))
+        return tags
+    tags.append((prefix, "default"))
+    return list(dict.fromkeys(tags + _inside(inner)))
 
 
 def _inside(parts: list[str]) -> list[Tag]:
-    """Layers and modules among the parts between prefix and index; a number that follows a number says nothing."""
-    found: list[Tag] = []
+    """Return the layers and modules in the parts between prefix and index; a number after a number is ignored."""
+    tags: list[Tag] = []
     run: list[str] = []
     for part in parts:
         if not is_number(part):
             run.append(part)
         elif run:
             *above, name = run
-            found += [*_module(above), (f"{name}.{part}", "layer")]
+            tags += [*_module(above), (f"{name}.{part}", "layer")]
             run = []
-    return found + _module(run)
+    return tags + _module(run)
 
 
 def _module(run: list[str]) -> list[Tag]:

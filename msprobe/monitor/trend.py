@@ -1,7 +1,7 @@
 """The whole job of ``msprobe data2db``: every step and rank of a dump root into one trend database.
 
-Steps come one after the other in the order of their numbers. Where micro steps are told apart they are the steps of
-the database, counted on from one training step to the next; the rank with the most of them says how many a step has.
+Steps are written in the order of their numbers. When steps are divided, micro steps are the steps of the database,
+counted on from one training step to the next; a step has as many as the rank with the most of them.
 """
 
 from __future__ import annotations
@@ -24,40 +24,51 @@ DATABASE = "dump_data.trend.db"
 WORK = "msprobe.monitor.trend:rows_text"
 
 Run = Callable[[str, Sequence[str]], Iterator[tuple[int, str]]]
-"""Calls a named function (``module:function``, text to text) elsewhere: gives numbers of texts and their answers."""
+"""Runs a named function (``module:function``, text to text) elsewhere, and yields (number of the text, result)."""
 Progress = Callable[[int, int], None]
 
 
 @dataclass(slots=True)
 class Trend:
-    """What was written: the file, how many ranks, steps and rows, and what its reader should know."""
+    """A summary of what was written.
+
+    Attributes:
+        path: the database.
+        ranks: how many ranks it has.
+        steps: how many steps it has.
+        rows: how many rows it has.
+        repeated: how many values were left out because their name was taken.
+        outside: how many calls belong to no micro step.
+        unlike_roots: whether different modules begin micro steps.
+        notes: sentences for the user about values that are not in the database.
+    """
 
     path: Path
     ranks: int = 0
     steps: int = 0
     rows: int = 0
     repeated: int = 0
-    unplaced: int = 0
+    outside: int = 0
     unlike_roots: bool = False
     notes: list[str] = field(default_factory=list)
 
-    def add(self, found: TrendRows, repeated: int) -> None:
+    def add(self, rows: TrendRows, repeated: int) -> None:
         """Count the rows of one dump."""
-        self.rows += len(found.rows) - repeated
+        self.rows += len(rows.rows) - repeated
         self.repeated += repeated
-        self.unplaced += found.unplaced
-        self.unlike_roots |= found.unlike_roots
+        self.outside += rows.outside
+        self.unlike_roots |= rows.unlike_roots
 
     def conclude(self) -> None:
-        """Say what is not in the database and why."""
+        """Add notes about what is not in the database, and why."""
         if self.unlike_roots:
             self.notes.append(
                 "different modules begin micro steps: the module above them is not in the dump, so each of them counts "
                 "as a micro step of its own; --micro_step false keeps the steps of the dump"
             )
-        if self.unplaced:
+        if self.outside:
             self.notes.append(
-                f"{self.unplaced} calls are outside of the modules that begin micro steps and left out; "
+                f"{self.outside} calls are outside of the modules that begin micro steps and left out; "
                 "--micro_step false keeps them"
             )
         if self.repeated:
@@ -73,23 +84,23 @@ def write_trend(
     run: Run | None = None,
     progress: Progress | None = None,
 ) -> Trend:
-    """Write ``dump_data.trend.db`` into ``folder`` (made when missing); an existing one is replaced.
+    """Write ``dump_data.trend.db`` into ``folder`` (created when missing); an existing file is replaced.
 
     Args:
         data: a dump root, or a step or process folder of it.
         folder: a folder of this machine.
         mapping: a JSON file ``{"text": "replacement"}`` for the names of calls.
-        divided: whether micro steps are told apart; otherwise a step is a step of the dump.
-        run: reads the dumps in other processes.
-        progress: told how many dumps of how many are done.
+        divided: whether steps are divided into micro steps; otherwise a step is a step of the dump.
+        run: a function that reads the dumps in other processes; by default this process reads them.
+        progress: a function that is called with the number of finished dumps and the number of dumps.
 
     Raises:
         ReadError: a dump or the mapping cannot be read; nothing is written.
-        NotComparableError: no dump holds statistics of a tensor that can be followed.
+        NotComparableError: no dump holds statistics of a tensor that gets a row.
         MsprobeException: the database cannot be written.
     """
     replacements = {} if mapping is None else read_mapping(opened(mapping))
-    places = numbered(find_dumps(opened(data)))
+    places = sort_dumps(find_dumps(opened(data)))
     trend = Trend(local(folder) / DATABASE)
     texts = [json.dumps([str(place.document), replacements, divided]) for _, _, place in places]
     found = _in_order(run(WORK, texts)) if run else map(_rows, ((place, replacements, divided) for *_, place in places))
@@ -127,14 +138,15 @@ def _write(
     trend.ranks = len(ranks)
 
 
-def numbered(places: Sequence[Place]) -> list[tuple[int, int, Place]]:
-    """Step, rank and place of each dump, sorted by both. Processes without a rank are numbered behind the largest rank
-    of their step.
+def sort_dumps(places: Sequence[Place]) -> list[tuple[int, int, Place]]:
+    """Return step, rank and folder of each dump, sorted by step and rank.
+
+    Processes without a rank get the numbers after the largest rank of their step.
 
     Raises:
-        ReadError: a place holds no record of calls, or programs of two modes lie side by side.
+        ReadError: a folder holds no record of calls, or programs of two modes stand side by side.
     """
-    found: list[tuple[int, int, Place]] = []
+    result: list[tuple[int, int, Place]] = []
     for step, group in groupby(places, key=lambda place: place.step or 0):
         in_step = list(group)
         for place in in_step:
@@ -142,9 +154,9 @@ def numbered(places: Sequence[Place]) -> list[tuple[int, int, Place]]:
         ranks = [place for place in in_step if place.kind == "rank" and place.number is not None]
         others = [place for place in in_step if place not in ranks]
         behind = max((place.number or 0 for place in ranks), default=-1) + 1
-        found += [(step, place.number or 0, place) for place in ranks]
-        found += [(step, behind + number, place) for number, place in enumerate(others)]
-    return sorted(found, key=lambda item: item[:2])
+        result += [(step, place.number or 0, place) for place in ranks]
+        result += [(step, behind + number, place) for number, place in enumerate(others)]
+    return sorted(result, key=lambda item: item[:2])
 
 
 def _check(place: Place) -> None:
@@ -160,25 +172,25 @@ def _rows(task: tuple[Place, Mapping[str, str], bool]) -> TrendRows:
 
 
 def rows_text(text: str) -> str:
-    """``_rows`` for another process: [document, replacements, divided] as JSON in, the rows as JSON out."""
+    """Return the rows of a dump as JSON, for another process: ``text`` is JSON of [document, replacements, divided]."""
     document, replacements, divided = json.loads(text)
     found = _rows((Place(opened(document)), replacements, divided))
-    return json.dumps([found.rows, found.micro_steps, found.unplaced, found.unlike_roots])
+    return json.dumps([found.rows, found.micro_steps, found.outside, found.unlike_roots])
 
 
-def _in_order(answers: Iterator[tuple[int, str]]) -> Iterator[TrendRows]:
-    """Answers in the order of the questions, whichever comes first."""
+def _in_order(results: Iterator[tuple[int, str]]) -> Iterator[TrendRows]:
+    """Yield the results by their number, in whatever order they arrive."""
     waiting: dict[int, str] = {}
-    wanted = 0
-    for number, answer in answers:
-        waiting[number] = answer
-        while wanted in waiting:
-            yield TrendRows(*json.loads(waiting.pop(wanted)))
-            wanted += 1
+    following = 0
+    for number, text in results:
+        waiting[number] = text
+        while following in waiting:
+            yield TrendRows(*json.loads(waiting.pop(following)))
+            following += 1
 
 
 def read_mapping(path: Path) -> dict[str, str]:
-    """The replacements of a mapping file.
+    """Return the replacements of a mapping file.
 
     Raises:
         ReadError: the file cannot be read or is not a JSON object of texts.
@@ -191,7 +203,7 @@ def read_mapping(path: Path) -> dict[str, str]:
 
 
 def refuse_monitor_format() -> MsprobeException:
-    """The error for ``--format monitor``."""
+    """Return the error for ``--format monitor``."""
     text = (
         "--format monitor: folders that a training monitor wrote are not read yet; data2db reads dumps (--format dump)"
     )

@@ -1,4 +1,4 @@
-"""Writes a trend database into a hidden file, which replaces the one of its name when it is whole."""
+"""Writes a trend database into a hidden file, which replaces the file of its name when it is complete."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from msprobe.core.errors import MsprobeException
 from msprobe.core.store.unnamed_database import PRAGMAS, UnnamedDatabase
 from msprobe.monitor.tags import Tag, tags_of
 from msprobe.monitor.trend_rows import Row
-from msprobe.monitor.trend_schema import METRICS, STATISTICS, TABLES
+from msprobe.monitor.trend_schema import METRICS, STATISTIC_COLUMNS, TABLES
 
 _VPP_STAGE = 0
-_INSERT = "INSERT OR IGNORE INTO trend_data VALUES (?,?,?,?,?,?,?,?)"
+_INSERT = "INSERT OR IGNORE INTO trend_data VALUES ({})".format(",".join("?" * (4 + len(STATISTIC_COLUMNS))))
 
 
 class TrendDatabase(UnnamedDatabase):
     """One database being written. Leaving the ``with`` block by an exception leaves the old file as it was."""
 
     def __init__(self, path: Path) -> None:
-        """``path`` is the file to make or to replace.
+        """Open a hidden file beside ``path``, the file to create or to replace.
 
         Raises:
-            MsprobeException: its folder cannot be made or written.
+            MsprobeException: its folder cannot be created or written.
         """
         self._path = path
         self._target_ids: dict[tuple[str, int], int] = {}
-        self._known: set[tuple[int, str, int]] = set()
+        self._seen_targets: set[tuple[int, str, int]] = set()
         self._tag_ids: dict[tuple[Tag, int], int] = {}
         self._ranks: set[int] = set()
         self._steps: set[int] = set()
@@ -40,10 +40,10 @@ class TrendDatabase(UnnamedDatabase):
     def write(self, rank: int, first_step: int, rows: Iterable[Row]) -> int:
         """Write the rows of one dump in one transaction; its micro step 0 is step ``first_step``.
 
-        Returns how many rows were left out because there was one for the same value before.
+        Return how many rows were left out because there is a row for the same value already.
         """
         self._connection.execute("BEGIN")
-        values = [(rank, first_step + row[2], self._target(row[0], row[1], row[3]), row[0], *row[4:]) for row in rows]
+        values = [(rank, first_step + row[2], self._target(row[0], row[1], row[3]), row[0], *row[4]) for row in rows]
         written = self._connection.executemany(_INSERT, values).rowcount
         self._connection.execute("COMMIT")
         if values:
@@ -52,16 +52,16 @@ class TrendDatabase(UnnamedDatabase):
         return len(values) - written
 
     def _target(self, metric: int, name: str, call: int) -> int:
-        """The id of a target; it is made, and its tags for this metric, when it is new.
+        """Return the id of a target. A new target is inserted, and its tags for this metric.
 
-        Ids count the pairs of target and metric, so one whose target is known for another metric is used for nothing:
-        so they are in databases made by mindstudio-probe.
+        Ids count the pairs of target and metric, as in the databases of mindstudio-probe: the number of a pair whose
+        target has an id already stays unused.
         """
-        if (metric, name, call) in self._known:
+        if (metric, name, call) in self._seen_targets:
             return self._target_ids[name, call]
-        self._known.add((metric, name, call))
-        number = self._target_ids.setdefault((name, call), len(self._known))
-        if number == len(self._known):
+        self._seen_targets.add((metric, name, call))
+        number = self._target_ids.setdefault((name, call), len(self._seen_targets))
+        if number == len(self._seen_targets):
             row = (number, name, _VPP_STAGE, call)
             self._connection.execute("INSERT INTO monitoring_targets VALUES (?,?,?,?)", row)
         pairs = [(self._tag(tag, metric), number) for tag in tags_of(name)]
@@ -77,10 +77,10 @@ class TrendDatabase(UnnamedDatabase):
 
     def _finish(self) -> None:
         numbers = (max(self._ranks, default=0), min(self._steps, default=0), max(self._steps, default=0))
-        statistics = (",".join(STATISTICS),) * len(METRICS)
+        statistics = (",".join(STATISTIC_COLUMNS),) * len(METRICS)
         self._connection.execute("INSERT INTO global_stats VALUES (?,?,?,?,?,?,?)", (*numbers, *statistics))
         last = "UPDATE sqlite_sequence SET seq = ? WHERE name = 'monitoring_targets'"
-        self._connection.execute(last, (len(self._known),))
+        self._connection.execute(last, (len(self._seen_targets),))
         self._connection.close()
         os.replace(self._temporary, self._path)
 

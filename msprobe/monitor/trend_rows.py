@@ -1,8 +1,8 @@
-"""One dump as rows of a trend database: which value of which call, in which micro step, with which statistics.
+"""One dump as rows of a trend database: the statistics of a value of a call in a micro step.
 
-Followed are tensors of float16, bfloat16 and float32 that stand directly in the inputs, outputs, parameters or
-parameter gradients of a call, not those inside of lists or keyword arguments. Statistics are clipped to ±1e9, infinity
-becomes ±(1e9 + 1), and what is NaN or not there is null: a viewer draws them on one scale.
+Rows are written for tensors of float16, bfloat16 and float32 that stand directly in the inputs, outputs, parameters or
+parameter gradients of a call, not for tensors inside of lists or keyword arguments. Statistics are clipped to ±1e9,
+infinity becomes ±(1e9 + 1), and NaN or an absent statistic is null: a viewer draws them on one scale.
 """
 
 from __future__ import annotations
@@ -12,60 +12,70 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from msprobe.core.errors import ReadError, shown
+from msprobe.core.errors import ReadError, json_text
+from msprobe.core.naming.micro_steps import MicroSteps, OneStep
 from msprobe.core.naming.model import ApiName, DebugName, ModuleName, Phase
 from msprobe.core.naming.parse import NameSyntaxError, parse_entry
 from msprobe.core.store.reader import Dump
 from msprobe.core.tensors.dtypes import find_dtype
-from msprobe.monitor.micro_steps import MicroSteps, OneStep
+from msprobe.core.tensors.statistics import STATISTIC_NAMES
 
 LARGEST = 1e9
 INFINITE = LARGEST + 1
 _FORWARD, _BACKWARD, _RECOMPUTE, _GRADIENT = 1, 2, 3, 4
-_FOLLOWED = {"float16", "bfloat16", "float32"}
-_STATISTICS = ("Norm", "Max", "Min", "Mean")
+_DTYPES_WITH_ROWS = {"float16", "bfloat16", "float32"}
+COLUMN_STATISTICS = sorted(STATISTIC_NAMES, key=lambda name: name != "Norm")
+"""Statistics in the order of the columns of a trend database: the published format begins with the norm."""
 _SLOTS = {"input_args": "input", "input": "input", "output": "output"}
 
-Row = tuple[int, str, int, int, float | None, float | None, float | None, float | None]
-"""metric_id, target_name, micro step, number of the call, and norm, max, min, mean in data units."""
+Row = tuple[int, str, int, int, list[float | None]]
+"""metric_id, target_name, micro step, number of the call, and its statistics in the order of ``COLUMN_STATISTICS``."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrendRows:
-    """The rows of one dump, by metric and then in the order of the dump.
+    """The rows of one dump, sorted by metric and then in the order of the dump.
 
-    ``micro_steps`` is how many there are, ``unplaced`` how many calls belong to none of them, ``unlike_roots`` whether
-    they were opened by different modules.
+    Attributes:
+        rows: one per value.
+        micro_steps: how many micro steps the dump has.
+        outside: how many calls belong to no micro step.
+        unlike_roots: whether different modules begin the micro steps.
     """
 
     rows: list[Row]
     micro_steps: int
-    unplaced: int = 0
+    outside: int = 0
     unlike_roots: bool = False
 
 
 def trend_rows(dump: Dump, mapping: Mapping[str, str], *, divided: bool) -> TrendRows:
-    """The rows of a dump; ``mapping`` replaces texts in the names of calls, ``divided`` tells micro steps apart.
+    """Return the rows of a dump.
+
+    Args:
+        dump: a loaded dump.
+        mapping: texts to replace in the names of calls, with their replacements.
+        divided: whether the calls are divided into micro steps.
 
     Raises:
-        ReadError: a name is no name of a call after ``mapping``.
+        ReadError: the mapping turns a name into a text that is not the name of a call.
     """
     steps = MicroSteps(dump.construct) if divided and dump.construct else OneStep()
     rows: list[Row] = []
-    unplaced = 0
+    outside = 0
     for key, body in dump.data.items():
         entry = _entry(key)
         if entry is None or not isinstance(body, dict):
             continue
-        placed = steps.place(entry)
-        if placed is None:
-            unplaced += 1
+        position = steps.find(entry)
+        if position is None:
+            outside += 1
             continue
         metric = _metric(entry, body)
         stem = _renamed(key, mapping).stem if mapping else entry.stem
-        rows += [(metric, f"{stem}.{place}", *placed, *_four(leaf)) for place, leaf in _leaves(body, metric)]
+        rows += [(metric, f"{stem}.{path}", *position, _statistics(leaf)) for path, leaf in _leaves(body, metric)]
     rows.sort(key=lambda row: row[0])
-    return TrendRows(rows, steps.count, unplaced, steps.unlike_roots)
+    return TrendRows(rows, steps.count, outside, steps.unlike_roots)
 
 
 def _entry(key: str) -> ApiName | ModuleName | None:
@@ -83,7 +93,7 @@ def _renamed(key: str, mapping: Mapping[str, str]) -> ApiName | ModuleName:
     entry = _entry(name)
     if entry is None:
         raise ReadError(
-            f"the mapping makes {shown(name)} of {shown(key)}, which is no name of a call; correct --mapping"
+            f"the mapping turns {json_text(key)} into {json_text(name)}, which is no name of a call; correct --mapping"
         )
     return entry
 
@@ -97,38 +107,37 @@ def _metric(entry: ApiName | ModuleName, body: Mapping[str, Any]) -> int:
 
 
 def _leaves(body: Mapping[str, Any], metric: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Place and record of each tensor that is followed."""
+    """Yield path and record of each tensor that gets a row."""
     if metric == _GRADIENT:
-        for name, found in body.items():
-            leaf = found[0] if isinstance(found, list) and found else found
-            if _is_followed(leaf):
+        for name, gradient in body.items():
+            leaf = gradient[0] if isinstance(gradient, list) and gradient else gradient
+            if _has_row(leaf):
                 yield name, leaf
         return
     for key, slot in _SLOTS.items():
         values = body.get(key)
         for position, leaf in enumerate(values if isinstance(values, list) else ()):
-            if _is_followed(leaf):
+            if _has_row(leaf):
                 yield f"{slot}.{position}", leaf
     parameters = body.get("parameters")
     for name, leaf in (parameters if isinstance(parameters, dict) else {}).items():
-        if _is_followed(leaf):
+        if _has_row(leaf):
             yield f"parameters.{name}", leaf
 
 
-def _is_followed(leaf: Any) -> bool:
+def _has_row(leaf: Any) -> bool:
     if not isinstance(leaf, dict) or not str(leaf.get("type")).endswith("Tensor"):
         return False
     dtype = find_dtype(str(leaf.get("dtype")))
-    return dtype is not None and dtype.name in _FOLLOWED
+    return dtype is not None and dtype.name in _DTYPES_WITH_ROWS
 
 
-def _four(leaf: Mapping[str, Any]) -> tuple[float | None, float | None, float | None, float | None]:
-    norm, largest, smallest, mean = (_drawn(leaf.get(name)) for name in _STATISTICS)
-    return norm, largest, smallest, mean
+def _statistics(leaf: Mapping[str, Any]) -> list[float | None]:
+    return [clip(leaf.get(name)) for name in COLUMN_STATISTICS]
 
 
-def _drawn(value: Any) -> float | None:
-    """A statistic as a viewer can draw it."""
+def clip(value: Any) -> float | None:
+    """Return a statistic as a viewer can draw it: between ±``LARGEST``, ±``INFINITE``, or None for no number."""
     try:
         number = float(value)
     except (TypeError, ValueError):

@@ -1,15 +1,18 @@
 """The tables of a trend database, as the plugin TrendVis of TensorBoard reads them.
 
-What is followed is a *target*: a value of a module or function (``Module.fc1.Linear.input.0``) in the n-th of its
-calls. ``metric_id`` says in which direction (``METRICS``), ``trend_data`` has a row per rank, step, target and metric.
+A *target* is a value of a module or function (``Module.fc1.Linear.input.0``) in the n-th of its calls. ``metric_id``
+is the direction of the call (``METRICS``). ``trend_data`` has a row per rank, step, target and metric.
 """
 
 from __future__ import annotations
 
+from msprobe.monitor.trend_rows import COLUMN_STATISTICS
+
 METRICS = ("forward", "backward", "recompute", "parameters_grad")
 """Names of the metrics; their ids count from 1."""
 
-STATISTICS = ("norm", "max", "min", "mean")
+STATISTIC_COLUMNS = tuple(name.lower() for name in COLUMN_STATISTICS)
+"""Columns of ``trend_data``, one per statistic."""
 
 TABLES = f"""
 CREATE TABLE monitoring_targets (
@@ -43,7 +46,7 @@ CREATE TABLE trend_data (
     step INTEGER NOT NULL,
     target_id INTEGER NOT NULL,
     metric_id INTEGER NOT NULL,
-    {", ".join(f"{name} REAL DEFAULT NULL" for name in STATISTICS)},
+    {", ".join(f"{name} REAL DEFAULT NULL" for name in STATISTIC_COLUMNS)},
     PRIMARY KEY (rank, step, target_id, metric_id),
     FOREIGN KEY (target_id) REFERENCES monitoring_targets(target_id),
     FOREIGN KEY (metric_id) REFERENCES monitoring_metrics(metric_id)

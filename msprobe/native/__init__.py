@@ -1,13 +1,18 @@
-"""Optional compiled statistics: `from msprobe.native import fused` gives the kernel or None, never an error.
+"""Optional compiled kernel: `from msprobe.native import fused` gives a `loader.Kernel` or None, never an error.
 
-`fused` is a `loader.Kernel`. Every function has a Python equivalent: `msprobe.core.tensors.numpy_ops` for the
-statistics, `msprobe.core.tensors.checksum` for the checksums.
+Every function has a Python equivalent: `msprobe.core.tensors.numpy_ops` for the statistics,
+`msprobe.core.tensors.checksum` for the checksums.
 """
 
 from __future__ import annotations
 
-from msprobe.native.loader import Kernel, load
+from msprobe.core.tensors.statistics import STATISTIC_NAMES
+from msprobe.native.loader import SUMMARY, Kernel, load
 
 fused: Kernel | None = load()
+"""The compiled kernel, or None."""
 
-__all__ = ["Kernel", "fused"]
+measuring: Kernel | None = fused if SUMMARY == STATISTIC_NAMES else None
+"""The kernel when it measures every statistic of the table; None when the framework or numpy has to measure."""
+
+__all__ = ["Kernel", "fused", "measuring"]

@@ -1,4 +1,4 @@
-"""Finds the compiled kernel, or says there is none: `load()` never raises.
+"""Loads the compiled kernel if there is one: `load()` never raises.
 
 The kernel is optional. It is absent when the package was installed without a C compiler, when its interface is older
 or newer than this file, or when the environment variable MSPROBE_NATIVE is 0; callers then use their own reductions.
@@ -15,6 +15,8 @@ import os
 from typing import Protocol, cast
 
 INTERFACE = 6
+SUMMARY = ("Max", "Min", "Mean", "Norm")
+"""The statistics that `Kernel.summary` returns, in its order; others are measured by frameworks and numpy."""
 
 Extreme = float | int | bool | None
 Stats = tuple[Extreme, Extreme, float, float, int]
@@ -27,61 +29,65 @@ Difference = tuple[float, float, float, float, float, float, float, int, int]
 
 
 class Kernel(Protocol):
-    """What the compiled module offers. Unknown dtype codes and null pointers raise ValueError."""
+    """The functions of the compiled module. Unknown dtype codes and null pointers raise ValueError."""
 
     INTERFACE: int
     FAST_CRC32: int
 
     def stats(self, pointer: int, elements: int, code: int, /) -> Stats:
-        """(max, min, sum, sum of squares, NaN and infinite elements): raw IEEE moments in double; complex elements by
-        magnitude.
+        """Return (max, min, sum, sum of squares, number of NaN and infinite elements).
+
+        These are raw IEEE moments in double; complex elements count by magnitude.
         """
 
     def summary(self, pointer: int, elements: int, code: int, high: bool = False, /) -> Summary:
-        """(max, min, mean, norm), finished: rounded as `TensorStats` says, Python bool, int or float as the dtype
-        asks, None if empty.
-        """
+        """Return the statistics named in `SUMMARY`, rounded as `core.tensors.statistics` says; None if empty."""
 
     def tensor_summary(self, exchange: object, tensor: object, high: bool, large: int, /) -> TensorSummary | None:
-        """(code, shape, summary) of a tensor object, asked of its framework through the capsule of DLPack's C exchange
-        API on its type; (code, shape, pointer, elements) for one of ``large`` bytes or more. None for what is empty,
-        not dense, not in the memory of this process or of a dtype without a kernel.
+        """Return (code, shape, summary) of a tensor object; (code, shape, pointer, elements) from ``large`` bytes on.
+
+        The facts come from the framework through the capsule of DLPack's C exchange API on the type of the tensor. None
+        for a tensor that is empty, not dense, not in the memory of this process or of a dtype without a kernel.
         """
 
     def summary_crc32(self, pointer: int, elements: int, code: int, high: bool = False, /) -> SummaryWithCrc:
-        """`summary` and the CRC-32 of the same bytes, read once."""
+        """Return `summary` and the CRC-32 of the same bytes, which are read once."""
 
     def crc32(self, pointer: int, length: int, start: int = 0, /) -> int:
-        """As zlib.crc32; slower than zlib where FAST_CRC32 is 0."""
+        """Return the CRC-32 as zlib.crc32 does; slower than zlib where FAST_CRC32 is 0."""
 
     def xor64(self, pointer: int, length: int, /) -> int:
-        """XOR of the little-endian 64-bit words, zero padded."""
+        """Return the XOR of the little-endian 64-bit words, the last one padded with zeros."""
 
     def difference(self, target: int, golden: int, elements: int, code: int, /) -> Difference | int | None:
-        """(n.b, n.n, b.b, |n-b|^2, max |n-b|, max of |n| and |b|, max r, number of r < 0.001, of r < 0.005) of two
-        float tensors of one dtype, with r = |(n-b)/b|; 0 when all bytes are equal, None when NaN or Inf stand at
-        different places.
+        """Return the sums behind the metrics of two float tensors of one dtype.
+
+        (n.b, n.n, b.b, |n-b|^2, max |n-b|, max of |n| and |b|, max r, number of r < 0.001, of r < 0.005) with
+        r = |(n-b)/b|; 0 when all bytes are equal, None when NaN or Inf stand at different positions.
         """
 
     def projection(self, pointer: int, elements: int, code: int, /) -> float | None:
-        """The order-sensitive sum of `msprobe.core.tensors.projection`; None if empty."""
+        """Return the order-sensitive sum of `msprobe.core.tensors.projection`; None if empty."""
 
     def fingerprint(self, pointer: int, elements: int, code: int, /) -> int:
-        """64 bits mixed from 64 elements spread over the span, the first and the last among them: as good as surely
-        another value when all elements have been written. It says nothing about a change of a few.
+        """Return 64 bits mixed from 64 elements spread over the span, the first and the last among them.
+
+        The value almost certainly changes when all elements are written. It need not change when a few are.
         """
 
     def elements(
         self, target: int, golden: int, elements: int, code: int, rtol: float, atol: float, /
     ) -> tuple[int, int, int, int, int]:
-        """(first that differs, worst, most steps between two, 1 if any is not close, 1 if NaN or Inf stand at different
-        places) of two float tensors of one dtype; indices in row-major order, -1 for none. Where the last is 1, worst
-        is the first such place and the number of steps means nothing.
+        """Return where and how far two float tensors of one dtype differ.
+
+        (first that differs, worst, most steps between two, 1 if any is not close, 1 if NaN or Inf stand at different
+        positions); indices in row-major order, -1 for none. Where the last is 1, worst is the first such position and
+        the number of steps means nothing.
         """
 
 
 def load() -> Kernel | None:
-    """The compiled kernel, or None."""
+    """Return the compiled kernel; None when it is absent, of another interface or switched off."""
     if os.environ.get("MSPROBE_NATIVE", "").strip() == "0":
         return None
     try:

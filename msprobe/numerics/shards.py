@@ -1,28 +1,36 @@
-"""Statistics of a tensor from the statistics of its parts, exact whatever the parts are and in which order.
+"""Statistics of a tensor from the statistics of its parts, exact for any parts in any order.
+
+How each statistic is merged stands in the table of statistics (``Merge``):
 
 largest = max of the largest        smallest = min of the smallest
 mean = sum(n_i * mean_i) / sum(n_i) norm = sqrt(sum(norm_i ** 2))
+
+with n_i the number of elements of part i.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
+
+from msprobe.core.tensors.statistics import STATISTICS, Merge
 
 
 class Shard(NamedTuple):
-    """The four statistics of one part and its number of elements; ``norm`` is the Euclidean norm."""
+    """One part of a tensor.
 
-    largest: float
-    smallest: float
-    mean: float
-    norm: float
+    Attributes:
+        statistics: its statistics in the order of ``STATISTICS``, in the unit of the data.
+        numel: its number of elements.
+    """
+
+    statistics: tuple[float, ...]
     numel: int
 
 
 def merged_statistics(shards: Sequence[Shard]) -> Shard:
-    """The statistics of all parts as one tensor. Parts without elements do not count; NaN anywhere stays NaN.
+    """Return the statistics of all parts as one tensor. Parts without elements do not count; NaN anywhere stays NaN.
 
     Raises:
         ValueError: there is no part.
@@ -30,20 +38,32 @@ def merged_statistics(shards: Sequence[Shard]) -> Shard:
     if not shards:
         raise ValueError("no parts to merge")
     filled = [shard for shard in shards if shard.numel > 0] or list(shards[:1])
-    count = sum(shard.numel for shard in filled)
-    total = sum(shard.mean * shard.numel for shard in filled)
-    return Shard(
-        largest=_unless_nan(max, [shard.largest for shard in filled]),
-        smallest=_unless_nan(min, [shard.smallest for shard in filled]),
-        mean=total / count if count else filled[0].mean,
-        norm=_unless_nan(_root_of_squares, [shard.norm for shard in filled]),
-        numel=count,
-    )
+    sizes = [shard.numel for shard in filled]
+    columns = zip(*(shard.statistics for shard in filled), strict=True)
+    merged = (_MERGES[spec.merge](values, sizes) for spec, values in zip(STATISTICS, columns, strict=True))
+    return Shard(tuple(merged), sum(sizes))
 
 
-def _unless_nan(fold: Callable[[Sequence[float]], float], values: Sequence[float]) -> float:
-    return math.nan if any(map(math.isnan, values)) else fold(values)
+def _largest(values: Sequence[float], sizes: Sequence[int]) -> float:
+    return math.nan if any(map(math.isnan, values)) else max(values)
 
 
-def _root_of_squares(values: Sequence[float]) -> float:
-    return math.hypot(*values)
+def _smallest(values: Sequence[float], sizes: Sequence[int]) -> float:
+    return math.nan if any(map(math.isnan, values)) else min(values)
+
+
+def _weighted_mean(values: Sequence[float], sizes: Sequence[int]) -> float:
+    count = sum(sizes)
+    return sum(value * size for value, size in zip(values, sizes, strict=True)) / count if count else values[0]
+
+
+def _root_of_squares(values: Sequence[float], sizes: Sequence[int]) -> float:
+    return math.nan if any(map(math.isnan, values)) else math.hypot(*values)  # hypot of inf and NaN is inf
+
+
+_MERGES: Mapping[Merge, Callable[[Sequence[float], Sequence[int]], float]] = {
+    Merge.LARGEST: _largest,
+    Merge.SMALLEST: _smallest,
+    Merge.WEIGHTED_MEAN: _weighted_mean,
+    Merge.ROOT_OF_SQUARES: _root_of_squares,
+}

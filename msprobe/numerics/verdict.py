@@ -103,7 +103,7 @@ class Measured:
 
     @property
     def worst(self) -> Floats:
-        """The largest of the four differences, per row; a new array at each access."""
+        """The largest difference of each row, over all statistics; a new array at each access."""
         return np.maximum(np.maximum(self.element, self.mean), np.maximum(self.norm, self.projection))
 
 

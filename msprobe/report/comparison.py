@@ -22,7 +22,7 @@ from msprobe.compare.recorded_layout import with_recorded_layouts
 from msprobe.compare.rows import CompareRow
 from msprobe.compare.run import Comparison, Past, compare_dumps
 from msprobe.compare.summary import CompareSummary
-from msprobe.core.cores import cores
+from msprobe.core.cores import cpu_count
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.store.atomic import make_folder
 from msprobe.core.store.reader import Place
@@ -183,7 +183,7 @@ def _compared(
     """The outcomes in the order of the pairs, and the comparison itself where there is one that was made here."""
     tasks = _tasks(located, wanted)
     if len(tasks) == 1 and not options["log_items"] and options["executor"] != "serial":
-        tasks[0] = replace(tasks[0], options=replace(wanted, processes=min(cores(), _MOST_PROCESSES)))
+        tasks[0] = replace(tasks[0], options=replace(wanted, processes=min(cpu_count(), _MOST_PROCESSES)))
     sizes = (_size(place) for pair in located.pairs for place in pair)
     executor = None if options["log_items"] else executor_named(options["executor"], len(tasks), sizes)
     kept: list[Comparison] = []

@@ -14,7 +14,7 @@ from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.items import leaves
 from msprobe.compare.locations import is_url, local, opened
 from msprobe.compare.parallel_layout import Layout
-from msprobe.core.cores import cores
+from msprobe.core.cores import cpu_count
 from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, paused_gc
@@ -127,7 +127,7 @@ def _text_worker(request: Request, sources: Sources) -> AbstractContextManager[T
     from msprobe.visualize.text_maker import text_worker
 
     places = [work.golden for work in sources.works if work.golden is not None]
-    wanted = not request.layouts and sources.size > _LARGE and cores() > 1
+    wanted = not request.layouts and sources.size > _LARGE and cpu_count() > 1
     return text_worker(places, Path(request.output), wanted=wanted)
 
 

@@ -7,6 +7,7 @@ next micro step; what follows belongs to it, and children to the micro step of t
 from __future__ import annotations
 
 from msprobe.core.naming import Phase
+from msprobe.core.naming.micro_steps import Opening, OutermostCall, number_outermost
 from msprobe.visualize.names import NameCache, is_call_of_module
 from msprobe.visualize.node import Graph, Node, NodeKind
 
@@ -15,14 +16,18 @@ def number_micro_steps(graph: Graph, names: NameCache) -> None:
     """Set ``micro`` of all nodes and ``micro_steps`` of the graph."""
     if graph.megatron:
         return
-    current, left = 0, False
-    for node in graph.root.children:
-        if node.kind is NodeKind.MODULE and not _recomputed(graph, node):
-            forward = is_call_of_module(node.name) and names[node.name].phase == Phase.FORWARD.value
-            current += forward and left
-            left = not forward
-        _mark(node, current)
-    graph.micro_steps = current + 1
+    calls = [_outermost_call(graph, names, node) for node in graph.root.children]
+    numbers = number_outermost(calls, Opening.FORWARD_AFTER_BACKWARD)
+    for node, number in zip(graph.root.children, numbers, strict=True):
+        _mark(node, number)
+    graph.micro_steps = max(numbers, default=0) + 1
+
+
+def _outermost_call(graph: Graph, names: NameCache, node: Node) -> OutermostCall:
+    if node.kind is not NodeKind.MODULE or _recomputed(graph, node):
+        return OutermostCall.NEUTRAL
+    forward = is_call_of_module(node.name) and names[node.name].phase == Phase.FORWARD.value
+    return OutermostCall.FORWARD if forward else OutermostCall.BACKWARD
 
 
 def _recomputed(graph: Graph, node: Node) -> bool:

@@ -16,6 +16,7 @@ from msprobe.core.store.atomic import open_private
 from msprobe.core.tensors.checksum import crc32, xor
 from msprobe.core.tensors.numpy_ops import statistics
 from msprobe.core.tensors.projection import projection
+from msprobe.core.tensors.statistics import set_statistics
 from tests.fake_framework.tensor import Tensor
 
 
@@ -73,5 +74,4 @@ class FakeTensorOps:
         return True
 
     def _fill(self, node: dict[str, Any], array: Any) -> None:
-        found = statistics(array, precision=self._precision)
-        node["Max"], node["Min"], node["Mean"], node["Norm"] = found.max, found.min, found.mean, found.norm
+        set_statistics(node, statistics(array, precision=self._precision))

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from msprobe.cli.main import run
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.monitor.trend import DATABASE, write_trend
-from msprobe.monitor.trend_rows import INFINITE, LARGEST, _drawn
+from msprobe.monitor.trend_rows import INFINITE, LARGEST, clip
 from msprobe.report.execute.processes import ProcessExecutor
 from tests.monitor.records import backward, forward, tensor, two_passes, write_dump
 from tests.rules.tree import ROOT
@@ -109,12 +109,12 @@ def test_only_float_tensors_that_stand_directly_in_a_call_are_followed(tmp_path:
     ],
 )
 def test_statistics_are_drawn_on_one_scale(value: Any, drawn: float | None) -> None:
-    assert _drawn(value) == drawn
+    assert clip(value) == drawn
 
 
 @given(st.floats(allow_nan=False))
 def test_a_drawn_number_keeps_its_sign_and_order(value: float) -> None:
-    found = _drawn(value)
+    found = clip(value)
     assert found is not None and abs(found) <= INFINITE
     assert found == value or (abs(found) >= LARGEST and math.copysign(1.0, found) == math.copysign(1.0, value))
 

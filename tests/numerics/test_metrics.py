@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
+from msprobe.core.tensors.dtypes import ALL_DTYPES, DType, Kind, mindspore_name
 from msprobe.numerics.metrics.statistics import differences, shown
 from msprobe.numerics.metrics.tensor import tensor_difference
 from msprobe.numerics.tolerance import unit_roundoff
@@ -83,6 +84,13 @@ def test_statistics_cells_never_hide_a_difference(left: float, right: float) -> 
 @pytest.mark.parametrize(("dtype", "bits"), [("torch.float32", 24), ("torch.bfloat16", 8), ("Float16", 11)])
 def test_unit_roundoff(dtype: str, bits: int) -> None:
     assert unit_roundoff(dtype) == 2.0**-bits
+
+
+@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=lambda dtype: dtype.name)
+def test_every_dtype_has_the_roundoff_of_its_digits_however_it_is_spelled(dtype: DType) -> None:
+    expected = 2.0**-dtype.digits if dtype.kind in (Kind.FLOAT, Kind.COMPLEX) else 0.0
+    assert unit_roundoff(dtype.name) == expected
+    assert unit_roundoff(f"torch.{dtype.name}") == unit_roundoff(mindspore_name(dtype)) == expected
 
 
 def test_integers_have_no_roundoff() -> None:

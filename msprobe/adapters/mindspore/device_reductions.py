@@ -15,7 +15,7 @@ import mindspore
 from mindspore import ops
 
 from msprobe.core.tensors.dtypes import DType, Kind
-from msprobe.core.tensors.statistics import Precision, RawStats, TensorStats, finish
+from msprobe.core.tensors.statistics import RAW_NAN, Precision, RawStats, TensorStats, finish, set_statistics
 
 # operators and not functions: those of ``ops`` are wrapped while collecting
 _abs, _cast, _divide, _greatest, _is_nan = ops.Abs(), ops.Cast(), ops.RealDiv(), ops.Maximum(), ops.IsNan()
@@ -61,10 +61,10 @@ class DeviceStatistics:
         begin = 0
         for node, dtype, count, _ in waiting:
             end = begin + (_MOMENTS if dtype.kind is Kind.FLOAT else _WHOLE)
-            found = finish(_raw(numbers[begin : begin + _MOMENTS], count), dtype, self._precision)
+            values = finish(_raw(numbers[begin : begin + _MOMENTS], count), dtype, self._precision)
             if dtype.kind is not Kind.FLOAT:
-                found = _exact(found, numbers[begin + _MOMENTS : end], dtype)
-            node["Max"], node["Min"], node["Mean"], node["Norm"] = found.max, found.min, found.mean, found.norm
+                values = _exact(values, numbers[begin + _MOMENTS : end], dtype)
+            set_statistics(node, values)
             begin = end
 
 
@@ -83,12 +83,12 @@ def _halves(whole: Any) -> tuple[Any, Any]:
     return _cast(high, mindspore.float32), _cast(low, mindspore.float32)
 
 
-def _exact(found: TensorStats, halves: list[float], dtype: DType) -> TensorStats:
-    """``found`` with the extremes that the halves stand for; of bool there are no other numbers."""
-    largest, least = (int(halves[place]) * _HALF + int(halves[place + 2]) for place in (0, 1))
+def _exact(values: TensorStats, halves: list[float], dtype: DType) -> TensorStats:
+    """Return ``values`` with exact extremes, put together from their halves."""
+    largest, least = (int(halves[index]) * _HALF + int(halves[index + 2]) for index in (0, 1))
     if dtype.kind is Kind.BOOL:
-        return TensorStats(bool(largest), bool(least))
-    return TensorStats(largest, least, found.mean, found.norm)
+        return values._replace(max=bool(largest), min=bool(least))
+    return values._replace(max=largest, min=least)
 
 
 def _moments(values: Any) -> Any:
@@ -103,7 +103,7 @@ def _moments(values: Any) -> Any:
 def _raw(row: list[float], count: int) -> RawStats:
     largest, least, nan, magnitude, total, squares = row
     if nan:
-        return RawStats(math.nan, math.nan, math.nan, math.nan)
+        return RAW_NAN
     if math.isinf(magnitude):
         return RawStats(largest, least, largest + least if math.isinf(largest) else least, math.inf)
     return RawStats(largest, least, total / count * magnitude, math.sqrt(squares) * magnitude)

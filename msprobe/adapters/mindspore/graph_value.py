@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy as np
 
-_NAMES = {"bfloat16": "BFloat16", "uint8": "UInt8", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64"}
+from msprobe.core.tensors.dtypes import ALL_DTYPES, mindspore_name
+
+_NAMES = {dtype.name: mindspore_name(dtype) for dtype in ALL_DTYPES}
+"""By names of numpy dtypes."""
 
 
 class GraphValue:

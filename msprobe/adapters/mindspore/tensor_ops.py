@@ -10,7 +10,7 @@ serves for all others. A device measures by itself and hands over all numbers in
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +28,14 @@ from msprobe.core.tensors.dtypes import DType, find_dtype
 from msprobe.core.tensors.numpy_ops import decode
 from msprobe.core.tensors.numpy_ops import statistics as numpy_statistics
 from msprobe.core.tensors.projection import KEY, projection
-from msprobe.native import fused
+from msprobe.core.tensors.statistics import NO_STATS, set_statistics
+from msprobe.native import measuring
 
-Numbers = tuple[Any, Any, Any, Any]
 _TYPE = "mindspore.Tensor"
 _CORE = mindspore.Tensor.__mro__[-2]
 """The C++ class of tensors: what is asked of every tensor is asked there, past a Python call each."""
 _IS_CONTIGUOUS: Any = _CORE.is_contiguous
 _DATA_PTR: Any = address_of_tensors()
-_NOTHING = (None, None, None, None)
 _LOWEST = 1 << 12  # no memory lies below: a tensor whose initializer has not run yet gives 0
 _DTYPES: dict[int, tuple[Any, str, DType | None]] = {}
 """By the identity of the framework's own dtype, held here: hashing one takes longer than measuring a tensor."""
@@ -55,7 +54,7 @@ class MindSporeTensorOps:
 
     def __init__(self, precision: str = "low", native: bool = True) -> None:
         self._high = precision == "high"
-        self._summary = fused.summary if fused is not None and native else None
+        self._summary = measuring.summary if measuring is not None and native else None
         self._in_place = self._summary is not None and _DATA_PTR is not None and on_cpu()
         self._device = None if on_cpu() else DeviceStatistics("high" if self._high else "low")
         self._readable: dict[type, bool] = {}  # as types are met: that of parameters is made at run time
@@ -70,16 +69,9 @@ class MindSporeTensorOps:
         _, name, dtype = _DTYPES.get(id(kind)) or _meet(kind)
         if not statistics:
             return {"type": _TYPE, "dtype": name, "shape": tensor._shape}
-        top, low, mean, norm = self._read(tensor, dtype)
-        return {
-            "type": _TYPE,
-            "dtype": name,
-            "shape": tensor._shape,
-            "Max": top,
-            "Min": low,
-            "Mean": mean,
-            "Norm": norm,
-        }
+        node = {"type": _TYPE, "dtype": name, "shape": tensor._shape}
+        set_statistics(node, self._read(tensor, dtype))
+        return node
 
     def describe_with_checksum(self, tensor: Any, statistics: bool, kind: str) -> dict[str, Any]:
         return {**self.describe(tensor, statistics), "md5": self.checksum(tensor, kind)}
@@ -144,39 +136,38 @@ class MindSporeTensorOps:
         _, name, dtype = _DTYPES.get(id(kind)) or _meet(kind)
         node: dict[str, Any] = {"type": _TYPE, "dtype": name, "shape": tuple(tensor.shape)}
         if statistics:
-            node["Max"] = node["Min"] = node["Mean"] = node["Norm"] = None
+            set_statistics(node, NO_STATS)
             if self._device is None or not self._by_device(self._device, tensor, dtype, node):
-                node["Max"], node["Min"], node["Mean"], node["Norm"] = self._copied(tensor, dtype)
+                set_statistics(node, self._copied(tensor, dtype))
         return node
 
     def _learn(self, kind: type) -> bool:
         self._readable[kind] = readable = self._in_place and issubclass(kind, mindspore.Tensor)
         return readable
 
-    def _read(self, tensor: Any, dtype: DType | None) -> Numbers:
+    def _read(self, tensor: Any, dtype: DType | None) -> Iterable[Any]:
         """Statistics of what lies at the tensor's address; of a copy where it is not dense, or has no address yet."""
         if dtype is not None and dtype.code >= 0 and _IS_CONTIGUOUS(tensor) and (count := tensor._size):
             try:
                 pointer = _DATA_PTR(tensor)
             except RuntimeError:  # a failed kernel of the user's program, see ``host``
-                return _NOTHING
+                return NO_STATS
             if pointer >= _LOWEST:
                 return self._summary(pointer, count, dtype.code, self._high)  # type: ignore[misc]
         return self._copied(tensor, dtype)
 
-    def _copied(self, tensor: Any, dtype: DType | None) -> Numbers:
+    def _copied(self, tensor: Any, dtype: DType | None) -> Iterable[Any]:
         array = None if dtype is None else host(tensor)
         if dtype is None or array is None or array.size == 0 or dtype.itemsize != array.dtype.itemsize:
-            return _NOTHING
+            return NO_STATS
         return self._summarise(array, dtype)
 
-    def _summarise(self, array: Any, dtype: DType) -> Numbers:
+    def _summarise(self, array: Any, dtype: DType) -> Iterable[Any]:
         if self._summary is not None and dtype.code >= 0:
             dense = array if array.flags.c_contiguous else np.ascontiguousarray(array)
             return self._summary(dense.ctypes.data, dense.size, dtype.code, self._high)
         bits = array if dtype.is_native else array.view(dtype.container)
-        found = numpy_statistics(bits, dtype.name, "high" if self._high else "low")
-        return found.max, found.min, found.mean, found.norm
+        return numpy_statistics(bits, dtype.name, "high" if self._high else "low")
 
 
 def _meet(kind: Any) -> tuple[Any, str, DType | None]:

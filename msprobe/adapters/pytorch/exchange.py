@@ -13,16 +13,17 @@ import torch
 from msprobe.adapters.pytorch.measured_once import LARGE, MeasuredOnce
 from msprobe.adapters.pytorch.tensor_memory import PLAIN
 from msprobe.core.tensors.dtypes import ALL_DTYPES
-from msprobe.native import fused
+from msprobe.core.tensors.statistics import set_statistics
+from msprobe.native import measuring
 from msprobe.native.loader import Kernel
 
 _CAPSULE: Any = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
-_NAMES = {dtype.code: f"torch.{dtype.name}" for dtype in ALL_DTYPES}
+_DTYPE_NAMES = {dtype.code: f"torch.{dtype.name}" for dtype in ALL_DTYPES}
 _BYTES = {dtype.code: getattr(torch, dtype.name) for dtype in ALL_DTYPES if dtype.name in ("int8", "uint8")}
 """Integers of fewer bits (torch.int4) say that they are of eight."""
 
 
-class Exchange:
+class DlpackDescriber:
     """Describes tensors with the compiled kernel.
 
     Args:
@@ -37,30 +38,24 @@ class Exchange:
         self._high = high
 
     @classmethod
-    def with_kernel(cls, once: MeasuredOnce, high: bool) -> Exchange | None:
+    def with_kernel(cls, once: MeasuredOnce, high: bool) -> DlpackDescriber | None:
         """None where there is no kernel, or torch has no such API."""
-        return None if fused is None or _CAPSULE is None else cls(fused, once, high)
+        return None if measuring is None or _CAPSULE is None else cls(measuring, once, high)
 
     def describe(self, tensor: torch.Tensor) -> dict[str, Any] | None:
         """As ``TensorOps.describe`` with statistics; None for a tensor that has to be looked at more closely."""
         if type(tensor) not in PLAIN or tensor.is_neg():
             return None
-        found = self._tensor_summary(_CAPSULE, tensor, self._high, LARGE)
-        if found is None or (found[0] in _BYTES and tensor.dtype is not _BYTES[found[0]]):
+        facts = self._tensor_summary(_CAPSULE, tensor, self._high, LARGE)
+        if facts is None or (facts[0] in _BYTES and tensor.dtype is not _BYTES[facts[0]]):
             return None
-        if len(found) == 3:
-            code, shape, (largest, least, mean, norm) = found
+        if len(facts) == 3:
+            code, shape, values = facts
         else:
-            code, shape, pointer, elements = found
+            code, shape, pointer, elements = facts
             span = pointer, elements, code
-            largest, least, mean, norm = self._once.measure(tensor, span, self._summary, self._high)
-        return {
-            "type": "torch.Tensor",
-            "dtype": _NAMES[code],
-            "shape": shape,
-            "Max": largest,
-            "Min": least,
-            "Mean": mean,
-            "Norm": norm,
-            "requires_grad": tensor.requires_grad,
-        }
+            values = self._once.measure(tensor, span, self._summary, self._high)
+        node: dict[str, Any] = {"type": "torch.Tensor", "dtype": _DTYPE_NAMES[code], "shape": shape}
+        set_statistics(node, values)
+        node["requires_grad"] = tensor.requires_grad
+        return node

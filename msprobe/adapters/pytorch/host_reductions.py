@@ -1,7 +1,7 @@
 """Statistics of a CPU tensor by torch's own reductions: what runs where the compiled kernel is missing.
 
-The numbers are plain Python values at once: on the CPU there is nothing to wait for, and four scalars cost less than a
-tensor of four. Sums and squares are taken in float64 from one conversion, piece by piece so that a piece is still in
+The numbers are plain Python values at once: on the CPU there is nothing to wait for, and single scalars cost less than
+a tensor of them. Sums and squares are taken in float64 from one conversion, piece by piece so that a piece is still in
 the processor's cache for the second sum. Sums in float32 would be twice as fast and wrong where they matter most: the
 mean of a gradient is what is left when its elements cancel.
 """
@@ -12,10 +12,10 @@ import math
 
 import torch
 
+from msprobe.adapters.pytorch.reductions import _F
 from msprobe.core.tensors.dtypes import DType, Kind
 from msprobe.core.tensors.statistics import Precision, RawStats, TensorStats, finish
 
-_F = torch._C._VariableFunctions
 _to = torch._C.TensorBase.to
 _item = torch._C.TensorBase.item
 _view = torch._C.TensorBase.view
@@ -25,8 +25,9 @@ _SAFE_SQUARES = (1e-290, 1e290)
 
 
 def host_statistics(tensor: torch.Tensor, dtype: DType, precision: Precision) -> TensorStats:
-    """The statistics of a detached, non-empty, contiguous CPU tensor of ``dtype``, as ``core.tensors.statistics`` defines
-    them.
+    """Return the statistics of a detached, non-empty, contiguous CPU tensor of ``dtype``.
+
+    They are defined in ``core.tensors.statistics``.
     """
     if dtype.kind is Kind.BOOL:
         low, high = _F.aminmax(_view(tensor, torch.uint8))  # forty times faster than any() and all()

@@ -12,13 +12,11 @@ from typing import Any
 
 import torch
 
+from msprobe.adapters.pytorch.reductions import _F, _NO_FLOAT64
 from msprobe.adapters.pytorch.tensor_memory import dense, with_memory
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.core.tensors.projection import BLOCK, KEY, block_weights, place_weights, projection
 from msprobe.native.loader import Kernel
-
-_F = torch._C._VariableFunctions
-_NO_FLOAT64 = ("npu", "mps", "xpu")
 
 
 class Projector:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from msprobe.core.tensors.dtypes import DType, find_dtype
-from msprobe.core.tensors.statistics import round_statistic
+from msprobe.core.tensors.statistics import STATISTICS, ToleranceOf, round_statistic
 
 _F = torch._C._VariableFunctions
 _norm = torch._C._linalg.linalg_vector_norm
@@ -70,10 +70,9 @@ class DeferredStatistics:
                 node["Max"], node["Min"] = (bool(largest), bool(least)) if as_bool else (largest, least)
 
     def _fill(self, node: dict[str, Any], dtype: DType | None, row: list[float]) -> None:
-        largest, least, mean, norm = row
-        node["Max"], node["Min"] = largest, least
-        node["Mean"] = mean if dtype is None else round_statistic(mean, dtype, self._precision)
-        node["Norm"] = norm if dtype is None else round_statistic(norm, dtype, self._precision)
+        for spec, value in zip(STATISTICS, row, strict=True):
+            rounded = dtype is not None and spec.tolerance is not ToleranceOf.ELEMENT
+            node[spec.name] = round_statistic(value, dtype, self._precision) if rounded else value
 
 
 def _brought(moments: list[torch.Tensor], extremes: list[torch.Tensor]) -> tuple[list[list[float]], list[list[int]]]:
@@ -98,7 +97,7 @@ def _accumulator(tensor: torch.Tensor) -> torch.dtype:
 
 
 def _float_moments(tensor: torch.Tensor, repeats: int) -> torch.Tensor:
-    """Max, Min, Mean and L2 norm of a float tensor as one tensor of four, on its device."""
+    """Return the statistics of a float tensor, in table order, as a vector on its device."""
     wide = _accumulator(tensor)
     least, largest = _F.aminmax(tensor)
     mean = _F.sum(tensor, dtype=wide) / tensor.numel()

@@ -7,14 +7,13 @@ functions used here are the unwrapped ones of ``torch._C``: measuring a call mus
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from msprobe.adapters.pytorch.exchange import Exchange
+from msprobe.adapters.pytorch.exchange import DlpackDescriber
 from msprobe.adapters.pytorch.host_reductions import host_statistics
 from msprobe.adapters.pytorch.measured_once import LARGE, MeasuredOnce
 from msprobe.adapters.pytorch.projecting import Projector
@@ -34,12 +33,12 @@ from msprobe.adapters.pytorch.tensor_memory import (
 from msprobe.adapters.pytorch.tensor_saver import TensorSaver
 from msprobe.core.tensors.checksum import crc32, format_crc32, format_xor, xor
 from msprobe.core.tensors.dtypes import DType, find_dtype
-from msprobe.core.tensors.statistics import round_statistic
 from msprobe.core.tensors.projection import KEY
-from msprobe.native import fused
+from msprobe.core.tensors.statistics import NO_STATS, RawStats, finish, repeated, set_statistics
+from msprobe.native import fused, measuring
 from msprobe.native.loader import Summary
 
-_NAMES = {
+_TYPE_NAMES = {
     "FakeTensor": "torch._subclasses.fake_tensor.FakeTensor",
     "DTensor": "torch.distributed.tensor.DTensor",
     "AsyncCollectiveTensor": "torch.distributed._functional_collectives.AsyncCollectiveTensor",
@@ -68,18 +67,18 @@ class TorchTensorOps:
         self._once = once or MeasuredOnce(None)
         self._high = precision == "high"
         self._kernel = fused if native else None
-        self._exchange = Exchange.with_kernel(self._once, self._high) if native else None
-        self._summary = fused.summary if fused is not None and native else None
-        fast_crc = fused is not None and native and bool(fused.FAST_CRC32)  # else zlib's is the faster one
-        self._summary_crc32 = fused.summary_crc32 if fused is not None and fast_crc else None
+        self._dlpack = DlpackDescriber.with_kernel(self._once, self._high) if native else None
+        self._summary = measuring.summary if measuring is not None and native else None
+        fast_crc = measuring is not None and native and bool(measuring.FAST_CRC32)  # else zlib's is the faster one
+        self._summary_crc32 = measuring.summary_crc32 if measuring is not None and fast_crc else None
         self._deferred = DeferredStatistics(self._high)
         self._projection = fused.projection if fused is not None and native else None
         self._projector = Projector(self._kernel)
         self._saver = TensorSaver(native)
 
     def describe(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
-        if statistics and self._exchange is not None:
-            found = self._exchange.describe(tensor)
+        if statistics and self._dlpack is not None:
+            found = self._dlpack.describe(tensor)
             if found is not None:
                 return found
         if type(tensor) not in PLAIN or (known := _DTYPES.get(tensor.dtype)) is None:
@@ -93,7 +92,7 @@ class TorchTensorOps:
                 if address(tensor) < LOWEST and not backed(tensor):
                     return self._describe_other(tensor, True)
                 values = self._values(tensor, tensor, neutral, self._high)
-                node["Max"], node["Min"], node["Mean"], node["Norm"] = values
+                set_statistics(node, values)
         except (RuntimeError, ValueError):  # sparse, nested; no memory (meta, functorch); no code for the dtype
             return self._describe_other(tensor, statistics)
         node["requires_grad"] = tensor.requires_grad
@@ -180,10 +179,10 @@ class TorchTensorOps:
             return self._facts(tensor, statistics)
 
     def _facts(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
-        kind = _NAMES.get(type(tensor).__name__, "torch.Tensor")
+        kind = _TYPE_NAMES.get(type(tensor).__name__, "torch.Tensor")
         node: dict[str, Any] = {"type": kind, "dtype": str(tensor.dtype), "shape": _shape(tensor)}
         if statistics:
-            node["Max"] = node["Min"] = node["Mean"] = node["Norm"] = None
+            set_statistics(node, NO_STATS)
             self._measure(tensor, node)
         node["requires_grad"] = tensor.requires_grad
         if is_sharded(tensor):
@@ -199,7 +198,7 @@ class TorchTensorOps:
         try:
             if plain.is_cpu and known is not None:
                 values = self._values(tensor, dense(plain), known[1], self._high or repeats > 1)
-                node["Max"], node["Min"], node["Mean"], node["Norm"] = self._repeated(values, known[1], repeats)
+                set_statistics(node, self._repeated(values, known[1], repeats))
                 return
             self._deferred.add(plain, node, repeats)
             if plain.is_cpu:
@@ -217,20 +216,16 @@ class TorchTensorOps:
         return self._once.measure(tensor, span, self._summary, high, plain)
 
     def _repeated(self, values: Summary, dtype: DType, repeats: int) -> Summary:
-        """The statistics of a tensor in which each element occurs ``repeats`` times, from those of the elements."""
-        largest, least, mean, norm = values
-        if repeats == 1 or mean is None or norm is None:
+        """Return the statistics of a tensor in which each element occurs ``repeats`` times."""
+        if repeats == 1:
             return values
-        precision: Any = "high" if self._high else "low"
-        norm = norm * math.sqrt(repeats)
-        return largest, least, round_statistic(mean, dtype, precision), round_statistic(norm, dtype, precision)
+        return finish(repeated(RawStats._make(values), repeats), dtype, "high" if self._high else "low")
 
     def _by_torch(self, tensor: torch.Tensor, dtype: DType, high: bool) -> Summary:
-        """As the kernel's ``summary``."""
+        """Return what the kernel's ``summary`` returns."""
         if tensor.numel() == 0:
-            return None, None, None, None
-        found = host_statistics(_detach(tensor), dtype, "high" if high else "low")
-        return found.max, found.min, found.mean, found.norm
+            return NO_STATS
+        return host_statistics(_detach(tensor), dtype, "high" if high else "low")
 
     def _in_one_pass(self, tensor: torch.Tensor, summary: Callable[..., Any]) -> dict[str, Any] | None:
         """The node with statistics and CRC-32 from one reading of the memory; None where that is not possible."""
@@ -245,9 +240,10 @@ class TorchTensorOps:
         except (RuntimeError, ValueError):
             return None
         node: dict[str, Any] = {"type": "torch.Tensor", "dtype": known[0], "shape": tuple(tensor.shape)}
-        node["Max"], node["Min"], node["Mean"], node["Norm"] = values[:4]
+        *statistics, crc = values
+        set_statistics(node, statistics)
         node["requires_grad"] = tensor.requires_grad
-        node["md5"] = format_crc32(values[4])
+        node["md5"] = format_crc32(crc)
         return node
 
 

@@ -21,7 +21,7 @@ from msprobe.compare.pairs import EntryPair
 from msprobe.compare.row_facts import joined_facts
 from msprobe.compare.run import Comparison, Past, judged_as
 from msprobe.compare.table import LeafTable
-from msprobe.core.free_memory import give_back
+from msprobe.core.free_memory import trim_memory
 from msprobe.core.store.parts import Part
 from msprobe.core.store.reader import Dump
 
@@ -42,9 +42,9 @@ def joined(
     with np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
         facts = [own.account.facts, *(account.facts for account in others)]
         measured = measure(table, joined_facts(facts), vanished=past.vanished)
-        give_back()
+        trim_memory()
         judged = judged_as(own.account.mode, measured, past)
-    give_back()
+    trim_memory()
     levels = row_levels(table, judged, policy)
     return Comparison(target, golden, own.account.mode, policy, table, measured, judged, levels, None)
 

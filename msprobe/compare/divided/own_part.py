@@ -16,7 +16,7 @@ from msprobe.compare.pairs import EntryKey
 from msprobe.compare.row_facts import RowFacts, row_facts
 from msprobe.compare.table import LeafTable, build_table, same_entries
 from msprobe.core.errors import MsprobeException
-from msprobe.core.free_memory import give_back
+from msprobe.core.free_memory import trim_memory
 from msprobe.core.store.parts import Part, records_in
 from msprobe.core.store.reader import Dump, check_records
 
@@ -88,7 +88,7 @@ def own_part(outlines: tuple[Dump, Dump], parts: tuple[Part, Part], *, dtype_gat
         raise UndividedError from error
     with np.errstate(all="ignore"):
         facts = row_facts(table, checksums=mode is Mode.CHECKSUM)
-    give_back()
+    trim_memory()
     found = Account(mode, table.keys, table.starts, table.lone, table.repeated, facts, side_types(table))
     return OwnPart(target, golden, table, found)
 

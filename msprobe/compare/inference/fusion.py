@@ -164,10 +164,9 @@ def _add_up(whole: Seen, parts: Sequence[Seen], axis: int) -> bool:
 
 def _fit(whole: Seen, parts: Sequence[Seen]) -> float | None:
     """How well the statistics of the parts make those of the whole, 0..1; None where they are not recorded."""
-    shards = [Shard(*part.statistics, numel=part.numel) for part in parts if part.statistics is not None]
+    shards = [Shard(part.statistics, part.numel) for part in parts if part.statistics is not None]
     if whole.statistics is None or whole.constant or len(shards) != len(parts):
         return None
-    merged = merged_statistics(shards)
-    expected = Seen(whole.shape, (merged.largest, merged.smallest, merged.mean, merged.norm), None)
+    expected = Seen(whole.shape, merged_statistics(shards).statistics, None)
     difference = distance(whole, expected)
     return None if difference is None or math.isnan(difference) else closeness(difference)

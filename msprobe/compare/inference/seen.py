@@ -8,17 +8,21 @@ from typing import Any, NamedTuple
 
 from msprobe.compare.items import is_shape
 from msprobe.compare.recorded_number import as_float
+from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, ToleranceOf
 
-_STATISTICS = ("Max", "Min", "Mean", "Norm")
 _DEPTH = 32
 CLOSE, APART = 1e-3, 3e-2
+_ELEMENTS, _MEANS, _NORMS = (
+    [index for index, spec in enumerate(STATISTICS) if spec.tolerance is tolerance] for tolerance in ToleranceOf
+)
+"""Positions of the statistics that each tolerance judges."""
 
 
 class Seen(NamedTuple):
-    """Shape, the four statistics (or None where one is missing or not finite) and the checksum (or None)."""
+    """Shape, statistics in table order (or None where one is missing or not finite) and the checksum (or None)."""
 
     shape: tuple[int, ...]
-    statistics: tuple[float, float, float, float] | None
+    statistics: tuple[float, ...] | None
     checksum: str | None
 
     def shape_only(self) -> Seen:
@@ -57,9 +61,9 @@ def _collect(node: Any, found: list[Seen], most: int, depth: int) -> None:
             _collect(child, found, most, depth + 1)
 
 
-def _statistics(raw: Mapping[str, Any]) -> tuple[float, float, float, float] | None:
-    largest, smallest, mean, norm = (as_float(raw.get(name)) for name in _STATISTICS)
-    return (largest, smallest, mean, norm) if all(map(math.isfinite, (largest, smallest, mean, norm))) else None
+def _statistics(raw: Mapping[str, Any]) -> tuple[float, ...] | None:
+    values = tuple(as_float(raw.get(name)) for name in STATISTIC_NAMES)
+    return values if all(map(math.isfinite, values)) else None
 
 
 def _text(value: Any) -> str | None:
@@ -67,9 +71,9 @@ def _text(value: Any) -> str | None:
 
 
 def distance(left: Seen, right: Seen) -> float | None:
-    """The largest difference of the statistics relative to the tensor's scale; None when they cannot be compared.
+    """Return the largest difference of the statistics relative to the scale of the tensor; None without statistics.
 
-    Largest, smallest and norm are relative to the larger of both sides, the mean to the root mean square.
+    Statistics of elements and norms are relative to the larger of both sides, means to the root mean square.
     """
     if left.statistics is None or right.statistics is None:
         if left.checksum is None or right.checksum is None:
@@ -77,12 +81,14 @@ def distance(left: Seen, right: Seen) -> float | None:
         return 0.0 if left.checksum == right.checksum else math.inf
     if left.statistics == right.statistics:
         return 0.0
-    (high, low, mean, norm), (other_high, other_low, other_mean, other_norm) = left.statistics, right.statistics
-    size = max(abs(high), abs(low), abs(other_high), abs(other_low)) or 1e-30
-    total = max(abs(norm), abs(other_norm)) or 1e-30
+    target, golden = left.statistics, right.statistics
+    size = max(abs(values[index]) for index in _ELEMENTS for values in (target, golden)) or 1e-30
+    total = max(abs(values[index]) for index in _NORMS for values in (target, golden)) or 1e-30
     rms = total / math.sqrt(max(left.numel, 1))
-    parts = (abs(high - other_high) / size, abs(low - other_low) / size, abs(mean - other_mean) / rms)
-    return max(*parts, abs(norm - other_norm) / total)
+    parts = [abs(target[index] - golden[index]) / size for index in _ELEMENTS]
+    parts += [abs(target[index] - golden[index]) / rms for index in _MEANS]
+    parts += [abs(target[index] - golden[index]) / total for index in _NORMS]
+    return max(parts)
 
 
 def closeness(difference: float) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.core.tensors.numpy_ops import statistics
+from msprobe.core.tensors.statistics import STATISTICS
 
 COLUMNS = {
     "max": "Max Value",
@@ -32,6 +33,7 @@ COLUMNS = {
     "hash": "SHA1",
     "hash:sha1": "SHA1",
 }
+_RUNTIME_NAMES = {"mean": "avg"}
 HASHES = frozenset({"MD5", "SHA1"})
 _HASHES: dict[str, Callable[..., Any]] = {"MD5": hashlib.md5, "SHA1": hashlib.sha1}
 _COUNTS: dict[str, Callable[[NDArray[Any]], NDArray[np.bool_]]] = {
@@ -54,8 +56,11 @@ def measure(array: NDArray[Any], dtype: str, categories: Sequence[str]) -> dict[
 
     An empty or complex tensor has no counts but ``count``; a NaN makes Max, Min, Avg and L2Norm NaN.
     """
-    found = statistics(array, precision="high")
-    values: dict[str, Any] = {"max": found.max, "min": found.min, "avg": found.mean, "l2norm": found.norm}
+    measured = statistics(array, precision="high")
+    values: dict[str, Any] = {
+        _RUNTIME_NAMES.get(spec.config_name, spec.config_name): value
+        for spec, value in zip(STATISTICS, measured, strict=True)
+    }
     values["count"] = int(array.size)
     return {COLUMNS[name]: values[name] if name in values else _other(array, dtype, name) for name in categories}
 

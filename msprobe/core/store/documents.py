@@ -1,7 +1,8 @@
-"""The documents of a dump as models: what dump.json, stack.json and construct.json may hold.
+"""The documents of a dump as models, from which the JSON Schemas of dump.json, stack.json and construct.json are made.
 
-They are the source of the JSON Schemas. The reader checks headers and shapes of documents itself, because validating
-hundreds of thousands of leaves would cost more than reading them.
+The reader does not use these models: it checks headers and shapes of documents itself, because validating hundreds of
+thousands of leaves would cost more than reading them. A leaf is an object with ``type``; that of a tensor also has
+``dtype``, ``shape`` and the statistics of ``core.tensors.statistics``.
 """
 
 from __future__ import annotations
@@ -10,31 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
-Number = float | int | bool | str | None
 Node = Annotated[Any, Field(description="null, a leaf object with `type`, or a list or object of nodes")]
-
-
-class Leaf(BaseModel):
-    """One recorded value: a tensor with its statistics, or a plain argument with its value."""
-
-    model_config = ConfigDict(extra="allow", populate_by_name=True)
-
-    type: str
-    dtype: str | None = None
-    shape: list[int] | None = None
-    max: Number = Field(default=None, alias="Max")
-    min: Number = Field(default=None, alias="Min")
-    mean: Number = Field(default=None, alias="Mean")
-    norm: Number = Field(default=None, alias="Norm", description="L2 norm, in the unit of the data")
-    projection: Number = Field(
-        default=None, alias="Projection", description="order-sensitive sum, where it was asked for"
-    )
-    requires_grad: bool | None = None
-    data_name: str | None = Field(default=None, description="file below dump_tensor_data")
-    md5: str | float | None = Field(
-        default=None, description="CRC-32 (8 hex digits) or 64-bit xor (0x and 16 hex digits)"
-    )
-    value: Any = None
 
 
 class Entry(BaseModel):
@@ -73,12 +50,15 @@ class ConstructDocument(RootModel[dict[str, Any]]):
 
 
 def dump_schema() -> dict[str, Any]:
+    """Return the JSON Schema of dump.json."""
     return DumpDocument.model_json_schema()
 
 
 def stack_schema() -> dict[str, Any]:
+    """Return the JSON Schema of stack.json."""
     return StackDocument.model_json_schema()
 
 
 def construct_schema() -> dict[str, Any]:
+    """Return the JSON Schema of construct.json."""
     return ConstructDocument.model_json_schema()

@@ -1,8 +1,7 @@
 """Tensor files as numpy arrays, without a framework: ``.pt`` (the zip layout of ``torch.save``) and ``.npy``.
 
-A ``.pt`` holds a pickle that only describes tensors, and their raw bytes beside it. The pickle is read by an
-unpickler that
-knows tensors and nothing else: it can build a description, never call anything. bfloat16 and float8 become float32,
+A ``.pt`` holds a pickle that only describes tensors, and their raw bytes beside it. The pickle is read by an unpickler
+that knows tensors and nothing else: it can build a description, but call nothing. bfloat16 and float8 become float32,
 which holds their values exactly.
 
     array = read_tensor(folder / "Torch.add.0.forward.output.0.pt")     # shape as saved, a 0-d tensor gives shape ()
@@ -27,28 +26,12 @@ from numpy.typing import NDArray
 
 from msprobe.core.errors import ReadError
 from msprobe.core.store.npy_bfloat16 import read_bfloat16
+from msprobe.core.tensors.dtypes import ALL_DTYPES, find_dtype, float8_values
 
 Array = NDArray[Any]
 
-_NUMPY_OF = {
-    "float16": np.float16,
-    "float32": np.float32,
-    "float64": np.float64,
-    "bfloat16": np.uint16,
-    "float8_e5m2": np.uint8,
-    "float8_e4m3fn": np.uint8,
-    "complex64": np.complex64,
-    "complex128": np.complex128,
-    "int8": np.int8,
-    "int16": np.int16,
-    "int32": np.int32,
-    "int64": np.int64,
-    "uint8": np.uint8,
-    "uint16": np.uint16,
-    "uint32": np.uint32,
-    "uint64": np.uint64,
-    "bool": np.bool_,
-}
+_NUMPY_OF = {dtype.name: np.dtype(dtype.container) for dtype in ALL_DTYPES if dtype.name != "complex32"}
+"""The numpy dtype that holds the elements in memory, by name; complex32 is not read."""
 _STORAGES = {
     "HalfStorage": "float16",
     "FloatStorage": "float32",
@@ -248,20 +231,13 @@ def _strided(raw: NDArray[np.uint8], described: _Description) -> Array:
 def _decode(array: Array, dtype: str) -> Array:
     if dtype == "bfloat16":
         return (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
-    if dtype == "float8_e5m2":
-        return (array.astype(np.uint16) << np.uint16(8)).view(np.float16).astype(np.float32)
-    if dtype == "float8_e4m3fn":
-        return np.asarray(_e4m3_values()[array])
+    if dtype.startswith("float8"):
+        return np.asarray(_float8_table(dtype)[array])
     return array
 
 
 @cache
-def _e4m3_values() -> NDArray[np.float32]:
-    """The 256 values of float8_e4m3fn: 4 exponent bits of bias 7, 3 mantissa bits, no infinity, NaN at S.1111.111."""
-    code = np.arange(256)
-    sign = np.where(code & 0x80, -1.0, 1.0)
-    exponent = (code >> 3) & 0xF
-    mantissa = (code & 7) / 8.0
-    value = np.where(exponent == 0, mantissa * 2.0**-6, (1.0 + mantissa) * 2.0 ** (exponent - 7.0))
-    value[(code & 0x7F) == 0x7F] = np.nan
-    return np.asarray(sign * value, dtype=np.float32)
+def _float8_table(name: str) -> NDArray[np.float32]:
+    """Return the values of the 256 bit patterns of an 8-bit float."""
+    dtype = find_dtype(name)
+    return np.array(float8_values(dtype) if dtype is not None else [], np.float32)

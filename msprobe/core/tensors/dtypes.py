@@ -96,6 +96,7 @@ _ALIASES = {
     "bf16": "bfloat16",
     "fp32": "float32",
     "fp64": "float64",
+    "float8_e4m3": "float8_e4m3fn",
 }
 _BY_NAME = {dtype.name: dtype for dtype in ALL_DTYPES}
 FLOAT32 = _BY_NAME["float32"]

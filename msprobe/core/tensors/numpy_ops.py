@@ -1,8 +1,8 @@
 """Statistics and checksums of numpy arrays: the definition every other backend is tested against.
 
-Straightforward rather than fast, and in bounded memory: an array of any size and layout is read in chunks of 65536
-elements, each widened to float64. Arrays of a dtype that numpy lacks are given as raw bits with the name of the
-dtype: `statistics(bits, "bfloat16")`.
+The code is straightforward rather than fast and needs bounded memory: an array of any size and layout is read in chunks
+of 65536 elements, which are widened to float64. An array of a dtype that numpy lacks is passed as raw bits with the
+name of the dtype: `statistics(bits, "bfloat16")`.
 """
 
 from __future__ import annotations
@@ -16,22 +16,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.core.tensors.dtypes import COMPLEX128, FLOAT64, DType, Kind, find_dtype, float8_values
-from msprobe.core.tensors.statistics import NO_STATS, Precision, RawStats, TensorMeta, TensorStats, finish
+from msprobe.core.tensors.statistics import NO_STATS, RAW_NAN, Precision, RawStats, TensorMeta, TensorStats, finish
 
 _CHUNK_ELEMENTS = 1 << 16
 
 
 def meta(array: NDArray[Any], requires_grad: bool | None = None) -> TensorMeta:
-    """Type, dtype and shape of a numpy array."""
+    """Return type, dtype and shape of a numpy array."""
     return TensorMeta("numpy.ndarray", str(array.dtype), tuple(array.shape), requires_grad)
 
 
 def statistics(array: NDArray[Any], dtype: str | None = None, precision: Precision = "low") -> TensorStats:
-    """Max, Min, Mean, Norm of all elements, as the table in `model` defines them.
+    """Return the statistics of all elements, as `core.tensors.statistics` defines them.
 
-    `dtype` names the element type when the array holds raw bits. An empty array and elements without an order
-    (strings, dates, Python objects, records) have no statistics. Raises ValueError when `dtype` is unknown or the
-    array is not a container for it.
+    An empty array and elements without an order (strings, dates, Python objects, records) have no statistics.
+
+    Args:
+        array: elements in any shape and layout.
+        dtype: the name of the element type when the array holds raw bits.
+        precision: to what mean and norm are rounded.
+
+    Raises:
+        ValueError: `dtype` is unknown, or the array is not a container for it.
     """
     array = np.asarray(array)
     element = _element_type(array, dtype)
@@ -47,12 +53,12 @@ def statistics(array: NDArray[Any], dtype: str | None = None, precision: Precisi
 
 
 def magnitude(real: NDArray[np.float64], imaginary: NDArray[np.float64]) -> NDArray[np.float64]:
-    """abs(z) without overflow of the squares."""
+    """Return abs(z) of complex numbers, element by element, without overflow of the squares."""
     return np.asarray(np.hypot(real, imaginary), np.float64)
 
 
 def decode(bits: NDArray[Any], dtype: DType) -> NDArray[np.float64]:
-    """Elements of `dtype` as float64 (their magnitude if complex), from an array of that dtype or of raw bits."""
+    """Return elements of `dtype` as float64, complex ones as magnitudes, from an array of that dtype or of raw bits."""
     with np.errstate(all="ignore"):  # a signalling NaN is data here, not a warning
         return _decode(bits, dtype)
 
@@ -76,7 +82,7 @@ def _float8_table(dtype: DType) -> NDArray[np.float64]:
 
 
 def _element_type(array: NDArray[Any], name: str | None) -> DType | None:
-    """The neutral dtype of the elements; None when they have no statistics."""
+    """Return the neutral dtype of the elements; None when they have no statistics."""
     if name is None:
         if array.dtype.kind == "f" and array.dtype.itemsize > 8:
             return FLOAT64
@@ -94,12 +100,12 @@ def _element_type(array: NDArray[Any], name: str | None) -> DType | None:
 
 
 def _is_raw(array: NDArray[Any], element: DType, name: str | None) -> bool:
-    """Whether to take the elements by their bits: numpy lacks the dtype, or the caller says they are something else."""
+    """Return whether the array holds raw bits: numpy lacks the dtype, or the caller names another dtype."""
     return not element.is_native or (name is not None and array.dtype.name != element.name)
 
 
 def _chunks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """All elements, in memory order, as one-dimensional arrays."""
+    """Yield all elements, in memory order, as one-dimensional arrays."""
     if array.flags.forc:
         array = array.ravel(order="K")
         for start in range(0, array.size, _CHUNK_ELEMENTS):
@@ -126,7 +132,7 @@ def _float_stats(array: NDArray[Any], dtype: DType) -> RawStats:
         values = decode(chunk, dtype)
         largest, least = max(largest, float(values.max())), min(least, float(values.min()))
         if math.isnan(values.max()):
-            return RawStats(math.nan, math.nan, math.nan, math.nan)
+            return RAW_NAN
     exponent = _scale_exponent(largest, least)
     sums, squares = [], []
     for chunk in _chunks(array):
@@ -140,8 +146,9 @@ def _float_stats(array: NDArray[Any], dtype: DType) -> RawStats:
 
 
 def _scale_exponent(largest: float, least: float) -> int:
-    """A power of two that brings the largest magnitude near one, where squares could leave the range of float64; else
-    0.
+    """Return the exponent of a power of two by which elements are divided so that squares stay in the range of float64.
+
+    It is 0 when the squares stay in the range anyway.
     """
     exponent = math.frexp(max(abs(largest), abs(least)))[1]
     if not math.isfinite(largest) or not math.isfinite(least) or abs(exponent) < 400:
@@ -154,6 +161,6 @@ def _scale(value: float, exponent: int) -> float:
 
 
 def _add(values: list[float]) -> float:
-    """Exact sum where there is one; IEEE rules for infinities, which fsum refuses to add."""
+    """Return the exact sum; infinities are added by IEEE rules, which fsum does not do."""
     finite = all(map(math.isfinite, values))
     return math.fsum(values) if finite else float(np.sum(values))

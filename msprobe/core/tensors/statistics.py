@@ -26,7 +26,7 @@ float16 tensor of 300 times 60000 has a finite norm). Magnitudes of complex64 el
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Literal, NamedTuple
@@ -132,6 +132,27 @@ class RawStats(NamedTuple):
 NO_STATS: Final = TensorStats()
 """The statistics of a tensor without elements: None throughout."""
 
+RAW_NAN: Final = RawStats._make([math.nan] * len(STATISTICS))
+"""The statistics of a tensor with a NaN."""
+
+
+def set_statistics(node: dict[str, Any], values: Iterable[Any]) -> None:
+    """Write statistics, in table order, into the record of a tensor.
+
+    The names are written out because this runs for every tensor, and a loop over the table takes twice as long.
+    """
+    node["Max"], node["Min"], node["Mean"], node["Norm"] = values
+
+
+def repeated(raw: RawStats, times: int) -> RawStats:
+    """Return the statistics of a tensor in which every element occurs ``times`` times, from those of its elements."""
+    factor = math.sqrt(times)
+    values: tuple[Any, ...] = raw
+    return RawStats._make(
+        value * factor if spec.merge is Merge.ROOT_OF_SQUARES and value is not None else value
+        for spec, value in zip(STATISTICS, values, strict=True)
+    )
+
 
 def round_statistic(value: float, dtype: DType, precision: Precision = "low") -> float:
     """Return a mean or norm, given in double, rounded as the module table says for a tensor of ``dtype``."""
@@ -156,7 +177,7 @@ def finish(raw: RawStats, dtype: DType, precision: Precision = "low") -> TensorS
     if dtype.kind is Kind.INT:
         return TensorStats._make(_per_kind(raw, int, _unchanged))
     if math.isnan(raw.max) or math.isnan(raw.min) or math.isnan(raw.norm):
-        return TensorStats._make(None if value is None else math.nan for value in raw)
+        return TensorStats._make(_per_kind(raw, _nan, _nan))
 
     def rounded(value: float) -> float:
         return round_statistic(value, dtype, precision)
@@ -171,13 +192,18 @@ def _per_kind(
     raw: RawStats, of_element: Callable[[Number], Number], of_sum: Callable[[float], float | None]
 ) -> Iterator[Any]:
     """Convert statistics of single elements by ``of_element`` and statistics of sums by ``of_sum``; None stays None."""
-    for spec, value in zip(STATISTICS, raw, strict=True):
+    values: tuple[Number | None, ...] = raw
+    for spec, value in zip(STATISTICS, values, strict=True):
         convert: Callable[[Any], Any] = of_element if spec.tolerance is ToleranceOf.ELEMENT else of_sum
         yield None if value is None else convert(value)
 
 
 def _nothing(value: float) -> None:
     return None
+
+
+def _nan(value: float) -> float:
+    return math.nan
 
 
 def _unchanged(value: float) -> float:

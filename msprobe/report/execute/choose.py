@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from itertools import accumulate
 
-from msprobe.core.cores import cores
+from msprobe.core.cores import cpu_count
 from msprobe.core.errors import MsprobeException
 from msprobe.report.execute.protocol import Executor
 
@@ -30,15 +30,15 @@ def executor_named(name: str, ranks: int, sizes: Iterable[int]) -> Executor | No
 
         return DaskExecutor(dask[1])
     if processes:
-        return _processes(int(processes[1] or cores()))
+        return _processes(int(processes[1] or cpu_count()))
     if name == "serial":
         return None
     if name != "auto":
         reason = f"executor {name!r}; known executors: {KNOWN}"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason)
-    if min(ranks, cores()) == 1 or not any(total > _WORTH_BYTES for total in accumulate(sizes)):
+    if min(ranks, cpu_count()) == 1 or not any(total > _WORTH_BYTES for total in accumulate(sizes)):
         return None
-    return _processes(cores())
+    return _processes(cpu_count())
 
 
 def _processes(workers: int) -> Executor:

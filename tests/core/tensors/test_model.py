@@ -7,7 +7,17 @@ import math
 import pytest
 
 from msprobe.core.tensors.dtypes import find_dtype
-from msprobe.core.tensors.statistics import Precision, RawStats, TensorStats, finish, round_statistic
+from msprobe.core.tensors.statistics import (
+    STATISTIC_NAMES,
+    STATISTICS,
+    Precision,
+    RawStats,
+    TensorStats,
+    finish,
+    repeated,
+    round_statistic,
+    set_statistics,
+)
 
 
 def finished(name: str, raw: RawStats, precision: Precision = "low") -> TensorStats:
@@ -78,3 +88,14 @@ def test_rounding_by_precision(dtype: str, precision: Precision, value: float, e
 )
 def test_a_finite_value_is_never_reported_as_infinite(dtype: str, value: float, expected: float) -> None:
     assert rounded(dtype, value) == expected
+
+
+def test_every_statistic_of_the_table_has_its_field_and_its_key() -> None:
+    node: dict[str, object] = {}
+    set_statistics(node, range(len(STATISTICS)))
+    assert list(node.items()) == list(zip(STATISTIC_NAMES, range(len(STATISTICS)), strict=True))
+    assert len(TensorStats._fields) == len(RawStats._fields) == len(STATISTICS)
+
+
+def test_repeated_elements_change_the_norm_only() -> None:
+    assert repeated(RawStats(2.0, -1.0, 0.5, 3.0), 4) == RawStats(2.0, -1.0, 0.5, 6.0)

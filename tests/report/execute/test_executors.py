@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from msprobe.core.cores import cores
+from msprobe.core.cores import cpu_count
 from msprobe.core.errors import MsprobeException, ReadError
 from msprobe.report.comparison import compare
 from msprobe.report.execute import dask
@@ -110,7 +110,7 @@ def test_unknown_executors_are_refused(name: str) -> None:
 def test_processes_are_used_where_they_pay() -> None:
     assert executor_named("auto", 1, [10**9]) is None
     assert executor_named("auto", 64, [100] * 128) is None
-    assert isinstance(executor_named("auto", 64, [10**6] * 128), ProcessExecutor) == (cores() > 1)
+    assert isinstance(executor_named("auto", 64, [10**6] * 128), ProcessExecutor) == (cpu_count() > 1)
 
 
 @pytest.mark.parametrize("name", ["auto", "processes:2", "serial"])

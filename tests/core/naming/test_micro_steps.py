@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from msprobe.core.naming.micro_steps import MicroSteps, Opening, OutermostCall, StepAndCall, number_outermost
 from msprobe.core.naming.model import ApiName, ModuleName
 from msprobe.core.naming.parse import parse_entry
-from msprobe.monitor.micro_steps import MicroSteps, Placed
 from tests.monitor.records import two_passes
 
 
-def _place(steps: MicroSteps, name: str) -> Placed | None:
+def _place(steps: MicroSteps, name: str) -> StepAndCall | None:
     entry = parse_entry(name)
     assert isinstance(entry, (ApiName, ModuleName))
-    return steps.place(entry)
+    return steps.find(entry)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def _place(steps: MicroSteps, name: str) -> Placed | None:
         pytest.param("Module.other.Lin.parameters_grad.0", (0, 0), id="gradients-of-an-unknown-module"),
     ],
 )
-def test_place(name: str, placed: Placed | None) -> None:
+def test_place(name: str, placed: StepAndCall | None) -> None:
     steps = MicroSteps(two_passes()[1])
     assert steps.count == 2 and not steps.unlike_roots
     assert _place(steps, name) == placed
@@ -81,3 +81,24 @@ def test_a_damaged_tree_holds_nothing(tree: dict[str, object]) -> None:
 
 def test_different_outermost_modules_are_told() -> None:
     assert MicroSteps({"Module.fc1.Linear.forward.0": None, "Module.fc2.Linear.forward.0": None}).unlike_roots
+
+
+F, B, N = OutermostCall.FORWARD, OutermostCall.BACKWARD, OutermostCall.NEUTRAL
+
+
+@pytest.mark.parametrize(
+    ("calls", "opening", "numbers"),
+    [
+        pytest.param([F, B, F, B], Opening.EVERY_FORWARD, [0, 0, 1, 1], id="a-pass-each"),
+        pytest.param([F, B, F, B], Opening.FORWARD_AFTER_BACKWARD, [0, 0, 1, 1], id="a-pass-each-graph"),
+        pytest.param([F, F, B], Opening.EVERY_FORWARD, [0, 1, 1], id="two-modules"),
+        pytest.param([F, F, B], Opening.FORWARD_AFTER_BACKWARD, [0, 0, 0], id="two-modules-graph"),
+        pytest.param([N, F, N, B, N, F], Opening.FORWARD_AFTER_BACKWARD, [0, 0, 0, 0, 0, 1], id="functions-between"),
+        pytest.param([B, F], Opening.EVERY_FORWARD, [0, 0], id="begins-with-a-backward-call"),
+        pytest.param([], Opening.EVERY_FORWARD, [], id="no-calls"),
+    ],
+)
+def test_outermost_calls_are_numbered_by_the_rule_of_their_file(
+    calls: list[OutermostCall], opening: Opening, numbers: list[int]
+) -> None:
+    assert number_outermost(calls, opening) == numbers
