@@ -26,18 +26,29 @@ def merge_ranks(dumps: Mapping[int, Dump], layout: Layout, names: NameCache) -> 
             f"--rank_size {layout.rank_size} needs the ranks 0 to {layout.rank_size - 1} in each step, "
             f"found {len(dumps)}: {', '.join(map(str, sorted(dumps)[:10]))}",
         )
-    trees: dict[int, Branch] = {}
-    for group in _groups(pipeline_groups(dumps), layout.pp, layout.groups("pp")):
-        stages = [Stage(rank, to_tree(dumps[rank], names)) for rank in group]
-        trees[group[0]] = merge_stages(stages, names, layout.vpp) if layout.pp > 1 else stages[0].tree
+    pipelines = {group[0]: group for group in _groups(pipeline_groups(dumps), layout.pp, layout.groups("pp"))}
     merged = []
     for group in _groups(reduction_groups(dumps), layout.tp, layout.groups("tp")):
-        ranks = [rank for rank in group if rank in trees]
-        if layout.tp > 1 and len(ranks) == len(group):
-            merged.append(to_dump(merge_shards(ranks, [trees[rank] for rank in ranks], names), dumps[ranks[0]]))
-        else:
-            merged += [to_dump(trees[rank], dumps[rank]) for rank in ranks]
+        heads = [rank for rank in group if rank in pipelines]
+        if layout.tp > 1 and len(heads) == len(group):
+            trees = [_pipeline_tree(dumps, pipelines[head], pipelines[heads[0]], layout, names) for head in heads]
+            merged.append(to_dump(merge_shards(heads, trees, names), dumps[heads[0]]))
+            continue
+        for head in heads:
+            merged.append(to_dump(_pipeline_tree(dumps, pipelines[head], pipelines[head], layout, names), dumps[head]))
     return merged
+
+
+def _pipeline_tree(
+    dumps: Mapping[int, Dump], ranks: Sequence[int], labels: Sequence[int], layout: Layout, names: NameCache
+) -> Branch:
+    """Return one tree for the stages of a pipeline.
+
+    ``labels`` are the rank numbers in the names of calls, one per stage: the pipelines of one tensor-parallel group
+    have the same, so that their calls are merged.
+    """
+    stages = [Stage(label, to_tree(dumps[rank], names)) for rank, label in zip(ranks, labels, strict=True)]
+    return merge_stages(stages, names, layout.vpp) if layout.pp > 1 else stages[0].tree
 
 
 def _groups(detected: Sequence[Sequence[int]], size: int, computed: list[list[int]]) -> list[list[int]]:
