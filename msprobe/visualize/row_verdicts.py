@@ -57,7 +57,7 @@ def _published_verdicts(comparison: Comparison) -> RowVerdicts:
         for level, texts in zip(block.levels, block.messages, strict=True):
             if texts:
                 messages[len(levels)] = texts
-            levels.append(LEVEL_NAMES.index(level))
+            levels.append(LEVEL_NAMES.index(level) if isinstance(level, str) else int(level))
     return RowVerdicts(levels, lambda row: messages.get(row, ()))
 
 
