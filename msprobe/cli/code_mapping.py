@@ -1,4 +1,4 @@
-"""``msprobe code_mapping``: kernels of a static graph and the source lines they come from."""
+"""``msprobe code_mapping``: links kernels of a static graph to the source lines they come from."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""``msprobe compare``: two dumps in, the first operation that went wrong out."""
+"""``msprobe compare``: compares two dumps and names the first operation that went wrong."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import click
 
 from msprobe.cli.main import EXIT_NOT_COMPARABLE
 from msprobe.cli.mapping_flags import mapping_flags, mapping_keywords
-from msprobe.cli.older_flags import older_flags
+from msprobe.cli.older_flags import legacy_flags
 
 if TYPE_CHECKING:
     from msprobe.compare.summary import CompareSummary
     from msprobe.report.outcome import PairOutcome
 
 EXIT_DIVERGED = 1
-_NOT_ANALYZED = ("xlsx", "html", "junit", "json_path", "noise", "config", "metrics", "log_items")
+_UNUSED_BY_DIFF_ANALYZE = ("xlsx", "html", "junit", "json_path", "noise", "config", "metrics", "log_items")
 
 
 @click.command("compare")
@@ -83,7 +83,7 @@ _NOT_ANALYZED = ("xlsx", "html", "junit", "json_path", "noise", "config", "metri
 )
 @click.option("-tensor_log", "--is_print_compare_log", "log_items", is_flag=True, help="Log a line per compared value.")
 @mapping_flags
-@older_flags
+@legacy_flags
 def command(target_path: str, golden_path: str, output_path: str, **options: Any) -> int:
     """Compare two dumps and name the first divergence.
 
@@ -93,7 +93,7 @@ def command(target_path: str, golden_path: str, output_path: str, **options: Any
     Exit status: 0 done, 1 diverged or incomplete (with --fail-on), 2 wrong usage or unreadable input, 3 not comparable.
     """
     if options.pop("diff_analyze"):
-        return _analyzed((target_path, golden_path, output_path), options)
+        return _diff_analyze((target_path, golden_path, output_path), options)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's idle threads would forbid a copy of this process
     from msprobe.compare.locations import local_file
     from msprobe.core.store.reader import paused_gc
@@ -108,37 +108,37 @@ def command(target_path: str, golden_path: str, output_path: str, **options: Any
             result = compare(target_path, golden_path, output=output_path, progress=show, **mapping_keywords(options))
         summary, outcomes = result.summary, result.outcomes
         del result
-    _show(summary, outcomes, json_path)
+    _print_result(summary, outcomes, json_path)
     if summary.verdict == "not_comparable":
         click.echo(f"msprobe: error: Not comparable: {summary.reason}", err=True)
         return EXIT_NOT_COMPARABLE
-    failed = _fails(fail_on, diverged=summary.verdict == "diverged", incomplete=bool(summary.incomplete))
+    failed = _is_failure(fail_on, diverged=summary.verdict == "diverged", incomplete=bool(summary.incomplete))
     return EXIT_DIVERGED if failed else 0
 
 
-def _fails(fail_on: str, *, diverged: bool, incomplete: bool) -> bool:
+def _is_failure(fail_on: str, *, diverged: bool, incomplete: bool) -> bool:
     return fail_on != "never" and (diverged or (incomplete and fail_on == "incomplete"))
 
 
-def _analyzed(paths: tuple[str, str, str], options: dict[str, Any]) -> int:
+def _diff_analyze(paths: tuple[str, str, str], options: dict[str, Any]) -> int:
     from msprobe.analyze.diff_analyze import diff_analyze
     from msprobe.compare.alignment.content import read_mapping_options
     from msprobe.compare.alignment.options import MappingKeywords
 
-    unused = [f"--{name.removesuffix('_path')}" for name in _NOT_ANALYZED if options[name]]
+    unused = [f"--{name.removesuffix('_path')}" for name in _UNUSED_BY_DIFF_ANALYZE if options[name]]
     if unused:
         from msprobe.core.log import logger
 
         logger.warning("-da writes documents of its own, so this is not used: %s", ", ".join(unused))
-    given = mapping_keywords({name: options[name] for name in MappingKeywords.__annotations__ if name in options})
-    result = diff_analyze(*paths, options["policy"], read_mapping_options(given))
+    keywords = mapping_keywords({name: options[name] for name in MappingKeywords.__annotations__ if name in options})
+    result = diff_analyze(*paths, options["policy"], read_mapping_options(keywords))
     for line in result.lines:
         click.echo(line)
-    failed = _fails(options["fail_on"], diverged=bool(result.document), incomplete=bool(result.incomplete))
+    failed = _is_failure(options["fail_on"], diverged=bool(result.document), incomplete=bool(result.incomplete))
     return EXIT_DIVERGED if failed else 0
 
 
-def _show(summary: CompareSummary, outcomes: list[PairOutcome], json_path: str | None) -> None:
+def _print_result(summary: CompareSummary, outcomes: list[PairOutcome], json_path: str | None) -> None:
     from msprobe.cli.terminal import show_pairs
     from msprobe.report.json import summary_json, write_summary
     from msprobe.report.text import summary_text

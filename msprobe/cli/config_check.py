@@ -1,4 +1,4 @@
-"""``msprobe config_check``: what two runs began with. So far it compares checkpoints."""
+"""``msprobe config_check``: compares what two runs start with; in this release, checkpoints."""
 
 import click
 
@@ -60,8 +60,8 @@ def _compare_checkpoints(compare: tuple[str, str], output: str, fail_on: str) ->
     from msprobe.jobs.progress import progress_bar
 
     check_new(Path(output))
-    with progress_bar("comparing", "parameters") as show_progress:
-        comparison = compare_checkpoints(Path(compare[0]), Path(compare[1]), show_progress)
+    with progress_bar("comparing", "parameters") as show:
+        comparison = compare_checkpoints(Path(compare[0]), Path(compare[1]), show)
     write_document(comparison, Path(output))
     for line in comparison.lines():
         click.echo(line)

@@ -44,9 +44,9 @@ def command(db: str, data: str, kind: str, mapping: str | None, micro_step: bool
     if kind == "monitor":
         raise refuse_monitor_format()
     executor = executor_named(f"processes:{process_num}", process_num, ()) if process_num > 1 else None
-    with progress_bar("reading", "dumps") as show_progress:
+    with progress_bar("reading", "dumps") as show:
         run = executor.run if executor else None
-        trend = write_trend(data, db, mapping, divided=micro_step, run=run, progress=show_progress)
+        trend = write_trend(data, db, mapping, divided=micro_step, run=run, progress=show)
     click.echo(f"{trend.rows} values over {trend.steps} steps and {trend.ranks} ranks")
     for note in trend.notes:
         click.echo(f"Note: {note}")

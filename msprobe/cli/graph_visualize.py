@@ -10,26 +10,27 @@ import click
 
 from msprobe.cli.mapping_flags import mapping_flags, mapping_keywords
 
-_LISTS = ("--rank_size", "--tp", "--pp", "--vpp", "--order")
+_LIST_FLAGS = ("--rank_size", "--tp", "--pp", "--vpp", "--order")
 _SIZES = ("rank_size", "tp", "pp", "vpp")
 
 
 class _ListOptions(click.Command):
-    """Lets some options take several words: ``--tp 2 4`` is read as ``--tp 2 --tp 4``."""
+    """A command whose options may take several words: ``--tp 2 4`` is read as ``--tp 2 --tp 4``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        spread: list[str] = []
+        """Repeat the name of a list option before each of its words, then parse."""
+        repeated: list[str] = []
         current, fresh = "", False
         for word in args:
             if word.startswith("-"):
-                current, fresh = (word if word in _LISTS else ""), True
-                spread.append(word)
+                current, fresh = (word if word in _LIST_FLAGS else ""), True
+                repeated.append(word)
                 continue
             if current and not fresh:
-                spread.append(current)
-            spread.append(word)
+                repeated.append(current)
+            repeated.append(word)
             fresh = False
-        return super().parse_args(ctx, spread)
+        return super().parse_args(ctx, repeated)
 
 
 @click.command("graph_visualize", cls=_ListOptions)

@@ -1,4 +1,4 @@
-"""``msprobe import``: a kernel dump that MindSpore's runtime wrote, as a dump that all other commands read."""
+"""``msprobe import``: turns a kernel dump of MindSpore's runtime into a dump that all other commands read."""
 
 import click
 

@@ -1,6 +1,6 @@
 """The command ``msprobe``: a table of commands that are imported only when they run.
 
-Here is the one boundary where an error of ours becomes one line on stderr and an exit status: 0 done, 1 what a
+``run`` is the one boundary where an error of this tool becomes one line on stderr and an exit status: 0 done, 1 what a
 command defines (``--fail-on``), 2 wrong usage or unreadable input, 3 not comparable.
 """
 
@@ -17,7 +17,7 @@ from typing import NoReturn
 import click
 
 from msprobe import __version__
-from msprobe.cli.termination import Terminated, end_tidily
+from msprobe.cli.termination import Terminated, raise_on_termination
 from msprobe.core.errors import MEMORY_ERROR, MsprobeException, NotComparableError
 
 EXIT_USAGE = 2
@@ -28,7 +28,7 @@ _EXIT_BROKEN_PIPE = 141
 
 @dataclass(frozen=True, slots=True)
 class CommandEntry:
-    """``target`` is ``module:attribute`` of a click command; ``summary`` is its line in ``msprobe --help``."""
+    """A command: ``target`` is ``module:attribute`` of a click command, ``summary`` its line in ``msprobe --help``."""
 
     target: str
     summary: str
@@ -49,7 +49,7 @@ COMMANDS: dict[str, CommandEntry] = {
         "msprobe.cli.graph_visualize:command", "Draw a dump, or two with their differences, as a graph."
     ),
     "merge_result": CommandEntry("msprobe.cli.merge_result:command", "Put the tables of many ranks side by side."),
-    "nan_analyze": CommandEntry("msprobe.cli.overflow_check:older_name", "Older name of overflow_check."),
+    "nan_analyze": CommandEntry("msprobe.cli.overflow_check:nan_analyze", "Older name of overflow_check."),
     "noise": CommandEntry("msprobe.cli.noise:command", "Learn from reruns how far two runs normally differ."),
     "overflow_check": CommandEntry("msprobe.cli.overflow_check:command", "Name the call that made the first NaN."),
     "run": CommandEntry("msprobe.cli.run:command", "Run an unmodified training script and collect from it."),
@@ -63,9 +63,11 @@ class LazyGroup(click.Group):
     """A group whose help comes from the table, so that showing it imports no command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command and return it; None for an unknown name."""
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
@@ -74,12 +76,14 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table of commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, COMMANDS[name].summary) for name in self.list_commands(ctx)])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command of the first word; fail with the name that is closest to an unknown one."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
             close = difflib.get_close_matches(name, COMMANDS, n=1)
@@ -113,11 +117,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             stream.reconfigure(errors="backslashreplace")  # a name this terminal cannot show must not end the command
     words = sys.argv[1:] if arguments is None else arguments
     trains = list(words[:1]) == ["run"]
-    if not trains:  # signals to a training are its own
-        end_tidily()
+    if not trains:  # a training handles its signals itself
+        raise_on_termination()
     status = run(words)
-    if not trains:  # what a training leaves may count on being finalized
-        gc.freeze()  # else the end of the process looks for cycles in all that is left, for a twentieth of a second
+    if not trains:  # objects of a training may need to be finalized
+        gc.freeze()  # the collection at the end of the process would take a twentieth of a second
     sys.exit(status)
 
 
@@ -130,26 +134,26 @@ def run(arguments: Sequence[str] | None = None) -> int:
         status = _invoke(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()
     except click.ClickException as error:
-        return _failed(_usage(error), error.exit_code)
+        return _fail(_usage(error), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        return _failed("interrupted", _EXIT_INTERRUPTED)
+        return _fail("interrupted", _EXIT_INTERRUPTED)
     except Terminated as end:
-        return _failed(f"ended by {end.name}", end.status)
+        return _fail(f"ended by {end.name}", end.status)
     except NotComparableError as error:
-        return _failed(str(error), EXIT_NOT_COMPARABLE)
+        return _fail(str(error), EXIT_NOT_COMPARABLE)
     except MsprobeException as error:
-        return _failed(str(error), EXIT_USAGE)
+        return _fail(str(error), EXIT_USAGE)
     except BrokenPipeError:
-        return _reader_gone()
+        return _output_closed()
     except OSError as error:
-        return _failed(_system_error(error), EXIT_USAGE)
+        return _fail(_system_error(error), EXIT_USAGE)
     except MemoryError:
-        return _failed(MEMORY_ERROR, EXIT_USAGE)
+        return _fail(MEMORY_ERROR, EXIT_USAGE)
     return status
 
 
 def _invoke(arguments: list[str]) -> int:
-    """What ``click.Group.main`` does, except that it would end a broken pipe with 1, which means "diverged" here."""
+    """Do what ``click.Group.main`` does, but raise for a broken pipe: its status 1 means "diverged" here."""
     try:
         with cli.make_context("msprobe", arguments) as context:
             status = cli.invoke(context)
@@ -158,7 +162,7 @@ def _invoke(arguments: list[str]) -> int:
     return status if isinstance(status, int) else 0
 
 
-def _failed(message: str, status: int) -> int:
+def _fail(message: str, status: int) -> int:
     line = "; ".join(part.strip() for part in message.splitlines() if part.strip())
     print(f"msprobe: error: {line.removeprefix('[msprobe] ')}", file=sys.stderr)
     return status
@@ -175,7 +179,7 @@ def _system_error(error: OSError) -> str:
     return f"{error.filename}: {reason}" if error.filename else reason
 
 
-def _reader_gone() -> int:
-    """``msprobe ... | head`` closes our output early: end quietly, and keep Python from complaining at exit."""
+def _output_closed() -> int:
+    """End quietly when the reader of the output is gone (``msprobe ... | head``); Python must not complain at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return _EXIT_BROKEN_PIPE

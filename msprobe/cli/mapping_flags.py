@@ -1,4 +1,4 @@
-"""The flags of ``msprobe compare`` that say which entries, ranks and steps belong together."""
+"""The flags of ``compare`` and ``graph_visualize`` that say which entries, ranks and steps belong together."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from typing import Any, TypeVar
 import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-_BUILT_IN = "\0built in"
-_MAPPINGS = ("cell_mapping", "api_mapping", "layer_mapping")
+_NO_FILE = "\0built in"
+_FILE_FLAGS = ("cell_mapping", "api_mapping", "layer_mapping")
 
 
 def mapping_flags(command: Command) -> Command:
-    """Add the flags to a command; it gets them as keywords, see ``mapping_keywords``."""
-    for option in reversed(_OPTIONS):
+    """Add the flags to a command and return it; the command gets them as keywords, see ``mapping_keywords``."""
+    for option in reversed(_MAPPING_OPTIONS):
         command = option(command)
     return command
 
 
 def mapping_keywords(options: dict[str, Any]) -> dict[str, Any]:
-    """The same options with True for a mapping flag without a file."""
-    return {name: True if name in _MAPPINGS and value == _BUILT_IN else value for name, value in options.items()}
+    """Return the options with True for a mapping flag without a file."""
+    return {name: True if name in _FILE_FLAGS and value == _NO_FILE else value for name, value in options.items()}
 
 
 def _with_optional_file(short: str, name: str, text: str) -> Callable[[Command], Command]:
     long = f"--{name}"
     return click.option(
-        short, long, long.replace("_", "-"), name, is_flag=False, flag_value=_BUILT_IN, metavar="[FILE]", help=text
+        short, long, long.replace("_", "-"), name, is_flag=False, flag_value=_NO_FILE, metavar="[FILE]", help=text
     )
 
 
-_OPTIONS = (
+_MAPPING_OPTIONS = (
     click.option(
         "-fm",
         "--fuzzy_match",

@@ -1,4 +1,4 @@
-"""``msprobe merge_result``: the result tables of many ranks side by side in one workbook."""
+"""``msprobe merge_result``: puts the result tables of many ranks side by side in one workbook."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""``msprobe noise``: how far reruns of one program lie apart, as a file that ``msprobe compare --noise`` judges by."""
+"""``msprobe noise``: learns how far reruns of one program differ, for ``msprobe compare --noise``."""
 
 import click
 
@@ -22,8 +22,8 @@ def command(runs: tuple[str, ...], output: str) -> None:
     from msprobe.compare.locations import local, opened
 
     file = local(output)
-    found = learn([opened(run) for run in runs])
-    found.profile.write(file)
-    for line in found.lines:
+    learned = learn([opened(run) for run in runs])
+    learned.profile.write(file)
+    for line in learned.lines:
         click.echo(line)
     click.echo(f"Result: {output}")

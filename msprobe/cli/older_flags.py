@@ -1,19 +1,17 @@
-"""Flags of ``msprobe compare`` that scripts of earlier versions carry."""
+"""Flags of ``msprobe compare`` for scripts that were written for the published tool."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
 import click
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+from msprobe.cli.mapping_flags import Command
+
 _MODES = ("auto", "offline_data", "torchair", "offline_model", "atb")
 
 
-def older_flags(command: Command) -> Command:
-    """Add the flags to a command; it gets those of the consistency check."""
-    for option in _OPTIONS:
+def legacy_flags(command: Command) -> Command:
+    """Add the flags to a command and return it; the command gets those of the consistency check as keywords."""
+    for option in _LEGACY_OPTIONS:
         command = option(command)
     return command
 
@@ -25,7 +23,7 @@ def _only_auto(context: click.Context, _parameter: click.Parameter, mode: str) -
         )
 
 
-_OPTIONS = (
+_LEGACY_OPTIONS = (
     click.option("-m", "--mode", type=click.Choice(_MODES), default="auto", expose_value=False, callback=_only_auto),
     click.option(
         "--consistent_check",

@@ -1,4 +1,4 @@
-"""``msprobe overflow_check`` (older name ``nan_analyze``): the call that made the first NaN of all ranks."""
+"""``msprobe overflow_check`` (older name ``nan_analyze``): names the call that made the first NaN of all ranks."""
 
 import click
 
@@ -41,4 +41,4 @@ def command(input_path: str, output_path: str, fail_on: str) -> int:
     return _FOUND if fail_on == "found" else 0
 
 
-older_name = click.Command("nan_analyze", callback=command.callback, params=command.params, help=command.help)
+nan_analyze = click.Command("nan_analyze", callback=command.callback, params=command.params, help=command.help)

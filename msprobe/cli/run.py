@@ -23,14 +23,14 @@ def command(config: str, model: str | None, command: tuple[str, ...]) -> int:
     from msprobe.core.config import load_config
     from msprobe.core.errors import InterfaceError
 
-    load_config(config)  # what is wrong in it is told before the program starts
+    load_config(config)  # reports errors before the program starts
     program = (sys.executable, *command) if command[0].endswith(".py") else command
-    found = shutil.which(program[0])
-    if found is None:
+    executable = shutil.which(program[0])
+    if executable is None:
         raise InterfaceError(f"run: there is no program {program[0]!r}")
     bootstrap = Path(__file__).parents[1] / "bootstrap"
-    places = [str(bootstrap), *filter(None, [os.environ.get("PYTHONPATH")])]
+    search_path = [str(bootstrap), *filter(None, [os.environ.get("PYTHONPATH")])]
     request = {"config": str(Path(config).absolute()), "model": model}
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places), "MSPROBE_RUN": json.dumps(request)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(search_path), "MSPROBE_RUN": json.dumps(request)}
     sys.stdout.flush()
-    os.execve(found, list(program), environment)
+    os.execve(executable, list(program), environment)

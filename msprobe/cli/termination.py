@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP end a command as Ctrl-C does: what it began is tidied up, and the status says which it was."""
+"""SIGTERM and SIGHUP end a command as Ctrl-C does: it cleans up, and the exit status says which signal it was."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Terminated(SystemExit):
-    """Raised where the command is, so that every ``with`` is left; ``status`` is the one a shell gives (128 + n)."""
+    """Raised in the command, so that every ``with`` block is left; ``status`` is the one a shell gives (128 + n)."""
 
     def __init__(self, number: int) -> None:
         self.status = 128 + number
@@ -18,29 +18,29 @@ class Terminated(SystemExit):
         self.name = signal.Signals(number).name
 
 
-def end_tidily() -> None:
-    """Raise ``Terminated`` in the main thread, which must call this, when such a signal comes.
+def raise_on_termination() -> None:
+    """Raise ``Terminated`` in the main thread when such a signal arrives. The main thread must call this.
 
-    A signal that is ignored (nohup) or has a handler already stays as it is.
+    A signal that is ignored (nohup) or has a handler already is left alone.
     """
-    taken = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
-    for number in taken:
-        signal.signal(number, _end)
+    handled = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
+    for number in handled:
+        signal.signal(number, _raise_terminated)
 
-    def hold() -> None:  # what comes before a copy has its own handlers would be lost
-        signal.pthread_sigmask(signal.SIG_BLOCK, taken)
+    def hold() -> None:  # a signal that arrives before a copy has its own handlers would be lost
+        signal.pthread_sigmask(signal.SIG_BLOCK, handled)
 
     def release() -> None:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, taken)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, handled)
 
-    def release_copy() -> None:  # what is begun is not the copy's to tidy up
-        for number in taken:
+    def release_copy() -> None:  # only the parent cleans up
+        for number in handled:
             signal.signal(number, signal.SIG_DFL)
         release()
 
     os.register_at_fork(before=hold, after_in_parent=release, after_in_child=release_copy)
 
 
-def _end(number: int, frame: FrameType | None) -> None:
-    signal.signal(number, signal.SIG_IGN)  # `timeout` sends it twice, and tidying up must not be cut short
+def _raise_terminated(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)  # `timeout` sends it twice, and the second one must not interrupt the cleanup
     raise Terminated(number)

@@ -1,4 +1,4 @@
-"""``msprobe view``: graph databases in the browser, from a local server or as one offline page."""
+"""``msprobe view``: shows graph databases in the browser, from a local server or as one offline page."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ def command(path: Path, page: str | None, host: str, port: int, show: bool) -> N
     from msprobe.visualize.viewer.databases import find_databases
 
     file = None if page is None else local_file(page, "html")
-    found = find_databases(path)
+    databases = find_databases(path)
     if file is None:
-        _serve(found, host, port, show)
+        _serve(databases, host, port, show)
     else:
-        _write(found, file, show)
+        _write(databases, file, show)
 
 
-def _write(found: list[Path], page: Path, show: bool) -> None:
+def _write(databases: list[Path], page: Path, show: bool) -> None:
     from msprobe.core.store.atomic import make_folder
     from msprobe.visualize.viewer.page import write_page
 
     make_folder(page.absolute().parent)
-    size = write_page(found, page, lambda line: click.echo(line, err=True))
+    size = write_page(databases, page, lambda line: click.echo(line, err=True))
     click.echo(f"Page: {page} ({size / 1e6:.1f} MB)")
     if show:
         click.launch(page.absolute().as_uri())
@@ -59,20 +59,20 @@ def _prepare(server: ViewServer) -> None:
     import contextlib
     import sqlite3
 
-    with contextlib.suppress(sqlite3.Error, OSError):  # whoever asks for the graph is told
+    with contextlib.suppress(sqlite3.Error, OSError):  # reported to the browser that asks for the graph
         server.prepare()
 
 
-def _serve(found: list[Path], host: str, port: int, show: bool) -> None:
+def _serve(databases: list[Path], host: str, port: int, show: bool) -> None:
     from msprobe.visualize.viewer.server import ViewServer
 
     try:
-        server = ViewServer(found, host, port)
+        server = ViewServer(databases, host, port)
     except OSError as error:
         raise click.UsageError(
             f"cannot serve on {host}:{port}: {error.strerror}; choose another --port, or 0"
         ) from error
-    for file in found:
+    for file in databases:
         click.echo(f"Graph: {file}")
     click.echo(f"View: {server.address} (Ctrl-C ends)")
     if show:

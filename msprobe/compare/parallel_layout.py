@@ -88,7 +88,7 @@ def parse_layout(given: Any, what: str = "layout") -> Layout:
                 f"{what}: {given!r} is no layout; give sizes such as tp=2,pp=1 (each once, at least 1)",
             )
         sizes[name] = int(text)
-    return Layout(**sizes)
+    return Layout(tp=sizes.get("tp", 1), pp=sizes.get("pp", 1))
 
 
 def layout_of_sizes(rank_size: int, tp: int, pp: int, vpp: int = 1, order: str = ORDER) -> Layout:

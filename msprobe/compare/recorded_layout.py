@@ -1,7 +1,7 @@
-"""Over how many ranks tensor parallelism spreads a model, as the recorded placements of its tensors (DTensor) tell.
+"""Reads from recorded placements (DTensor) over how many ranks tensor parallelism spreads a model.
 
-What a function inside a module is given or makes is placed on several ranks under tensor parallelism alone: fully
-sharded data parallelism places parameters, and gathers them before they are used.
+Inputs and outputs of functions inside modules lie on several ranks under tensor parallelism alone: fully sharded data
+parallelism spreads parameters, and gathers them before they are used.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from msprobe.core.log import logger
 from msprobe.core.naming.model import MODULE_PREFIXES
 from msprobe.core.store.reader import Dump, Place, find_dumps, load_dump
 
-_KEY = b'"placements"'
+_PLACEMENTS_KEY = b'"placements"'
 _MODULES = tuple(f"{prefix}." for prefix in MODULE_PREFIXES)
 
 
 def with_recorded_layouts(options: MappingOptions, target: Path, golden: Path) -> MappingOptions:
-    """The options with the layouts that the dumps below two paths tell, where the user gave none.
+    """Return the options with the layouts that the dumps below two paths record, where the user gave none.
 
-    Nothing is added where the ranks do not make equally many whole models on both sides: then the placements do not
-    tell everything, or nothing is to be merged.
+    The options stay as they are where the ranks do not make equally many whole models on both sides: then the
+    placements do not record everything, or nothing is to be merged.
 
     Raises:
         ReadError: a path holds no dump.
     """
     if options.spread:
         return options
-    ours, theirs = _ranks(target), _ranks(golden)
-    if len(ours) == len(theirs):
+    targets, goldens = _ranks(target), _ranks(golden)
+    if len(targets) == len(goldens):
         return options
-    layouts = recorded_layout(ours), recorded_layout(theirs)
-    if len(ours) * layouts[1].tp != len(theirs) * layouts[0].tp or len(ours) % layouts[0].tp:
+    layouts = recorded_layout(targets), recorded_layout(goldens)
+    if len(targets) * layouts[1].tp != len(goldens) * layouts[0].tp or len(targets) % layouts[0].tp:
         return options
     for name, layout in zip(("target", "golden run"), layouts, strict=True):
         if layout.spread:
@@ -49,7 +49,7 @@ def with_recorded_layouts(options: MappingOptions, target: Path, golden: Path) -
 
 
 def _ranks(path: Path) -> list[Place]:
-    """The places of the first step; none where another step has other ones."""
+    """Return the places of the first step; none where the ranks differ between steps."""
     steps: dict[int | None, list[Place]] = {}
     for place in find_dumps(path):
         steps.setdefault(place.step, []).append(place)
@@ -59,21 +59,21 @@ def _ranks(path: Path) -> list[Place]:
 
 
 def recorded_layout(places: Sequence[Place]) -> Layout:
-    """The layout of the ranks of one step; one rank per model where the first of them tells nothing else."""
+    """Return the layout of the ranks of one step; one rank per model unless the first rank records something else."""
     if len(places) < 2 or [place.number for place in places] != list(range(len(places))):
         return Layout()
     document = places[0].document
     try:
-        if not document.is_file() or _KEY not in document.read_bytes():
+        if not document.is_file() or _PLACEMENTS_KEY not in document.read_bytes():
             return Layout()
         sizes = set(_group_sizes(load_dump(places[0])))
     except (OSError, ReadError):
-        return Layout()  # the comparison says what is wrong with it
+        return Layout()  # the comparison reports what is wrong with the dump
     return Layout(tp=sizes.pop()) if len(sizes) == 1 else Layout()
 
 
 def _group_sizes(dump: Dump) -> Iterator[int]:
-    """Of each placed tensor of a function inside a module: how many ranks from 0 on hold it together."""
+    """Yield for each placed tensor of a function inside a module how many ranks, from 0 on, hold it together."""
     inside = (
         body
         for name, body in dump.data.items()

@@ -1,4 +1,4 @@
-"""Which axis of a tensor is cut, from its recorded placement or from shapes that add up."""
+"""Finds the axis along which a tensor is cut, from its recorded placement or from shapes that add up."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ _Shape = Sequence[int]
 
 
 class Placement(NamedTuple):
-    """``axis`` is the cut axis, None for a copy; ``partial`` says that the ranks hold summands, ``apart`` that ranks of
-    other models hold parts as well."""
+    """How a tensor lies on the ranks of a group.
+
+    Attributes:
+        axis: the cut axis; None for a copy.
+        partial: whether the ranks hold summands.
+        apart: whether ranks of other replicas hold parts as well.
+    """
 
     axis: int | None = None
     partial: bool = False
@@ -18,7 +23,7 @@ class Placement(NamedTuple):
 
 
 def recorded_placement(raws: Sequence[Mapping[str, Any]]) -> Placement | None:
-    """The placement all ranks recorded, along the last dimension of their mesh; None where there is none.
+    """Return the placement that all ranks recorded, along the last dimension of their mesh; None where there is none.
 
     Ranks count tensor parallelism first (see ``parallel_layout``), so the dimensions before it are data parallelism.
     """
@@ -38,25 +43,28 @@ def recorded_placement(raws: Sequence[Mapping[str, Any]]) -> Placement | None:
 
 
 def local_sizes(shape: _Shape, axis: int, parts: int) -> list[int]:
-    """Elements per rank of a tensor of this whole shape: pieces of equal length, the last ones shorter or empty."""
+    """Return the numbers of elements on each rank of a tensor of this whole shape.
+
+    The pieces along ``axis`` have equal lengths; the last ones may be shorter or empty.
+    """
     length = shape[axis]
     piece = -(-length // parts)
     rest = 1
-    for at, size in enumerate(shape):
-        rest *= size if at != axis % len(shape) else 1
+    for index, size in enumerate(shape):
+        rest *= size if index != axis % len(shape) else 1
     return [max(0, min(piece, length - piece * part)) * rest for part in range(parts)]
 
 
 def axis_that_adds_up(shapes: Sequence[_Shape], others: Sequence[_Shape]) -> int | None:
-    """The axis along which the shapes of the ranks make the shape of the other side; None when there is no such one.
+    """Return the axis along which the shapes of the ranks add up to that of the other side; None without such an axis.
 
     ``others`` are the shapes of the ranks of the other side: one that is whole, or several whose sum is wanted.
     """
     if not others or len(shapes) < 2 or any(len(shape) != len(others[0]) for shape in (*shapes, *others)):
         return None
     for axis in range(len(others[0])):
-        rest = _without(others[0], axis)
-        if any(_without(shape, axis) != rest for shape in (*shapes, *others)):
+        rest = _without_axis(others[0], axis)
+        if any(_without_axis(shape, axis) != rest for shape in (*shapes, *others)):
             continue
         total = sum(shape[axis] for shape in shapes)
         if total in (others[0][axis], sum(shape[axis] for shape in others)) and total != shapes[0][axis]:
@@ -64,5 +72,5 @@ def axis_that_adds_up(shapes: Sequence[_Shape], others: Sequence[_Shape]) -> int
     return None
 
 
-def _without(shape: _Shape, axis: int) -> list[int]:
-    return [size for at, size in enumerate(shape) if at != axis]
+def _without_axis(shape: _Shape, axis: int) -> list[int]:
+    return [size for index, size in enumerate(shape) if index != axis]

@@ -18,7 +18,7 @@ other side is compared.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -402,12 +402,12 @@ def joined_record(raws: Sequence[_Raw], sizes: Sequence[int], shape: Sequence[in
         shape: the shape of the whole.
     """
     statistics: dict[str, Any] = dict.fromkeys(STATISTIC_NAMES)
-    columns = {name: [bounded(raw.get(name)) for raw in raws] for name in STATISTIC_NAMES}
+    columns: dict[str, list[Any]] = {name: [bounded(raw.get(name)) for raw in raws] for name in STATISTIC_NAMES}
     if all(_is_number(value) for values in columns.values() for value in values):
         shards = [Shard(tuple(values), numel) for *values, numel in zip(*columns.values(), sizes, strict=True)]
         statistics = dict(zip(STATISTIC_NAMES, merged_statistics(shards).statistics, strict=True))
     else:  # flags have extremes, but no mean
-        folds = {Merge.LARGEST: max, Merge.SMALLEST: min}
+        folds: dict[Merge, Callable[[list[Any]], Any]] = {Merge.LARGEST: max, Merge.SMALLEST: min}
         for spec in STATISTICS:
             fold = folds.get(spec.merge)
             if fold is not None and all(isinstance(value, (int, float)) for value in columns[spec.name]):

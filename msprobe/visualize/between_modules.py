@@ -1,4 +1,4 @@
-"""Calls outside of every module: two or more in a row below the root become one node, so that the root stays short."""
+"""Calls outside of every module: two or more in a row below the root become one node. This keeps the root short."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from msprobe.visualize.names import NameCache
 from msprobe.visualize.node import BETWEEN, Graph, Node, NodeKind
 
 
-def collect(graph: Graph, names: NameCache, *, by_phase: bool) -> None:
-    """Group the calls directly below the root. ``by_phase`` keeps forward and backward calls apart."""
+def group_calls(graph: Graph, names: NameCache, *, by_phase: bool) -> None:
+    """Group the calls directly below the root. ``by_phase`` separates forward from backward calls."""
     children: list[Node] = []
     number = 0
-    for _, run in groupby(list(_keyed(graph.root, names, by_phase)), key=lambda item: item[0]):
+    for _, run in groupby(list(_with_group_key(graph.root, names, by_phase)), key=lambda item: item[0]):
         nodes = [node for _, node in run]
         if len(nodes) < 2 or nodes[0].kind is not NodeKind.API:
             children.extend(nodes)
@@ -27,7 +27,7 @@ def collect(graph: Graph, names: NameCache, *, by_phase: bool) -> None:
     graph.root.children = children
 
 
-def _keyed(root: Node, names: NameCache, by_phase: bool) -> Iterator[tuple[str, Node]]:
+def _with_group_key(root: Node, names: NameCache, by_phase: bool) -> Iterator[tuple[str, Node]]:
     for number, node in enumerate(root.children):
         if node.kind is NodeKind.API:
             yield (names[node.name].phase if by_phase else "api"), node

@@ -14,6 +14,7 @@ from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.compare.alignment import frameworks
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.incomplete import incomplete
+from msprobe.compare.levels import LEVEL_NAMES
 from msprobe.compare.mode import Mode, Policy
 from msprobe.compare.natural_scale import Vanished
 from msprobe.compare.run import Comparison, Past, compare_dumps, counts
@@ -27,7 +28,7 @@ from msprobe.visualize.micro_steps import follow_target
 from msprobe.visualize.names import NameCache
 from msprobe.visualize.node import Graph, Work
 from msprobe.visualize.pairing import NodePairs, pair_by_entries, pair_exactly, pair_fuzzily, pair_merged
-from msprobe.visualize.row_verdicts import LEVELS, RowVerdicts, difference_lines, row_verdicts
+from msprobe.visualize.row_verdicts import RowVerdicts, difference_lines, row_verdicts
 from msprobe.visualize.statistic_pairs import statistic_pairs
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class GraphComparer:
             target=str(work.target.document),
             golden=str(work.golden.document if work.golden is not None else ""),
             policy=self._rules.policy.value,
-            counts=counts(comparison, [LEVELS[level] for level in rows.levels]),
+            counts=counts(comparison, [LEVEL_NAMES[level] for level in rows.levels]),
             first_divergence=None if divergence is None else divergence.found,
             reason="; ".join(not_covered),
             incomplete=not_covered,

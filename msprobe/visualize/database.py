@@ -1,4 +1,4 @@
-"""Writes a graph database: graphs one after the other into a hidden file, which gets its name when it is whole."""
+"""Writes a graph database: graphs one after the other into a hidden file, which gets its name when it is complete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ from msprobe.core.errors import MsprobeException
 from msprobe.core.store.unnamed_database import PRAGMAS, UnnamedDatabase
 from msprobe.visualize.node import Graph, Node
 from msprobe.visualize.row_writer import RowWriter
-from msprobe.visualize.schema import COLUMNS_OF_CONFIG, COLUMNS_OF_OURS, COLUMNS_OF_STACK, INDEXES, NODE_COLUMNS, TABLES
+from msprobe.visualize.schema import (
+    COLUMNS_OF_CONFIG,
+    COLUMNS_OF_STACK,
+    COLUMNS_OF_VERDICTS,
+    INDEXES,
+    NODE_COLUMNS,
+    TABLES,
+)
 from msprobe.visualize.value_text import quoted
 
 TextsOf = Callable[[Node], tuple[str, str]]
@@ -34,8 +41,13 @@ class Database(UnnamedDatabase):
     """One database being written. Leaving the ``with`` block by an exception leaves no file behind."""
 
     def __init__(self, folder: Path, stem: str, size: int = 0) -> None:
-        """``stem`` is the file name without ``.vis.db``; a number is added when that file exists. ``size`` is how many
-        bytes of records will come in: rows of 2 kB waste less of large pages, empty tables less of small ones.
+        """Create the hidden file.
+
+        Args:
+            folder: where the database will lie.
+            stem: the file name without ``.vis.db``; a number is added when that file exists.
+            size: how many bytes of records will be written: rows of 2 kB waste less of large pages, empty tables less
+                of small ones.
 
         Raises:
             MsprobeException: the folder cannot be made or written.
@@ -43,7 +55,7 @@ class Database(UnnamedDatabase):
         self._folder, self._stem, self._size = folder, stem, size
         self.path = folder / f"{stem}.vis.db"
         name = f".{stem}.{secrets.token_hex(8)}.{os.getpid()}{_UNFINISHED}"
-        super().__init__(folder / name, functools.partial(_not_written, folder))
+        super().__init__(folder / name, functools.partial(_write_error, folder))
 
     def _begin(self) -> None:
         _remove_abandoned(self._folder)
@@ -67,10 +79,10 @@ class Database(UnnamedDatabase):
         rows = _Rows(graph, source, data_dir, texts)
         self._writer.insert("tb_nodes", len(NODE_COLUMNS), rows.nodes())
         self._writer.insert("tb_stack", COLUMNS_OF_STACK, rows.stacks())
-        self._writer.insert("tb_msprobe_nodes", COLUMNS_OF_OURS, rows.ours())
+        self._writer.insert("tb_msprobe_nodes", COLUMNS_OF_VERDICTS, rows.verdicts())
 
     def end_graphs(self) -> None:
-        """All graphs are written. Their indexes are made meanwhile: let go of the graphs now."""
+        """Make the indexes, in the background, after all graphs were written."""
         self._writer.run(f"PRAGMA mmap_size={_MAPPED}; {INDEXES}")
 
     def write_links(self, links: Iterator[tuple[str, str]]) -> None:
@@ -82,19 +94,19 @@ class Database(UnnamedDatabase):
         self._connection.execute("COMMIT")
 
     def write_config(self, values: tuple[Any, ...]) -> None:
-        """The one row of tb_config."""
+        """Write the one row of tb_config."""
         self._writer.finish()
         self._connection.execute(_INSERT_CONFIG, values)
 
     def write_meta(self, values: dict[str, Any]) -> None:
-        """Facts about the whole database, each as JSON."""
+        """Write facts about the whole database, each as JSON."""
         rows = [(key, json.dumps(value, ensure_ascii=False)) for key, value in values.items()]
         self._writer.finish()
         self._connection.executemany("INSERT INTO tb_msprobe_meta VALUES (?,?)", rows)
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Unfinished files of processes that were killed."""
+    """Delete the unfinished files of processes that were killed."""
     for path in folder.glob(f".*{_UNFINISHED}"):
         process = path.name.removesuffix(_UNFINISHED).rpartition(".")[2]
         if process.isdigit() and not Path(f"/proc/{process}").exists() and Path("/proc/self").exists():
@@ -102,7 +114,7 @@ def _remove_abandoned(folder: Path) -> None:
 
 
 def _claim(temporary: Path, folder: Path, stem: str) -> Path:
-    """Give the whole file its final name, without ever replacing another one."""
+    """Give the complete file its final name, without ever replacing another file."""
     for number in range(_ATTEMPTS):
         path = folder / (f"{stem}.vis.db" if not number else f"{stem}_{number}.vis.db")
         try:
@@ -114,16 +126,16 @@ def _claim(temporary: Path, folder: Path, stem: str) -> Path:
                 continue
             os.replace(temporary, path)
         return path
-    raise _not_written(folder, f"{_ATTEMPTS} files are named {stem} already")
+    raise _write_error(folder, f"{_ATTEMPTS} files are named {stem} already")
 
 
-def _not_written(folder: Path, reason: str | None) -> MsprobeException:
+def _write_error(folder: Path, reason: str | None) -> MsprobeException:
     text = f"the database cannot be written to {folder} ({reason}); choose another folder with -o"
     return MsprobeException(MsprobeException.INVALID_PARAM_ERROR, text)
 
 
 class _Rows:
-    """The rows of one graph."""
+    """Makes the rows of one graph."""
 
     def __init__(self, graph: Graph, source: str, data_dir: str | None, texts: TextsOf) -> None:
         self._graph, self._source, self._data_dir, self._texts = graph, source, data_dir, texts
@@ -174,27 +186,27 @@ class _Rows:
         return f"[{above},{quoted(match.name)}]"
 
     def _stack(self, node: Node) -> str:
-        known = self._by_object.get(id(node.stack))
-        if known is None:
+        stack_id = self._by_object.get(id(node.stack))
+        if stack_id is None:
             text = _compact(list(node.stack))
-            known = self._stacks.setdefault(text, f"{self._id}_{len(self._stacks)}")
-            self._by_object[id(node.stack)] = known
-        return known
+            stack_id = self._stacks.setdefault(text, f"{self._id}_{len(self._stacks)}")
+            self._by_object[id(node.stack)] = stack_id
+        return stack_id
 
     def stacks(self) -> Iterator[tuple[str, str]]:
-        """Call after ``nodes``, which numbers them."""
+        """Yield the rows of the stacks; call it after ``nodes``, which numbers them."""
         return ((key, text) for text, key in self._stacks.items())
 
-    def ours(self) -> Iterator[tuple[Any, ...]]:
+    def verdicts(self) -> Iterator[tuple[Any, ...]]:
         head, on_golden = self._id, self._source == GOLDEN
         for node in self._order:
-            found = node.verdict
-            if found is None:
+            verdict = node.verdict
+            if verdict is None:
                 yield f"{head}_{node.name}", None, None, None, None, node.order, None
                 continue
             if on_golden and node.match is not None:  # its partner has the details
-                yield f"{head}_{node.name}", found.own, found.rollup, None, found.error, node.order, None
+                yield f"{head}_{node.name}", verdict.own, verdict.rollup, None, verdict.error, node.order, None
                 continue
-            counts = _COUNTS % tuple(found.counts)
-            row = (f"{head}_{node.name}", found.own, found.rollup, counts, found.error)
-            yield *row, node.order, found.reason or None
+            counts = _COUNTS % tuple(verdict.counts)
+            row = (f"{head}_{node.name}", verdict.own, verdict.rollup, counts, verdict.error)
+            yield *row, node.order, verdict.reason or None

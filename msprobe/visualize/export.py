@@ -1,4 +1,4 @@
-"""A merged dump as files again (``--file_type json``), readable like any other dump."""
+"""Writes a merged dump as files (``--file_type json``) that can be read like any other dump."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msprobe.core.store.reader import Dump
 
 
 def export_dump(output: Path, dump: Dump, step: int, rank: int) -> Path:
-    """Write ``step{S}/rank{R}`` below ``output`` and return it.
+    """Write a dump to ``step{S}/rank{R}`` below ``output`` and return that folder.
 
     Raises:
         MsprobeException: the folder cannot be written.
@@ -30,12 +30,12 @@ def export_dump(output: Path, dump: Dump, step: int, rank: int) -> Path:
     try:
         make_folder(folder)
         for name, content in ((STACK, stacks), (CONSTRUCT, dump.construct), (DUMP, document)):
-            write_atomic(folder / name, [_encoded(content)])
+            write_atomic(folder / name, [_json_bytes(content)])
     except OSError as error:
         text = f"the merged dump cannot be written to {folder} ({error.strerror}); choose another folder with -o"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, text) from error
     return folder
 
 
-def _encoded(content: Mapping[str, Any]) -> bytes:
+def _json_bytes(content: Mapping[str, Any]) -> bytes:
     return json.dumps(content, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass")

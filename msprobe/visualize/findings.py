@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from msprobe.compare.levels import LEVEL_NAMES
 from msprobe.compare.mode import Mode, Policy
 from msprobe.compare.run import Comparison
 from msprobe.compare.table import LeafTable
 from msprobe.numerics.verdict import Kind
 from msprobe.visualize.node import Graph, Node, NodeKind, NodeVerdict
 from msprobe.visualize.pairing import is_of_layout_only
-from msprobe.visualize.row_verdicts import LEVELS, RowVerdicts
+from msprobe.visualize.row_verdicts import RowVerdicts
 
 NO_SIZE = 1e300
 """The error of a node whose difference is not a matter of size."""
@@ -81,7 +82,7 @@ def _excuse_groups(graph: Graph) -> None:
 def _set_from_rows(target: Graph, golden: Graph, comparison: Comparison, rows: RowVerdicts) -> None:
     table = comparison.table
     starts = table.starts.tolist()
-    per_entry = _worst_per_entry(comparison, rows)
+    levels, errors, differing, checked = _worst_per_entry(comparison, rows)
     for number, pair in enumerate(table.entries):
         if pair.target is None or pair.golden is None:
             node = target.nodes[pair.target] if pair.target is not None else golden.nodes[pair.golden or ""]
@@ -96,8 +97,8 @@ def _set_from_rows(target: Graph, golden: Graph, comparison: Comparison, rows: R
         start, stop = starts[number], starts[number + 1]
         if node.match is None or start == stop:
             continue
-        level, error, differs, checked = (values[number] for values in per_entry)
-        node.verdict = _paired_verdict(level, error, differs, checked)
+        level = levels[number]
+        node.verdict = _paired_verdict(level, errors[number], differing[number], checked[number])
         if level:
             node.verdict.reason = _worst_reason(comparison, rows, range(start, stop), level)
     _set_part_verdicts(target, golden, table)
@@ -161,7 +162,7 @@ def _paired_verdict(level: int, error: float, differs: bool, checked: bool) -> N
     precision = _LEVEL_PRECISION[level]
     if not checked:
         return NodeVerdict("not_compared", reason="values are missing on a side", precision=precision)
-    return NodeVerdict(LEVELS[level] if level or differs else "same", error=error, precision=precision)
+    return NodeVerdict(LEVEL_NAMES[level] if level or differs else "same", error=error, precision=precision)
 
 
 def _worst_reason(comparison: Comparison, rows: RowVerdicts, candidates: range, level: int) -> str:

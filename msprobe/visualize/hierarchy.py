@@ -1,6 +1,6 @@
-"""Who is whose parent: construct.json, repaired where it is incomplete, contradicts itself or is missing.
+"""The parents of all nodes: construct.json, repaired where it is incomplete, contradicts itself or is missing.
 
-Order of children is the order of construct.json. Repairs that change the picture are told in one warning each.
+Children have the order of construct.json. Each kind of repair that changes the picture gives one warning.
 """
 
 from __future__ import annotations
@@ -9,22 +9,31 @@ from collections.abc import Mapping
 from typing import Any
 
 from msprobe.core.naming import Phase
+from msprobe.core.store.reader import Dump
 from msprobe.visualize.names import NameCache, is_call_of_module
 from msprobe.visualize.node import ROOT, Graph, Node, NodeKind
 
 MICRO_KEY = "megatron_micro_step_number"
 _FORWARD, _BACKWARD, _GRADS = Phase.FORWARD.value, Phase.BACKWARD.value, Phase.PARAMETERS_GRAD.value
-_SHOWN = 5
+_MAX_NAMES = 5
 
 
-class Hierarchy:
-    """Hangs every name of construct.json and dump.json below its parent."""
+def build_hierarchy(dump: Dump, names: NameCache, *, step: int = 0, rank: int = 0) -> Graph:
+    """Return the graph of a dump with nothing but its tree; ``step`` and ``rank`` are the numbers it is shown with."""
+    root = Node(ROOT, NodeKind.MODULE)
+    graph = Graph(root, {ROOT: root}, dump, step, rank)
+    _Hierarchy(graph, names).build()
+    return graph
+
+
+class _Hierarchy:
+    """Builds the tree of a graph: every name of construct.json and dump.json below its parent."""
 
     def __init__(self, graph: Graph, names: NameCache) -> None:
         self._graph, self._names = graph, names
         self._parents: dict[str, str | None] = {}
         self._micro: dict[str, int] = {}
-        self._nameless: list[str] = []
+        self._invalid_parent: list[str] = []
 
     def build(self) -> None:
         """Fill the graph from the documents of its dump."""
@@ -33,28 +42,29 @@ class Hierarchy:
         lacking = [name for name in data if name not in self._parents and self._names[name].phase != _GRADS]
         if self._parents and lacking:
             self._warn("has no parent in construct.json and is shown where its name says", lacking)
-        self._derive([*self._nameless, *lacking])
+        self._derive([*self._invalid_parent, *lacking])
         self._repair_backward()
         self._cut_cycles()
-        self._hang()
+        self._build_tree()
         missing = [name for name in data if name not in graph.nodes]
         if missing:
-            self._hang_gradients(missing)
+            self._add_gradients(missing)
 
     def _read(self, construct: Mapping[str, Any]) -> None:
         uncounted: list[str] = []
         for name, value in construct.items():
             if name == MICRO_KEY:
                 self._read_micro_steps(value)
-            elif name != ROOT:  # which hangs nowhere
+            elif name != ROOT:  # which has no parent
                 parent, micro = _parent_and_micro_step(value)
                 self._read_parent(name, parent)
                 if _is_count(micro):
                     self._micro[name] = micro
                 elif micro is not None:
                     uncounted.append(name)
-        if self._nameless:
-            self._warn("has a parent in construct.json that is no name and is shown where its own says", self._nameless)
+        if self._invalid_parent:
+            text = "has a parent in construct.json that is no name and is shown where its own says"
+            self._warn(text, self._invalid_parent)
         if uncounted:
             self._warn("has a micro step in construct.json that is no number and is shown in the first", uncounted)
 
@@ -69,12 +79,12 @@ class Hierarchy:
         named = isinstance(parent, str) and parent != ""
         self._parents[name] = parent if named and parent != ROOT else None
         if not named and parent is not None:
-            self._nameless.append(name)
+            self._invalid_parent.append(name)
 
     # Repairs
 
     def _derive(self, lacking: list[str]) -> None:
-        """The parent of a module without one in the file: the module call of the longest shorter path before it."""
+        """Set the parents of modules that have none in the file: the call of the nearest module above, by path."""
         paths: dict[tuple[str, str, int | None], str] = {}
         for name in (*self._parents, *lacking):
             parts = self._names[name]
@@ -89,30 +99,30 @@ class Hierarchy:
             self._parents[name] = parent if parent != name else None
 
     def _repair_backward(self) -> None:
-        """Backward calls whose hook came too late or never: their forward twin knows where they belong."""
-        parents, twin = self._parents, self._names.twin
+        """Set the parents of backward calls whose hook ran too late or never, from those of their forward calls."""
+        parents, in_phase = self._parents, self._names.in_phase
         for name, parent in list(parents.items()):
             if self._names[name].phase != _BACKWARD:
                 continue
             if parent is not None and not self._is_elsewhere(name, parent):
                 continue
-            forward = twin(name, _FORWARD)
+            forward = in_phase(name, _FORWARD)
             above = parents.get(forward)
             if above is None:
                 if parent is not None and forward in parents:
                     parents[name] = None
                 continue
-            candidate = twin(above, _BACKWARD)
+            candidate = in_phase(above, _BACKWARD)
             if candidate in parents and candidate != name:
                 parents[name] = candidate
 
     def _is_elsewhere(self, name: str, parent: str) -> bool:
-        """Whether the paths of a backward module and its parent contradict each other."""
+        """Return whether the paths of a backward module and its parent contradict each other."""
         own, above = self._names[name], self._names[parent]
         return own.module and above.module and own.path.rpartition(".")[0] != above.path
 
     def _cut_cycles(self) -> None:
-        """A node that is its own ancestor goes below the root."""
+        """Move nodes that are their own ancestors below the root."""
         state: dict[str, int] = {}
         cut: list[str] = []
         for number, start in enumerate(self._parents, 1):
@@ -128,7 +138,7 @@ class Hierarchy:
 
     # The tree
 
-    def _hang(self) -> None:
+    def _build_tree(self) -> None:
         graph, parents = self._graph, self._parents
         unknown: list[str] = []
         for name, parent in parents.items():
@@ -153,7 +163,7 @@ class Hierarchy:
             self._warn("is a parent that construct.json does not list, shown below the model", unknown)
 
     def _node(self, name: str) -> Node:
-        """The node of a parent; created before its own line is read, it is hung up there."""
+        """Return the node of a parent, created where its own line comes later; that line sets its parent."""
         graph = self._graph
         node = graph.nodes.get(name)
         if node is None:
@@ -163,8 +173,8 @@ class Hierarchy:
                 graph.root.children.append(node)
         return node
 
-    def _hang_gradients(self, missing: list[str]) -> None:
-        """Parameter gradients are the last child of the last backward call of their module."""
+    def _add_gradients(self, missing: list[str]) -> None:
+        """Add parameter gradients as the last children of the last backward calls of their modules."""
         last: dict[tuple[str, str], tuple[int, Node]] = {}
         for name, node in self._graph.nodes.items():
             parts = self._names[name]
@@ -178,13 +188,13 @@ class Hierarchy:
             self._graph.add(name, NodeKind.MODULE, above)
 
     def _warn(self, text: str, names: list[str]) -> None:
-        shown = ", ".join(names[:_SHOWN])
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        shown = ", ".join(names[:_MAX_NAMES])
+        more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
         self._graph.warnings.append(f"{shown}{more}: {text}")
 
 
 def _parent_and_micro_step(value: Any) -> tuple[Any, Any]:
-    """What a line says; None where it does not."""
+    """Return parent and micro step of a line; None for what it does not hold."""
     if not isinstance(value, list):
         return value, None
     return value[0] if value else "", value[1] if len(value) > 1 else None

@@ -182,8 +182,7 @@ def _graph(request: Request, names: NameCache, work: Work, dump: Dump) -> Graph:
             f"{dump.place.document}: holds no records and no hierarchy; there is nothing to draw; "
             "check level, scope and list of its config.json"
         )
-    graph = build_graph(dump, names, published=request.policy == _REFERENCE)
-    graph.step, graph.rank = work.step, work.rank
+    graph = build_graph(dump, work, names, published=request.policy == _REFERENCE)
     folder = dump.place.document.parent
     for line in graph.warnings:
         logger.warning("%s: %s.", folder, line)

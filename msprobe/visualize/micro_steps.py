@@ -1,7 +1,7 @@
-"""Which micro step a node belongs to.
+"""The micro step of each node.
 
-Megatron dumps say it. Elsewhere a forward call of a module below the root, after any other module call, begins the
-next micro step; what follows belongs to it, and children to the micro step of their parent.
+Megatron dumps record it. Elsewhere the nodes below the root are numbered by the rule of graph databases
+(``core.naming.micro_steps``), and children have the number of their parent.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ def number_micro_steps(graph: Graph, names: NameCache) -> None:
     calls = [_outermost_call(graph, names, node) for node in graph.root.children]
     numbers = number_outermost(calls, Opening.FORWARD_AFTER_BACKWARD)
     for node, number in zip(graph.root.children, numbers, strict=True):
-        _mark(node, number)
+        _set_below(node, number)
     graph.micro_steps = max(numbers, default=0) + 1
 
 
 def _outermost_call(graph: Graph, names: NameCache, node: Node) -> OutermostCall:
-    if node.kind is not NodeKind.MODULE or _recomputed(graph, node):
+    if node.kind is not NodeKind.MODULE or _is_recomputed_call(graph, node):
         return OutermostCall.NEUTRAL
     forward = is_call_of_module(node.name) and names[node.name].phase == Phase.FORWARD.value
     return OutermostCall.FORWARD if forward else OutermostCall.BACKWARD
 
 
-def _recomputed(graph: Graph, node: Node) -> bool:
+def _is_recomputed_call(graph: Graph, node: Node) -> bool:
     body = graph.dump.data.get(node.name)
     return isinstance(body, dict) and body.get("is_recompute") is True
 
 
-def _mark(top: Node, micro: int) -> None:
+def _set_below(top: Node, micro: int) -> None:
     pending = [top]
     while pending:
         node = pending.pop()
@@ -46,9 +46,13 @@ def _mark(top: Node, micro: int) -> None:
 def follow_target(graph: Graph, micro_steps: int | None) -> None:
     """Give the nodes of the golden side the micro steps of their partners.
 
-    What has no partner goes with its parent; directly below the root with the number at the end of its name, but not
-    beyond the ``micro_steps`` of the target, and collections, whose numbers are no calls, with the node before them.
-    ``micro_steps`` None keeps to the published rule: the number of any name.
+    A node without a partner has the micro step of its parent. Directly below the root it has the number at the end of
+    its name, but at most the last micro step of the target; a collection, whose number is no call, has that of the node
+    before it.
+
+    Args:
+        graph: the graph of the golden run.
+        micro_steps: how many the target has; None keeps to the published rule, the number at the end of any name.
     """
     before = 0
     for node in graph.pre_order():

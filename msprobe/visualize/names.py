@@ -1,4 +1,4 @@
-"""What a name in construct.json says about its node: kind, phase, and the names of its twins in other phases."""
+"""What a name in construct.json says about its node: its kind, its phase, and its name in other phases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from msprobe.visualize.node import BETWEEN, ROOT, NodeKind
 
 
 class NameParts(NamedTuple):
-    """A parsed name: ``path`` is the attribute path of a module, "" for calls; ``phase`` "" where there is none."""
+    """A parsed name.
+
+    ``path`` is the attribute path of a module, "" for calls; ``phase`` is "" for names that are no entry names.
+    """
 
     module: bool
     stem: str
@@ -19,7 +22,7 @@ class NameParts(NamedTuple):
     path: str
 
     def text(self, phase: str, call: int | None = None) -> str:
-        """The name of the same thing in another phase, and in another call where one is given."""
+        """Return the name in another phase, and of another call where its number is given."""
         number = self.call if call is None else call
         if self.module:
             return f"{self.stem}.{phase}" if number is None else f"{self.stem}.{phase}.{number}"
@@ -30,23 +33,23 @@ class NameCache(dict[str, NameParts]):
     """Parses each name once; one object serves all graphs of a job, which share most names."""
 
     def __missing__(self, name: str) -> NameParts:
-        found = self[name] = _parts(name)
-        return found
+        parts = self[name] = _parsed_parts(name)
+        return parts
 
     def kind(self, name: str) -> NodeKind:
-        """Module, call or collection. What is no name of a call (optimizer, a name of the user) counts as module."""
+        """Return the kind of a node. A name that is no entry name (optimizer, a name of the user) counts as module."""
         if name.startswith(BETWEEN):
             return NodeKind.COLLECTION
         parts = self[name]
         return NodeKind.API if parts.phase and not parts.module else NodeKind.MODULE
 
-    def twin(self, name: str, phase: str) -> str:
-        """The same call in another phase; a text that is no entry name stays as it is."""
+    def in_phase(self, name: str, phase: str) -> str:
+        """Return the name of the same call in another phase; a text that is no entry name stays as it is."""
         parts = self[name]
         return parts.text(phase) if parts.phase else name
 
 
-def _parts(name: str) -> NameParts:
+def _parsed_parts(name: str) -> NameParts:
     try:
         stem, phase, call = split_entry(name)
     except NameSyntaxError:
@@ -57,5 +60,5 @@ def _parts(name: str) -> NameParts:
 
 
 def is_call_of_module(name: str) -> bool:
-    """True for names of module calls, False for APIs, the optimizer and the root."""
+    """Return True for names of module calls, False for APIs, the optimizer and the root."""
     return name != ROOT and name.partition(".")[0] in MODULE_PREFIXES

@@ -16,7 +16,7 @@ MERGE_NOTES = "parallel_merge_info"
 
 
 class NodeKind(IntEnum):
-    """What a node is, by the numbers that viewers know."""
+    """What a node is; the numbers are those of the published format."""
 
     MODULE = 0
     API = 1
@@ -25,12 +25,16 @@ class NodeKind(IntEnum):
 
 @dataclass(slots=True)
 class NodeVerdict:
-    """What comparing said about a node.
+    """The verdict of a comparison about a node.
 
-    ``own`` and ``rollup`` are same, pass, warning, error, unmatched, not_compared or no_data; ``counts`` are the nodes
-    of the subtree that pass, warn, are errors or have no partner; ``error`` is the worst difference in multiples of
-    what is allowed (None: unknown, 1e300: not a matter of size); ``precision`` is 0, 0.5, 1 or None for the viewers.
-    ``excused`` marks what is on one side only and means nothing.
+    Attributes:
+        own: same, pass, warning, error, unmatched, not_compared or no_data.
+        rollup: the worst such verdict of the node and everything below it.
+        counts: how many nodes of the subtree pass, warn, are errors, have no partner.
+        error: the worst difference in multiples of what is allowed; None: unknown, 1e300: not a matter of size.
+        reason: why the node is no pass, in words.
+        precision: 0, 0.5, 1 or None, as the published format has it.
+        excused: whether the node is on one side only and this is no difference.
     """
 
     own: str = "no_data"
@@ -44,7 +48,16 @@ class NodeVerdict:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One node. ``order`` is its place in dump.json, ``link`` its partners in other ranks as JSON."""
+    """One node of the graph.
+
+    Attributes:
+        order: position of its record in dump.json.
+        micro: number of its micro step.
+        match: its partner in the other graph.
+        overflow: its level of NaN and infinities.
+        link: its partners in other ranks, as JSON.
+        merged: how its record was merged from those of several ranks.
+    """
 
     name: str
     kind: NodeKind
@@ -60,7 +73,7 @@ class Node:
     merged: list[str] = field(default_factory=list)
 
     def path(self) -> list[str]:
-        """NameCache from the root to this node."""
+        """Return the names from the root to this node."""
         names: list[str] = []
         node: Node | None = self
         while node is not None:
@@ -69,7 +82,7 @@ class Node:
         return names[::-1]
 
     def move(self, parent: Node, position: int | None = None) -> None:
-        """Hang this node below another parent, at ``position`` or last."""
+        """Move this node below another parent, to ``position`` or to the end."""
         if self.parent is not None:
             self.parent.children.remove(self)
         self.parent = parent
@@ -110,13 +123,13 @@ class Graph:
     warnings: list[str] = field(default_factory=list)
 
     def add(self, name: str, kind: NodeKind, parent: Node) -> Node:
-        """A new last child of ``parent``."""
+        """Add a node as the last child of ``parent`` and return it."""
         node = self.nodes[name] = Node(name, kind, parent)
         parent.children.append(node)
         return node
 
     def post_order(self) -> Iterator[Node]:
-        """Every node, children before their parent, the root last."""
+        """Yield every node, children before their parent, the root last."""
         stack: list[tuple[Node, int]] = [(self.root, 0)]
         while stack:
             node, position = stack.pop()
@@ -127,7 +140,7 @@ class Graph:
                 yield node
 
     def pre_order(self) -> Iterator[Node]:
-        """Every node, parents before their children."""
+        """Yield every node, parents before their children."""
         stack = [self.root]
         while stack:
             node = stack.pop()

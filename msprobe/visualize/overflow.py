@@ -12,12 +12,13 @@ from typing import Any
 
 from msprobe.compare.items import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, Leaf, is_tensor, leaves
 from msprobe.compare.recorded_number import as_float
+from msprobe.core.tensors.statistics import STATISTICS, Merge
 from msprobe.visualize.node import Graph
 
-_STATISTICS = ("Max", "Min", "Mean")
+_CHECKED = tuple(spec.name for spec in STATISTICS if spec.merge is not Merge.ROOT_OF_SQUARES)
 _BAD_TEXT = frozenset({"nan", "inf", "-inf", "infinity", "-infinity"})
 _GROWTH = 100.0
-# Calls that make or hand out memory without looking at what is in it, and what a call only writes to.
+# Calls whose results are memory that nothing has been written to, and inputs that a call only writes to.
 _UNWRITTEN = frozenset({
     "empty",
     "empty_like",
@@ -52,24 +53,24 @@ _OVERWRITTEN_INPUTS: dict[str, tuple[str, ...]] = {
 
 def mark_overflow(graph: Graph, *, parameters: bool) -> None:
     """Set ``overflow`` of every recorded node. ``parameters`` counts parameters and their gradients as inputs."""
-    given = {INPUT, PARAMETER, PARAMETER_GRAD} if parameters else {INPUT}
+    input_slots = {INPUT, PARAMETER, PARAMETER_GRAD} if parameters else {INPUT}
     for name, body in graph.dump.data.items():
         head = name.split(".", 2)
         if len(head) > 2 and head[1] in _UNWRITTEN:
             continue
         ignored = _OVERWRITTEN_INPUTS.get(".".join(head[:2]), ())
         tensors = [leaf for leaf in leaves(name, body) if is_tensor(leaf.raw)]
-        inputs = [leaf.raw for leaf in tensors if leaf.slot in given and not _starts(leaf, ignored)]
+        inputs = [leaf.raw for leaf in tensors if leaf.slot in input_slots and not _is_inside(leaf, ignored)]
         outputs = [leaf.raw for leaf in tensors if leaf.slot == OUTPUT]
-        graph.nodes[name].overflow = level(inputs, outputs)
+        graph.nodes[name].overflow = overflow_level(inputs, outputs)
 
 
-def _starts(leaf: Leaf, places: tuple[str, ...]) -> bool:
-    return any(leaf.suffix == place or leaf.suffix.startswith(place + ".") for place in places)
+def _is_inside(leaf: Leaf, suffixes: tuple[str, ...]) -> bool:
+    return any(leaf.suffix == suffix or leaf.suffix.startswith(suffix + ".") for suffix in suffixes)
 
 
-def level(inputs: list[dict[str, Any]], outputs: list[dict[str, Any]]) -> str | None:
-    """The level of a call from the recorded statistics of its tensors."""
+def overflow_level(inputs: list[dict[str, Any]], outputs: list[dict[str, Any]]) -> str | None:
+    """Return the level of a call from the recorded statistics of its tensors; None where nothing is wrong."""
     bad_input, bad_output = any(map(_is_bad, inputs)), any(map(_is_bad, outputs))
     if bad_output:
         return "high" if bad_input else "critical"
@@ -80,7 +81,7 @@ def level(inputs: list[dict[str, Any]], outputs: list[dict[str, Any]]) -> str | 
 
 
 def _is_bad(raw: dict[str, Any]) -> bool:
-    for key in _STATISTICS:
+    for key in _CHECKED:
         value = raw.get(key)
         if type(value) is float:
             if not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""Which node of one graph stands for which node of the other.
+"""Which node of one graph is the partner of which node of the other.
 
 Recorded nodes follow the pairs of the comparison. Nodes without a record (the root, collections, modules whose data
 was filtered) follow their children, else their name.
@@ -16,7 +16,7 @@ from msprobe.compare.pairs import EntryPair
 from msprobe.visualize.names import NameCache
 from msprobe.visualize.node import Graph, Node, NodeKind
 
-_OF_RANK = re.compile(r"_rank\d+(?=\.|$)")
+_RANK_SUFFIX = re.compile(r"_rank\d+(?=\.|$)")
 
 
 class NodePairs:
@@ -26,64 +26,68 @@ class NodePairs:
         self._nodes = target.nodes
 
     def align(self, target: Side, golden: Side) -> Alignment:
-        at = {key.name: j for j, key in enumerate(golden.keys)}
-        found: Positions = []
-        for i, key in enumerate(target.keys):
+        """Return the pairs of entries whose nodes are partners."""
+        golden_index = {key.name: index for index, key in enumerate(golden.keys)}
+        pairs: Positions = []
+        for index, key in enumerate(target.keys):
             match = self._nodes[key.name].match
-            j = None if match is None else at.get(match.name)
-            if j is not None:
-                found.append((i, j))
-        return Alignment(found)
+            other = None if match is None else golden_index.get(match.name)
+            if other is not None:
+                pairs.append((index, other))
+        return Alignment(pairs)
 
 
 def pair_exactly(target: Graph, golden: Graph) -> None:
-    """The published rule: the same name below the same ancestors."""
-    _join(target.root, golden.root)
+    """Pair nodes of the same name below the same ancestors, as the published tool does."""
+    _pair(target.root, golden.root)
     for node in target.pre_order():
         if node.parent is None:
             continue
         other = golden.nodes.get(node.name)
         above = node.parent.match
         if other is not None and above is not None and other.parent is above:
-            _join(node, other)
+            _pair(node, other)
 
 
 def pair_fuzzily(target: Graph, golden: Graph, names: NameCache) -> None:
-    """The published rule of ``-fm``: modules by name wherever they are; calls inside two matched modules by their
-    name without number, in their order."""
-    _join(target.root, golden.root)
+    """Pair nodes as the published tool does with ``-fm``.
+
+    Modules pair by name wherever they are; calls inside two paired modules by their name without number, in their
+    order.
+    """
+    _pair(target.root, golden.root)
     for node in target.nodes.values():
         other = golden.nodes.get(node.name)
         if node.kind is not NodeKind.API and other is not None and other.kind is not NodeKind.API:
-            _join(node, other)
+            _pair(node, other)
     for node in target.nodes.values():
         if node.kind is NodeKind.API or node.match is None:
             continue
-        waiting = dict(_numbered(node.match.children, names))
-        for key, call in _numbered(node.children, names):
-            other = waiting.get(key)
+        unpaired = dict(_with_occurrence(node.match.children, names))
+        for key, call in _with_occurrence(node.children, names):
+            other = unpaired.get(key)
             if other is not None:
-                _join(call, other)
+                _pair(call, other)
 
 
 def pair_merged(target: Graph, golden: Graph, names: NameCache) -> None:
-    """For merged ranks: as ``pair_fuzzily``, whatever rank a call is of; calls outside of modules count as one list."""
+    """Pair merged ranks as ``pair_fuzzily``, whatever the rank of a call; calls outside of modules are one list."""
     pair_fuzzily(target, golden, names)
-    waiting = dict(_numbered(_outside(golden), names))
-    for key, call in _numbered(_outside(target), names):
-        other = waiting.get(key)
+    unpaired = dict(_with_occurrence(_calls_outside(golden), names))
+    for key, call in _with_occurrence(_calls_outside(target), names):
+        other = unpaired.get(key)
         if other is not None:
-            _join(call, other)
+            _pair(call, other)
     _complete(target, golden)
 
 
 def is_of_layout_only(node: Node) -> bool:
-    """Whether a call is there because of the layout: communication, or a call that every rank makes for itself."""
-    return node.name.startswith(COMMUNICATION) or _OF_RANK.search(node.name) is not None
+    """Return whether a call exists because of the layout: communication, or a call that a rank makes for itself."""
+    return node.name.startswith(COMMUNICATION) or _RANK_SUFFIX.search(node.name) is not None
 
 
-def _outside(graph: Graph) -> Iterator[Node]:
-    """Calls that are in no module."""
+def _calls_outside(graph: Graph) -> Iterator[Node]:
+    """Yield the calls that are in no module."""
     pending = list(reversed(graph.root.children))
     while pending:
         node = pending.pop()
@@ -93,27 +97,27 @@ def _outside(graph: Graph) -> Iterator[Node]:
             pending.extend(reversed(node.children))
 
 
-def _numbered(children: Iterable[Node], names: NameCache) -> Iterable[tuple[tuple[str, str, int], Node]]:
+def _with_occurrence(children: Iterable[Node], names: NameCache) -> Iterable[tuple[tuple[str, str, int], Node]]:
     counted: Counter[tuple[str, str]] = Counter()
     for node in children:
         if node.kind is NodeKind.API:
             parts = names[node.name]
-            key = (_OF_RANK.sub("", parts.stem), parts.phase)
+            key = (_RANK_SUFFIX.sub("", parts.stem), parts.phase)
             yield (*key, counted[key]), node
             counted[key] += 1
 
 
 def pair_by_entries(target: Graph, golden: Graph, entries: Iterable[EntryPair]) -> None:
-    """Follow the pairs of recorded entries, then complete them with the nodes that have no record."""
-    _join(target.root, golden.root)
+    """Pair nodes as their recorded entries are paired, then the nodes that have no record."""
+    _pair(target.root, golden.root)
     for pair in entries:
         if pair.target is not None and pair.golden is not None:
-            _join(target.nodes[pair.target], golden.nodes[pair.golden])
+            _pair(target.nodes[pair.target], golden.nodes[pair.golden])
     _complete(target, golden)
 
 
 def _complete(target: Graph, golden: Graph) -> None:
-    """Pair what has no record by its children, else by its name."""
+    """Pair nodes without a record by their children, else by their name."""
     recorded, other_recorded = target.dump.data, golden.dump.data
     for node in target.post_order():
         if node.match is not None or node.name in recorded:
@@ -121,15 +125,15 @@ def _complete(target: Graph, golden: Graph) -> None:
         votes = Counter(
             child.match.parent for child in node.children if child.match is not None and child.match.parent is not None
         )
-        wanted = [found for found, _ in votes.most_common()]
+        candidates = [parent for parent, _ in votes.most_common()]
         by_name = golden.nodes.get(node.name)
         if by_name is not None:
-            wanted.append(by_name)
-        for other in wanted:
+            candidates.append(by_name)
+        for other in candidates:
             if other.match is None and other.kind is node.kind and other.name not in other_recorded:
-                _join(node, other)
+                _pair(node, other)
                 break
 
 
-def _join(ours: Node, theirs: Node) -> None:
-    ours.match, theirs.match = theirs, ours
+def _pair(target: Node, golden: Node) -> None:
+    target.match, golden.match = golden, target

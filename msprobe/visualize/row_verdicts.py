@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from msprobe.compare.levels import LEVEL_NAMES as LEVELS
+from msprobe.compare.levels import LEVEL_NAMES
 from msprobe.compare.mode import Policy
 from msprobe.compare.reasons import Reasons
 from msprobe.compare.run import Comparison
 from msprobe.visualize.value_text import quoted
 
-_WITHOUT_MESSAGE = tuple(f'"Result":"{level}","Err_message":"[]"' for level in LEVELS)
+_WITHOUT_MESSAGE = tuple(f'"Result":"{level}","Err_message":"[]"' for level in LEVEL_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def row_verdicts(comparison: Comparison) -> RowVerdicts:
 
     def messages(row: int) -> Sequence[str]:
         together = table.together.get(row)
-        notes = (f"{LEVELS[levels[row]]}: {together.name} taken together",) if together is not None else ()
+        notes = (f"{LEVEL_NAMES[levels[row]]}: {together.name} taken together",) if together is not None else ()
         if excuses.get(row):
             return (excuses[row],)
         if not levels[row]:
@@ -45,7 +45,7 @@ def row_verdicts(comparison: Comparison) -> RowVerdicts:
         tensor = tensors[row] if tensors is not None else None
         text = tensor.problem if tensor is not None else ""
         text = text or reasons.text(kinds[row], row, table.target[row], table.golden[row])
-        return (f"{LEVELS[levels[row]]}: {text}", *notes)
+        return (f"{LEVEL_NAMES[levels[row]]}: {text}", *notes)
 
     return RowVerdicts(levels, messages)
 
@@ -57,7 +57,7 @@ def _published_verdicts(comparison: Comparison) -> RowVerdicts:
         for level, texts in zip(block.levels, block.messages, strict=True):
             if texts:
                 messages[len(levels)] = texts
-            levels.append(LEVELS.index(level))
+            levels.append(LEVEL_NAMES.index(level) if isinstance(level, str) else int(level))
     return RowVerdicts(levels, lambda row: messages.get(row, ()))
 
 
@@ -77,5 +77,5 @@ def verdict_text(level: int, messages: Sequence[str]) -> str:
         return _WITHOUT_MESSAGE[level]
     texts = ", ".join(map(quoted, messages))
     if len(messages) == 1 and len(texts) == len(messages[0]) + 2:  # nothing to escape but the quotes, as nearly always
-        return f'"Result":"{LEVELS[level]}","Err_message":"[\\"{messages[0]}\\"]"'
-    return f'"Result":"{LEVELS[level]}","Err_message":{quoted(f"[{texts}]")}'
+        return f'"Result":"{LEVEL_NAMES[level]}","Err_message":"[\\"{messages[0]}\\"]"'
+    return f'"Result":"{LEVEL_NAMES[level]}","Err_message":{quoted(f"[{texts}]")}'

@@ -1,6 +1,7 @@
-"""Rows into a database from a second thread, many in one statement.
+"""Writes rows into a database from a second thread, many in one statement.
 
-SQLite needs no interpreter while it stores them, so the next rows are made meanwhile."""
+SQLite needs no interpreter while it stores rows, so the next rows are made meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +18,10 @@ Row = Sequence[Any]
 
 
 class RowWriter:
-    """Writes tables row by row in the order in which they are given. The connection must allow other threads, and be
-    left alone until ``finish``."""
+    """Writes tables row by row, in the order of the calls.
+
+    The connection must allow other threads, and nobody else may use it until ``finish``.
+    """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -29,24 +32,24 @@ class RowWriter:
         self._thread.start()
 
     def insert(self, table: str, columns: int, rows: Iterable[Row]) -> None:
-        """Have rows of so many columns written.
+        """Write rows of ``columns`` columns in the background.
 
         Raises:
             sqlite3.Error: earlier rows could not be written.
         """
-        one, size = f"({','.join('?' * columns)})", _PARAMETERS // columns
+        placeholders, size = f"({','.join('?' * columns)})", _PARAMETERS // columns
         rest = iter(rows)
-        while found := list(islice(rest, size)):
+        while batch := list(islice(rest, size)):
             if self._error is not None:
                 raise self._error
-            self._queue.put((table, one, found))
+            self._queue.put((table, placeholders, batch))
 
     def run(self, script: str) -> None:
-        """Have statements run after the rows given so far, whose transaction ends with them."""
+        """Run statements in the background after the rows so far; the transaction of these rows ends with them."""
         self._queue.put((script, "", []))
 
     def finish(self) -> None:
-        """Wait until everything is written, and end.
+        """Wait until everything is written, and end the thread.
 
         Raises:
             sqlite3.Error: something could not be written.
@@ -56,7 +59,7 @@ class RowWriter:
             raise self._error
 
     def close(self) -> None:
-        """End, also after an error."""
+        """End the thread, also after an error."""
         if self._thread.is_alive():
             self._queue.put(None)
             self._thread.join()
@@ -69,14 +72,14 @@ class RowWriter:
                 except sqlite3.Error as error:
                     self._error = error
 
-    def _write(self, table: str, one: str, rows: list[Row]) -> None:
+    def _write(self, table: str, placeholders: str, rows: list[Row]) -> None:
         if not rows:
             self._connection.executescript(table)
             return
         if len(rows) < _PARAMETERS // len(rows[0]):
-            self._connection.executemany(f"INSERT INTO {table} VALUES {one}", rows)
+            self._connection.executemany(f"INSERT INTO {table} VALUES {placeholders}", rows)
             return
         statement = self._statements.get(table)
         if statement is None:
-            statement = self._statements[table] = f"INSERT INTO {table} VALUES {','.join([one] * len(rows))}"
+            statement = self._statements[table] = f"INSERT INTO {table} VALUES {','.join([placeholders] * len(rows))}"
         self._connection.execute(statement, list(chain.from_iterable(rows)))

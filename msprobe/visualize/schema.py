@@ -1,4 +1,4 @@
-"""The tables of a graph database: three that viewers of the existing tool read, and two of ours beside them.
+"""The tables of a graph database: three of the published format, and two of this tool.
 
 A database is a plain file in rollback mode, so that it can be copied and read from a folder without write permission.
 """
@@ -97,4 +97,4 @@ CREATE INDEX index7 ON tb_nodes (is_distributed);
 
 COLUMNS_OF_CONFIG = 9
 COLUMNS_OF_STACK = 2
-COLUMNS_OF_OURS = 7
+COLUMNS_OF_VERDICTS = 7

@@ -1,4 +1,4 @@
-"""The row of tb_config: what viewers must know before they draw, in the words and colours of the published format."""
+"""The row of tb_config: what viewers need before they draw, in the words and colours of the published format."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from msprobe.compare.columns import METRICS
 from msprobe.compare.mode import Mode
+from msprobe.core.tensors.statistics import STATISTICS
 
 _COLOURS: tuple[tuple[str, list[float], str, str], ...] = (
     ("#FFFCF3", [0, 0.3], "pass", "the node passes, and in databases of msprobe everything below it"),
@@ -15,12 +16,11 @@ _COLOURS: tuple[tuple[str, list[float], str, str], ...] = (
     ("#FF704D", [0.6, 1], "error", "a difference that begins in this node or below it"),
     ("#C7C7C7", [], "unmatched node", "the other side has no such node"),
 )
+_WORDS = {"Max": "largest element", "Min": "smallest element", "Norm": "L2 norm"}
 _TIPS = {
     "summary": {
-        "Max diff": "largest element: target minus golden",
-        "Min diff": "smallest element: target minus golden",
-        "Mean diff": "mean: target minus golden",
-        "L2norm diff": "L2 norm: target minus golden",
+        title: f"{_WORDS.get(spec.name, spec.title)}: target minus golden"
+        for title, spec in zip(METRICS[Mode.STATISTICS], STATISTICS, strict=False)
     },
     "md5": {"md5": "checksum of the data; equal checksums mean equal data"},
     "all": dict.fromkeys(METRICS[Mode.TENSOR], ""),
@@ -30,7 +30,7 @@ _TIPS = {
 def settings_row(
     task: str | None, micro_steps: int, overflow: bool, ranks: Sequence[int], steps: Sequence[int]
 ) -> tuple[Any, ...]:
-    """``task`` is summary, md5 or all, None when nothing was compared."""
+    """Return the row; ``task`` is summary, md5 or all, None when nothing was compared."""
     colours = None
     if task is not None:
         colours = {

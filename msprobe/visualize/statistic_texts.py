@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from msprobe.compare.columns import METRICS
 from msprobe.compare.items import Leaf
+from msprobe.compare.levels import LEVEL_NAMES
 from msprobe.compare.mode import Mode
 from msprobe.compare.plain import float_texts
 from msprobe.compare.reasons import Reasons
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.verdict import Kind, Level
-from msprobe.visualize.row_verdicts import LEVELS, verdict_text
+from msprobe.visualize.row_verdicts import verdict_text
 from msprobe.visualize.statistic_pairs import StatisticPairs
 from msprobe.visualize.value_text import STATISTIC_FIELDS
 
@@ -113,7 +114,7 @@ class StatisticTexts:
         by_value = ((levels > 0) & (judged.kind[first:last] == Kind.VALUE)).nonzero()[0]
         reasons = self._reasons.of_values(by_value + first)
         for index, level, reason in zip(by_value.tolist(), levels[by_value].tolist(), reasons, strict=True):
-            texts[index] = verdict_text(level, (f"{LEVELS[level]}: {reason}",))
+            texts[index] = verdict_text(level, (f"{LEVEL_NAMES[level]}: {reason}",))
         return texts
 
 

@@ -22,6 +22,8 @@ OpenedValue = tuple[Leaf, str | None, str]
 
 _TENSOR_KEYS = ("type", "dtype", "shape", *STATISTIC_NAMES, "requires_grad")
 _TENSOR_SIZE = len(_TENSOR_KEYS)
+_FLAG_INDEX = _TENSOR_SIZE - 1
+_float_fields = ",".join(f'"{name}":"{{!r}}"' for name in STATISTIC_NAMES).format
 _PROCESS_GROUP_KEYS = ("type", "group_ranks", "group_id")
 _P2P_CLASS = "torch.distributed.P2POp"
 _FLOATS_ONLY = {float}
@@ -34,7 +36,7 @@ class ValueTexts:
 
     def __init__(self, *, checksums: bool = False) -> None:
         self._checksums = checksums
-        self._heads: dict[tuple[object, ...], str] = {}
+        self._frames: dict[tuple[object, ...], tuple[str, str]] = {}  # few kinds of tensors serve many values
         self._arguments: dict[tuple[object, ...], str] = {}
 
     def open_object(self, leaf: Leaf, numbers: str | None = None) -> str | None:
@@ -61,31 +63,30 @@ class ValueTexts:
         return text
 
     def _tensor(self, raw: dict[str, Any], numbers: str | None) -> str:
-        kind, dtype, shape, *statistics, grad = tuple(raw.values())[:_TENSOR_SIZE]
-        if numbers is None and set(map(type, statistics)) == _FLOATS_ONLY:
-            numbers = STATISTIC_FIELDS % tuple(statistics)
-        elif numbers is None:
-            numbers = ",".join(map(_field, STATISTIC_NAMES, statistics))
-        text = self._head(kind, dtype, shape) + numbers
-        text = f'{text},"requires_grad":"{grad}"' if type(grad) is bool else f"{text},{_field('requires_grad', grad)}"
+        values = tuple(raw.values())
+        grad = values[_FLAG_INDEX]
+        if numbers is None:
+            statistics = values[3:_FLAG_INDEX]
+            if {*map(type, statistics)} == _FLOATS_ONLY:
+                numbers = _float_fields(*statistics)
+            else:
+                numbers = ",".join(map(_field, STATISTIC_NAMES, statistics))
+        shape = values[2]
+        key = values[0], values[1], tuple(shape) if type(shape) is list else shape, grad, type(grad)
+        try:
+            frame = self._frames.get(key)
+        except TypeError:  # a damaged dump may hold anything
+            frame = _tensor_frame(values)
+        if frame is None:
+            frame = self._frames[key] = _tensor_frame(values)
         if len(raw) == _TENSOR_SIZE:
-            return text + ',"data_name":"-1"'
+            return f'{frame[0]}{numbers}{frame[1]},"data_name":"-1"'
+        text = frame[0] + numbers + frame[1]
         rest = [(name, value) for name, value in list(raw.items())[_TENSOR_SIZE:] if name not in _INTERNAL_KEYS]
         text += "".join(f",{_field(name, value)}" for name, value in rest)
         if "data_name" not in raw:
             text += ',"data_name":"-1"'
         return f'{text},"class_type":"{_P2P_CLASS}"' if "p2p" in raw else text
-
-    def _head(self, kind: Any, dtype: Any, shape: Any) -> str:
-        """Return the fields before the statistics, from the cache: few kinds of tensors serve many values."""
-        key = kind, dtype, tuple(shape) if type(shape) is list else shape
-        try:
-            head = self._heads.get(key)
-        except TypeError:  # a damaged dump may hold anything
-            return _tensor_head(kind, dtype, shape)
-        if head is None:
-            head = self._heads[key] = _tensor_head(kind, dtype, shape)
-        return head
 
     def _other(self, leaf: Leaf, raw: Any) -> str:
         if type(raw) is not dict:
@@ -113,8 +114,11 @@ class ValueTexts:
             fields["md5"] = text_checksum(str(raw.get("value")))
 
 
-def _tensor_head(kind: Any, dtype: Any, shape: Any) -> str:
-    return f"{{{_field('type', kind)},{_field('dtype', dtype)},{_field('shape', shape)},"
+def _tensor_frame(values: tuple[Any, ...]) -> tuple[str, str]:
+    """Return the fields before and after the statistics of a tensor."""
+    kind, dtype, shape = values[:3]
+    head = f"{{{_field('type', kind)},{_field('dtype', dtype)},{_field('shape', shape)},"
+    return head, f",{_field('requires_grad', values[_FLAG_INDEX])}"
 
 
 def _field(name: str, value: Any) -> str:

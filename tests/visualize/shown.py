@@ -12,7 +12,7 @@ NORM = "Functional.layer_norm.0.forward"
 RELU = "Functional.relu.0.forward"
 
 
-def shown(root: Path) -> dict[str, Path]:
+def write_databases(root: Path) -> dict[str, Path]:
     """Write the databases below ``root``, by the name of their folder."""
     root.mkdir(mode=0o700)  # viewers refuse folders that others may write
     ranks = RECORDED / "build_multirank_distributed/target"

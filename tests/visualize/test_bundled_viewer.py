@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.visualize.shown import BLOCK, NORM, RELU, shown
+from tests.visualize.shown import BLOCK, NORM, RELU, write_databases
 from tests.visualize.tensorboard import BUNDLED, CannotInstallError, TensorBoard
 
 pytestmark = pytest.mark.slow
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def databases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return shown(tmp_path_factory.mktemp("bundled") / "logs")
+    return write_databases(tmp_path_factory.mktemp("bundled") / "logs")
 
 
 @pytest.fixture(scope="module")

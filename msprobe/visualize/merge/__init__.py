@@ -1,1 +1,1 @@
-"""Dumps of many ranks to few: pipeline stages, virtual stages and tensor shards of one model drawn as one graph."""
+"""The ranks of one model as one graph: pipeline stages, virtual stages and tensor shards."""

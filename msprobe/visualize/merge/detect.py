@@ -1,4 +1,4 @@
-"""Groups of ranks as the communication in the dumps shows them: who sends to whom, and who reduces together."""
+"""Groups of ranks that the communication in the dumps shows: which rank sends to which, which reduce together."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ _SENDS = {"send": "dst", "isend": "dst"}
 _REDUCES = ("all_reduce", "reduce_scatter", "_reduce_scatter_base", "reduce_scatter_tensor", "all_gather_into_tensor")
 
 
-def pipelines(dumps: Mapping[int, Dump]) -> list[list[int]]:
-    """Chains of ranks along forward sends, each in the order of its stages; ranks without sends are left out."""
+def pipeline_groups(dumps: Mapping[int, Dump]) -> list[list[int]]:
+    """Return the chains of ranks along forward sends, each in the order of its stages.
+
+    Ranks that neither send nor receive are in no chain.
+    """
     following: dict[int, int] = {}
     for rank, dump in dumps.items():
         for name, body in dump.data.items():
@@ -37,34 +40,34 @@ def _sent_to(name: str, body: Any) -> int | None:
     api = _api(name)
     if api is None:
         return None
-    found = {leaf.suffix: leaf.raw for leaf in leaves(name, body)}
+    values = {leaf.suffix: leaf.raw for leaf in leaves(name, body)}
     if api == "batch_isend_irecv":
-        for raw in found.values():
-            told = raw.get("p2p") if isinstance(raw, dict) else None
-            if told and told.get("op") in _SENDS and isinstance(told.get("peer"), int):
-                return int(told["peer"])
+        for raw in values.values():
+            operation = raw.get("p2p") if isinstance(raw, dict) else None
+            if operation and operation.get("op") in _SENDS and isinstance(operation.get("peer"), int):
+                return int(operation["peer"])
         return None
-    raw = found.get(f".input.{_SENDS.get(api, '')}") or (found.get(".input.1") if api in _SENDS else None)
+    raw = values.get(f".input.{_SENDS.get(api, '')}") or (values.get(".input.1") if api in _SENDS else None)
     value = raw.get("value") if isinstance(raw, dict) else None
     return value if isinstance(value, int) else None
 
 
-def reducing(dumps: Mapping[int, Dump]) -> list[list[int]]:
-    """The group of the first reduction inside a module of each rank, without repetition.
+def reduction_groups(dumps: Mapping[int, Dump]) -> list[list[int]]:
+    """Return the group of the first reduction inside a module of each rank, each group once.
 
     Reductions outside of modules are those of gradients between replicas.
     """
-    found: list[list[int]] = []
+    groups: list[list[int]] = []
     for dump in dumps.values():
         inside = ((name, body) for name, body in dump.data.items() if parent_of(dump.construct, name) is not None)
         group = next(filter(None, (_group(name, body) for name, body in inside)), None)
-        if group and group not in found:
-            found.append(group)
-    return found
+        if group and group not in groups:
+            groups.append(group)
+    return groups
 
 
 def _api(name: str) -> str | None:
-    """The function of a communication call; None for another call."""
+    """Return the function of a communication call; None for another call."""
     return function_of(name) if name.startswith(COMMUNICATION) else None
 
 

@@ -1,4 +1,4 @@
-"""A dump as a tree of its records that can be cut and joined, and back: trees are what merging works on."""
+"""A dump as a tree of its records, and back. Merging cuts and joins these trees."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from msprobe.core.store.reader import Dump
-from msprobe.visualize.hierarchy import Hierarchy
+from msprobe.visualize.hierarchy import build_hierarchy
 from msprobe.visualize.names import NameCache
-from msprobe.visualize.node import ROOT, Graph, Node, NodeKind
+from msprobe.visualize.node import NodeKind
 
 _RANK_KEYS = frozenset({"md5", "data_name"})
 
@@ -26,7 +26,7 @@ class Branch:
     children: list[Branch] = field(default_factory=list)
 
     def walk(self) -> Iterator[Branch]:
-        """This branch and everything below it, children first."""
+        """Yield this branch and everything below it, children first."""
         pending: list[tuple[Branch, int]] = [(self, 0)]
         while pending:
             branch, position = pending.pop()
@@ -36,29 +36,27 @@ class Branch:
                 yield branch
 
     def rename(self, change: Callable[[Branch], str]) -> Branch:
-        """Rename everything in this branch; returns the branch."""
+        """Rename everything in this branch to what ``change`` returns, and return the branch."""
         for branch in list(self.walk()):
             branch.name = change(branch)
         return self
 
 
 def to_tree(dump: Dump, names: NameCache) -> Branch:
-    """The tree of a dump; bodies are copied when they are changed, not here."""
-    root = Node(ROOT, NodeKind.MODULE)
-    graph = Graph(root, {ROOT: root}, dump)
-    Hierarchy(graph, names).build()
-    made = {node: Branch(node.name, node.kind) for node in graph.nodes.values()}
-    for node, branch in made.items():
+    """Return the tree of a dump. It shares the records, which are copied when they are changed."""
+    graph = build_hierarchy(dump, names)
+    branches = {node: Branch(node.name, node.kind) for node in graph.nodes.values()}
+    for node, branch in branches.items():
         branch.body = dump.data.get(node.name)
         branch.stack = dump.stacks.get(node.name, ())
-        branch.children = [made[child] for child in node.children]
-    return made[root]
+        branch.children = [branches[child] for child in node.children]
+    return branches[graph.root]
 
 
 def to_dump(tree: Branch, like: Dump) -> Dump:
-    """A dump with the records of a tree, in the order of the tree; header and place of ``like``.
+    """Return a dump with the records of a tree, in the order of the tree; header and place are those of ``like``.
 
-    It holds statistics: checksums and tensor files are those of single ranks and are left out.
+    It holds statistics. Checksums and tensor files belong to single ranks and are left out.
     """
     data: dict[str, Any] = {}
     construct: dict[str, Any] = {}

@@ -1,7 +1,7 @@
-"""The one document of the front end, with its scripts beside it (served) or inside it (offline page).
+"""The document of the front end, with its scripts beside it (served) or inside it (offline page).
 
 Modules find each other by name through an import map, so that the same files work from a server and as data
-addresses. The content policy lets nothing in from elsewhere: the page has no network even where the machine has one.
+addresses. The content policy blocks every other address: the page uses no network even where the machine has one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ _START = 'import "msprobe/main.js";'
 
 @cache
 def asset(name: str) -> bytes:
-    """A file of the front end by its path below ``assets``. KeyError: there is none, or it is none of ours."""
+    """Return a file of the front end by its path below ``assets``.
+
+    Raises:
+        KeyError: the front end has no such file.
+    """
     if name not in asset_names():
         raise KeyError(name)
     return files(__package__).joinpath(f"assets/{name}").read_bytes()
@@ -34,13 +38,13 @@ def asset(name: str) -> bytes:
 
 @cache
 def asset_names() -> frozenset[str]:
-    """Every script and style sheet: the pinned libraries and the modules of ``app``."""
+    """Return the paths of all scripts and style sheets: the pinned libraries and the modules of ``app``."""
     app = (entry.name for entry in files(__package__).joinpath("assets/app").iterdir())
     return frozenset({*_LIBRARIES.values(), *_STYLES, *(f"app/{name}" for name in app if name.endswith(".js"))})
 
 
 def served_page() -> tuple[str, str]:
-    """The document that loads its parts from the server, and its content policy."""
+    """Return the document that loads its parts from the server, and its content policy."""
     styles = "".join(f'<link rel="stylesheet" href="{name}">' for name in _STYLES)
     imports = _import_map({name: f"./{path}" for name, path in _modules().items()})
     allowed = " ".join(_digest(text) for text in (imports, _START))
@@ -49,7 +53,7 @@ def served_page() -> tuple[str, str]:
 
 
 def offline_page(title: str) -> tuple[bytes, bytes]:
-    """What stands before and after the data in a page that needs nothing but itself."""
+    """Return what comes before and after the data in a page that needs no other file."""
     styles = "".join(f"<style>{asset(name).decode()}</style>" for name in _STYLES)
     imports = _import_map({name: _data_address(path) for name, path in _modules().items()})
     allowed = " ".join(_digest(text) for text in (imports, _START))

@@ -1,4 +1,4 @@
-"""Which graph databases a path means, and how one is opened: for reading only, never leaving a file beside it."""
+"""Finds the graph databases at a path, and opens them for reading only, without leaving a file beside them."""
 
 from __future__ import annotations
 
@@ -16,31 +16,34 @@ _NEEDED = {"tb_nodes", "tb_config", "tb_stack"}
 
 
 def find_databases(path: Path) -> list[Path]:
-    """The databases at ``path``: itself, or those in the folder and two levels below it, newest first.
+    """Return the databases at ``path``: itself, or those in the folder and two levels below it, newest first.
 
     Raises:
         ReadError: there is nothing at ``path``, or nothing in the folder, or a file is no graph database.
     """
     if path.is_file():
-        found = [path]
+        databases = [path]
     elif path.is_dir():
         patterns = ["/".join(["*"] * depth + [_PATTERN]) for depth in range(_DEPTH + 1)]
-        found = [file for pattern in patterns for file in path.glob(pattern) if file.is_file()]
-        found.sort(key=lambda file: (-file.stat().st_mtime_ns, str(file)))
+        databases = [file for pattern in patterns for file in path.glob(pattern) if file.is_file()]
+        databases.sort(key=lambda file: (-file.stat().st_mtime_ns, str(file)))
     else:
         raise ReadError(f"{path} does not exist; give a .vis.db or the output folder of msprobe graph_visualize")
-    if not found:
+    if not databases:
         raise ReadError(
             f"no .vis.db in {path} or two levels below; msprobe graph_visualize -tp DUMP -o {path} makes one"
         )
-    for file in found:
+    for file in databases:
         _check(file)
-    return found
+    return databases
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that cannot write. Without a write-ahead log the file is taken as it is, so that none is made."""
+def open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a connection that cannot write.
+
+    A file without a write-ahead log is opened as immutable, so that SQLite makes no log beside it.
+    """
     log = path.with_name(path.name + "-wal")
     unchanging = not log.exists() or log.stat().st_size == 0
     address = f"file:{quote(str(path.absolute()))}?mode=ro{'&immutable=1' if unchanging else ''}"
@@ -50,7 +53,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 def _check(path: Path) -> None:
     try:
-        with opened(path) as connection:
+        with open_read_only(path) as connection:
             tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             missing = sorted(_NEEDED - tables)
             configured = not missing and connection.execute("SELECT count(*) FROM tb_config").fetchone()[0]

@@ -8,20 +8,22 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from msprobe.core.tensors.statistics import STATISTIC_NAMES
+
 _DTYPE = re.compile(r'"dtype": ?"((?:[^"\\]|\\.)*)"')
-_RELATIVE = re.compile(r'"(?:Max|Min|Mean|Norm)RelativeErr": ?"([^"]*)"')
+_RELATIVE = re.compile(rf'"(?:{"|".join(STATISTIC_NAMES)})RelativeErr": ?"([^"]*)"')
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """``error`` is a fraction (0.01 is one percent), None where no difference is stored."""
+    """The facts of one node; ``error`` is a fraction (0.01 is one percent), None where no difference is stored."""
 
     dtypes: tuple[str, ...]
     error: float | None
 
 
 def fact_of(text: str) -> Fact:
-    """What the stored parameters of a node say; a difference that is no number counts as unknown."""
+    """Return the facts in the stored values of a node; a difference that is no number counts as unknown."""
     dtypes = tuple(sorted({dtype for dtype in _DTYPE.findall(text) if dtype != "null"}))
     errors = [error for error in map(_fraction, _RELATIVE.findall(text)) if error is not None]
     return Fact(dtypes, max(errors, default=None))

@@ -23,11 +23,11 @@ from msprobe.visualize.viewer.queries import SIDES, GraphDatabase
 NODES_PER_PART = 200
 _LEVEL = 6
 
-Progress = Callable[[str], None]
+ReportLine = Callable[[str], None]
 
 
-def write_page(paths: list[Path], target: Path, progress: Progress = lambda line: None) -> int:
-    """Write the page and return its size in bytes. ``progress`` is told about each step and rank.
+def write_page(paths: list[Path], target: Path, progress: ReportLine = lambda line: None) -> int:
+    """Write the page and return its size in bytes. ``progress`` gets a line per step and rank.
 
     Raises:
         OSError: the page cannot be written.
@@ -50,18 +50,18 @@ def write_page(paths: list[Path], target: Path, progress: Progress = lambda line
     return write_atomic(target, pieces())
 
 
-def _parts(number: int, database: GraphDatabase, progress: Progress) -> Iterator[bytes]:
+def _parts(number: int, database: GraphDatabase, progress: ReportLine) -> Iterator[bytes]:
     overview = database.overview()
     yield _part(f"grid-{number}", database.grid())
     for step, rank in product(overview["steps"], overview["ranks"]):
         progress(f"{database.path.name}: step {step}, rank {rank}")
-        place = f"{number}-{step}-{rank}"
-        yield _part(f"graph-{place}", database.graph(step, rank))
-        yield _part(f"facts-{place}", database.facts(step, rank))
-        yield _part(f"stacks-{place}", database.stacks(step, rank))
+        graph_id = f"{number}-{step}-{rank}"
+        yield _part(f"graph-{graph_id}", database.graph(step, rank))
+        yield _part(f"facts-{graph_id}", database.facts(step, rank))
+        yield _part(f"stacks-{graph_id}", database.stacks(step, rank))
         for side in SIDES:
             for index, nodes in enumerate(_groups(database.all_nodes(step, rank, side))):
-                yield _part(f"nodes-{place}-{side}-{index}", nodes)
+                yield _part(f"nodes-{graph_id}-{side}-{index}", nodes)
 
 
 def _groups(nodes: Iterable[Any]) -> Iterator[list[Any]]:

@@ -1,4 +1,4 @@
-"""Parents as indexes, so that every node hangs below a root: unknown parents and circles are cut."""
+"""Parents as indexes. Unknown parents and circles are replaced, so that every node is below a root."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 
 def parent_indexes(names: Sequence[str], ups: Sequence[str | None]) -> list[int]:
-    """Index of each node's parent, -1 for a root.
+    """Return the index of each node's parent, -1 for a root.
 
-    A node without a known parent hangs below the root, and so does one member of each circle: none is lost.
+    A node without a known parent is put below the root, and so is one member of each circle: no node is lost.
     """
-    places = {name: index for index, name in enumerate(names)}
+    index_of = {name: index for index, name in enumerate(names)}
     root = next((index for index, up in enumerate(ups) if not up), -1)
-    parents = [-1 if index == root else places.get(up or "", root) for index, up in enumerate(ups)]
+    parents = [-1 if index == root else index_of.get(up or "", root) for index, up in enumerate(ups)]
     if any(0 <= parent <= index for index, parent in enumerate(parents)):  # never so where children come first
         _cut_circles(parents, root)
     return parents

@@ -1,7 +1,7 @@
-"""What the front end asks a graph database: what is in it, one graph, facts about its nodes, the data of one node.
+"""The queries of the front end: what a graph database holds, one graph, facts about its nodes, the data of one node.
 
-Works on every database of the published layout. Verdicts come from our extra tables where they are, otherwise from
-``precision_index`` of the published layout.
+They work on every database of the published format. Verdicts come from the extra tables of this tool where they exist,
+otherwise from ``precision_index`` of the published format.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.core.errors import ReadError
-from msprobe.visualize.viewer.databases import opened
+from msprobe.visualize.viewer.databases import open_read_only
 from msprobe.visualize.viewer.facts import Fact, fact_of
 from msprobe.visualize.viewer.parents import parent_indexes
 
@@ -27,7 +27,7 @@ _LARGEST = 1e300  # stands for infinity, which JSON cannot say
 _COMPARED = "CASE WHEN precision_index IS NULL THEN input_data = '{}' AND output_data = '{}' END"
 _GRAPH = f"""SELECT node_name, up_node, node_type, micro_step_id, overflow_level, matched_node_link, precision_index,
     {_COMPARED}, id FROM tb_nodes WHERE step = ? AND rank = ? AND data_source = ? ORDER BY node_order"""
-_GRID_OURS = """SELECT step, rank, own_verdict, count(*) FROM tb_nodes JOIN tb_msprobe_nodes USING (id)
+_GRID_VERDICTS = """SELECT step, rank, own_verdict, count(*) FROM tb_nodes JOIN tb_msprobe_nodes USING (id)
     WHERE data_source = ? GROUP BY step, rank, own_verdict"""
 _GRID_PUBLISHED = """SELECT step, rank, CASE WHEN matched_node_link IN ('[]', '') THEN 'unmatched'
     WHEN precision_index IS NULL THEN 'not_compared' WHEN precision_index < 0.3 THEN 'pass'
@@ -47,8 +47,8 @@ class GraphDatabase:
         self.path = path
 
     def overview(self) -> Json:
-        """Kind, task, steps, ranks, and the document of our meta table (empty for a database of another writer)."""
-        with opened(self.path) as connection:
+        """Return kind, task, steps, ranks, and the metadata (empty for a database that another tool wrote)."""
+        with open_read_only(self.path) as connection:
             row = _rows(connection, "SELECT graph_type, task, overflow_check, step_list, rank_list FROM tb_config")[0]
             meta = {}
             if _has(connection, "tb_msprobe_meta"):
@@ -65,14 +65,14 @@ class GraphDatabase:
         }
 
     def graph(self, step: int, rank: int) -> Json:
-        """Both sides of one step and rank as columns; ``golden`` is None where only one run was drawn.
+        """Return both sides of one step and rank as columns; ``golden`` is None where only one run was drawn.
 
         Columns, one value per node in stored order (children before their parent): names; parents, the index of the
         parent or -1; types; micro; overflow; verdicts, an index into ``verdicts`` of the overview; errors, in
         multiples of the tolerance or null; order, the place in the execution or null; reasons; matches, the index of
         the partner on the other side or -1.
         """
-        with opened(self.path) as connection:
+        with open_read_only(self.path) as connection:
             judged = _judgements(connection, step, rank)
             sides = {
                 name: _side(_rows(connection, _GRAPH, step, rank, source), judged) for name, source in SIDES.items()
@@ -84,80 +84,83 @@ class GraphDatabase:
         return {"step": step, "rank": rank, "target": target, "golden": golden if golden["names"] else None}
 
     def grid(self) -> list[Json]:
-        """For each step and rank how many target nodes have each verdict, in the order of ``verdicts``."""
-        with opened(self.path) as connection:
-            ours = _has(connection, "tb_msprobe_nodes")
-            rows = _rows(connection, _GRID_OURS if ours else _GRID_PUBLISHED, SIDES["target"])
+        """Return for each step and rank how many target nodes have each verdict, in the order of ``verdicts``."""
+        with open_read_only(self.path) as connection:
+            has_verdicts = _has(connection, "tb_msprobe_nodes")
+            rows = _rows(connection, _GRID_VERDICTS if has_verdicts else _GRID_PUBLISHED, SIDES["target"])
         cells: dict[tuple[int, int], list[int]] = {}
         for step, rank, verdict, count in rows:
             cells.setdefault((step, rank), [0] * len(VERDICTS))[_CODES.get(verdict, _NOT_COMPARED)] += count
         return [{"step": step, "rank": rank, "counts": counts} for (step, rank), counts in sorted(cells.items())]
 
     def facts(self, step: int, rank: int) -> Json:
-        """Per target node, in the order of :meth:`graph`: the dtypes in its data and its worst relative difference.
+        """Return the dtypes and the worst relative difference of each target node, in the order of :meth:`graph`.
 
         ``dtypes`` lists sets of dtypes, ``dtype`` the index of each node's set; ``errors`` are fractions or null.
         """
         query = "SELECT input_data, output_data FROM tb_nodes WHERE step = ? AND rank = ? AND data_source = ?"
-        with opened(self.path) as connection:
-            found: list[Fact] = [
+        with open_read_only(self.path) as connection:
+            facts: list[Fact] = [
                 fact_of(f"{inputs}{outputs}")
                 for inputs, outputs in connection.execute(f"{query} ORDER BY node_order", (step, rank, SIDES["target"]))
             ]
-        sets = {dtypes: number for number, dtypes in enumerate(dict.fromkeys(fact.dtypes for fact in found))}
+        sets = {dtypes: number for number, dtypes in enumerate(dict.fromkeys(fact.dtypes for fact in facts))}
         return {
             "dtypes": [list(dtypes) for dtypes in sets],
-            "dtype": [sets[fact.dtypes] for fact in found],
-            "errors": [fact.error for fact in found],
+            "dtype": [sets[fact.dtypes] for fact in facts],
+            "errors": [fact.error for fact in facts],
         }
 
     def stacks(self, step: int, rank: int) -> Json:
-        """The call stacks of both sides: ``texts`` holds each one once, as a list of frames; ``target`` and ``golden``
-        have the place of each node's stack in it, in the order of :meth:`graph`, or -1."""
+        """Return the call stacks of both sides.
+
+        ``texts`` holds each stack once, as a list of frames; ``target`` and ``golden`` have the index of each node's
+        stack in it, in the order of :meth:`graph`, or -1.
+        """
         query = f"{_STACK} ORDER BY node_order"
-        known: dict[str, int] = {}
-        with opened(self.path) as connection:
-            places = {
+        numbers: dict[str, int] = {}
+        with open_read_only(self.path) as connection:
+            indexes = {
                 name: [
-                    known.setdefault(text, len(known)) if text else -1
+                    numbers.setdefault(text, len(numbers)) if text else -1
                     for (text,) in connection.execute(query, (step, rank, source))
                 ]
                 for name, source in SIDES.items()
             }
-        return {"texts": [_value(text) for text in known], **places}
+        return {"texts": [_value(text) for text in numbers], **indexes}
 
     def node(self, step: int, rank: int, side: str, name: str) -> Json:
-        """The data of one node: input, output, stack, merged, links, folder.
+        """Return the data of one node: input, output, stack, merged, links, folder.
 
         Raises:
             ReadError: there is no such node.
         """
-        with opened(self.path) as connection:
+        with open_read_only(self.path) as connection:
             rows = _rows(connection, f"{_DATA} AND node_name = ?", step, rank, _source(side), name)
         if not rows:
             raise ReadError(f"{self.path.name} has no node {name} on the {side} side of step {step}, rank {rank}")
         return _detail(rows[0])
 
     def children(self, step: int, rank: int, side: str, name: str) -> list[Json]:
-        """The data of all nodes directly below one, in stored order."""
-        with opened(self.path) as connection:
+        """Return the data of all nodes directly below a node, in stored order."""
+        with open_read_only(self.path) as connection:
             query = f"{_DATA} AND up_node = ? ORDER BY node_order"
             return [_detail(row) for row in _rows(connection, query, step, rank, _source(side), name)]
 
     def all_nodes(self, step: int, rank: int, side: str) -> Iterable[Json]:
-        """The data of every node of a side, in stored order."""
-        with opened(self.path) as connection:
+        """Yield the data of every node of a side, in stored order."""
+        with open_read_only(self.path) as connection:
             for row in connection.execute(f"{_DATA} ORDER BY node_order", (step, rank, _source(side))):
                 yield _detail(row)
 
 
 def _side(rows: list[Any], judged: dict[str, Any]) -> Json:
     names, ups, types, micro, overflow, links, levels, empty, ids = zip(*rows, strict=True) if rows else ((),) * 9
-    known = [judged.get(name) for name in ids]
+    records = [judged.get(name) for name in ids]
     partners = [_partner(text, name) for text, name in zip(links, names, strict=True)]
     verdicts = [
-        one[0] if one else _published(level, bool(partner), bool(bare))
-        for one, level, partner, bare in zip(known, levels, partners, empty, strict=True)
+        record[0] if record else _published_verdict(level, bool(partner), bool(bare))
+        for record, level, partner, bare in zip(records, levels, partners, empty, strict=True)
     ]
     return {
         "names": list(names),
@@ -166,11 +169,11 @@ def _side(rows: list[Any], judged: dict[str, Any]) -> Json:
         "micro": list(micro),
         "overflow": list(overflow),
         "verdicts": verdicts,
-        "errors": [_finite(one[1]) if one else None for one in known],
-        "order": [one[2] if one else None for one in known],
-        "reasons": [one[3] if one else None for one in known],
+        "errors": [_finite(record[1]) if record else None for record in records],
+        "order": [record[2] if record else None for record in records],
+        "reasons": [record[3] if record else None for record in records],
         "links": partners,
-        "judged": [one is not None for one in known],
+        "judged": [record is not None for record in records],
     }
 
 
@@ -178,8 +181,8 @@ def _finite(error: float | None) -> float | None:
     return error if error is None else min(error, _LARGEST)
 
 
-def _published(level: float | None, matched: bool, bare: bool) -> int:
-    """The verdict that the published colour ranges give: below 0.3 pass, below 0.6 warning, else error."""
+def _published_verdict(level: float | None, matched: bool, bare: bool) -> int:
+    """Return the verdict of the published colour ranges: below 0.3 pass, below 0.6 warning, else error."""
     if not matched:
         return _UNMATCHED
     if level is None:
@@ -188,23 +191,23 @@ def _published(level: float | None, matched: bool, bare: bool) -> int:
 
 
 def _link(target: Json, golden: Json) -> None:
-    """Partners as indexes, and the published verdicts of nodes whose partner is not there, or on the golden side."""
-    places = {name: index for index, name in enumerate(golden["names"])}
-    target["matches"] = matches = [places.get(link, -1) for link in target["links"]]
-    golden["matches"] = back = [-1] * len(places)
+    """Set partners as indexes, and the published verdicts of nodes without a partner and of the golden side."""
+    golden_index = {name: index for index, name in enumerate(golden["names"])}
+    target["matches"] = matches = [golden_index.get(link, -1) for link in target["links"]]
+    golden["matches"] = back = [-1] * len(golden_index)
     for index, partner in enumerate(matches):
         if partner >= 0:
             back[partner] = index
     for index, partner in enumerate(matches):
         if partner < 0 and not target["judged"][index]:
-            target["verdicts"][index] = _UNMATCHED if places else _NOT_COMPARED
+            target["verdicts"][index] = _UNMATCHED if golden_index else _NOT_COMPARED
     for index, partner in enumerate(back):
         if not golden["judged"][index]:
             golden["verdicts"][index] = _UNMATCHED if partner < 0 else target["verdicts"][partner]
 
 
 def _partner(text: str | None, name: str) -> str:
-    """The last name of a stored chain of ancestors; empty where there is none. ``name`` is what it most often is."""
+    """Return the last name of a stored chain of ancestors; "" for none. ``name`` is what it is in most cases."""
     if not text or text == "[]":
         return ""
     if text.endswith((f' "{name}"]', f',"{name}"]', f'["{name}"]')):
@@ -214,7 +217,7 @@ def _partner(text: str | None, name: str) -> str:
 
 
 def _judgements(connection: sqlite3.Connection, step: int, rank: int) -> dict[str, Any]:
-    """Node id -> (verdict, error, execution order, reason) from our table."""
+    """Return node id -> (verdict, error, execution order, reason) from the table of this tool."""
     if not _has(connection, "tb_msprobe_nodes"):
         return {}
     query = """SELECT own.id, own_verdict, error, execution_order, reason FROM tb_msprobe_nodes AS own
@@ -238,7 +241,7 @@ def _detail(row: tuple[Any, ...]) -> Json:
 
 
 def _value(text: str | None) -> Any:
-    """Stored JSON; text that is none is shown as it is."""
+    """Return stored JSON; text that is no JSON is shown as it is."""
     if not text:
         return None
     try:

@@ -1,7 +1,7 @@
-"""A small local server for the viewer: the front end as files, the databases as JSON, reading only.
+"""A small local server for the viewer: the front end as files, the databases as JSON, for reading only.
 
-Requests that come by another name than the server's own are refused: a web page elsewhere must not read a dump
-through the browser of the person who views it.
+Requests under another host name than the server's own are refused: a web page from elsewhere must not read a dump
+through the browser of the user.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from msprobe.visualize.viewer.assembly import asset, served_page
 from msprobe.visualize.viewer.queries import GraphDatabase
 
 LOCAL_HOST = "127.0.0.1"
-_OWN_NAMES = {LOCAL_HOST, "localhost", "::1"}
-_EVERYWHERE = {"", "0.0.0.0", "::"}
-_KEPT = 8
-_WHOLE = threading.Lock()
+_LOCAL_NAMES = {LOCAL_HOST, "localhost", "::1"}
+_ALL_ADDRESSES = {"", "0.0.0.0", "::"}
+_CACHED_ANSWERS = 8
+_ANSWER_LOCK = threading.Lock()
 _TYPES = {"js": "text/javascript", "mjs": "text/javascript", "css": "text/css", "html": "text/html"}
 
 Query = Mapping[str, Any]
@@ -39,22 +39,22 @@ class ViewServer(ThreadingHTTPServer):
 
     def __init__(self, paths: list[Path], host: str = LOCAL_HOST, port: int = 0) -> None:
         self.databases = [GraphDatabase(path) for path in paths]
-        self.names = None if host in _EVERYWHERE else _OWN_NAMES | {host}
+        self.names = None if host in _ALL_ADDRESSES else _LOCAL_NAMES | {host}
         super().__init__((host, port), _Handler)
 
     def prepare(self) -> None:
-        """Read what the browser will ask for first, while its reader is still on the way to it."""
+        """Make the answer that the browser asks for first, before the browser asks."""
         first = self.databases[0].overview()
-        shown: Query = next(iter(first["meta"].get("first_divergence") or ()), {})
-        place = {"step": shown.get("step"), "rank": shown.get("rank")}
-        usual = {"db": 0, "step": first["steps"][0], "rank": first["ranks"][0]}
-        _graph(self.databases, usual | {key: value for key, value in place.items() if value is not None})
+        divergence: Query = next(iter(first["meta"].get("first_divergence") or ()), {})
+        selected = {"step": divergence.get("step"), "rank": divergence.get("rank")}
+        default = {"db": 0, "step": first["steps"][0], "rank": first["ranks"][0]}
+        _graph(self.databases, default | {key: value for key, value in selected.items() if value is not None})
 
     @property
     def address(self) -> str:
-        """What to open in a browser on this machine."""
+        """The address to open in a browser on this machine."""
         host, port = self.server_address[:2]
-        name = LOCAL_HOST if host in _EVERYWHERE else str(host)
+        name = LOCAL_HOST if host in _ALL_ADDRESSES else str(host)
         return f"http://{name}:{port}/"
 
 
@@ -65,7 +65,8 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        if not self._by_own_name():
+        """Answer one request."""
+        if not self._has_own_host_name():
             self._send(HTTPStatus.FORBIDDEN, _error("this server answers by its own name only"), "application/json")
             return
         address = urlsplit(self.path)
@@ -78,9 +79,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._file(address.path.lstrip("/"))
 
     def log_message(self, format: str, *args: Any) -> None:
+        """Log a request for debugging only."""
         logger.debug("view: " + format, *args)
 
-    def _by_own_name(self) -> bool:
+    def _has_own_host_name(self) -> bool:
         if self.server.names is None:
             return True
         name = urlsplit(f"//{self.headers.get('Host', '')}").hostname
@@ -120,61 +122,64 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True  # the browser went on to something else
 
 
-def _encoded(content: Any) -> bytes:
+def _json_answer(content: Any) -> bytes:
     return json.dumps(content, separators=(",", ":")).encode()
 
 
 def _error(text: str) -> bytes:
-    return _encoded({"error": text})
+    return _json_answer({"error": text})
 
 
-def _place(databases: list[GraphDatabase], query: Query) -> tuple[GraphDatabase, int, int]:
+def _selection(databases: list[GraphDatabase], query: Query) -> tuple[GraphDatabase, int, int]:
     return databases[int(query["db"])], int(query["step"]), int(query["rank"])
 
 
 def _index(databases: list[GraphDatabase], query: Query) -> bytes:
-    return _encoded([database.overview() for database in databases])
+    return _json_answer([database.overview() for database in databases])
 
 
 def _graph(databases: list[GraphDatabase], query: Query) -> bytes:
-    database, step, rank = _place(databases, query)
-    return _once(database, "graph", step, rank)
+    database, step, rank = _selection(databases, query)
+    return _answer_once(database, "graph", step, rank)
 
 
 def _facts(databases: list[GraphDatabase], query: Query) -> bytes:
-    database, step, rank = _place(databases, query)
-    return _once(database, "facts", step, rank)
+    database, step, rank = _selection(databases, query)
+    return _answer_once(database, "facts", step, rank)
 
 
 def _stacks(databases: list[GraphDatabase], query: Query) -> bytes:
-    database, step, rank = _place(databases, query)
-    return _once(database, "stacks", step, rank)
+    database, step, rank = _selection(databases, query)
+    return _answer_once(database, "stacks", step, rank)
 
 
 def _grid(databases: list[GraphDatabase], query: Query) -> bytes:
-    return _encoded(databases[int(query["db"])].grid())
+    return _json_answer(databases[int(query["db"])].grid())
 
 
 def _node(databases: list[GraphDatabase], query: Query) -> bytes:
-    database, step, rank = _place(databases, query)
-    return _encoded(database.node(step, rank, query["side"], query["name"]))
+    database, step, rank = _selection(databases, query)
+    return _json_answer(database.node(step, rank, query["side"], query["name"]))
 
 
 def _children(databases: list[GraphDatabase], query: Query) -> bytes:
-    database, step, rank = _place(databases, query)
-    return _encoded(database.children(step, rank, query["side"], query["name"]))
+    database, step, rank = _selection(databases, query)
+    return _json_answer(database.children(step, rank, query["side"], query["name"]))
 
 
-@lru_cache(maxsize=_KEPT)
-def _whole(database: GraphDatabase, question: str, step: int, rank: int, written: int) -> bytes:
-    """An answer about a whole graph: kept, because a reload or a return to a rank asks for it again."""
-    return _encoded(getattr(database, question)(step, rank))
+@lru_cache(maxsize=_CACHED_ANSWERS)
+def _whole_graph_answer(database: GraphDatabase, question: str, step: int, rank: int, written: int) -> bytes:
+    """Return an answer about a whole graph, from the cache where a reload or a return to a rank asks again.
+
+    ``written`` is the time of the last change of the database.
+    """
+    return _json_answer(getattr(database, question)(step, rank))
 
 
-def _once(database: GraphDatabase, question: str, step: int, rank: int) -> bytes:
-    """One request works at a time, so that a second one for the same finds the answer of the first."""
-    with _WHOLE:
-        return _whole(database, question, step, rank, database.path.stat().st_mtime_ns)
+def _answer_once(database: GraphDatabase, question: str, step: int, rank: int) -> bytes:
+    """Return an answer about a whole graph; a second request for the same waits for the answer of the first."""
+    with _ANSWER_LOCK:
+        return _whole_graph_answer(database, question, step, rank, database.path.stat().st_mtime_ns)
 
 
 _QUESTIONS: dict[str, Callable[[list[GraphDatabase], Query], bytes]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from msprobe.compare.parallel_layout import layout_of_sizes
 from msprobe.visualize.job import Request, visualize
 from tests.compare.dumps import call, gradient, module, number, tensor, write
 from tests.visualize.databases import Tables, check, read
+
+LAYER = "Module.layers.0.Layer.forward.0"
 
 
 def group(*ranks: int) -> dict[str, Any]:
@@ -106,6 +109,21 @@ def test_a_module_of_all_stages_takes_inputs_from_the_first_and_results_from_the
     assert (largest(name, "input_data"), largest(name, "output_data")) == ("2.0", "12.0")
     assert (largest(back, "input_data"), largest(back, "output_data")) == ("16.0", "18.0")
     assert json.loads(side[name]["parallel_merge_info"]) == ["inputs of rank 0, results of rank 1"]
+
+
+def test_function_calls_of_later_stages_are_merged_too(tmp_path: Path) -> None:
+    """Rank 2 k + i is tensor-parallel rank i of stage k; each function call is on the two ranks of its stage."""
+    for rank in range(4):
+        tp, pp = rank % 2, rank // 2
+        data = stage(tmp_path, first=pp, layers=1, shard=tp + 1)
+        data["Functional.linear.0.forward"] = call([tensor()], [tensor(tp + 1.0)])
+        data["Distributed.all_reduce.0.forward"] = call([tensor(9.0)], [tensor(9.0)], group=group(rank))
+        write(tmp_path / f"dump/rank{rank}", data, dict.fromkeys(data) | {"Functional.linear.0.forward": LAYER})
+    side = draw(tmp_path / "dump", tmp_path / "out", 4, 2, 2).side()
+    calls = [name for name in side if name.startswith("Functional")]
+    assert calls == ["Functional.linear.0.forward", "Functional.linear_rank2.0.forward"]
+    for name in calls:
+        assert json.loads(side[name]["output_data"])[f"{name}.output.0"]["Norm"] == str(math.hypot(5.0, 10.0))
 
 
 def test_uneven_shards_have_the_mean_that_a_comparison_finds(tmp_path: Path) -> None:

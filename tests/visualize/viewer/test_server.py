@@ -11,7 +11,7 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from msprobe.visualize.viewer.server import _QUESTIONS, ViewServer, _whole
+from msprobe.visualize.viewer.server import _QUESTIONS, ViewServer, _whole_graph_answer
 from tests.visualize.viewer.graphs import diverging
 
 
@@ -91,10 +91,10 @@ def test_the_page_allows_nothing_from_elsewhere(address: str) -> None:
 def test_what_is_asked_first_is_read_before(tmp_path: Path) -> None:
     path = diverging().write(tmp_path / "a.vis.db")
     with ViewServer([path]) as server:
-        before = _whole.cache_info()
+        before = _whole_graph_answer.cache_info()
         server.prepare()
         _QUESTIONS["graph"](server.databases, {"db": "0", "step": "0", "rank": "1"})
-        after = _whole.cache_info()
+        after = _whole_graph_answer.cache_info()
     assert (after.misses - before.misses, after.hits - before.hits) == (1, 1)
 
 
