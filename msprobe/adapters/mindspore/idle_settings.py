@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msprobe.adapters.mindspore.graph_tap import in_graph_mode
+from msprobe.adapters.mindspore.runtime_facts import in_graph_mode
 from msprobe.core.config import DumpConfig
 from msprobe.core.log import logger, once
 from msprobe.core.selection.build import uses_risk_level

@@ -10,8 +10,7 @@ Launched one after the other, an operator that fails also raises in the call tha
 
 from __future__ import annotations
 
-from msprobe.adapters.mindspore.graph_tap import in_graph_mode
-from msprobe.adapters.mindspore.runtime_facts import on_cpu
+from msprobe.adapters.mindspore.runtime_facts import in_graph_mode, on_cpu
 from msprobe.adapters.mindspore.versions import launch_blocking
 from msprobe.core.config import DumpConfig
 from msprobe.core.errors import said

@@ -12,13 +12,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mindspore import nn
 
-from msprobe.adapters.mindspore.graph_tap import GraphCellTap, in_graph_mode
 from msprobe.adapters.mindspore.recomputation import is_means, opening, reopens, second_runner
+from msprobe.adapters.mindspore.runtime_facts import in_graph_mode
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 from msprobe.core.capture.thread import ThreadState
@@ -26,7 +26,6 @@ from msprobe.core.dump.given_models import headed_models
 from msprobe.core.dump.module_sites import Known, ModuleSites, remember
 from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.errors import MsprobeException
-from msprobe.core.selection.modes import Modes
 
 _NOTHING = contextlib.nullcontext()
 
@@ -49,13 +48,12 @@ class _Hook:
 class MindSporeModuleTap:
     """Implements ``ModuleTap``. The models themselves have no name and no record; their cells do."""
 
-    def __init__(self, relay: Relay, thread: ThreadState, modes: Modes) -> None:
+    def __init__(self, relay: Relay, thread: ThreadState) -> None:
         self._relay = relay
         self._thread = thread
         self._sites = ModuleSites()
         self._again: dict[int, Known] = {}  # cells that run an adopted one again
         self._models: list[weakref.ref[nn.Cell]] = []
-        self._graphs = GraphCellTap(relay, self._sites.all, self._models, modes, self._gradients_aside)
         self._hooks: list[_Hook] = []
 
     def adopt(self, model: Any) -> None:
@@ -66,6 +64,14 @@ class MindSporeModuleTap:
         """Every cell of the adopted models that still lives, the models themselves first."""
         present = [reference() for reference in (*self._models, *(known[0] for known in self._sites.all()))]
         return [cell for cell in present if cell is not None]
+
+    def named_cells(self) -> Sequence[Known]:
+        """Return the adopted cells with their names, in the order of the cell tree."""
+        return self._sites.all()
+
+    def models(self) -> list[nn.Cell]:
+        """Return the adopted models that still live."""
+        return [model for reference in self._models if (model := reference()) is not None]
 
     def stem(self, cell: Any) -> str | None:
         """The name of an adopted cell without phase and number, ``Cell.fc1.Dense``, also while it is recomputed."""
@@ -83,13 +89,9 @@ class MindSporeModuleTap:
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
-        with self._graphs.attach(), contextlib.nullcontext() if in_graph_mode() else self._attach_calls():
-            yield
-
-    @contextlib.contextmanager
-    def _attach_calls(self) -> Iterator[None]:
         patches = Patches()
-        patches.plan(nn.Cell, "__call__", self._observed(nn.Cell.__call__))
+        if not in_graph_mode():
+            patches.plan(nn.Cell, "__call__", self._observed(nn.Cell.__call__))
         with patches.in_force():
             yield
 
@@ -112,7 +114,8 @@ class MindSporeModuleTap:
         return detach
 
     @contextlib.contextmanager
-    def _gradients_aside(self) -> Iterator[None]:
+    def without_gradient_hooks(self) -> Iterator[None]:
+        """Take the hooks off the parameters inside the returned context: the graph compiler would read them too."""
         hooks = self._hooks
         for hook in hooks:
             hook.remove()

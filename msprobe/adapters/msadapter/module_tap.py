@@ -16,7 +16,6 @@ from msprobe.core.capture.patch import Patches
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.dump.given_models import headed_models
 from msprobe.core.errors import MsprobeException
-from msprobe.core.selection.modes import Modes
 
 
 class MSAdapterModuleTap(MindSporeModuleTap):
@@ -26,8 +25,8 @@ class MSAdapterModuleTap(MindSporeModuleTap):
         kind: the namespace's ``nn.Module``.
     """
 
-    def __init__(self, kind: Any, relay: Relay, thread: ThreadState, modes: Modes) -> None:
-        super().__init__(relay, thread, modes)
+    def __init__(self, kind: Any, relay: Relay, thread: ThreadState) -> None:
+        super().__init__(relay, thread)
         self._kind = kind
 
     def adopt(self, model: Any) -> None:
