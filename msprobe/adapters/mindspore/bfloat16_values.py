@@ -1,7 +1,7 @@
-"""The values of bfloat16 tensors on the host, for NumPy 2.
+"""Copy the values of bfloat16 tensors to the host, for NumPy 2.
 
-There MindSpore 2.10 has no numpy dtype for them and ``asnumpy`` refuses; as float32, which holds each of them exactly,
-they can be had by one operator.
+With NumPy 2, MindSpore 2.10 has no numpy dtype for them and ``asnumpy`` refuses. One operator converts them to float32,
+which holds each of them exactly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _cast, _stop_gradient = ops.Cast(), ops.stop_gradient
 
 
 def widened(tensor: Any) -> Any:
-    """The elements of a bfloat16 tensor as float32.
+    """Return the elements of a bfloat16 tensor as float32, in the same shape.
 
     Raises:
         RuntimeError: a kernel of the program, or that of the conversion, failed.
@@ -25,10 +25,10 @@ def widened(tensor: Any) -> Any:
 
 
 def bits_of(values: Any) -> Any:
-    """The bits, as uint16, of bfloat16 numbers that stand in a float32 array: the upper half of theirs."""
+    """Return the bits, as uint16, of bfloat16 numbers in a float32 array: the upper halves of its elements."""
     return (np.ascontiguousarray(values).view(np.uint32) >> 16).astype(np.uint16).reshape(values.shape)
 
 
 def from_bits(bits: Any) -> Any:
-    """The inverse of ``bits_of``."""
+    """Return the float32 array of bfloat16 numbers with these bits; the inverse of ``bits_of``."""
     return (bits.astype(np.uint32) << 16).view(np.float32)

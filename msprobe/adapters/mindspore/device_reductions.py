@@ -1,8 +1,8 @@
-"""Statistics by operators of a device: the numbers stay there until ``settle`` brings all of them in one copy.
+"""Compute statistics by operators of a device; ``settle`` copies all numbers to the host at once.
 
 Elements are divided by the largest magnitude before they are summed and squared: devices have float32 at most, and
-squares leave its range where the norm does not. Infinities and NaN follow from the extremes. Only operators that every
-device has are used. They run on a CPU too, which is where they were tried: on an Ascend they were not.
+squares can leave its range where the norm does not. Infinities and NaN are found from the extremes. Only operators that
+every device has are used. They were tested on a CPU, and not on an Ascend.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from mindspore import ops
 from msprobe.core.tensors.dtypes import DType, Kind
 from msprobe.core.tensors.statistics import Precision, RawStats, TensorStats, finish
 
-# operators and not functions: those of ``ops`` are wrapped while collecting
+# operators and not functions, because functions of ``ops`` are wrapped while collecting
 _abs, _cast, _divide, _greatest, _is_nan = ops.Abs(), ops.Cast(), ops.RealDiv(), ops.Maximum(), ops.IsNan()
 _max, _min, _square, _stack, _sum = ops.ReduceMax(), ops.ReduceMin(), ops.Square(), ops.Stack(), ops.ReduceSum()
 _stop_gradient = ops.stop_gradient
-_LEAST = 1e-30  # divides zeros
+_MIN_DIVISOR = 1e-30  # for tensors of zeros
 _floor, _multiply, _subtract, _concat = ops.FloorDiv(), ops.Mul(), ops.Sub(), ops.Concat()
 _HALF = 1 << 16  # float32 holds both halves of an int32 exactly
 _MOMENTS, _WHOLE = 6, 10  # numbers of a tensor of floats, and of one of integers or bool
 
 
 class DeviceStatistics:
-    """Statistics on their way: nodes to fill, and what they are filled with."""
+    """Statistics that a device is computing, and the nodes that they belong to."""
 
     def __init__(self, precision: Precision) -> None:
         self._precision = precision
@@ -40,7 +40,7 @@ class DeviceStatistics:
         return bool(self._waiting)
 
     def add(self, tensor: Any, dtype: DType, node: dict[str, Any]) -> bool:
-        """Start to measure a tensor of at least one element. False when it is of a dtype for the host."""
+        """Start to measure a tensor of at least one element; return False when the host must measure its dtype."""
         if not _is_for_device(dtype):
             return False
         values = _stop_gradient(tensor)
@@ -52,7 +52,7 @@ class DeviceStatistics:
         return True
 
     def settle(self) -> None:
-        """Fill in every node that waits, with one copy for all of them."""
+        """Fill in every waiting node, with one copy from the device for all of them."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
         if not waiting:
@@ -61,40 +61,44 @@ class DeviceStatistics:
         begin = 0
         for node, dtype, count, _ in waiting:
             end = begin + (_MOMENTS if dtype.kind is Kind.FLOAT else _WHOLE)
-            found = finish(_raw(numbers[begin : begin + _MOMENTS], count), dtype, self._precision)
+            stats = finish(_raw(numbers[begin : begin + _MOMENTS], count), dtype, self._precision)
             if dtype.kind is not Kind.FLOAT:
-                found = _exact(found, numbers[begin + _MOMENTS : end], dtype)
-            node["Max"], node["Min"], node["Mean"], node["Norm"] = found.max, found.min, found.mean, found.norm
+                stats = _exact(stats, numbers[begin + _MOMENTS : end], dtype)
+            node["Max"], node["Min"], node["Mean"], node["Norm"] = stats.max, stats.min, stats.mean, stats.norm
             begin = end
 
 
 def _is_for_device(dtype: DType) -> bool:
-    """Whether float32 and int32, which every device has, hold all that is asked of its values."""
+    """Return whether float32 and int32, which every device has, are enough for the statistics of this dtype."""
     if dtype.kind is Kind.FLOAT:
         return dtype.itemsize in (2, 4)
     return dtype.kind is not Kind.COMPLEX and (dtype.itemsize < 4 or dtype.name == "int32")
 
 
 def _halves(whole: Any) -> tuple[Any, Any]:
-    """Largest and least of an int32 tensor in units of 65536, and what these leave, each as two float32."""
+    """Return max and min of an int32 tensor as float32 tensors of shape (2,): multiples of 65536, and remainders."""
     extremes = _stack((_max(whole), _min(whole)))
     high = _floor(extremes, _HALF)
     low = _subtract(extremes, _multiply(high, _HALF))
     return _cast(high, mindspore.float32), _cast(low, mindspore.float32)
 
 
-def _exact(found: TensorStats, halves: list[float], dtype: DType) -> TensorStats:
-    """``found`` with the extremes that the halves stand for; of bool there are no other numbers."""
-    largest, least = (int(halves[place]) * _HALF + int(halves[place + 2]) for place in (0, 1))
+def _exact(stats: TensorStats, halves: list[float], dtype: DType) -> TensorStats:
+    """Return ``stats`` with the exact max and min from ``halves``; a bool tensor has no other statistics."""
+    largest, least = (int(halves[index]) * _HALF + int(halves[index + 2]) for index in (0, 1))
     if dtype.kind is Kind.BOOL:
         return TensorStats(bool(largest), bool(least))
-    return TensorStats(largest, least, found.mean, found.norm)
+    return TensorStats(largest, least, stats.mean, stats.norm)
 
 
 def _moments(values: Any) -> Any:
-    """Of a float32 tensor: largest, least, 1 for a NaN, magnitude, sum and squares of the elements divided by it."""
+    """Return six numbers of a float32 tensor, as a tensor of shape (6,).
+
+    They are max, min, 1 for a NaN, the largest magnitude, and the sums of the elements and of their squares, both after
+    division by that magnitude.
+    """
     largest, least = _max(values), _min(values)
-    magnitude = _greatest(_greatest(_abs(largest), _abs(least)), _LEAST)
+    magnitude = _greatest(_greatest(_abs(largest), _abs(least)), _MIN_DIVISOR)
     scaled = _divide(values, magnitude)
     nan = _max(_cast(_is_nan(values), mindspore.float32))
     return _stack((largest, least, nan, magnitude, _sum(scaled), _sum(_square(scaled))))
