@@ -1,4 +1,4 @@
-"""Observe communication: ``mint.distributed`` (prefix ``MintDistributed``), ``communication.comm_func`` (``Distributed``).
+"""Observe communication: ``mint.distributed`` (``MintDistributed``) and ``communication.comm_func`` (``Distributed``).
 
 The functions of ``mint.distributed`` work in place. The output of their records is the positional arguments and then
 the keyword values as they are afterwards, and buffers that only receive are null among the inputs. The functions of

@@ -14,7 +14,7 @@ from msprobe.adapters.mindspore.launching import launch_at_once
 from msprobe.adapters.mindspore.runtime_facts import in_graph_mode, on_cpu, runtime_facts
 from msprobe.adapters.mindspore.runtime_switch import RuntimeSwitch
 from msprobe.core.config import DumpConfig
-from msprobe.core.errors import MsprobeException, said
+from msprobe.core.errors import MsprobeException, error_text
 from msprobe.core.kernels.exception_request import write_exception_request
 from msprobe.core.log import logger
 
@@ -32,7 +32,7 @@ def ask_for_failed_kernels(config: DumpConfig) -> str | None:
         request = str(write_exception_request(config))
     except OSError as error:
         raise MsprobeException(
-            0, f"dump_path {config.dump_path}: cannot write the dump request ({said(error)})"
+            0, f"dump_path {config.dump_path}: cannot write the dump request ({error_text(error)})"
         ) from error
     if on_cpu() and in_graph_mode():
         logger.warning(

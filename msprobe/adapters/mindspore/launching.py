@@ -13,7 +13,7 @@ from __future__ import annotations
 from msprobe.adapters.mindspore.runtime_facts import in_graph_mode, on_cpu
 from msprobe.adapters.mindspore.versions import launch_blocking
 from msprobe.core.config import DumpConfig
-from msprobe.core.errors import said
+from msprobe.core.errors import error_text
 from msprobe.core.log import logger
 
 
@@ -30,5 +30,5 @@ def launch_at_once() -> None:
         logger.warning(
             "operators run behind the program's back: collecting waits for them, and errors may be raised by a later "
             "call than the one that failed (%s)",
-            said(error),
+            error_text(error),
         )

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from msprobe.core.errors import ReadError, said
+from msprobe.core.errors import ReadError, error_text
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.core.tensors.stored import StoredTensor
 
@@ -70,7 +70,7 @@ def read_checkpoint(path: Path) -> Any:
 def why_not_loaded(error: BaseException) -> str:
     """Why ``torch.load(weights_only=True)`` failed, on one line, without its advice to load the file in another way."""
     found = _REASON.search(str(error))
-    return found[1] if found else said(error)
+    return found[1] if found else error_text(error)
 
 
 def _loaded(path: Path) -> Any:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from msprobe.core.log import logger, once
+from msprobe.core.log import first_time, logger
 
 _ENTRY = "_maybe_set_eval_frame"  # called with what handles new frames, None for nothing, at every entry and exit
 _FORBIDDING = ("fail_on_recompile", "eager_on_recompile")
@@ -103,7 +103,7 @@ class Aside:
         for replacement in reversed(self._in_force):
             replacement.undo()
         self.happened = True
-        if once("recompile"):
+        if first_time("recompile"):
             logger.warning(
                 "calls inside compiled code are not recorded, because this program forbids to compile again "
                 "(torch._dynamo.config.error_on_recompile or torch.compiler.set_stance): allow it while collecting"
