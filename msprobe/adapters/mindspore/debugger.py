@@ -9,7 +9,7 @@ from mindspore import nn
 from msprobe.adapters.mindspore.asked_runtime import withdraw_request
 from msprobe.adapters.mindspore.backend import make
 from msprobe.adapters.mindspore.exception_dump import ask_for_failed_kernels
-from msprobe.adapters.mindspore.idle_settings import warn_of_idle_settings
+from msprobe.adapters.mindspore.idle_settings import warn_unused_settings
 from msprobe.adapters.mindspore.launching import launch_at_once, looks_at_values
 from msprobe.adapters.mindspore.runtime import is_scheduler
 from msprobe.adapters.mindspore.sessions import refuse_for_mode
@@ -47,7 +47,7 @@ class PrecisionDebugger(Debugger):
         require()
         super().check(config)
         refuse_for_mode(config)
-        warn_of_idle_settings(config)
+        warn_unused_settings(config)
 
     @classmethod
     def look_again(cls, session: Any) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from mindspore import nn, ops
 
-from msprobe.adapters.mindspore.graph_code import GraphCode, Wanted
+from msprobe.adapters.mindspore.graph_code import GraphCode, TappedTensors
 from msprobe.adapters.mindspore.graph_sender import GraphSender, make_sender
 from msprobe.adapters.mindspore.graph_value import GraphValue
 from msprobe.adapters.mindspore.runtime_facts import in_graph_mode, settle
@@ -204,14 +204,14 @@ class GraphCellTap:
 
     def _make_code(self) -> GraphCode:
         modes = self._modes
-        wanted = Wanted(
+        tapped = TappedTensors(
             modes.forward and modes.input,
             modes.forward and modes.output,
             modes.backward and modes.input,
             modes.backward and modes.output,
         )
         self._sender = sender = make_sender(self)
-        return GraphCode(sender, ops.constexpr(self._place_function(sender)), wanted)
+        return GraphCode(sender, ops.constexpr(self._place_function(sender)), tapped)
 
     def _number(self, site: ModuleSite, parts: tuple[str, ...]) -> int:
         """Return the number of the cell's name; cells of one name share it."""

@@ -1,7 +1,6 @@
-"""A tensor of a compiled graph while the graph runs: its values as numpy array, its facts as MindSpore's.
+"""A tensor of a compiled graph while the graph runs: its values as a numpy array, its dtype as MindSpore names it.
 
-It is no ``mindspore.Tensor`` because making one, or asking it for its values, would wait for the very graph that is
-running.
+It is no ``mindspore.Tensor``: making one, or reading its values, would wait for the graph that is running.
 """
 
 from __future__ import annotations
@@ -10,15 +9,17 @@ from typing import Any
 
 import numpy as np
 
-_NAMES = {"bfloat16": "BFloat16", "uint8": "UInt8", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64"}
+from msprobe.core.tensors.dtypes import find_dtype, mindspore_name
+
+_DTYPE_NAMES: dict[str, str] = {}  # by numpy's name
 
 
 class GraphValue:
-    """What ``MindSporeTensorOps`` asks of a tensor.
+    """Has the attributes of a tensor that ``MindSporeTensorOps`` uses.
 
     Args:
-        array: the values; memory of the graph, to be used before it goes on.
-        scalar: the tensor has no dimension, the graph only hands over one-dimensional ones.
+        array: the values. Their memory belongs to the graph and must be used before the graph continues.
+        scalar: the tensor has no dimension; a graph sends it in shape (1,).
     """
 
     __slots__ = ("_array",)
@@ -30,7 +31,7 @@ class GraphValue:
     @property
     def dtype(self) -> str:
         name = self._array.dtype.name
-        return _NAMES.get(name) or _NAMES.setdefault(name, name.capitalize())
+        return _DTYPE_NAMES.get(name) or _DTYPE_NAMES.setdefault(name, _name_of(name))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -40,5 +41,10 @@ class GraphValue:
         return self._array
 
     def copy(self) -> GraphValue:
-        """The same values in memory of their own."""
+        """Return the same values in new memory."""
         return GraphValue(self._array.copy(), not self._array.ndim)
+
+
+def _name_of(numpy_name: str) -> str:
+    dtype = find_dtype(numpy_name)
+    return numpy_name.capitalize() if dtype is None else mindspore_name(dtype)

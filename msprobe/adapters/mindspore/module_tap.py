@@ -1,10 +1,10 @@
-"""Cell calls, observed by replacing ``nn.Cell.__call__`` while collecting.
+"""Observe calls of cells by replacing ``nn.Cell.__call__`` while collecting.
 
-One patch instead of hooks on every cell: it sees keyword arguments and exceptions, nothing hangs on cell objects, and
-the user's hooks run inside it as ever.
+It is one patch instead of hooks on every cell: it sees keyword arguments and exceptions, changes no cell, and the
+user's hooks run inside it as before.
 
-``Cell.recompute()`` puts cells of MindSpore's own into the model. They have no record; the one that runs the cell a
-second time, during backward, stands for it then.
+``Cell.recompute()`` adds cells of MindSpore to the model. They have no record. The added cell that runs a cell a second
+time, during backward, is recorded under the name of that cell.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from mindspore import nn
 
-from msprobe.adapters.mindspore.recomputation import is_means, opening, reopens, second_runner
+from msprobe.adapters.mindspore.recomputation import is_recompute_cell, opening, reopens, second_runner
 from msprobe.adapters.mindspore.runtime_facts import in_graph_mode
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
@@ -31,14 +31,14 @@ _NOTHING = contextlib.nullcontext()
 
 
 class _Hook:
-    """A hook on a parameter that can be taken off and put back."""
+    """A hook on a parameter that can be removed and set again."""
 
     def __init__(self, parameter: Any, report: Callable[[Any], None]) -> None:
         self._parameter = parameter
         self._report = report
-        self.put()
+        self.set()
 
-    def put(self) -> None:
+    def set(self) -> None:
         self._handle = self._parameter.register_hook(self._report)
 
     def remove(self) -> None:
@@ -46,7 +46,7 @@ class _Hook:
 
 
 class MindSporeModuleTap:
-    """Implements ``ModuleTap``. The models themselves have no name and no record; their cells do."""
+    """Implements ``ModuleTap``. The models themselves have no name and no record; their cells have."""
 
     def __init__(self, relay: Relay, thread: ThreadState) -> None:
         self._relay = relay
@@ -61,7 +61,7 @@ class MindSporeModuleTap:
             self._adopt(head, part)
 
     def cells(self) -> list[nn.Cell]:
-        """Every cell of the adopted models that still lives, the models themselves first."""
+        """Return every cell of the adopted models that still lives; the models themselves come first."""
         present = [reference() for reference in (*self._models, *(known[0] for known in self._sites.all()))]
         return [cell for cell in present if cell is not None]
 
@@ -74,7 +74,7 @@ class MindSporeModuleTap:
         return [model for reference in self._models if (model := reference()) is not None]
 
     def stem(self, cell: Any) -> str | None:
-        """The name of an adopted cell without phase and number, ``Cell.fc1.Dense``, also while it is recomputed."""
+        """Return the name of an adopted cell without phase and number (``Cell.fc1.Dense``), also when it is recomputed."""
         known = self._sites.known.get(id(cell)) or (self._again.get(id(cell)) if reopens(cell) else None)
         return known[1].stem if known is not None and known[0]() is cell else None
 
@@ -82,7 +82,7 @@ class MindSporeModuleTap:
         raise MsprobeException(3, "module_dump is a function of msprobe.pytorch")
 
     def focus_end(self) -> None:
-        """Nothing was focused."""
+        """Do nothing: no module can be focused."""
 
     def reset(self) -> None:
         self._sites.reset()
@@ -123,13 +123,13 @@ class MindSporeModuleTap:
             yield
         finally:
             for hook in hooks:
-                hook.put()
+                hook.set()
 
     def _adopt(self, head: str, model: nn.Cell) -> None:
         if not any(reference() is model for reference in self._models):
             self._models.append(weakref.ref(model))
         for path, cell in model.cells_and_names():
-            if not path or is_means(cell) or self._sites.of(cell) is not None:
+            if not path or is_recompute_cell(cell) or self._sites.of(cell) is not None:
                 continue
             site = self._sites.know(f"{head}.{path}.{type(cell).__name__}", cell, _own_parameters)
             runner = second_runner(cell)
@@ -165,7 +165,7 @@ class MindSporeModuleTap:
         return call
 
     def _gradient_reporter(self, site: ModuleSite, key: str) -> Callable[[Any], None]:
-        """A hook; a plain function, because MindSpore before 2.9 takes no other callable."""
+        """Return a hook. It is a function because MindSpore before 2.9 accepts no other callable."""
 
         def report(gradient: Any) -> None:
             observer = self._relay.observer

@@ -1,10 +1,10 @@
-"""Facts, statistics, checksums and files of ``mindspore.Tensor``.
+"""Describe, measure and save ``mindspore.Tensor``.
 
-Everything is measured on the host: several of MindSpore's reductions have no CPU kernel, and the compiled kernel reads
-memory in one pass anyway. Where every tensor lies in memory that the process can read, it reads a dense one in place,
-at an address that MindSpore gives out when the value is there; the array of ``asnumpy``, several times as slow,
-serves for all others. A device measures by itself and hands over all numbers in one copy per ``settle``
-(``device_reductions``); checksums and files take the values to the host.
+On a CPU everything is measured on the host: several of MindSpore's reductions have no CPU kernel, and the compiled
+kernel reads memory in one pass. A dense tensor is read in place, at its address, which MindSpore returns when the value
+is computed. All others are read through the array of ``asnumpy``, which is several times slower. A device measures by
+itself, and all numbers are copied at once per ``settle`` (``device_reductions``). Checksums and files copy the values
+to the host.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from msprobe.native import fused
 Numbers = tuple[Any, Any, Any, Any]
 _TYPE = "mindspore.Tensor"
 _CORE = mindspore.Tensor.__mro__[-2]
-"""The C++ class of tensors: what is asked of every tensor is asked there, past a Python call each."""
+"""The C++ class of tensors; its methods are used directly, which saves a Python call for each tensor."""
 _IS_CONTIGUOUS: Any = _CORE.is_contiguous
 _DATA_PTR: Any = address_of_tensors()
 _NOTHING = (None, None, None, None)
-_LOWEST = 1 << 12  # no memory lies below: a tensor whose initializer has not run yet gives 0
+_LOWEST_ADDRESS = 1 << 12  # a tensor whose initializer has not run yet has address 0
 _DTYPES: dict[int, tuple[Any, str, DType | None]] = {}
-"""By the identity of the framework's own dtype, held here: hashing one takes longer than measuring a tensor."""
-_MOST_DTYPES = 256
+"""By the identity of the framework's dtype, which is kept here; hashing it takes longer than measuring a tensor."""
+_DTYPE_LIMIT = 256
 
 
 class MindSporeTensorOps:
@@ -48,7 +48,7 @@ class MindSporeTensorOps:
 
     Args:
         precision: ``low`` rounds Mean and Norm to the tensor's own dtype, ``high`` keeps float32 or better.
-        native: use the compiled kernel where it exists; False measures with numpy alone.
+        native: use the compiled kernel where it exists; False measures with numpy only.
     """
 
     suffix = ".npy"
@@ -58,16 +58,16 @@ class MindSporeTensorOps:
         self._summary = fused.summary if fused is not None and native else None
         self._in_place = self._summary is not None and _DATA_PTR is not None and on_cpu()
         self._device = None if on_cpu() else DeviceStatistics("high" if self._high else "low")
-        self._readable: dict[type, bool] = {}  # as types are met: that of parameters is made at run time
+        self._readable: dict[type, bool] = {}  # by type; the type of parameters is made at run time
 
     def describe(self, tensor: Any, statistics: bool) -> dict[str, Any]:
         readable = self._readable.get(type(tensor))
         if readable is None:
-            readable = self._learn(type(tensor))
+            readable = self._check_type(type(tensor))
         if not readable:
             return self._describe_any(tensor, statistics)
         kind = tensor._dtype
-        _, name, dtype = _DTYPES.get(id(kind)) or _meet(kind)
+        _, name, dtype = _DTYPES.get(id(kind)) or _add_dtype(kind)
         if not statistics:
             return {"type": _TYPE, "dtype": name, "shape": tensor._shape}
         top, low, mean, norm = self._read(tensor, dtype)
@@ -131,7 +131,7 @@ class MindSporeTensorOps:
         return True
 
     def _by_device(self, device: DeviceStatistics, tensor: Any, dtype: DType | None, node: dict[str, Any]) -> bool:
-        """Whether the device has taken it; an operator that it does not have leaves the tensor to the host."""
+        """Return whether the device measures the tensor; without a needed operator the host does."""
         if dtype is None or isinstance(tensor, GraphValue) or not tensor.size:
             return False
         try:
@@ -141,7 +141,7 @@ class MindSporeTensorOps:
 
     def _describe_any(self, tensor: Any, statistics: bool) -> dict[str, Any]:
         kind = tensor.dtype
-        _, name, dtype = _DTYPES.get(id(kind)) or _meet(kind)
+        _, name, dtype = _DTYPES.get(id(kind)) or _add_dtype(kind)
         node: dict[str, Any] = {"type": _TYPE, "dtype": name, "shape": tuple(tensor.shape)}
         if statistics:
             node["Max"] = node["Min"] = node["Mean"] = node["Norm"] = None
@@ -149,18 +149,18 @@ class MindSporeTensorOps:
                 node["Max"], node["Min"], node["Mean"], node["Norm"] = self._copied(tensor, dtype)
         return node
 
-    def _learn(self, kind: type) -> bool:
+    def _check_type(self, kind: type) -> bool:
         self._readable[kind] = readable = self._in_place and issubclass(kind, mindspore.Tensor)
         return readable
 
     def _read(self, tensor: Any, dtype: DType | None) -> Numbers:
-        """Statistics of what lies at the tensor's address; of a copy where it is not dense, or has no address yet."""
+        """Measure the memory at the tensor's address, or a copy when it is not dense or has no address yet."""
         if dtype is not None and dtype.code >= 0 and _IS_CONTIGUOUS(tensor) and (count := tensor._size):
             try:
                 pointer = _DATA_PTR(tensor)
             except RuntimeError:  # a failed kernel of the user's program, see ``host``
                 return _NOTHING
-            if pointer >= _LOWEST:
+            if pointer >= _LOWEST_ADDRESS:
                 return self._summary(pointer, count, dtype.code, self._high)  # type: ignore[misc]
         return self._copied(tensor, dtype)
 
@@ -175,23 +175,23 @@ class MindSporeTensorOps:
             dense = array if array.flags.c_contiguous else np.ascontiguousarray(array)
             return self._summary(dense.ctypes.data, dense.size, dtype.code, self._high)
         bits = array if dtype.is_native else array.view(dtype.container)
-        found = numpy_statistics(bits, dtype.name, "high" if self._high else "low")
-        return found.max, found.min, found.mean, found.norm
+        stats = numpy_statistics(bits, dtype.name, "high" if self._high else "low")
+        return stats.max, stats.min, stats.mean, stats.norm
 
 
-def _meet(kind: Any) -> tuple[Any, str, DType | None]:
+def _add_dtype(kind: Any) -> tuple[Any, str, DType | None]:
     name = str(kind)
-    known = kind, name, find_dtype(name)
-    if len(_DTYPES) < _MOST_DTYPES:  # were each tensor to bring an object of its own, they would pile up
-        _DTYPES[id(kind)] = known
-    return known
+    entry = kind, name, find_dtype(name)
+    if len(_DTYPES) < _DTYPE_LIMIT:  # in case each tensor has its own dtype object
+        _DTYPES[id(kind)] = entry
+    return entry
 
 
 def host(tensor: Any) -> Any:
-    """The values as a numpy array, which may share the tensor's memory; None when it has none.
+    """Return the values as a numpy array, which may share the tensor's memory; None when there are no values.
 
-    Those of bfloat16 are their bits, as uint16, where numpy has no dtype for them. A failed kernel of the user's
-    program can surface here; MindSpore raises it again where the user reads the value.
+    Values of bfloat16 are their bits as uint16 where numpy has no dtype for them. An error of a kernel of the user's
+    program can be raised here and is dropped; MindSpore raises it again where the user reads the value.
     """
     try:
         return tensor.asnumpy()
@@ -209,7 +209,7 @@ def _bits(tensor: Any) -> Any:
 
 
 def _of_numpy(array: Any, tensor: Any) -> Any:
-    """What ``host`` gave for ``tensor``, in a dtype that means its values."""
+    """Return the result of ``host`` for ``tensor`` as numbers: bits of bfloat16 are converted to float32."""
     return from_bits(array) if array.dtype == np.uint16 and tensor.dtype == mindspore.bfloat16 else array
 
 
