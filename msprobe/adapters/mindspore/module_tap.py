@@ -74,7 +74,7 @@ class MindSporeModuleTap:
         return [model for reference in self._models if (model := reference()) is not None]
 
     def stem(self, cell: Any) -> str | None:
-        """Return the name of an adopted cell without phase and number (``Cell.fc1.Dense``), also when it is recomputed."""
+        """Return the name of an adopted or recomputed cell without phase and number, such as ``Cell.fc1.Dense``."""
         known = self._sites.known.get(id(cell)) or (self._again.get(id(cell)) if reopens(cell) else None)
         return known[1].stem if known is not None and known[0]() is cell else None
 

@@ -82,7 +82,7 @@ class KernelSession:
     def start(
         self, model: Any = None, rank_id: int | None = None, token_range: Any = None, scheduled_tokens: Any = None
     ) -> None:
-        """Take what the runtime writes from now on.
+        """Begin collecting what the runtime writes.
 
         Raises:
             MsprobeException: an argument has no meaning for kernels.
@@ -94,21 +94,21 @@ class KernelSession:
             self._dump.refresh()
         if not self.running:
             self._dump.settle()
-            self._leave_out()
+            self._drop_new()
             self.running = self._started = True
             if self._selected():
                 self._dump.start()
 
     def stop(self) -> None:
-        """Take what has been written so far; nothing more until the next start."""
+        """Keep what the runtime has written so far, and collect nothing more until the next start."""
         if self.running:
             self._dump.settle()
             self.running = False
             self._dump.stop()
-            self._gather()
+            self._keep_new()
 
     def step(self, dump: bool = True) -> None:
-        """End the step: import it as ``step{N}``. ``dump=False`` leaves it out."""
+        """End the step and import its kernels as ``step{N}``; with ``dump=False`` they are dropped."""
         self._dump.settle()
         self._stepped = True
         self._end(dump)
@@ -116,41 +116,41 @@ class KernelSession:
         self.loop += 1
 
     def save(self, value: Any, name: str, backward: bool = True) -> None:
-        """Single points are not collected at level L2."""
+        """Warn that level L2 collects no single values."""
         if first_time("kernel-save"):
             logger.warning("save: has no effect at level L2, which collects kernels; use level debug for %s", name)
 
     def reset(self) -> None:
-        """Close the present step without counting it."""
+        """End the present step without counting it."""
         self._dump.settle()
         self._end(True)
 
     def move(self, folder: str) -> None:
-        """The runtime knows one folder for the whole process: another one cannot be had any more."""
+        """Warn that the folder cannot change: the runtime uses one folder for the whole process."""
         if Path(folder).absolute() != self._root:
             logger.warning("dump_path stays %s: at level L2 it cannot change while the process runs", self._root)
 
     def forget_rank(self) -> None:
-        """Ask for the rank again at the next start."""
+        """Find out the rank again at the next start."""
         self._rank = None
 
     def close(self) -> None:
-        """At the end of the process: import what is left, and leave no request behind."""
+        """End the session at the end of the process: import what is left, and withdraw the request."""
         if not self._active:
             return
-        with contextlib.suppress(RuntimeError):  # at exit nobody is left to hear of a failed kernel
+        with contextlib.suppress(RuntimeError):  # at exit a failed kernel is of no interest any more
             self._dump.settle()
-        self._last()
+        self._import_rest()
         self._dump.withdraw()
 
     def abandon(self) -> None:
-        """In a forked child: nothing here is the child's."""
+        """Drop everything in a forked child: it belongs to the parent."""
         self._pending.clear()
         self.running = False
         self._active = False
 
     def inherit(self) -> None:
-        """In a forked child: the runtime answers the parent alone, so nothing comes, and nothing is taken back."""
+        """Warn in a forked child that nothing is collected: the runtime serves the parent only."""
         logger.warning("level L2 collects no kernels in a forked process")
 
     # ---- what the runtime wrote ----
@@ -171,11 +171,11 @@ class KernelSession:
         return self._new_files.poll(self._native)
 
     @shielded
-    def _leave_out(self) -> None:
-        self._forget(self._fresh())
+    def _drop_new(self) -> None:
+        self._drop(self._fresh())
 
     @shielded
-    def _gather(self) -> None:
+    def _keep_new(self) -> None:
         self._pending += self._fresh()
 
     @shielded
@@ -183,17 +183,17 @@ class KernelSession:
         if self.running:
             self._pending += self._fresh()
         else:
-            self._forget(self._fresh())
+            self._drop(self._fresh())
         runs, self._pending = self._pending, []
         if not dump or not self._selected():
-            self._forget(runs)
+            self._drop(runs)
         elif runs:
             self._import(runs, self.current_step)
         elif self._started:
             self._explain_empty()
 
     @shielded
-    def _last(self) -> None:
+    def _import_rest(self) -> None:
         if self.running:
             self._pending += self._fresh()
         self.running = False
@@ -203,17 +203,17 @@ class KernelSession:
                 self._import(runs, self.current_step)
             return
         by_number: dict[int, list[Iteration]] = {}
-        for run in runs:  # step() was never called: the runtime's own count is all there is
+        for run in runs:  # step() was never called: the runtime's numbers are used as steps
             by_number.setdefault(run.number, []).append(run)
-        for number, found in by_number.items():
+        for number, same_number in by_number.items():
             step = self.init_step + number
             if self._chosen.step(step) and self._chosen.rank(self._rank or 0):
-                self._import(found, step)
+                self._import(same_number, step)
             else:
-                self._forget(found)
+                self._drop(same_number)
 
-    def _forget(self, runs: list[Iteration]) -> None:
-        """What was not asked for: a CPU writes it all the same."""
+    def _drop(self, runs: list[Iteration]) -> None:
+        """Remove files of runs that are not collected: a CPU writes every run."""
         if self._dump.facts.on_cpu:
             for run in runs:
                 remove_files(run)
@@ -223,7 +223,7 @@ class KernelSession:
         plan = self._plan()
         count = import_iterations(self._native, runs, folder, plan)
         if plan.non_finite:
-            self._forget(runs)  # what overflowed is in our store, the rest is of no interest
+            self._drop(runs)  # the kernels that overflowed are imported; the rest is not needed
             logger.info("step %d: %d kernels with NaN or infinities, in %s", step, count, folder)
         else:
             logger.info("step %d: %d records of kernels are in %s", step, count, folder)
