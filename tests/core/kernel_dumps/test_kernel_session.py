@@ -36,7 +36,7 @@ class RecordedRuntime:
         """Run the graph once: a device writes only what runs between start and stop."""
         if self.calls[-1:] != ["start"]:
             return
-        for path in RECORDED.rglob("*.*"):
+        for path in filter(Path.is_file, RECORDED.rglob("*")):
             now = time.time_ns() // 1000
             target = self.folder / path.relative_to(RECORDED)
             target.parent.mkdir(parents=True, exist_ok=True)
