@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 
-class FrameworkName(click.ParamType):
+class FrameworkName(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click only
     """The name of a framework in the table of support, which is imported when a command is used and not before."""
 
     name = "framework"

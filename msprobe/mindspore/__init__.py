@@ -1,6 +1,6 @@
-"""The MindSpore face of msprobe: ``from msprobe.mindspore import PrecisionDebugger, seed_all``.
+"""What msprobe offers for MindSpore: ``from msprobe.mindspore import PrecisionDebugger, seed_all``.
 
-Nothing loads before it is used.
+Each name is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from msprobe.adapters.mindspore.value_files import save, save_grad, step
     from msprobe.adapters.msadapter.debugger import PrecisionDebugger
 
-_WHERE = {
+_MODULES = {
     "PrecisionDebugger": "msprobe.adapters.msadapter.debugger",
     "seed_all": "msprobe.adapters.mindspore.determinism",
     "MsprobeInitStep": "msprobe.adapters.mindspore.step_callbacks",
@@ -29,7 +29,7 @@ __all__ = ["MsprobeInitStep", "MsprobeStep", "PrecisionDebugger", "save", "save_
 def __getattr__(name: str) -> Any:
     import importlib
 
-    path = _WHERE.get(name)
+    path = _MODULES.get(name)
     if path is None:
         from msprobe.legacy_paths import extra
 

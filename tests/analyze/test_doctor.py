@@ -154,9 +154,9 @@ def test_a_name_that_no_entry_has_gets_its_neighbours(tmp_path: Path) -> None:
     dump(tmp_path)
     found = examine(config(tmp_path, statistics={"list": ["Functional.linear.7.forward", "relu", "conv"]}))
     assert said(found, certain=True).splitlines() == [
-        "list has 'Functional.linear.7.forward', but no entry of the dump is called so; near it: "
+        "list has 'Functional.linear.7.forward', but no entry of the dump has this name; near it: "
         "Functional.linear.0.forward, Functional.linear.0.backward, Functional.relu.0.forward",
-        "list has 'conv', but no entry of the dump is called so",
+        "list has 'conv', but no entry of the dump has this name",
     ]
 
 
@@ -168,7 +168,7 @@ def test_what_lies_on_disk(tmp_path: Path) -> None:
     assert f"{empty} is empty" in said(found, certain=True)
     assert "no data of rank 2, 3; the dump has rank 0, 1" in said(found, certain=True)
     assert "no data of step 1; the dump has step 0, 2" in said(found, certain=False)
-    assert "dump_error_info.log tells of calls" in said(found, certain=False)
+    assert "dump_error_info.log lists calls" in said(found, certain=False)
 
 
 def test_a_folder_without_a_dump(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_step_beyond_all_recorded_ones_is_a_reason(tmp_path: Path) -> None:
 def test_a_fragment_gets_what_it_may_have_meant(tmp_path: Path) -> None:
     dump(tmp_path)
     found = examine(config(tmp_path, statistics={"list": ["reluu"]}))
-    assert "list has 'reluu', but no entry of the dump is called so; near it: relu" in said(found, certain=True)
+    assert "list has 'reluu', but no entry of the dump has this name; near it: relu" in said(found, certain=True)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import load_config
 from msprobe.core.dump.session import DumpSession
 from tests.contracts.conftest import Collect
@@ -146,3 +148,17 @@ def test_gradients_are_those_of_a_run_without_the_tool(world: World, collect: Co
     plain, recorded = gradients(), []
     collect(lambda: recorded.extend(gradients()))
     assert recorded == plain
+
+
+def test_every_gradient_of_a_watched_tensor_is_reported(world: World) -> None:
+    gradients = world.make(load_config({"dump_path": "unused"}), Relay(), ThreadState()).gradients
+    x, two = world.tensor(ONES, True), world.tensor(ONES * 2)
+    found: list[Any] = []
+
+    def loss(x: Any) -> Any:
+        inner = x.mul(two)
+        assert gradients.watch(inner, lambda gradient: found.append(world.array(gradient))) is not None
+        return inner.mul(two).add(inner).sum()
+
+    world.differentiate(loss, x)
+    assert [gradient.tolist() for gradient in found] == [(ONES * 3).tolist()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msprobe.core.backend.protocols import GradientReceiver, Template
@@ -44,6 +44,20 @@ class FakeGradientTap:
             node.before.append(lambda gradients, node=node: call.arrive(node, gradients))
         for node in call.nodes.values():
             node.after.append(lambda found, _gradients, node=node: call.leave(node, list(found)))
+
+    def watch(self, tensor: Any, report: Callable[[Any], None]) -> Callable[[], None] | None:
+        if tensor.maker is None:
+            return None
+        node, number = tensor.maker
+        if isinstance(node, Leaf):
+            undo: Callable[[], None] = tensor.hook(lambda gradient: report(_tensor(gradient)))
+            return undo
+
+        def hook(gradients: list[Any]) -> None:
+            report(_tensor(gradients[number]))
+
+        node.before.append(hook)
+        return lambda: node.before.remove(hook)
 
 
 class _Call:

@@ -1,6 +1,6 @@
-"""The wrapped functions of MindSpore: ops, mint, mint.nn.functional, Tensor, and those a user registers.
+"""Observe the functions of MindSpore: ops, mint, mint.nn.functional, Tensor, and those that a user registers.
 
-While a jit function compiles, every attribute is the original.
+While a jit function is compiled, every replaced attribute is the original again.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ class MindSporeApiTap(WrappedApis):
     Args:
         tables: API names by prefix.
         recorded: the risk test over API names; an API that fails it is counted but not recorded.
-        cells: gives the cells whose primitives are recorded under their names, beside all other primitives; None
-            when primitives are below the functions that are recorded.
+        relay: holds the observer of the present step.
+        thread: the state of the present thread.
+        cells: returns the cells whose primitives are recorded by name, beside all other primitives; None when
+            primitives are below the functions that are recorded.
     """
 
     def __init__(

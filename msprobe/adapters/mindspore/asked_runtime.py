@@ -1,6 +1,7 @@
-"""The request as the runtime finds it: files in ``dump_path``, and the variable that names one of them.
+"""The dump of kernels that MindSpore's runtime makes: how it is asked for it, and how it is started and stopped.
 
-The runtime reads the variable once per process, when the first graph is compiled, and wants an absolute path.
+The request is a file in ``dump_path``, and an environment variable that names it. The runtime reads the variable once
+per process, when the first graph is compiled, and wants an absolute path.
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from msprobe.adapters.mindspore.runtime_facts import graph_compiled, runtime_facts
+from msprobe.adapters.mindspore.runtime_facts import graph_compiled, runtime_facts, settle
+from msprobe.adapters.mindspore.runtime_switch import RuntimeSwitch
 from msprobe.core.backend.mindspore_modes import mode_problems
+from msprobe.core.backend.protocols import RuntimeFacts
 from msprobe.core.config import DumpConfig
 from msprobe.core.errors import ConfigError, InterfaceError, MsprobeException
 from msprobe.core.kernels.request import Document, request_of
@@ -21,12 +24,15 @@ VARIABLE = "MINDSPORE_DUMP_CONFIG"
 _OTHER_VARIABLE = "MS_ACL_DUMP_CFG_PATH"
 
 
-class AskedRuntime:
-    """One request, made when this object is.
+class RuntimeDumpRequest:
+    """What the runtime is asked to dump; the request is made when this object is.
+
+    Args:
+        config: a configuration of level L2.
 
     Raises:
-        InterfaceError: a graph has been compiled already, so the request would not be read any more.
-        MsprobeException: it cannot be written.
+        InterfaceError: a graph has been compiled already, so the runtime would not read the request any more.
+        MsprobeException: the request cannot be written.
     """
 
     def __init__(self, config: DumpConfig) -> None:
@@ -37,14 +43,14 @@ class AskedRuntime:
             )
         self._config = config
         self.facts = runtime_facts()
-        self.differently = False
+        self.substitute = False
         self._root = Path(config.dump_path).absolute()
         self._value = ""
         self._written: list[str] = []
-        self._ask()
+        self._write_request()
 
     def refresh(self) -> None:
-        """Ask anew when the mode or the jit level has changed since.
+        """Make the request again when the mode or the jit level has changed since, and no graph was compiled yet.
 
         Raises:
             ConfigError: the configuration does not fit the new mode.
@@ -56,21 +62,20 @@ class AskedRuntime:
         if problems:
             raise ConfigError(problems)
         self.facts = facts
-        self._ask()
+        self._write_request()
 
     def withdraw(self) -> None:
-        """Leave no request behind for programs that this one starts."""
-        if os.environ.get(VARIABLE) == self._value:
-            del os.environ[VARIABLE]
+        """Remove the variable, so that programs that this one starts do not dump."""
+        withdraw_request(self._value)
 
-    def _ask(self) -> None:
+    def _write_request(self) -> None:
         request = request_of(self._config, self.facts)
-        for stale in self._written:  # the mode was another one
+        for stale in self._written:  # files of the request for another mode
             (self._root / stale).unlink(missing_ok=True)
         self._written.clear()
-        self.differently = request.served != request.document
+        self.substitute = request.served != request.document
         self._write(request.name, request.document)
-        if self.differently:
+        if self.substitute:
             self._write(request.served_name, request.served)
         before, self._value = os.environ.get(VARIABLE, self._value), str(self._root / request.served_name)
         os.environ[VARIABLE] = self._value
@@ -91,3 +96,52 @@ class AskedRuntime:
             self._written.append(name)
         except OSError as error:
             raise MsprobeException(0, f"{self._root / name}: cannot be written ({error.strerror})") from error
+
+
+def withdraw_request(value: str) -> None:
+    """Remove the environment variable when it still names the request ``value``."""
+    if os.environ.get(VARIABLE) == value:
+        del os.environ[VARIABLE]
+
+
+class MindSporeKernelDump:
+    """Implements ``KernelDump``: the request and the switch of the runtime's dump.
+
+    Args:
+        config: a configuration of level L2.
+
+    Raises:
+        InterfaceError: a graph has been compiled already.
+        MsprobeException: the request cannot be written.
+    """
+
+    def __init__(self, config: DumpConfig) -> None:
+        self._request = RuntimeDumpRequest(config)
+        self._switch = RuntimeSwitch(self._request.facts)
+        self._switch.prepare()
+
+    @property
+    def facts(self) -> RuntimeFacts:
+        return self._request.facts
+
+    @property
+    def substitute(self) -> bool:
+        return self._request.substitute
+
+    def refresh(self) -> None:
+        self._request.refresh()
+
+    def settle(self) -> None:
+        settle()
+
+    def start(self) -> None:
+        self._switch.start()
+
+    def stop(self) -> None:
+        self._switch.stop()
+
+    def step(self) -> None:
+        self._switch.step()
+
+    def withdraw(self) -> None:
+        self._request.withdraw()

@@ -1,7 +1,8 @@
-"""The MindSpore backend: all capabilities put together. ``make`` is the only public name of this adapter for core."""
+"""The MindSpore backend: all capabilities put together. ``make`` is the only name of this adapter that core uses."""
 
 from __future__ import annotations
 
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -9,12 +10,15 @@ import yaml
 from mindspore import nn
 
 from msprobe.adapters.mindspore.api_tap import MindSporeApiTap
+from msprobe.adapters.mindspore.asked_runtime import MindSporeKernelDump
 from msprobe.adapters.mindspore.collective_tap import MindSporeCollectiveTap
 from msprobe.adapters.mindspore.gradient_tap import MindSporeGradientTap
+from msprobe.adapters.mindspore.graph_tap import GraphCellTap
 from msprobe.adapters.mindspore.input_tap import MindSporeInputTap
 from msprobe.adapters.mindspore.module_tap import MindSporeModuleTap
 from msprobe.adapters.mindspore.output_gradients import OutputGradientTap
 from msprobe.adapters.mindspore.runtime import MindSporeRuntime
+from msprobe.adapters.mindspore.sessions import header_of
 from msprobe.adapters.mindspore.tensor_ops import MindSporeTensorOps
 from msprobe.adapters.mindspore.values import MindSporeValues
 from msprobe.adapters.mindspore.versions import has_gradient_nodes
@@ -28,12 +32,13 @@ from msprobe.core.selection.risk import risk_test
 
 
 def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
-    """The capabilities a session with this configuration needs; nothing is wrapped yet."""
+    """Return the capabilities that a session with this configuration needs; nothing is wrapped yet."""
     table = _table()
-    recorded = risk_test("ALL", (), ())  # no function is ranked; ``idle_settings`` tells who asks for CORE
-    modules = MindSporeModuleTap(relay, thread, Modes.of(config.section.data_mode))
+    recorded = risk_test("ALL", (), ())  # no function is ranked; ``idle_settings`` warns of CORE
+    modules = MindSporeModuleTap(relay, thread)
     apis = MindSporeApiTap([table["apis"]], recorded, relay, thread, modules.cells)
     apis.listed = ListedApis(config)
+    kernels = config.level == "L2" and config.task_spec.kernels
     return Backend(
         name="mindspore",
         ops=MindSporeTensorOps(config.precision),
@@ -41,6 +46,7 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
         runtime=MindSporeRuntime(),
         apis=apis,
         modules=modules,
+        graphs=GraphCellTap(relay, modules, Modes.of(config.section.data_mode)),
         inputs=MindSporeInputTap(nn.Cell, modules.stem, thread),
         collectives=MindSporeCollectiveTap(
             table["distributed"] if config.level in ("L1", "mix") else {}, relay, thread
@@ -48,6 +54,8 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
         gradients=MindSporeGradientTap(thread) if has_gradient_nodes() else OutputGradientTap(thread),
         apis_in_models=True,
         ranked=False,
+        kernel_dump=partial(MindSporeKernelDump, config) if kernels else None,
+        header=header_of(config),
     )
 
 

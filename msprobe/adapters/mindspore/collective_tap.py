@@ -1,8 +1,8 @@
-"""Communication: ``mint.distributed`` (prefix ``MintDistributed``) and ``communication.comm_func`` (``Distributed``).
+"""Observe communication: ``mint.distributed`` (``MintDistributed``) and ``communication.comm_func`` (``Distributed``).
 
-The functions of ``mint.distributed`` work in place, so the output of their records is the positional arguments and then
-the keyword values as they are afterwards, and buffers that only receive are null among the inputs. Those of
-``comm_func`` return what they make. A call that hands out a handle is over when the handle has been waited for.
+The functions of ``mint.distributed`` work in place. The output of their records is the positional arguments and then
+the keyword values as they are afterwards, and buffers that only receive are null among the inputs. The functions of
+``comm_func`` return their results. A call that returns a handle is over when the program has waited for the handle.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class MindSporeCollectiveTap:
                 if owner is not None and callable(getattr(owner, name, None)):
                     self._plan(owner, prefix, name, in_place=prefix == "MintDistributed")
             if owner is not None and hasattr(owner, "P2POp"):
-                self._let_operations_know(owner.P2POp)
+                self._unwrap_operation_arguments(owner.P2POp)
         for owner, name in ((communication, "init"), (mint.distributed, "init_process_group")):
             if hasattr(owner, name):
                 self._patches.plan(owner, name, self._calls.with_rank_notice(getattr(owner, name)))
@@ -105,15 +105,15 @@ class MindSporeCollectiveTap:
         elif self._relay.observer is not None:
             self._relay.observer.end(record, outputs)
 
-    def _let_operations_know(self, operation: type) -> None:
-        """``P2POp`` accepts only the functions it knows: hand it those and not our wrappers."""
+    def _unwrap_operation_arguments(self, operation: type) -> None:
+        """Pass the original functions to ``P2POp``, which refuses the wrappers."""
         originals = self._originals
 
         def new(cls: type, op: Any, *args: Any, **kwargs: Any) -> Any:
-            return create(cls, _known(originals, op), *args, **kwargs)
+            return create(cls, _original(originals, op), *args, **kwargs)
 
         def init(self: Any, op: Any, *args: Any, **kwargs: Any) -> None:
-            initialise(self, _known(originals, op), *args, **kwargs)
+            initialise(self, _original(originals, op), *args, **kwargs)
 
         create, initialise = operation.__new__, operation.__init__  # type: ignore[misc]
         self._patches.plan(operation, "__new__", staticmethod(new))
@@ -121,15 +121,15 @@ class MindSporeCollectiveTap:
 
 
 def _owners() -> dict[str, Any]:
-    """Where the functions of each prefix live in this version."""
-    found: dict[str, Any] = {}
+    """Return the module of each prefix in this version of MindSpore."""
+    owners: dict[str, Any] = {}
     for prefix, path in (("MintDistributed", "mindspore.mint.distributed"), ("Distributed", _COMM)):
         with contextlib.suppress(ImportError):
-            found[prefix] = importlib.import_module(path)
-    return found
+            owners[prefix] = importlib.import_module(path)
+    return owners
 
 
-def _known(originals: Mapping[Any, Any], op: Any) -> Any:
+def _original(originals: Mapping[Any, Any], op: Any) -> Any:
     return originals.get(op, op) if callable(op) else op
 
 

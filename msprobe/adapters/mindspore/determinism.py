@@ -1,4 +1,4 @@
-"""``seed_all`` for MindSpore: fix the random generators; optionally operators are deterministic, dropout idle."""
+"""``seed_all`` for MindSpore: fix the random generators, and optionally use deterministic operators and no dropout."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def _remove_dropout() -> None:
     for owner in (ops, mint.nn.functional):
         for name in _FUNCTIONS:
             original = getattr(owner, name, None)
-            if original is not None and not hasattr(original, "_msprobe_idle"):
-                setattr(owner, name, _idle(original))
+            if original is not None and not hasattr(original, "_msprobe_disabled"):
+                setattr(owner, name, _disabled(original))
     logger.info("dropout passes its input through from now on")
 
 
@@ -53,10 +53,10 @@ def _unchanged(self: Any, x: Any) -> Any:
     return x
 
 
-def _idle(original: Any) -> Any:
+def _disabled(original: Any) -> Any:
     @functools.wraps(original)
     def dropout(input: Any, *args: Any, **kwargs: Any) -> Any:
         return input
 
-    dropout._msprobe_idle = True  # type: ignore[attr-defined]
+    dropout._msprobe_disabled = True  # type: ignore[attr-defined]
     return dropout

@@ -1,14 +1,14 @@
-"""The gradients of single calls, observed at the autograd nodes the call made.
+"""Observe the gradients of single calls at the autograd nodes that the call made.
 
-Nothing is put into the graph: hooks on existing nodes see the gradients that flow anyway. A node belongs to the call
-when its sequence number was given out during the call. The gradient of output k is what arrives at its node; the
-gradient of an argument is what leaves the call's nodes along the edge to that argument. Two uses of one argument inside
-the call add up; uses outside the call are not counted in.
+Nothing is added to the graph: hooks on existing nodes see the gradients that flow anyway. A node belongs to the call
+when it got its sequence number during the call. The gradient of output k is what arrives at its node; the gradient of
+an argument is what leaves the call's nodes along the edge to that argument. Two uses of one argument inside the call
+are added; uses outside of the call are not included.
 
-A cell that is itself what ``ms.grad`` differentiates opens the graph inside its call: its arguments have their edges
-only afterwards, and are looked at then.
+A cell that ``ms.grad`` differentiates itself opens the graph inside its call: its arguments have their edges only
+afterwards, and are looked at then.
 
-MindSpore before 2.9 has no such nodes: there only the gradients of outputs are seen (``output_gradients``).
+MindSpore before 2.9 has no such nodes: there only the gradients of outputs are observed (``output_gradients``).
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from msprobe.core.dump.call_gradients import CallGradients
 _executor = native_executor()
 _enable_grad, _grad_flag = _executor.enable_grad, _executor.grad_flag
 _LEAF = 2**64 - 1
-_NO_KEYWORDS: dict[str, Any] = {}  # one for all calls, and never written to
+_NO_KEYWORDS: dict[str, Any] = {}  # shared by all calls; never changed
 Edge = tuple[int, int]
 Targets = dict[int, tuple[Any, list[tuple[int, int]]]]
-"""The nodes that made outputs, by identity: which of the node's is which of the call's."""
+"""The nodes that made outputs, by identity, each with pairs of an output of the node and an output of the call."""
 
 
 class Prepared:
-    """What is noted of a call before it runs: its arguments' edges into the graph, and where new nodes begin."""
+    """The state of a call before it runs: the edges from its arguments into the graph, and where new nodes begin."""
 
     __slots__ = ("_arguments", "edges", "keywords", "positional", "since", "slots")
 
@@ -49,8 +49,8 @@ class Prepared:
         self.slots = 0
         self._arguments: tuple[tuple[Any, ...], Mapping[str, Any]] | None = (args, kwargs)
 
-    def look(self) -> None:
-        """Find the edges of the arguments; at the second time there is nothing left to do."""
+    def find_edges(self) -> None:
+        """Find the edges of the arguments; a second call does nothing."""
         if self._arguments is None:
             return
         (args, kwargs), self._arguments = self._arguments, None
@@ -60,7 +60,7 @@ class Prepared:
             self.keywords = {key: shape for key, shape in shapes.items() if shape is not None}
 
     def slot(self, tensor: Any) -> int | None:
-        """The slot of one argument, or None when no gradient can reach it."""
+        """Return the slot of one argument, or None when no gradient can reach it."""
         node = tensor._grad_node if tensor._requires_grad else None
         if node is None:
             return None
@@ -79,18 +79,18 @@ class MindSporeGradientTap:
 
     def __init__(self, thread: ThreadState) -> None:
         self._thread = thread
-        self._latest = -1  # the youngest node seen so far: what a call makes is younger
+        self._latest = -1  # the newest node so far: nodes of the next call are newer
 
     def prepare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Prepared | None:
         if not _enable_grad():
             return None
         prepared = Prepared(self._latest, args, kwargs)
         if _grad_flag():
-            prepared.look()
+            prepared.find_edges()
         return prepared
 
     def template(self, prepared: Prepared) -> Template:
-        prepared.look()
+        prepared.find_edges()
         return prepared.positional, prepared.keywords
 
     def attach(self, prepared: Prepared, result: Any, receiver: GradientReceiver, announced: bool = False) -> None:
@@ -112,7 +112,7 @@ class MindSporeGradientTap:
         return watch(tensor, self._thread, report)
 
     def _attach_one(self, prepared: Prepared, result: Any, receiver: GradientReceiver) -> bool:
-        """The usual case: one output, made by one node. False when there is more to it."""
+        """Attach to a call with one output that one node made, the usual case; return False for any other call."""
         node = result._grad_node if result._requires_grad else None
         if node is None:
             return True
@@ -129,12 +129,12 @@ class MindSporeGradientTap:
         return True
 
     def _attach_many(self, targets: Targets, prepared: Prepared, receiver: GradientReceiver) -> None:
-        found, edges = _contributions(targets, prepared), prepared.edges
-        many = CallGradients(receiver, self._thread, found, len(targets), added)
+        contributions, edges = _contributions(targets, prepared), prepared.edges
+        many = CallGradients(receiver, self._thread, contributions, len(targets), added)
         for identity, (node, outputs) in targets.items():
             through = [(number, edges[identity, number][0]) for number, _ in outputs if (identity, number) in edges]
             node.register_prehook(many.before(interned(outputs), interned(through)))
-        for identity, (node, fed) in found.items():
+        for identity, (node, fed) in contributions.items():
             node.register_hook(many.after(identity, interned(fed.items())))
 
     def _note(self, order: int) -> None:
@@ -143,7 +143,7 @@ class MindSporeGradientTap:
 
 
 def _direct(node: Any, prepared: Prepared) -> Fed | None:
-    """What of a call's arguments its only new node feeds; None when it is not the only one."""
+    """Return which arguments the only new node of a call uses; None when the call made several nodes."""
     fed: Fed = {}
     edges, since = prepared.edges, prepared.since
     for index, (following, output) in enumerate(node.next_functions):
@@ -161,11 +161,11 @@ def _direct(node: Any, prepared: Prepared) -> Fed | None:
 
 
 def _contributions(targets: Targets, prepared: Prepared) -> dict[int, tuple[Any, Fed]]:
-    """The call's nodes that feed its arguments, by their identity."""
-    found: dict[int, tuple[Any, Fed]] = {}
+    """Return the nodes of the call that gradients of its arguments come from, by identity."""
+    contributions: dict[int, tuple[Any, Fed]] = {}
     edges, since = prepared.edges, prepared.since
     if not edges:
-        return found
+        return contributions
     used = dict[Edge, int]()
     stack = [(identity, node) for identity, (node, _) in targets.items() if since < node._sequence_nr() < _LEAF]
     seen = set(targets)
@@ -180,8 +180,8 @@ def _contributions(targets: Targets, prepared: Prepared) -> dict[int, tuple[Any,
             if slots is not None:
                 turn = used.get(edge, 0)
                 used[edge] = turn + 1
-                found.setdefault(identity, (node, {}))[1][index] = slots[turn % len(slots)]
+                contributions.setdefault(identity, (node, {}))[1][index] = slots[turn % len(slots)]
             elif other not in seen and since < following._sequence_nr() < _LEAF:
                 seen.add(other)
                 stack.append((other, following))
-    return found
+    return contributions

@@ -1,7 +1,7 @@
-"""What is compiled into a static graph to see the tensors of a cell: written in the language of the graph compiler.
+"""Functions that are compiled into a static graph to send the tensors of a cell, in the language of the graph compiler.
 
-A tapped cell says that a call of it begins, and gets the number of the call. Everything that is sent has that number
-with it, gradients too. Nothing is computed with what is sent, so results and gradients stay what they are.
+A tapped cell reports that a call of it begins, and gets the number of the call. Everything that is sent carries that
+number, gradients too. Nothing is computed with what is sent, so results and gradients do not change.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msprobe.adapters.mindspore.graph_gradient import GradientProbe, flat
 from msprobe.adapters.mindspore.graph_sender import GraphSender
 
 _FLOATS = (mindspore.float16, mindspore.float32, mindspore.float64, mindspore.bfloat16)
-_KINDS = (
+_DTYPES = (
     *_FLOATS,
     *(mindspore.int8, mindspore.int16, mindspore.int32, mindspore.int64, mindspore.bool_),
     *(mindspore.uint8, mindspore.uint16, mindspore.uint32, mindspore.uint64),
@@ -27,7 +27,7 @@ _Code = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TappedTensors:
     """Which tensors of a cell are tapped: inputs and outputs of its calls, and of their backward."""
 
     inputs: bool
@@ -41,40 +41,48 @@ class GraphCode:
 
     Args:
         sender: brings values out of the graph.
-        place: gives a place its constant while the graph is compiled: phase, section, scalar?, then the path.
+        place: returns the constant of a place while the graph is compiled. Its arguments are the phase, the section,
+            whether the tensor has no dimension, and the path.
+        tapped: which tensors are sent.
     """
 
-    def __init__(self, sender: GraphSender, place: _Code, wanted: Wanted) -> None:
-        self._sender, self._place, self._wanted = sender, place, wanted
+    def __init__(self, sender: GraphSender, place: _Code, tapped: TappedTensors) -> None:
+        self._sender, self._place, self._tapped = sender, place, tapped
         self._back = GradientProbe(sender.send_back, sender.blank)
-        self._given, self._made = self._taps_of_inputs(), self._taps_of_outputs()
+        self._tap_input, self._tap_output = self._input_tap(), self._output_tap()
 
     def construct(self, cell: Any, number: int, parameters: tuple[tuple[str, Any], ...]) -> _Code:
-        """The ``construct`` of ``cell`` with taps; ``number`` stands for the cell, ``parameters`` are its own."""
+        """Return the ``construct`` of ``cell`` with taps.
+
+        Args:
+            cell: the cell.
+            number: stands for the cell in what is sent.
+            parameters: the cell's own parameters by name.
+        """
         original = cell.construct
-        given, made = self._given, self._made
+        tap_input, tap_output = self._tap_input, self._tap_output
         keys, values = tuple(key for key, _ in parameters), tuple(value for _, value in parameters)
         scalars = tuple(len(value.shape) == 0 for value in values)
         begin, send, end = self._sender.begin, self._sender.send, self._sender.end
-        site, place, outputs = self._sender.place(number), self._place, self._wanted.outputs
+        site, place, outputs = self._sender.place(number), self._place, self._tapped.outputs
 
         def construct(self: Any, *args: Any, **kwargs: Any) -> Any:
             call = begin(_first((args, tuple(kwargs.values())), site), site)
             positional = ()
             for position in range(len(args)):
-                one = given(args[position], call, "input_args", (position,), (position,))
-                positional = positional + (one,)  # type: ignore[assignment]  # noqa: RUF005
+                tapped = tap_input(args[position], call, "input_args", (position,), (position,))
+                positional = positional + (tapped,)  # type: ignore[assignment]  # noqa: RUF005
             named = {}
             for key, value in kwargs.items():
-                named[key] = given(value, call, "input_kwargs", (key,), (len(args), key))
+                named[key] = tap_input(value, call, "input_kwargs", (key,), (len(args), key))
             result = original(*positional, **named)
             if isinstance(result, tuple):
-                made_all = ()
+                results = ()
                 for position in range(len(result)):
-                    made_all = made_all + (made(result[position], call, (position,)),)  # type: ignore[assignment]  # noqa: RUF005
-                result = made_all
+                    results = results + (tap_output(result[position], call, (position,)),)  # type: ignore[assignment]  # noqa: RUF005
+                result = results
             else:
-                result = made(result, call, (0,))
+                result = tap_output(result, call, (0,))
             if outputs:
                 for position in range(len(values)):
                     if _sendable(values[position]):
@@ -86,7 +94,7 @@ class GraphCode:
         return bound
 
     def parameter_gradient(self, number: int, key: str, scalar: bool) -> _Code:
-        """A hook for a parameter's gradient, which belongs to no call: the number of its cell is in the place."""
+        """Return a hook for a parameter's gradient. It belongs to no call: its place holds the number of the cell."""
         send, place, site = self._sender.send_back, self._place, self._sender.place(number)
 
         def hook(gradient: Any) -> Any:
@@ -96,11 +104,11 @@ class GraphCode:
 
         return hook
 
-    def _taps_of_inputs(self) -> _Code:
+    def _input_tap(self) -> _Code:
         send, place, back = self._sender.send, self._place, self._back
-        forward, backward = self._wanted.inputs, self._wanted.grad_inputs
+        forward, backward = self._tapped.inputs, self._tapped.grad_inputs
 
-        def given(value: Any, call: Any, section: Any, path: Any, back_path: Any) -> Any:
+        def tap_input(value: Any, call: Any, section: Any, path: Any, back_path: Any) -> Any:
             if isinstance(value, mindspore.Tensor):
                 scalar = len(value.shape) == 0
                 value = ops.depend(value, call)
@@ -114,18 +122,18 @@ class GraphCode:
             if isinstance(value, (tuple, list)):
                 parts = ()
                 for position in range(len(value)):
-                    one = given(value[position], call, section, path + (position,), back_path + (position,))  # noqa: RUF005
-                    parts = parts + (one,)  # type: ignore[assignment]  # noqa: RUF005
+                    tapped = tap_input(value[position], call, section, path + (position,), back_path + (position,))  # noqa: RUF005
+                    parts = parts + (tapped,)  # type: ignore[assignment]  # noqa: RUF005
                 return parts if isinstance(value, tuple) else list(parts)
             return value
 
-        return given
+        return tap_input
 
-    def _taps_of_outputs(self) -> _Code:
+    def _output_tap(self) -> _Code:
         send, place, back = self._sender.send, self._place, self._back
-        forward, backward = self._wanted.outputs, self._wanted.grad_outputs
+        forward, backward = self._tapped.outputs, self._tapped.grad_outputs
 
-        def made(value: Any, call: Any, path: Any) -> Any:
+        def tap_output(value: Any, call: Any, path: Any) -> Any:
             if isinstance(value, mindspore.Tensor):
                 scalar = len(value.shape) == 0
                 if forward and _sendable(value):
@@ -141,12 +149,12 @@ class GraphCode:
             if isinstance(value, (tuple, list)):
                 parts = ()
                 for position in range(len(value)):
-                    one = made(value[position], call, path + (position,))  # noqa: RUF005
-                    parts = parts + (one,)  # type: ignore[assignment]  # noqa: RUF005
+                    tapped = tap_output(value[position], call, path + (position,))  # noqa: RUF005
+                    parts = parts + (tapped,)  # type: ignore[assignment]  # noqa: RUF005
                 return parts if isinstance(value, tuple) else list(parts)
             return value
 
-        return made
+        return tap_output
 
 
 def _has_gradient(value: Any) -> Any:
@@ -154,26 +162,26 @@ def _has_gradient(value: Any) -> Any:
 
 
 def _sendable(value: Any) -> Any:
-    """Whether the graph can hand this tensor over: not when it is empty, nor a bfloat16 without dimension."""
-    if value.dtype not in _KINDS or 0 in value.shape:
+    """Return whether the graph can send this tensor: not an empty one, and not a bfloat16 without dimension."""
+    if value.dtype not in _DTYPES or 0 in value.shape:
         return False
     return len(value.shape) > 0 or value.dtype != mindspore.bfloat16
 
 
 def _first(value: Any, otherwise: Any) -> Any:
-    """The first tensor in ``value`` that can be sent, ready for it."""
+    """Return the first tensor in ``value`` that can be sent, in the form for sending."""
     if isinstance(value, mindspore.Tensor):
         return flat(ops.stop_gradient(value)) if _sendable(value) else otherwise
     if isinstance(value, (tuple, list)):
         for part in value:
-            found = _first(part, None)
-            if found is not None:
-                return found
+            tensor = _first(part, None)
+            if tensor is not None:
+                return tensor
     return otherwise
 
 
 def _after(result: Any, sent: Any) -> Any:
-    """``result``, once something was sent; hung on its tensors."""
+    """Return ``result`` with tensors that depend on what was sent, so that it is sent before they are used."""
     if isinstance(result, mindspore.Tensor):
         return ops.depend(result, sent)
     if isinstance(result, tuple):

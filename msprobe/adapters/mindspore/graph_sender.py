@@ -1,10 +1,11 @@
-"""How values leave a running graph: operators that say when a call begins, what it holds, and when it is over.
+"""Send values out of a running graph: operators that report the begin of a call, its values, and its end.
 
-On CPU the operators call Python (``ops.Custom`` with a Python function). Ascend has no such operator: there
-``ops.TensorDump`` writes files, which are read when the graph is done.
+On a CPU the operators call Python (``ops.Custom`` with a Python function). Ascend has no such operator: there
+``ops.TensorDump`` writes files, which are read when the graph has run.
 
-What is sent lies in the way of a value, so data dependency orders it. It has no side effect in the eyes of the
-compiler: those keep the order of the program, but change that in which gradients are summed, and so their last bits.
+An operator that sends is put into the data flow of a value, so data dependencies order it. The compiler sees no side
+effect in it: side effects would keep the order of the program, but would change the order in which gradients are
+summed, and so their last bits.
 """
 
 from __future__ import annotations
@@ -19,32 +20,34 @@ import mindspore
 import numpy as np
 from mindspore import ops
 
-from msprobe.adapters.mindspore.graph_order import CallsByOrder
+from msprobe.adapters.mindspore.graph_order import CallOrder
 from msprobe.adapters.mindspore.versions import wait_for_device
 
 _DUMPED = re.compile(r"(begin|value|gradient|end)\.(\d+)\.(\d+)_.*?(\d+)\.npy\Z", re.DOTALL)
 
 
 class GraphReader(Protocol):
-    """Takes what leaves a graph. Calls have numbers, 0 is one that nobody wants to know of."""
+    """Takes what leaves a graph. Calls have numbers; 0 is a call that is not recorded."""
 
     def began(self, site: int) -> int:
-        """A call of a module begins; the answer is its number."""
+        """Return the number of a call of a module that begins."""
         ...
 
     def arrived(self, array: Any, place: int, call: int) -> None:
-        """A value of a call, to be used before this returns."""
+        """Take a value of a call. Its memory belongs to the graph, so it must be used before this returns."""
         ...
 
     def ended(self, call: int) -> None:
-        """A call is over."""
+        """Note that a call is over."""
         ...
 
 
 class GraphSender(Protocol):
-    """What is compiled into a graph: ``begin(value, site)`` gives the call for ``send(value, place, call)``, for
-    ``send_back``, which takes gradients, and for ``end(value, call)``. ``value`` says when it happens: when that is
-    known. ``blank`` makes the gradient of a place or a call, which have none.
+    """The operators that are compiled into a graph.
+
+    ``begin(value, site)`` returns the call for ``send(value, place, call)``, for ``send_back``, which takes gradients,
+    and for ``end(value, call)``. Each runs as soon as ``value`` is computed. ``blank`` makes an empty gradient for a
+    place or a call, which have no gradient.
     """
 
     begin: Callable[..., Any]
@@ -54,16 +57,16 @@ class GraphSender(Protocol):
     blank: Callable[..., Any]
 
     def place(self, number: int) -> Any:
-        """The constant that stands for a place or a site in the graph."""
+        """Return the constant that stands for a place or a site in the graph."""
         ...
 
     def settle(self) -> None:
-        """The graph has run: nothing may be on its way any more."""
+        """Report everything that was sent, after the graph has run."""
         ...
 
 
 def make_sender(reader: GraphReader) -> GraphSender:
-    """The sender for the device of this process."""
+    """Return the sender for the device of this process."""
     on_ascend = mindspore.get_context("device_target") == "Ascend"
     return TensorDumpSender(reader) if on_ascend else CallingSender(reader)
 
@@ -92,14 +95,14 @@ class CallingSender:
         return mindspore.Tensor(number, mindspore.int32)
 
     def settle(self) -> None:
-        """Every value came before the graph was done."""
+        """Do nothing: every value has arrived when the graph has run."""
 
 
 class TensorDumpSender:
-    """Has the device write files, named by place and site, and reads them afterwards. Not checked: it takes an Ascend.
+    """Makes the device write files, named by place and site, and reads them afterwards. It was not tested on an Ascend.
 
-    The runtime adds the dtype and a running number to the name: smaller numbers came first. In the graph a call is
-    known by its site only; which one it is follows from the order.
+    The runtime adds the dtype and a running number to the name; smaller numbers were written first. In the graph a call
+    is known by its site only; ``CallOrder`` finds out which call it is.
     """
 
     def __init__(self, reader: GraphReader) -> None:
@@ -133,20 +136,20 @@ class TensorDumpSender:
 
     def settle(self) -> None:
         wait_for_device()
-        found = [(path, match) for path in self._folder.iterdir() if (match := _DUMPED.match(path.name))]
-        calls = CallsByOrder()
-        for path, match in sorted(found, key=lambda one: int(one[1][4])):
+        files = [(path, match) for path in self._folder.iterdir() if (match := _DUMPED.match(path.name))]
+        calls = CallOrder()
+        for path, match in sorted(files, key=lambda pair: int(pair[1][4])):
             self._replay(calls, match[1], (int(match[2]), int(match[3])), path)
             path.unlink()
 
-    def _replay(self, calls: CallsByOrder, kind: str, what: tuple[int, int], path: Path) -> None:
-        reader, (place, site) = self._reader, what
+    def _replay(self, calls: CallOrder, kind: str, numbers: tuple[int, int], path: Path) -> None:
+        reader, (place, site) = self._reader, numbers
         if kind == "begin":
             calls.began(site, reader.began(site))
         elif kind == "end":
             reader.ended(calls.ended(site))
         else:
-            call = calls.running(site) if kind == "value" else calls.of_gradient(site, place)
+            call = calls.running(site) if kind == "value" else calls.for_gradient(site, place)
             reader.arrived(np.load(path, allow_pickle=False), place, call)
 
 

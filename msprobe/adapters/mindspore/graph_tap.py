@@ -1,8 +1,8 @@
-"""Cells inside compiled graphs (GRAPH_MODE, ``ms.jit``), seen by taps that are compiled into the graph.
+"""Observe cells inside compiled graphs (GRAPH_MODE, ``ms.jit``) by taps that are compiled into the graph.
 
-While collecting, the compiler is handed cells whose ``construct`` has taps (``graph_code``), and keeps the graph it
-makes of them under a key of its own: outside of start and stop the untapped graph runs, whichever was compiled first.
-The cells carry a tap only while the compiler reads them. A graph that cannot be compiled with taps runs without.
+While collecting, the compiler gets cells whose ``construct`` has taps (``graph_code``). It keeps the graph of such
+cells under a separate key: outside of start and stop the graph without taps runs, whichever was compiled first. The
+cells carry a tap only while the compiler reads them. A graph that cannot be compiled with taps runs without them.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import itertools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Protocol
 
-import mindspore
-from mindspore import context, nn, ops
+from mindspore import nn, ops
 
-from msprobe.adapters.mindspore.graph_code import GraphCode, Wanted
+from msprobe.adapters.mindspore.graph_code import GraphCode, TappedTensors
 from msprobe.adapters.mindspore.graph_sender import GraphSender, make_sender
 from msprobe.adapters.mindspore.graph_value import GraphValue
-from msprobe.adapters.mindspore.runtime_facts import settle
+from msprobe.adapters.mindspore.runtime_facts import in_graph_mode, settle
 from msprobe.adapters.mindspore.source_order import parts_called
 from msprobe.adapters.mindspore.versions import graph_executors, graph_runners
+from msprobe.core.backend.protocols import GraphReceiver
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 from msprobe.core.dump.graph_calls import PARAMETERS_GRAD, Spot
@@ -31,40 +31,41 @@ from msprobe.core.errors import error_text
 from msprobe.core.log import first_time, logger
 from msprobe.core.selection.modes import Modes
 
-Known = tuple[weakref.ref[nn.Cell], ModuleSite]
 _COMPILE_ERRORS = (RuntimeError, TypeError, ValueError, AttributeError, NameError, LookupError, SyntaxError)
 _tags = itertools.count()
 
 
-def in_graph_mode() -> bool:
-    return bool(context.get_context("mode") == mindspore.GRAPH_MODE)
+class AdoptedCells(Protocol):
+    """What the tap asks of the module tap: the cells of the models given to ``start``."""
+
+    def named_cells(self) -> Sequence[tuple[weakref.ref[nn.Cell], ModuleSite]]:
+        """Return the cells with their names, in the order of the cell tree."""
+        ...
+
+    def models(self) -> Sequence[nn.Cell]:
+        """Return the models."""
+        ...
+
+    def without_gradient_hooks(self) -> AbstractContextManager[None]:
+        """Take the hooks of the dynamic graph off the parameters inside the returned context."""
+        ...
 
 
 class GraphCellTap:
-    """Taps the cells of the adopted models wherever they are compiled.
+    """Taps the cells of the adopted models wherever they are compiled. Implements ``GraphTap``.
 
     Args:
-        cells: gives the cells with their sites, in the order of the cell tree.
-        models: the models that they are of, as they are known so far.
-        aside: takes hooks of the dynamic graph off the parameters for a while: the compiler would read them too.
+        relay: holds the observer of the present step.
+        cells: the cells of the models.
         modes: which phases and sides are recorded.
     """
 
-    def __init__(
-        self,
-        relay: Relay,
-        cells: Callable[[], Sequence[Known]],
-        models: Sequence[weakref.ref[nn.Cell]],
-        modes: Modes,
-        aside: Callable[[], AbstractContextManager[None]],
-    ) -> None:
+    def __init__(self, relay: Relay, cells: AdoptedCells, modes: Modes) -> None:
         self._relay = relay
         self._cells = cells
-        self._models = models
         self._modes = modes
-        self._aside = aside
         self._spots: list[tuple[Spot, bool]] = []
-        self._numbers: dict[tuple[Spot, bool], int] = {}
+        self._spot_numbers: dict[tuple[Spot, bool], int] = {}
         self._sites: list[ModuleSite] = []
         self._parts: list[tuple[str, ...]] = []
         self._sender: GraphSender | None = None
@@ -86,40 +87,40 @@ class GraphCellTap:
         finally:
             self._settle()
 
-    # ---- what a graph says while it runs, in the thread that runs it ----
+    # ---- called by a graph while it runs, in the thread that runs it (``GraphReader``) ----
 
     def began(self, site: int) -> int:
-        graphs = self._graphs()
-        return int((graphs and graphs.begin(self._sites[site], self._parts[site])) or 0)
+        receiver = self._receiver()
+        return 0 if receiver is None else receiver.begin(self._sites[site], self._parts[site]) or 0
 
-    def arrived(self, array: Any, place: int, call: int) -> None:
-        graphs = self._graphs()
-        if graphs is None:
+    def arrived(self, array: Any, spot_number: int, call: int) -> None:
+        receiver = self._receiver()
+        if receiver is None:
             return
-        spot, scalar = self._spots[place]
+        spot, scalar = self._spots[spot_number]
         value = GraphValue(array, scalar)
         if spot.phase == PARAMETERS_GRAD:
             key, site = spot.path
-            graphs.gradient(self._sites[int(site)], str(key), value)
+            receiver.gradient(self._sites[int(site)], str(key), value)
         else:
-            graphs.value(call, spot, value)
+            receiver.value(call, spot, value)
 
     def ended(self, call: int) -> None:
-        graphs = self._graphs()
-        if graphs is not None:
-            graphs.end(call)
+        receiver = self._receiver()
+        if receiver is not None:
+            receiver.end(call)
 
-    def _graphs(self) -> Any:
+    def _receiver(self) -> GraphReceiver | None:
         observer = self._relay.observer
         return None if observer is None else observer.graphs()
 
     def _settle(self) -> None:
-        """Every graph that was started has run."""
-        graphs = self._graphs()
-        if graphs is not None and self._sender is not None:
+        """Wait until every graph that was started has run."""
+        receiver = self._receiver()
+        if receiver is not None and self._sender is not None:
             settle()
             self._sender.settle()
-            graphs.ran()
+            receiver.ran()
 
     def _run(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def run(executor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -129,9 +130,9 @@ class GraphCellTap:
 
         return run
 
-    def _models_parts(self) -> tuple[str, ...]:
-        """What the model calls; of several models nobody can tell which one runs."""
-        models = [model for reference in self._models if (model := reference()) is not None]
+    def _parts_of_model(self) -> tuple[str, ...]:
+        """Return the parts that the model calls; nothing for several models, as it is not known which one runs."""
+        models = self._cells.models()
         return parts_called(type(models[0])) if len(models) == 1 else ()
 
     # ---- while the compiler works ----
@@ -140,8 +141,8 @@ class GraphCellTap:
         def generate_arguments_key(executor: Any, *args: Any, **kwargs: Any) -> str:
             observer = self._relay.observer
             if observer is not None:
-                observer.graph_run(self._models_parts())
-            return f"{original(executor, *args, **kwargs)}{self._tag}.{len(self._cells())}"
+                observer.graph_run(self._parts_of_model())
+            return f"{original(executor, *args, **kwargs)}{self._tag}.{len(self._cells.named_cells())}"
 
         return generate_arguments_key
 
@@ -151,14 +152,14 @@ class GraphCellTap:
                 return original(executor, *args, **kwargs)
             self._compiling = True
             try:
-                with self._aside(), self._tapped():
+                with self._cells.without_gradient_hooks(), self._tapped():
                     return original(executor, *args, **kwargs)
             except _COMPILE_ERRORS as error:
                 fault = error_text(error)
             finally:
                 self._compiling = False
-            with self._aside():
-                compiled = original(executor, *args, **kwargs)  # what was wrong with the user's own code is raised here
+            with self._cells.without_gradient_hooks():
+                compiled = original(executor, *args, **kwargs)  # a fault in the user's own code is raised here
             if first_time(("graph without taps", fault)):
                 logger.warning("a graph cannot be compiled with taps and is not recorded: %s", fault)
             return compiled
@@ -169,7 +170,7 @@ class GraphCellTap:
     def _tapped(self) -> Iterator[None]:
         undo: list[Callable[[], None]] = []
         try:
-            for reference, site in self._cells():
+            for reference, site in self._cells.named_cells():
                 cell = reference()
                 if cell is not None and not cell.has_bprop:
                     undo += self._tap(cell, site)
@@ -203,19 +204,19 @@ class GraphCellTap:
 
     def _make_code(self) -> GraphCode:
         modes = self._modes
-        wanted = Wanted(
+        tapped = TappedTensors(
             modes.forward and modes.input,
             modes.forward and modes.output,
             modes.backward and modes.input,
             modes.backward and modes.output,
         )
         self._sender = sender = make_sender(self)
-        return GraphCode(sender, ops.constexpr(self._place_function(sender)), wanted)
+        return GraphCode(sender, ops.constexpr(self._place_function(sender)), tapped)
 
     def _number(self, site: ModuleSite, parts: tuple[str, ...]) -> int:
-        """Cells of one name count together."""
-        for number, known in enumerate(self._sites):
-            if known.stem == site.stem:
+        """Return the number of the cell's name; cells of one name share it."""
+        for number, other in enumerate(self._sites):
+            if other.stem == site.stem:
                 return number
         self._sites.append(site)
         self._parts.append(parts)
@@ -224,9 +225,9 @@ class GraphCellTap:
     def _place_function(self, sender: GraphSender) -> Callable[..., Any]:
         def msprobe_place(phase: str, section: str, scalar: bool, *path: Any) -> Any:
             key = Spot(phase, section, path), scalar
-            if key not in self._numbers:
-                self._numbers[key] = len(self._spots)
+            if key not in self._spot_numbers:
+                self._spot_numbers[key] = len(self._spots)
                 self._spots.append(key)
-            return sender.place(self._numbers[key])
+            return sender.place(self._spot_numbers[key])
 
         return msprobe_place

@@ -1,7 +1,7 @@
-"""Recorded inputs in place of live ones: the ``__call__`` of cells is replaced once more, outside of what records it.
+"""Replace the inputs of cells by recorded ones: ``__call__`` of cells is replaced again, outside of what records it.
 
-A replaced tensor has no history: the backward pass ends at it. The files of bfloat16 tensors hold float32, which
-becomes bfloat16 again where the live tensor is.
+A replaced tensor has no autograd history, so the backward pass ends at it. The files of bfloat16 tensors hold float32,
+which becomes bfloat16 again where the live tensor is bfloat16.
 """
 
 from __future__ import annotations
@@ -26,23 +26,24 @@ class MindSporeInputTap:
 
     Args:
         kind: the class whose calls are replaced, ``nn.Cell`` or the modules of a torch-shaped namespace.
-        stem: gives the name of a module without phase and number; None for one that was not adopted.
+        stem: returns the name of a module without phase and number; None for a module that was not adopted.
+        thread: the state of the present thread.
     """
 
     def __init__(self, kind: Any, stem: Callable[[Any], str | None], thread: ThreadState) -> None:
         self._kind = kind
         self._stem = stem
         self._thread = thread
-        self._inputs = FedInputs(lambda kind: issubclass(kind, mindspore.Tensor), ".npy", _loaded)
+        self._inputs = FedInputs(lambda kind: issubclass(kind, mindspore.Tensor), ".npy", _load_tensor)
 
     @contextlib.contextmanager
     def attach(self, source: InputSource) -> Iterator[None]:
         patches = Patches()
-        patches.plan(self._kind, "__call__", self._fed(self._kind.__call__, source))
+        patches.plan(self._kind, "__call__", self._with_recorded_inputs(self._kind.__call__, source))
         with patches.in_force():
             yield
 
-    def _fed(self, original: Callable[..., Any], source: InputSource) -> Callable[..., Any]:
+    def _with_recorded_inputs(self, original: Callable[..., Any], source: InputSource) -> Callable[..., Any]:
         stem_of, thread, inputs = self._stem, self._thread, self._inputs
 
         @functools.wraps(original)
@@ -57,7 +58,7 @@ class MindSporeInputTap:
         return call
 
 
-def _loaded(path: Path, live: mindspore.Tensor) -> mindspore.Tensor:
+def _load_tensor(path: Path, live: mindspore.Tensor) -> mindspore.Tensor:
     array = np.load(path, allow_pickle=False)
     widened = live.dtype == mindspore.bfloat16 and array.dtype == np.float32
     return mindspore.Tensor(array, mindspore.bfloat16 if widened else None)

@@ -1,7 +1,7 @@
-"""Functions compiled by ``ms.jit`` inside a dynamic graph: ``Jit.<function>.0.forward``.
+"""Observe functions that ``ms.jit`` compiles inside a dynamic graph: ``Jit.<function>.0.forward``.
 
-The compiler reads the source of a function and looks its names up, so it must never meet a wrapper: while a jit
-function runs, every replaced attribute is the original again.
+The compiler reads the source of a function and looks its names up, so it must not find a wrapper: while a jit function
+runs, every replaced attribute is the original again.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from msprobe.core.capture.wrap import wrap
 
 
 class JitTap:
-    """Observes calls of jit functions, with all other patches out of their way.
+    """Observes calls of jit functions, during which all other patches are suspended.
 
     Args:
-        others: the patches that must not be seen by the compiler.
-        site: gives the counter of an API by prefix and name.
+        others: the patches that the compiler must not find.
+        site: returns the counter of an API by prefix and name.
+        relay: holds the observer of the present step.
+        thread: the state of the present thread.
     """
 
     def __init__(
@@ -38,7 +40,7 @@ class JitTap:
         if EXECUTOR is not None:
             self._patches.plan(EXECUTOR, "__call__", self._observed(EXECUTOR.__call__))
         if CELLS is not None:
-            self._patches.plan(CELLS, "compile", self._aside(CELLS.compile))
+            self._patches.plan(CELLS, "compile", self._without_patches(CELLS.compile))
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
@@ -49,16 +51,16 @@ class JitTap:
         @functools.wraps(original)
         def call(executor: Any, *args: Any, **kwargs: Any) -> Any:
             function = wrap(
-                self._bare(original, executor), self._site("Jit", _name(executor)), self._relay, self._thread
+                self._unwrapped(original, executor), self._site("Jit", _name(executor)), self._relay, self._thread
             )
             return function(*args, **kwargs)
 
         return call
 
-    def _bare(self, original: Callable[..., Any], executor: Any) -> Callable[..., Any]:
-        return functools.partial(self._aside(original), executor)
+    def _unwrapped(self, original: Callable[..., Any], executor: Any) -> Callable[..., Any]:
+        return functools.partial(self._without_patches(original), executor)
 
-    def _aside(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _without_patches(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def run(*args: Any, **kwargs: Any) -> Any:
             with self._others.suspended():
@@ -72,6 +74,6 @@ CELLS = cell_executor()
 
 
 def _name(executor: Any) -> str:
-    """The function's name, or the class of the cell whose ``construct`` it is."""
+    """Return the name of the function, or the class of the cell whose ``construct`` it is."""
     owner = getattr(executor, "obj", None)
     return type(owner).__name__ if owner is not None else str(getattr(executor.fn, "__name__", "jit"))

@@ -1,17 +1,16 @@
-"""How operators are launched on a CPU while values are looked at: one after the other, by the thread that calls them.
+"""Launch operators on a CPU one after the other, in the calling thread, while values are measured.
 
-By default an operator passes through several threads of MindSpore, and each look at a value waits for all of them: a
-hundred times the cost of a small operator. What would spare the waiting is to look later, but nothing tells whether a
-tensor has been written since (``Tensor._version`` stays the same under ``assign``, optimizers, item assignment and the
-moving averages of normalisation), and a copy of every tensor at its call is dearer than looking at it at once.
+By default an operator passes through several threads of MindSpore, and each access to a value waits for all of them,
+which costs a hundred times as much as a small operator. Measuring later would avoid the wait, but nothing shows whether
+a tensor has been written since: ``Tensor._version`` does not change under ``assign``, optimizers, item assignment and
+the moving averages of normalisation. A copy of every tensor costs more than measuring it at once.
 
 Launched one after the other, an operator that fails also raises in the call that made it and not in a later one.
 """
 
 from __future__ import annotations
 
-from msprobe.adapters.mindspore.graph_tap import in_graph_mode
-from msprobe.adapters.mindspore.runtime_facts import on_cpu
+from msprobe.adapters.mindspore.runtime_facts import in_graph_mode, on_cpu
 from msprobe.adapters.mindspore.versions import launch_blocking
 from msprobe.core.config import DumpConfig
 from msprobe.core.errors import error_text
@@ -19,17 +18,17 @@ from msprobe.core.log import logger
 
 
 def looks_at_values(config: DumpConfig) -> bool:
-    """Whether ``config`` has values of a dynamic graph on a CPU looked at, one call after the other."""
+    """Return whether ``config`` measures values of a dynamic graph on a CPU, one call after the other."""
     return on_cpu() and not in_graph_mode() and config.task_spec.bodies and config.level != "L2"
 
 
 def launch_at_once() -> None:
-    """For the whole process, and only before its first operator: MindSpore takes no notice of it later."""
+    """Launch operators synchronously in the whole process; it has no effect after the first operator."""
     try:
         launch_blocking()
     except RuntimeError as error:
         logger.warning(
-            "operators run behind the program's back: collecting waits for them, and errors may be raised by a later "
-            "call than the one that failed (%s)",
+            "operators run asynchronously: collecting waits for them, and errors may be raised by a later call than "
+            "the one that failed (%s)",
             error_text(error),
         )

@@ -1,23 +1,23 @@
-"""Cell calls, observed by replacing ``nn.Cell.__call__`` while collecting.
+"""Observe calls of cells by replacing ``nn.Cell.__call__`` while collecting.
 
-One patch instead of hooks on every cell: it sees keyword arguments and exceptions, nothing hangs on cell objects, and
-the user's hooks run inside it as ever.
+It is one patch instead of hooks on every cell: it sees keyword arguments and exceptions, changes no cell, and the
+user's hooks run inside it as before.
 
-``Cell.recompute()`` puts cells of MindSpore's own into the model. They have no record; the one that runs the cell a
-second time, during backward, stands for it then.
+``Cell.recompute()`` adds cells of MindSpore to the model. They have no record. The added cell that runs a cell a second
+time, during backward, is recorded under the name of that cell.
 """
 
 from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mindspore import nn
 
-from msprobe.adapters.mindspore.graph_tap import GraphCellTap, in_graph_mode
-from msprobe.adapters.mindspore.recomputation import is_means, opening, reopens, second_runner
+from msprobe.adapters.mindspore.recomputation import is_recompute_cell, opening, reopens, second_runner
+from msprobe.adapters.mindspore.runtime_facts import in_graph_mode
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 from msprobe.core.capture.thread import ThreadState
@@ -26,20 +26,19 @@ from msprobe.core.dump.given_models import headed_models
 from msprobe.core.dump.module_sites import Known, ModuleSites, remember
 from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.errors import MsprobeException
-from msprobe.core.selection.modes import Modes
 
 _NOTHING = contextlib.nullcontext()
 
 
 class _Hook:
-    """A hook on a parameter that can be taken off and put back."""
+    """A hook on a parameter that can be removed and set again."""
 
     def __init__(self, parameter: Any, report: Callable[[Any], None]) -> None:
         self._parameter = parameter
         self._report = report
-        self.put()
+        self.set()
 
-    def put(self) -> None:
+    def set(self) -> None:
         self._handle = self._parameter.register_hook(self._report)
 
     def remove(self) -> None:
@@ -47,15 +46,14 @@ class _Hook:
 
 
 class MindSporeModuleTap:
-    """Implements ``ModuleTap``. The models themselves have no name and no record; their cells do."""
+    """Implements ``ModuleTap``. The models themselves have no name and no record; their cells have."""
 
-    def __init__(self, relay: Relay, thread: ThreadState, modes: Modes) -> None:
+    def __init__(self, relay: Relay, thread: ThreadState) -> None:
         self._relay = relay
         self._thread = thread
         self._sites = ModuleSites()
         self._again: dict[int, Known] = {}  # cells that run an adopted one again
         self._models: list[weakref.ref[nn.Cell]] = []
-        self._graphs = GraphCellTap(relay, self._sites.all, self._models, modes, self._gradients_aside)
         self._hooks: list[_Hook] = []
 
     def adopt(self, model: Any) -> None:
@@ -63,12 +61,20 @@ class MindSporeModuleTap:
             self._adopt(head, part)
 
     def cells(self) -> list[nn.Cell]:
-        """Every cell of the adopted models that still lives, the models themselves first."""
+        """Return every cell of the adopted models that still lives; the models themselves come first."""
         present = [reference() for reference in (*self._models, *(known[0] for known in self._sites.all()))]
         return [cell for cell in present if cell is not None]
 
+    def named_cells(self) -> Sequence[Known]:
+        """Return the adopted cells with their names, in the order of the cell tree."""
+        return self._sites.all()
+
+    def models(self) -> list[nn.Cell]:
+        """Return the adopted models that still live."""
+        return [model for reference in self._models if (model := reference()) is not None]
+
     def stem(self, cell: Any) -> str | None:
-        """The name of an adopted cell without phase and number, ``Cell.fc1.Dense``, also while it is recomputed."""
+        """Return the name of an adopted or recomputed cell without phase and number, such as ``Cell.fc1.Dense``."""
         known = self._sites.known.get(id(cell)) or (self._again.get(id(cell)) if reopens(cell) else None)
         return known[1].stem if known is not None and known[0]() is cell else None
 
@@ -76,20 +82,16 @@ class MindSporeModuleTap:
         raise MsprobeException(3, "module_dump is a function of msprobe.pytorch")
 
     def focus_end(self) -> None:
-        """Nothing was focused."""
+        """Do nothing: no module can be focused."""
 
     def reset(self) -> None:
         self._sites.reset()
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
-        with self._graphs.attach(), contextlib.nullcontext() if in_graph_mode() else self._attach_calls():
-            yield
-
-    @contextlib.contextmanager
-    def _attach_calls(self) -> Iterator[None]:
         patches = Patches()
-        patches.plan(nn.Cell, "__call__", self._observed(nn.Cell.__call__))
+        if not in_graph_mode():
+            patches.plan(nn.Cell, "__call__", self._observed(nn.Cell.__call__))
         with patches.in_force():
             yield
 
@@ -112,7 +114,8 @@ class MindSporeModuleTap:
         return detach
 
     @contextlib.contextmanager
-    def _gradients_aside(self) -> Iterator[None]:
+    def without_gradient_hooks(self) -> Iterator[None]:
+        """Take the hooks off the parameters inside the returned context: the graph compiler would read them too."""
         hooks = self._hooks
         for hook in hooks:
             hook.remove()
@@ -120,13 +123,13 @@ class MindSporeModuleTap:
             yield
         finally:
             for hook in hooks:
-                hook.put()
+                hook.set()
 
     def _adopt(self, head: str, model: nn.Cell) -> None:
         if not any(reference() is model for reference in self._models):
             self._models.append(weakref.ref(model))
         for path, cell in model.cells_and_names():
-            if not path or is_means(cell) or self._sites.of(cell) is not None:
+            if not path or is_recompute_cell(cell) or self._sites.of(cell) is not None:
                 continue
             site = self._sites.know(f"{head}.{path}.{type(cell).__name__}", cell, _own_parameters)
             runner = second_runner(cell)
@@ -143,7 +146,7 @@ class MindSporeModuleTap:
         return wrap_module_call(original, find_site, self._relay, self._thread, around_begin=_around_begin)
 
     def _gradient_reporter(self, site: ModuleSite, key: str) -> Callable[[Any], None]:
-        """A hook; a plain function, because MindSpore before 2.9 takes no other callable."""
+        """Return a hook. It is a function because MindSpore before 2.9 accepts no other callable."""
 
         def report(gradient: Any) -> None:
             observer = self._relay.observer

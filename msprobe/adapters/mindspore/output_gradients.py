@@ -1,7 +1,7 @@
-"""The gradients of single calls where tensors do not know the node that made them: MindSpore before 2.9.
+"""Observe the gradients of single calls where tensors have no autograd node: MindSpore before 2.9.
 
-Hooks on the outputs see what arrives there; what leaves towards the arguments cannot be told from other uses of them,
-so the ``output`` of a backward record is null.
+Hooks on the outputs see the gradients that arrive there. The gradients of the arguments cannot be separated from those
+of other uses of the arguments, so the ``output`` of a backward record is null.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _executor = executor()
 
 
 class OutputGradientTap:
-    """Implements ``GradientTap`` with hooks on tensors alone."""
+    """Implements ``GradientTap`` with hooks on tensors only."""
 
     def __init__(self, thread: ThreadState) -> None:
         self._thread = thread
@@ -40,22 +40,24 @@ class OutputGradientTap:
         outputs = [tensor for tensor in tensors_in(result, Tensor) if _can_have_gradient(tensor)]
         if outputs:
             receiver.expect(len(outputs))
-            arrivals = _Arrivals(receiver, len(outputs))
+            gradients = _OutputGradients(receiver, len(outputs))
             for position, tensor in enumerate(outputs):
-                watch(tensor, self._thread, arrivals.at(position))
+                watch(tensor, self._thread, gradients.hook(position))
 
     def watch(self, tensor: Any, report: Callable[[Any], None]) -> Callable[[], None] | None:
         return watch(tensor, self._thread, report)
 
 
-class _Arrivals:
-    """Reports the gradients of one call, and that there will be no others when the last has come."""
+class _OutputGradients:
+    """Reports the gradients of the outputs of one call, and the end of its backward after the last one."""
 
     def __init__(self, receiver: GradientReceiver, count: int) -> None:
         self._receiver = receiver
         self._count = self._left = count
 
-    def at(self, position: int) -> Callable[[Any], None]:
+    def hook(self, position: int) -> Callable[[Any], None]:
+        """Return the hook of the output ``position``."""
+
         def report(gradient: Any) -> None:
             self._receiver.grad_output(position, gradient)
             self._left -= 1
@@ -67,7 +69,7 @@ class _Arrivals:
 
 
 def _no_slot(tensor: Any) -> None:
-    """No gradient is known to reach this place."""
+    """Return no slot: it is not known which gradients reach the arguments."""
 
 
 def _can_have_gradient(tensor: Any) -> bool:

@@ -1,11 +1,12 @@
-"""Operators called as objects, past every function of ``ops`` and ``mint``.
+"""Observe operators that are called as objects (primitives), and not through functions of ``ops`` and ``mint``.
 
-Those that cells hold as attributes (``self.matmul = ops.MatMul()``) are named by these: ``Primitive.matmul.MatMul.0``.
-Others, made inside ``construct`` or kept anywhere else, are named by their class: ``Primitive.MatMul.0``. What
-MindSpore's own functions call is their business; its layers count as the model. Without a model nothing is recorded.
+Primitives that are attributes of cells (``self.matmul = ops.MatMul()``) are named after them:
+``Primitive.matmul.MatMul.0``. Others, made inside ``construct`` or kept anywhere else, are named after their class:
+``Primitive.MatMul.0``. Calls by MindSpore's own functions are not recorded; its layers count as the model. Without a
+model nothing is recorded.
 
-The ``__call__`` of their classes is replaced while collecting, and looks each instance up: no cell and no primitive is
-touched, so copies see the originals. The compiler reads no ``__call__`` of a primitive.
+The ``__call__`` of their classes is replaced while collecting and looks each instance up. No cell and no primitive is
+changed, so copies have the originals. The compiler does not read the ``__call__`` of a primitive.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ class PrimitiveTap:
     """Finds primitives and observes their calls.
 
     Args:
-        cells: gives the cells of the models, whose attributes name primitives, asked at each ``attach``.
-        site: gives the counter of an API by prefix and name.
+        cells: returns the cells of the models, whose attributes name primitives; it is called at each ``attach``.
+        site: returns the counter of an API by prefix and name.
+        relay: holds the observer of the present step.
+        thread: the state of the present thread.
     """
 
     def __init__(
@@ -54,7 +57,7 @@ class PrimitiveTap:
         ] = {}  # the primitive itself keeps its id from being reused
         self._classes: set[type] = set()
         self._modules_seen = -1
-        self._primitive: dict[type, bool] = {}  # every attribute of every cell is looked at: its type is asked once
+        self._is_primitive: dict[type, bool] = {}  # by type, because every attribute of every cell is looked at
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
@@ -67,14 +70,14 @@ class PrimitiveTap:
             yield
 
     def _find(self, cells: Iterable[nn.Cell]) -> None:
-        """Look for primitives of cells that have come since the last time."""
-        known = self._primitive
+        """Find primitives in cells that are new since the last time."""
+        is_primitive = self._is_primitive
         for cell in cells:
             for name, value in list(vars(cell).items()):
                 kind = type(value)
-                primitive = known.get(kind)
+                primitive = is_primitive.get(kind)
                 if primitive is None:
-                    primitive = known[kind] = issubclass(kind, ops.Primitive)
+                    primitive = is_primitive[kind] = issubclass(kind, ops.Primitive)
                 if primitive and id(value) not in self._calls:
                     self._add(name, value)
 
@@ -82,20 +85,20 @@ class PrimitiveTap:
         kind = type(primitive)
         self._plan(kind)
         site = self._site("Primitive", f"{name}.{kind.__name__}")
-        bare = functools.partial(_original(kind), primitive)
-        self._calls[id(primitive)] = primitive, wrap(bare, site, self._relay, self._thread)
+        original = functools.partial(_original(kind), primitive)
+        self._calls[id(primitive)] = primitive, wrap(original, site, self._relay, self._thread)
 
     def _plan(self, kind: type) -> None:
-        """Plan the calls of a class and of those below it, once each."""
+        """Plan the patches of a class and of its subclasses, once each."""
         if kind not in self._classes:
             self._classes.add(kind)
             original = vars(kind).get("__call__")
             if callable(original):
                 self._patches.plan(kind, "__call__", self._observed(original))
-        below: list[type] = kind.__subclasses__()
-        for inner in below:
-            if not _is_constant(inner):
-                self._plan(inner)
+        subclasses: list[type] = kind.__subclasses__()
+        for subclass in subclasses:
+            if not _is_constant(subclass):
+                self._plan(subclass)
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         calls, relay, thread, site_of = self._calls, self._relay, self._thread, self._site
@@ -105,10 +108,10 @@ class PrimitiveTap:
             observer = relay.observer
             if thread.busy or observer is None:
                 return original(primitive, *args, **kwargs)
-            known = calls.get(id(primitive))
-            if known is not None:
-                return known[1](*args, **kwargs)
-            if _is_business_of(sys._getframe(1)) or _CONSTANT in primitive.attrs:
+            entry = calls.get(id(primitive))
+            if entry is not None:
+                return entry[1](*args, **kwargs)
+            if _is_framework_function(sys._getframe(1)) or _CONSTANT in primitive.attrs:
                 return original(primitive, *args, **kwargs)
             site = site_of("Primitive", type(primitive).__name__)
             run = functools.partial(original, primitive, *args, **kwargs)
@@ -119,21 +122,23 @@ class PrimitiveTap:
 
 
 def _is_constant(kind: type) -> bool:
-    """Whether ``ops.constexpr`` and its like have made the class, one for each function: a third of all classes. Only
-    those that a cell holds by a name count as operators.
+    """Return whether ``ops.constexpr`` or a similar function made the class.
+
+    There is one such class for each constant function, a third of all classes. Only those that are attributes of a cell
+    count as operators.
     """
     return kind.__module__ == ops.primitive.__name__ and "<locals>" in kind.__qualname__
 
 
 def _original(kind: type) -> Callable[..., Any]:
-    """The class's own or inherited ``__call__``, as it is without any of our wrappers."""
+    """Return the own or inherited ``__call__`` of the class without the wrapper."""
     call: Any = kind.__call__
     original: Callable[..., Any] = getattr(call, "__msprobe_original__", call)
     return original
 
 
-def _is_business_of(caller: Any) -> bool:
-    """Whether MindSpore's own functions are at work: the compiler's tables, indexing, what ``ops`` is made of."""
+def _is_framework_function(caller: Any) -> bool:
+    """Return whether the frame is a function of MindSpore itself (compiler, indexing, ``ops``), and no layer."""
     module = str(caller.f_globals.get("__name__", ""))
     return module.startswith(_FRAMEWORK) and not module.startswith(_LAYERS)
 

@@ -1,4 +1,4 @@
-"""Recomputation: is it going on, and which cells of a model are only MindSpore's means for it."""
+"""Find out whether a recomputation is running, and which cells of a model MindSpore added for it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _thread = _Thread()
 
 
 def recomputing() -> bool:
-    """Whether forward code runs again for the backward pass that this thread is in."""
+    """Return whether forward code runs again for the backward pass of this thread."""
     return _engine() != -1 and (bool(_executor.grad_flag()) or _thread.opening)
 
 
 def reopens(cell: Any) -> bool:
-    """Whether calling ``cell`` now begins a recomputation: it opens a graph of its own in the middle of backward."""
+    """Return whether calling ``cell`` now begins a recomputation: it opens its own graph during a backward pass."""
     return _engine() != -1 and bool(getattr(cell, "requires_grad", False))
 
 
 @contextlib.contextmanager
 def opening() -> Iterator[None]:
-    """While a cell that ``reopens`` is looked at, before MindSpore itself says so."""
+    """Mark this thread as recomputing, before MindSpore does that itself."""
     _thread.opening = True
     try:
         yield
@@ -40,12 +40,12 @@ def opening() -> Iterator[None]:
         _thread.opening = False
 
 
-def is_means(cell: Any) -> bool:
-    """Whether ``Cell.recompute`` put this cell there."""
+def is_recompute_cell(cell: Any) -> bool:
+    """Return whether ``Cell.recompute`` added this cell."""
     return type(cell).__module__ == _HOME
 
 
 def second_runner(cell: Any) -> Any:
-    """The inner cell that runs ``cell`` again during backward; None when it is not recomputed that way."""
+    """Return the inner cell that runs ``cell`` again during backward; None when it is not recomputed that way."""
     outer = getattr(cell, "_recompute_cell", None)
     return None if outer is None else getattr(outer, "wrap_cell", None)

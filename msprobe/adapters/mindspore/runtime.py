@@ -1,4 +1,4 @@
-"""Rank, recomputation and the framework's own control flow."""
+"""The rank of this process, recomputation, and exceptions of MindSpore that are no errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EARLY_EXITS = ("_StopRecomputationError", "_StopRecomputeException")
 
 
 def is_scheduler() -> bool:
-    """Whether this process only brings the others of a job together."""
+    """Return whether this process is the scheduler of a job, which runs no model."""
     return os.environ.get("MS_ROLE") == "MS_SCHED"
 
 

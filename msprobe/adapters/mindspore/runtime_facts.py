@@ -1,4 +1,4 @@
-"""What this MindSpore is and how it is set up at the moment, as plain values."""
+"""Read which MindSpore this is and how it is set up at the moment, as plain values."""
 
 from __future__ import annotations
 
@@ -9,28 +9,34 @@ from msprobe.core.backend.protocols import RuntimeFacts
 
 
 def runtime_facts() -> RuntimeFacts:
-    """Mode, jit level, device and version of this process."""
+    """Return the mode, jit level, device and version of this process."""
     return RuntimeFacts(
-        graph_mode=mindspore.get_context("mode") == mindspore.GRAPH_MODE,
+        graph_mode=in_graph_mode(),
         jit_level=jit_level(),
         device=str(mindspore.get_context("device_target")),
         version=number(),
     )
 
 
+def in_graph_mode() -> bool:
+    """Return whether graphs are static (GRAPH_MODE) at the moment."""
+    return bool(mindspore.get_context("mode") == mindspore.GRAPH_MODE)
+
+
 def on_cpu() -> bool:
-    """Whether every tensor lies in memory that this process can read."""
+    """Return whether the target device is the CPU, where every tensor lies in memory that this process can read."""
     return bool(mindspore.get_context("device_target") == "CPU")
 
 
 def graph_compiled() -> bool:
-    """Whether a graph or a jit function has been compiled in this process."""
+    """Return whether a graph or a jit function has been compiled in this process."""
     return any(compiled_graphs())
 
 
 def settle() -> None:
-    """Wait until everything that was launched has run; graphs under a gradient run behind the program's back.
+    """Wait until everything that was launched has run; graphs under a gradient run asynchronously.
 
-    A kernel of the user's program that failed is raised here, as it would be where its result is read.
+    Raises:
+        RuntimeError: a kernel of the user's program failed, as it would where its result is read.
     """
     executor().sync()

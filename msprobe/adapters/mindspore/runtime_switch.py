@@ -1,5 +1,7 @@
-"""The runtime's own start and stop of kernel dumps. On Ascend they gate what is written (not checked on a device);
-a CPU writes every run of every graph, so nothing is called there.
+"""Start and stop the kernel dump of the runtime.
+
+On Ascend this decides what is written (not tested on a device). A CPU writes every run of every graph, so nothing is
+called there.
 """
 
 from __future__ import annotations
@@ -21,19 +23,22 @@ class RuntimeSwitch:
             self._calls = _c_expression
 
     def prepare(self) -> None:
-        """Before the first compilation: the dump can be switched, and counts from 0."""
+        """Allow the dump to be switched, and count iterations from 0; called before the first compilation."""
         self._call("_dump_set_dynamic")
         self._call("_set_init_iter", 0)
 
     def start(self) -> None:
+        """Write what runs from now on."""
         self._call("_dump_start")
 
     def stop(self) -> None:
+        """Wait for the device, and write nothing more."""
         if self._calls is not None:
             wait_for_device()
         self._call("_dump_stop")
 
     def step(self) -> None:
+        """Begin a new iteration."""
         self._call("_dump_step", 1)
 
     def _call(self, name: str, *arguments: int) -> None:

@@ -1,4 +1,4 @@
-"""Callbacks for ``Model.train``: the debugger follows the steps of a training whose loop is MindSpore's."""
+"""Callbacks for ``Model.train``, which start and stop the debugger at each step of MindSpore's own training loop."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from msprobe.core.dump import handle
 
 
 class MsprobeStep(Callback):
-    """Collects every step of ``Model.train``: ``start`` when one begins, ``stop`` and ``step`` when it ends.
+    """Collects every step of ``Model.train``: ``start`` when a step begins, ``stop`` and ``step`` when it ends.
 
-    With ``dataset_sink_mode=True`` MindSpore runs many steps inside one; there each such block is one step here.
+    With ``dataset_sink_mode=True`` MindSpore runs many steps as one block; each block is one step of the dump.
 
     Args:
-        debugger: the ``PrecisionDebugger``. Without a model of its own it is given the network of the training.
+        debugger: the ``PrecisionDebugger``. When it has no model, it records the network of the training.
     """
 
     def __init__(self, debugger: Any) -> None:
@@ -32,7 +32,7 @@ class MsprobeStep(Callback):
 
 
 class MsprobeInitStep(Callback):
-    """Numbers the steps from where a resumed training is: place it before ``MsprobeStep``."""
+    """Numbers the steps from the present step of a resumed training; must come before ``MsprobeStep``."""
 
     def on_train_begin(self, run_context: Any) -> None:
         done = int(getattr(run_context.original_args(), "cur_step_num", 0) or 0)

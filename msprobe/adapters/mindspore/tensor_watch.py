@@ -1,4 +1,4 @@
-"""The gradients of one tensor, whoever computes with it; those of a call are ``gradient_tap``'s."""
+"""Observe the gradients of one tensor, from all of its uses; ``gradient_tap`` observes those of single calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from msprobe.core.capture.thread import ThreadState
 
 
 def watch(tensor: Any, thread: ThreadState, report: Callable[[Any], None]) -> Callable[[], None] | None:
-    """Report every gradient of ``tensor`` until the returned function is called; None when it can have none."""
+    """Report every gradient of ``tensor`` until the returned function is called.
+
+    Returns None when the tensor cannot have a gradient.
+    """
     if not can_have_gradient(tensor):
         return None
 

@@ -1,7 +1,7 @@
-"""The hooks of the usual call: one node made its only output, and that node alone feeds its arguments.
+"""Hooks for the usual call: one node made its only output, and the gradients of its arguments leave that node only.
 
-Thousands of calls wait for their gradients at a time, so what waits is made of few objects: each more of them brings
-the garbage collector closer, which walks the whole program. Other calls have ``core.dump.call_gradients``.
+Thousands of calls wait for their gradients at the same time, so few objects are kept for each: more objects would start
+the garbage collector more often, which walks the whole program. ``core.dump.call_gradients`` serves all other calls.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from msprobe.core.dump.call_gradients import gradient_at
 from msprobe.core.dump.shield import shielded
 
 Fed = dict[int, int]
-"""Which input of a node is which slot of the call's arguments."""
+"""The slot of the call's arguments by the input of a node."""
 
 
 class OneNode:
-    """Tells the receiver of the gradients that pass one node.
+    """Reports the gradients that pass one node.
 
     Args:
-        number: which of the node's outputs is that of the call.
-        fed: the node's inputs that are arguments; ``after`` is to be registered only where there are any.
+        receiver: takes the gradients.
+        thread: the state of the present thread.
+        number: the output of the node that is the output of the call.
+        fed: the inputs of the node that are arguments; ``after`` must be registered only when there are any.
     """
 
     __slots__ = ("_fed", "_number", "_receiver", "_thread")
@@ -63,7 +65,7 @@ class OneNode:
 
 
 def added(earlier: Any, gradient: Any) -> Any:
-    """The sum of two gradients of one argument, made on the host and outside of any graph."""
+    """Return the sum of two gradients of one argument, computed on the host and outside of any graph."""
     if gradient.dtype == mindspore.bfloat16:
         return Tensor(widened(earlier) + widened(gradient), gradient.dtype)
     return Tensor(earlier.asnumpy() + gradient.asnumpy(), gradient.dtype)

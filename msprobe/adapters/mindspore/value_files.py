@@ -31,7 +31,7 @@ from msprobe.core.store.links import make_folder_below
 
 
 class _Files:
-    """The counters of one step, and where its files go."""
+    """The counters of one step; writes its files."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -39,24 +39,25 @@ class _Files:
         self._calls: dict[tuple[str, str], Any] = defaultdict(itertools.count)
 
     def next_step(self) -> None:
+        """Begin a new step and count calls from 0 again."""
         with self._lock:
             self._step += 1
             self._calls.clear()
 
     def write(self, folder: str, name: str, tensors: list[Any]) -> None:
-        """Never raises: it runs in the middle of a training."""
+        """Write the tensors; never raise, because this runs in the middle of a training."""
         with self._lock:
-            place = process_folder(step_folder(Path(folder), self._step), _runtime.rank(), os.getpid())
+            target = process_folder(step_folder(Path(folder), self._step), _runtime.rank(), os.getpid())
             number = next(self._calls[folder, name])
         try:
-            make_folder_below(Path(folder), place)
+            make_folder_below(Path(folder), target)
             for position, tensor in enumerate(tensors):
                 part = f".{position}" if len(tensors) > 1 else ""
-                if not _ops.save(tensor, place / f"{name}.{number}{part}.npy") and first_time((folder, name)):
+                if not _ops.save(tensor, target / f"{name}.{number}{part}.npy") and first_time((folder, name)):
                     logger.warning("%s: a value has no data to write", name)
         except OSError as error:
             if first_time((folder, str(error))):
-                logger.warning("%s cannot be written into %s: %s", name, place, error)
+                logger.warning("%s cannot be written into %s: %s", name, target, error)
 
 
 _files, _ops, _runtime = _Files(), MindSporeTensorOps(), MindSporeRuntime()
@@ -72,7 +73,7 @@ def save(save_dir: str, name: str, data: Any) -> None:
 
 
 def save_grad(save_dir: str, name: str, data: Any) -> Any:
-    """Write the gradient of the tensor ``data`` when backward brings it. Returns ``data``; go on with that.
+    """Write the gradient of the tensor ``data`` when the backward pass computes it; return ``data`` for further use.
 
     Raises:
         MsprobeException: ``name`` is no plain file name, or ``data`` is not a tensor.
@@ -90,7 +91,7 @@ def save_grad(save_dir: str, name: str, data: Any) -> Any:
 
 
 def step() -> None:
-    """The values saved from now on belong to the next step."""
+    """Begin the next step: values saved from now on belong to it."""
     _files.next_step()
 
 

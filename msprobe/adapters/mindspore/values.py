@@ -1,4 +1,4 @@
-"""The argument values that MindSpore adds to Python's: how each reads in dump.json."""
+"""Describe in dump.json the types of arguments that MindSpore adds to those of Python."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The MindSpore versions we work with, and everything that differs between them.
+"""The supported versions of MindSpore, and everything that differs between them.
 
-2.7 to 2.10 were tried on a CPU; the older ones follow their published sources. Other modules of this adapter ask here
-and never look at a version themselves.
+2.7 to 2.10 were tested on a CPU; for older ones the published sources were read. No other module of this adapter looks
+at a version.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ SUPPORTED = ".".join(map(str, OLDEST)) + " to " + ".".join(map(str, NEWEST))
 
 
 def require() -> None:
-    """Make sure that MindSpore is there and one we know.
+    """Check that a supported version of MindSpore is installed.
 
     Raises:
-        ImportError: it is missing, or older than the oldest supported version.
+        ImportError: MindSpore is not installed, or older than the oldest supported version.
     """
     if importlib.util.find_spec("mindspore") is None:
         raise ImportError(
@@ -36,33 +36,33 @@ def require() -> None:
     if fault is not None:
         raise ImportError(f"msprobe.mindspore: {fault}")
     if parsed(mindspore.__version__)[:2] > NEWEST and first_time("mindspore version"):
-        logger.warning("MindSpore %s is newer than what was tried (%s)", mindspore.__version__, SUPPORTED)
+        logger.warning("MindSpore %s is newer than the tested versions (%s)", mindspore.__version__, SUPPORTED)
     survive_first_conversion(np.__version__)
 
 
 def version_fault(version: str) -> str | None:
-    """What is wrong with a version of MindSpore; None when we support it or it is newer than what we know."""
+    """Return why a version of MindSpore is not supported; None when it is supported, or newer than those tested."""
     if parsed(version)[:2] >= OLDEST:
         return None
     return f"MindSpore {version} is not supported, {SUPPORTED} is; install a newer one"
 
 
 def number() -> tuple[int, ...]:
-    """The version of this MindSpore, ``(2, 10, 0)``."""
+    """Return the version of this MindSpore, such as ``(2, 10, 0)``."""
     import mindspore
 
     return parsed(mindspore.__version__)
 
 
 def parsed(version: str) -> tuple[int, ...]:
-    """``2.10.0rc1`` -> (2, 10, 0)."""
+    """Return the numbers of a version: ``2.10.0rc1`` gives (2, 10, 0)."""
     return tuple(int(number) for number in re.findall(r"\d+", version.split("rc")[0])[:3])
 
 
 def survive_first_conversion(numpy_version: str) -> bool:
-    """With NumPy 2 the first operator that converts a Python number fails, and only the first: let it be ours.
+    """Run one operator that converts a Python number, because with NumPy 2 the first such operator fails.
 
-    Whether an operator had to be thrown away.
+    Returns whether it failed.
     """
     if parsed(numpy_version)[0] < 2 or not first_time("mindspore numpy 2"):
         return False
@@ -77,53 +77,57 @@ def survive_first_conversion(numpy_version: str) -> bool:
 
 
 def executor() -> Any:
-    """What runs a dynamic graph; at home in ``mindspore.graph.api`` from 2.9 on, where the older path warns."""
+    """Return the object that runs dynamic graphs. From 2.9 on it is in ``mindspore.graph.api``; the old path warns."""
     return api()._pynative_executor
 
 
 def native_executor() -> Any:
-    """``executor`` without its Python shell, for what is asked at every call."""
+    """Return the C++ object behind ``executor``, for methods that are called at every call."""
     return getattr(executor(), "_executor", None) or executor()
 
 
 def jit_executor() -> Any:
-    """The class whose instances run compiled functions; None when this version has neither of the known ones."""
+    """Return the class whose instances run compiled functions; None when this version has none of the known names."""
     return getattr(api(), "_JitExecutor", None) or getattr(api(), "_MindsporeFunctionExecutor", None)
 
 
 def cell_executor() -> Any:
-    """The class that compiles cells in GRAPH_MODE; None where it has another name."""
+    """Return the class that compiles cells in GRAPH_MODE; None where it has another name."""
     return getattr(api(), "_CellGraphExecutor", None)
 
 
 def has_gradient_nodes() -> bool:
-    """Whether tensors know the autograd node that made them, and nodes have identities (2.9): without, only gradients
-    of outputs are seen.
+    """Return whether tensors have their autograd node, and nodes an identity (from 2.9 on).
+
+    Otherwise only gradients of outputs can be observed.
     """
     return number()[:2] >= (2, 9)
 
 
 def address_of_tensors() -> Callable[[Any], int] | None:
-    """What gives the address of a tensor's first element; None before 2.8, where views give that of their base."""
+    """Return the function that returns the address of a tensor's first element; None before 2.8.
+
+    There it returns the address of the base of a view.
+    """
     from mindspore import Tensor
 
-    known = getattr(Tensor.__mro__[-2], "_data_ptr", None)  # of the C++ class, past a Python call
-    return known if number()[:2] >= (2, 8) else None
+    method = getattr(Tensor.__mro__[-2], "_data_ptr", None)  # of the C++ class, which saves a Python call
+    return method if number()[:2] >= (2, 8) else None
 
 
 def can_have_gradient(tensor: Any) -> bool:
-    """Whether a gradient can reach the tensor; before 2.8 inner tensors do not know, and it is as if it could."""
-    known = getattr(tensor, "_requires_grad", None)
-    return known is None or bool(known)
+    """Return whether a gradient can reach the tensor; before 2.8 True for tensors that do not have this attribute."""
+    requires_grad = getattr(tensor, "_requires_grad", None)
+    return requires_grad is None or bool(requires_grad)
 
 
 def engine_of_backward() -> Any:
-    """The function that numbers the backward pass running now, -1 outside one; always -1 before 2.8, which has none."""
+    """Return the function that returns the number of the running backward pass, -1 outside of one and before 2.8."""
     return getattr(native_executor(), "get_current_autodiff_engine_id", lambda: -1)
 
 
 def graph_executors() -> list[Any]:
-    """The classes that compile graphs: one for cells in GRAPH_MODE, one for ``ms.jit``."""
+    """Return the classes that compile graphs: one for cells in GRAPH_MODE, one for ``ms.jit``."""
     from mindspore import _c_expression
 
     names = ("GraphExecutor_", "JitExecutor_")
@@ -131,27 +135,28 @@ def graph_executors() -> list[Any]:
 
 
 def graph_runners() -> list[tuple[Any, str]]:
-    """The methods that run graphs. A function under ``ms.jit`` in a dynamic graph is run by the executor of that, so
-    that it has a gradient.
+    """Return the methods that run graphs, as pairs of a class and a name.
+
+    The executor of dynamic graphs runs a function under ``ms.jit``, so that the function has a gradient.
     """
-    found = [(kind, "__call__") for kind in graph_executors()]
+    runners = [(kind, "__call__") for kind in graph_executors()]
     dynamic = getattr(api(), "_PyNativeExecutor", None)
     if hasattr(dynamic, "grad_jit"):
-        found.append((dynamic, "grad_jit"))
-    return found
+        runners.append((dynamic, "grad_jit"))
+    return runners
 
 
 def compiled_graphs() -> Iterator[Any]:
-    """The graphs and functions under ``jit`` that have been compiled in this process, by cell; empty ones for none."""
+    """Yield the containers of graphs and ``jit`` functions that were compiled in this process; empty ones for none."""
     yield getattr(api(), "ms_compile_cache", ())
     yield from getattr(api(), "cells_compile_cache", {}).values()
 
 
 def launch_blocking() -> None:
-    """Have operators launched one after the other; before the first operator, or it has no effect.
+    """Launch operators one after the other; it has an effect only before the first operator.
 
     Raises:
-        RuntimeError: this version says that it is too late.
+        RuntimeError: it is too late, in versions that report that.
     """
     import mindspore
 
@@ -163,14 +168,14 @@ def launch_blocking() -> None:
 
 
 def wait_for_device() -> None:
-    """Until all that was launched on the device has run."""
+    """Wait until everything that was launched on the device has run."""
     import mindspore
 
     (getattr(mindspore, "runtime", None) or mindspore.hal).synchronize()
 
 
 def jit_level() -> str:
-    """As set by ``set_context(jit_level=...)`` or ``jit_config``; "" when nothing is."""
+    """Return the level set by ``set_context(jit_level=...)`` or ``jit_config``; "" when none is set."""
     import mindspore
 
     try:
@@ -184,7 +189,7 @@ def jit_level() -> str:
 
 
 def seed_generators(seed: int) -> None:
-    """Those of the framework; ``manual_seed`` is newer than ``set_seed`` and has a generator of its own."""
+    """Seed the generators of MindSpore; ``manual_seed`` is newer than ``set_seed`` and has its own generator."""
     import mindspore
 
     mindspore.set_seed(seed)
@@ -203,9 +208,9 @@ def make_deterministic() -> None:
 
 
 def api() -> Any:
-    """The module that compiles and runs; ``mindspore.graph.api`` from 2.9 on."""
+    """Return the module that compiles and runs graphs; ``mindspore.graph.api`` from 2.9 on."""
     if importlib.util.find_spec("mindspore.graph") is not None and importlib.util.find_spec("mindspore.graph.api"):
-        from mindspore.graph import api as found
+        from mindspore.graph import api as module
     else:
-        from mindspore.common import api as found
-    return found
+        from mindspore.common import api as module
+    return module

@@ -1,4 +1,4 @@
-"""The calls of one model, reported for counting tokens."""
+"""Report the calls of one model, to count tokens."""
 
 from __future__ import annotations
 

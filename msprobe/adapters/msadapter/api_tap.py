@@ -1,7 +1,6 @@
-"""The functions of a torch-shaped namespace over MindSpore, under PyTorch's prefixes and by PyTorch's list.
+"""Observe the functions of a torch-shaped namespace over MindSpore, under PyTorch's prefixes and by PyTorch's list.
 
-A namespace offers a part of what PyTorch has, and may bring more of it later: each start plans what has become
-available.
+A namespace has a part of PyTorch's functions, and may get more of them later: each start looks for new ones.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from msprobe.core.capture.dotted import find_holder
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
 
-_PLACES: Mapping[str, str] = {
+_SUBMODULES: Mapping[str, str] = {
     "Torch": "",
     "Tensor": "Tensor.",
     "Functional": "nn.functional.",
@@ -45,21 +44,21 @@ class MSAdapterApiTap(MindSporeApiTap):
         super().__init__([], recorded, relay, thread, None)
         self._torch = torch
         self._table = table
-        self._done: set[tuple[str, str]] = set()
+        self._planned: set[tuple[str, str]] = set()
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
-        self._look()
+        self._plan_new()
         with super().attach():
             yield
 
-    def _look(self) -> None:
+    def _plan_new(self) -> None:
         for prefix, names in self._table.items():
             root = sys.modules.get("torch_npu") if prefix == "NPU" else self._torch
             for name in names:
-                if (prefix, name) not in self._done and self._find(root, name, prefix):
-                    self._done.add((prefix, name))
+                if (prefix, name) not in self._planned and self._plan_one(root, name, prefix):
+                    self._planned.add((prefix, name))
 
-    def _find(self, root: Any, name: str, prefix: str) -> bool:
-        owner, api = find_holder(root, _PLACES[prefix] + name)
+    def _plan_one(self, root: Any, name: str, prefix: str) -> bool:
+        owner, api = find_holder(root, _SUBMODULES[prefix] + name)
         return owner is not None and self._plan(owner, api, prefix) is not None

@@ -1,4 +1,4 @@
-"""The MSAdapter backend: PyTorch's names over MindSpore's tensors. ``make`` is its only public name for core."""
+"""The MSAdapter backend: PyTorch's names over MindSpore's tensors. ``make`` is its only name that core uses."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.errors import MsprobeException
 from msprobe.core.selection.build import uses_risk_level
-from msprobe.core.selection.modes import Modes
 from msprobe.core.selection.risk import risk_test
 
 NAME = "mindtorch"
 
 
 def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
-    """The capabilities a session with this configuration needs; nothing is wrapped yet.
+    """Return the capabilities that a session with this configuration needs; nothing is wrapped yet.
 
     Raises:
         MsprobeException: the program has not imported MSAdapter's torch.
@@ -44,7 +43,7 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
     names = {**table["apis"], "NPU": table["packages"]["NPU"]["apis"]}
     apis = MSAdapterApiTap(torch, names, recorded, relay, thread)
     apis.listed = ListedApis(config)
-    modules = MSAdapterModuleTap(torch.nn.Module, relay, thread, Modes.of(config.section.data_mode))
+    modules = MSAdapterModuleTap(torch.nn.Module, relay, thread)
     return Backend(
         name=NAME,
         ops=MindSporeTensorOps(config.precision),
@@ -61,7 +60,7 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
 
 
 def _table() -> Any:
-    """PyTorch's table, without the functions only its own namespaces have."""
+    """Return PyTorch's table without the functions that only its own namespaces have."""
     text = files("msprobe.adapters").joinpath("tables/pytorch.yaml").read_text("utf-8")
     table = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text).get_single_data()  # safe_load, with the fast parser
     table["apis"].pop("VF", None)

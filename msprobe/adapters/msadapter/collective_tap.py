@@ -1,7 +1,7 @@
-"""Communication of a torch-shaped namespace, under PyTorch's prefix ``Distributed``.
+"""Observe communication of a torch-shaped namespace, under PyTorch's prefix ``Distributed``.
 
-Its functions work in place, as PyTorch's do: the output of a record is the positional arguments and then the keyword
-values as they are afterwards; for a call that hands out a handle, after its ``wait``.
+Its functions work in place, as PyTorch's do. The output of a record is the positional arguments and then the keyword
+values as they are after the call, or after ``wait`` for a call that returns a handle.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msprobe.core.capture.thread import ThreadState
 
 
 class MSAdapterCollectiveTap(MindSporeCollectiveTap):
-    """Implements ``CollectiveTap``. What the namespace brings later is planned at the next start.
+    """Implements ``CollectiveTap``. Functions that the namespace gets later are observed from the next start on.
 
     Args:
         torch: the torch-shaped namespace.
@@ -27,25 +27,25 @@ class MSAdapterCollectiveTap(MindSporeCollectiveTap):
         super().__init__({}, relay, thread)
         self._torch = torch
         self._names = names
-        self._done: set[str] = set()
+        self._planned: set[str] = set()
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
-        self._look()
+        self._plan_new()
         with super().attach():
             yield
 
-    def _look(self) -> None:
+    def _plan_new(self) -> None:
         owner = getattr(self._torch, "distributed", None)
-        new = [name for name in ("init_process_group", "P2POp", *self._names) if name not in self._done]
+        new = [name for name in ("init_process_group", "P2POp", *self._names) if name not in self._planned]
         for name in new:
-            found = getattr(owner, name, None)
-            if not callable(found):
+            function = getattr(owner, name, None)
+            if not callable(function):
                 continue
-            self._done.add(name)
+            self._planned.add(name)
             if name == "init_process_group":
-                self._patches.plan(owner, name, self._calls.with_rank_notice(found))
-            elif isinstance(found, type):
-                self._let_operations_know(found)
+                self._patches.plan(owner, name, self._calls.with_rank_notice(function))
+            elif isinstance(function, type):
+                self._unwrap_operation_arguments(function)
             else:
                 self._plan(owner, "Distributed", name, in_place=True)

@@ -1,7 +1,7 @@
-"""``PrecisionDebugger`` of programs that import MindSpore, with MSAdapter or without.
+"""``PrecisionDebugger`` for programs that import MindSpore, with MSAdapter or without.
 
-Which of the two it is depends on what the program has imported; it is asked when the debugger is constructed and again
-before each step, so that an adapter imported late is not missed.
+Which of the two it is depends on what the program has imported. That is looked up when the debugger is constructed and
+again before each step, so that an adapter that is imported late is seen.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Whether this process runs MSAdapter: a ``torch`` whose tensors are MindSpore's.
+"""Find out whether this process runs MSAdapter: a ``torch`` whose tensors are MindSpore's.
 
-Asked anew each time and answered from what the program has imported, so nothing is loaded and no early answer sticks.
+The answer is found again each time, from the modules that the program has imported: nothing is loaded for it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from types import ModuleType
 
 
 def torch_of_msadapter() -> ModuleType | None:
-    """The torch-shaped module the program works with; None for the real one, or none at all."""
+    """Return the torch-shaped module that the program works with; None for the real one, or for none."""
     torch, mindspore = sys.modules.get("torch"), sys.modules.get("mindspore")
     kind = getattr(mindspore, "Tensor", None)
     make = getattr(torch, "tensor", None)
@@ -23,5 +23,5 @@ def torch_of_msadapter() -> ModuleType | None:
 
 
 def _is_real(torch: ModuleType) -> bool:
-    """Whether it is PyTorch itself, which must not be called just to find out."""
+    """Return whether it is PyTorch itself, without calling any of its functions."""
     return hasattr(torch, "_C") and hasattr(torch, "_VF") and hasattr(torch._C, "_autograd")

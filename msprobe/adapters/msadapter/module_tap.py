@@ -1,7 +1,7 @@
-"""Module calls of a torch-shaped namespace, observed by replacing ``nn.Module.__call__`` while collecting.
+"""Observe module calls of a torch-shaped namespace by replacing ``nn.Module.__call__`` while collecting.
 
-Its ``__call__`` dispatches the user's forward hooks itself, so they run inside the observed call as ever. A module may
-be a MindSpore cell or a plain Python class; only what PyTorch's modules offer is asked of it.
+``__call__`` also runs the user's forward hooks, so they run inside the observed call as before. A module may be a
+MindSpore cell or a plain Python class; only methods that PyTorch's modules have are used.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from msprobe.core.capture.patch import Patches
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.dump.given_models import headed_models
 from msprobe.core.errors import MsprobeException
-from msprobe.core.selection.modes import Modes
 
 
 class MSAdapterModuleTap(MindSporeModuleTap):
-    """Implements ``ModuleTap``. The models themselves have no name and no record; their submodules do.
+    """Implements ``ModuleTap``. The models themselves have no name and no record; their submodules have.
 
     Args:
         kind: the namespace's ``nn.Module``.
     """
 
-    def __init__(self, kind: Any, relay: Relay, thread: ThreadState, modes: Modes) -> None:
-        super().__init__(relay, thread, modes)
+    def __init__(self, kind: Any, relay: Relay, thread: ThreadState) -> None:
+        super().__init__(relay, thread)
         self._kind = kind
 
     def adopt(self, model: Any) -> None:
@@ -51,13 +50,13 @@ class MSAdapterModuleTap(MindSporeModuleTap):
 
 
 def named_modules(model: Any) -> Iterable[tuple[str, Any]]:
-    """The modules of ``model`` with their paths, itself first with an empty one."""
+    """Return the modules of ``model`` with their paths; the model itself comes first, with an empty path."""
     named = model.named_modules()
     return list(named.items() if isinstance(named, dict) else named)
 
 
 def _own_parameters(module: Any) -> list[tuple[str, Any]]:
-    """The parameters of the module itself: those PyTorch's method gives, or those a cell keeps."""
+    """Return the module's own parameters, from the attribute of PyTorch's modules or of cells."""
     for holder in ("_parameters", "_params"):
         held = vars(module).get(holder)
         if held:

@@ -1,4 +1,4 @@
-"""Rank and model calls of a torch-shaped namespace; the rest is MindSpore's."""
+"""The runtime of a torch-shaped namespace: its own rank and model calls; the rest is MindSpore's."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A backend: a frozen bundle of capabilities. None says "this framework does not offer that"."""
+"""A backend: a frozen bundle of capabilities. None means that the framework does not offer the capability."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from msprobe.core.backend.protocols import (
@@ -11,7 +11,9 @@ from msprobe.core.backend.protocols import (
     Births,
     CollectiveTap,
     GradientTap,
+    GraphTap,
     InputTap,
+    KernelDump,
     ModuleTap,
     NpuRuntime,
     OperatorTap,
@@ -24,13 +26,17 @@ from msprobe.core.backend.protocols import (
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Everything core may ask of one framework.
+    """Everything that core may ask of one framework.
 
-    ``apis_in_models``: a model given to ``start`` brings more functions to record, also at level L1.
-
-    ``operators`` is there only where the configuration asks for operators, ``kernels`` only at level L2 on an NPU.
-
-    ``ranked``: its functions have a risk, so that ``risk_level`` leaves some of them out.
+    Args:
+        graphs: sees the modules inside compiled graphs; None where every call passes through Python.
+        operators: is there only where the configuration asks for operators.
+        kernels: is there only at level L2 on an NPU: core chooses the call around which kernels are dumped.
+        kernel_dump: is there only at level L2 of a framework whose runtime dumps the kernels of whole steps by itself.
+            It asks the runtime, and raises MsprobeException when that cannot be done any more.
+        apis_in_models: a model given to ``start`` brings more functions to record, also at level L1.
+        ranked: its functions have a risk, so that ``risk_level`` leaves some of them out.
+        header: more fields for the header of dump.json.
     """
 
     name: str
@@ -43,15 +49,21 @@ class Backend:
     optimizers: OptimizerTap | None = None
     inputs: InputTap | None = None
     collectives: CollectiveTap | None = None
+    graphs: GraphTap | None = None
     apis_in_models: bool = False
     ranked: bool = True
     operators: OperatorTap | None = None
     kernels: NpuRuntime | None = None
+    kernel_dump: Callable[[], KernelDump] | None = None
     births: Births | None = None
+    header: Mapping[str, str] = field(default_factory=dict)
 
     def take_over(self, earlier: Backend, focused: Iterable[tuple[Any, str]] = ()) -> None:
-        """Record the functions that were registered with ``earlier``, whose place this one takes, and the modules that
-        are ``focused``.
+        """Continue for a backend that this one replaces.
+
+        Args:
+            earlier: the backend that is replaced; the functions registered with it are recorded from now on.
+            focused: modules and their names, which alone are recorded.
         """
         if self.modules is not None:
             for module, name in focused:

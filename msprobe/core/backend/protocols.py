@@ -1,12 +1,11 @@
-"""What a framework must offer, as small capabilities. Requirements these meet:
+"""What a framework must offer, as small capabilities. They meet these requirements:
 
-- core works without any framework installed, so a capability is handed in, never imported;
-- a capability is asked for by the session once per start, and by the collector thousands of times a step: the methods
-  on
-  that path (``describe``, ``prepare``, ``attach``) take and give plain values and allocate little;
-- taps are made with the session's relay and report to whatever observer it holds at the moment, one per step;
-- a framework that lacks a capability leaves it out (None in the Backend), and the configuration check names what is
-  missing.
+- Core works without any framework installed, so a capability is passed in and never imported.
+- The session uses a capability once per start, the collector thousands of times a step. The methods that the collector
+  uses (``describe``, ``prepare``, ``attach``) take and return plain values and allocate little.
+- Taps are made with the session's relay, and report to the observer that it holds at the moment, one per step.
+- A framework that lacks a capability leaves it out (None in the Backend); ``Support`` says what is missing, and the
+  check of the configuration names it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from msprobe.core.capture.describe import Expansion, Handler
 
 T_contra = TypeVar("T_contra", contravariant=True)
 Template = tuple[Sequence[Any], Mapping[str, Any]]
-"""The arguments' shape, positional and by keyword: slots (ints) where a gradient can arrive, None elsewhere."""
+"""The structure of the arguments, positional and by keyword: a slot (int) where a gradient can arrive, else None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,90 +51,104 @@ class RuntimeFacts:
 
 
 class TensorOps(Protocol[T_contra]):
-    """Facts and numbers of one tensor."""
+    """Measures and saves single tensors."""
 
     suffix: str
-    """The ending of saved tensor files, such as ``.pt``."""
+    """The suffix of saved tensor files, such as ``.pt``."""
 
     def describe(self, tensor: T_contra, statistics: bool) -> dict[str, Any]:
-        """The node of a tensor in the order of dump.json: type, dtype, shape, Max, Min, Mean, Norm, requires_grad.
+        """Return the node of a tensor: type, dtype, shape, Max, Min, Mean, Norm, requires_grad, as in dump.json.
 
-        The statistics are there at once, or null now and filled in at the next ``settle``; without ``statistics``
+        The statistics are numbers at once, or null now and filled in at the next ``settle``. Without ``statistics``
         they are left out.
         """
         ...
 
     def describe_with_checksum(self, tensor: T_contra, statistics: bool, kind: str) -> dict[str, Any]:
-        """``describe`` with the ``checksum`` of that kind as the last key, ``md5``: in one pass where it can be."""
+        """Return the node of ``describe`` with the checksum of this kind as the last key, ``md5``.
+
+        Both are computed in one pass where the framework can do that.
+        """
         ...
 
     @property
     def outstanding(self) -> bool:
-        """Whether statistics are still on their way from a device."""
+        """Whether statistics of some nodes are still being computed on a device."""
         ...
 
     def settle(self) -> None:
-        """Fill in every statistic still outstanding, with one copy from the device for all of them."""
+        """Fill in every outstanding statistic, with one copy from the device for all of them."""
         ...
 
     def project(self, tensor: T_contra, node: dict[str, Any]) -> None:
-        """Add the key ``Projection`` of ``core.tensors.projection`` to the node; as the statistics, it may be null
-        until the next ``settle``.
+        """Add the key ``Projection`` (see ``core.tensors.projection``) to the node.
+
+        Like the statistics, it may be null until the next ``settle``.
         """
         ...
 
     def checksum(self, tensor: T_contra, kind: str) -> str | None:
-        """The ``crc32`` or ``xor`` of the tensor's row-major bytes; None when it has no data."""
+        """Return the ``crc32`` or ``xor`` of the tensor's bytes in row-major order; None when it has no data."""
         ...
 
     def snapshot(self, tensor: T_contra) -> tuple[Callable[[], Any], int] | None:
         """Copy the tensor's values as they are at this point of the program; None when it has no data.
 
-        Returns a function that gives the copy once it is complete (a copy from a device may still be on its way), and
-        the bytes it takes. ``checksum`` and ``save`` of the copy are those of the tensor.
+        Returns:
+            A function that returns the copy once it is complete (a device may still be copying), and the size of the
+            copy in bytes. ``checksum`` and ``save`` work on the copy as on the tensor.
         """
         ...
 
     def save(self, tensor: T_contra, path: Path) -> bool:
-        """Write the tensor's values to ``path``; False when it has no data to write. Raises OSError."""
+        """Write the tensor's values to ``path``; return False when it has no data. Raises OSError."""
         ...
 
 
 class Values(Protocol):
-    """The framework's own kinds of argument values."""
+    """Describes the framework's own types of arguments, such as a device or a dtype."""
 
     def is_tensor(self, kind: type) -> bool:
-        """Whether instances of ``kind`` are tensors of this framework."""
+        """Return whether instances of ``kind`` are tensors of this framework."""
         ...
 
-    def handlers(self) -> Mapping[type, Handler | Expansion]: ...
+    def handlers(self) -> Mapping[type, Handler | Expansion]:
+        """Return what describes the values of each type."""
+        ...
 
-    def keyed(self) -> Mapping[str, Handler]: ...
+    def keyed(self) -> Mapping[str, Handler]:
+        """Return what describes the values of types that are known by name only (``module.Class``)."""
+        ...
 
 
 class Runtime(Protocol):
-    """Where and how this process runs."""
+    """Knows where and how this process runs."""
 
     def rank(self) -> int | None:
-        """The rank in the job, or None when there is none (yet)."""
+        """Return the rank in the job, or None while there is none."""
         ...
 
     def recomputing(self) -> bool:
-        """Whether the present call repeats a forward inside a backward pass, as activation checkpointing does."""
+        """Return whether the present call repeats a forward in a backward pass, as activation checkpointing does."""
         ...
 
     def in_written_backward(self) -> bool:
-        """Whether a backward function written by the user is running."""
+        """Return whether a backward function written by the user is running."""
         ...
 
     def expected(self, error: BaseException) -> bool:
-        """Whether an exception is the framework's own way to leave a call early, not an error."""
+        """Return whether the framework raises this exception to leave a call early, so that it is no error."""
         ...
 
     def watch_calls(self, model: Any, report: Callable[[], None]) -> Callable[[], None]:
-        """Report the begin of each forward call of ``model`` (the first of a list) until the returned one is called.
+        """Report the begin of each forward call of ``model`` until the returned function is called.
 
-        Raises MsprobeException when it is no model.
+        Args:
+            model: a model, or a list of models, of which the first is watched.
+            report: is called before each forward call.
+
+        Raises:
+            MsprobeException: ``model`` is no model of this framework.
         """
         ...
 
@@ -151,24 +164,24 @@ class Births(Protocol):
 
 
 class GradientReceiver(Protocol):
-    """Takes the gradients of one call as the backward pass brings them. ``errors`` notes what goes wrong with them."""
+    """Takes the gradients of one call as the backward pass computes them. ``errors`` is a log of what fails."""
 
     errors: Any
 
     def expect(self, outputs: int) -> None:
-        """Told once, before any gradient: how many outputs of the call can bring one."""
+        """Learn how many outputs of the call can have a gradient; called once, before any gradient."""
         ...
 
     def whole(self, grad_outputs: Sequence[Any], grad_inputs: Mapping[int, Any]) -> None:
-        """All gradients of the call at once: of its outputs in order, of its inputs by slot."""
+        """Take all gradients of the call at once: of its outputs in order, of its inputs by slot."""
         ...
 
     def grad_output(self, position: int, gradient: Any) -> None:
-        """The gradient of output ``position``."""
+        """Take the gradient of output ``position``."""
         ...
 
     def grad_inputs(self, gradients: Mapping[int, Any]) -> None:
-        """The gradients of the inputs by the slots of the prepared template; the backward of the call is done."""
+        """Take the gradients of the inputs by the slots of the template; the backward of the call is done."""
         ...
 
 
@@ -176,7 +189,7 @@ class GradientTap(Protocol):
     """Observes the backward pass of single calls without changing the graph."""
 
     def prepare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any | None:
-        """Before a call: note where the gradients of its arguments will flow; None when nothing needs a gradient."""
+        """Find out, before a call, where the gradients of its arguments will flow; None when none needs a gradient."""
         ...
 
     def attach(self, prepared: Any, result: Any, receiver: GradientReceiver, announced: bool = False) -> None:
@@ -187,19 +200,22 @@ class GradientTap(Protocol):
         ...
 
     def template(self, prepared: Any) -> Template:
-        """Where the gradients of the arguments go."""
+        """Return the structure of the arguments, with the slots of their gradients."""
         ...
 
     def watch(self, tensor: Any, report: Callable[[Any], None]) -> Callable[[], None] | None:
-        """Report every gradient of one tensor until the returned function is called; None when it can have none."""
+        """Report every gradient of one tensor until the returned function is called.
+
+        Returns None when the tensor cannot have a gradient.
+        """
         ...
 
 
 class ApiTap(Protocol):
-    """The wrapped functions of the framework."""
+    """Observes calls of the framework's functions."""
 
     def attach(self) -> AbstractContextManager[None]:
-        """Report the calls of all listed functions inside the returned context, and leave no trace after."""
+        """Report the calls of all listed functions inside the returned context; afterwards nothing is replaced."""
         ...
 
     def reset(self) -> None:
@@ -207,21 +223,23 @@ class ApiTap(Protocol):
         ...
 
     def add(self, owner: Any, name: str, prefix: str) -> None:
-        """Wrap one more function from now on."""
+        """Observe one more function from now on."""
         ...
 
-    def remove(self, owner: Any, name: str) -> None: ...
+    def remove(self, owner: Any, name: str) -> None:
+        """Stop observing a function that was added."""
+        ...
 
     def registered(self) -> Sequence[tuple[Any, str, str]]:
-        """What ``add`` was called with and ``remove`` not: owner, name, prefix."""
+        """Return owner, name and prefix of the functions that were added and not removed."""
         ...
 
 
 class OperatorTap(Protocol):
-    """The operators below the functions, as the framework dispatches them."""
+    """Observes the operators below the functions, as the framework dispatches them."""
 
     def attach(self) -> AbstractContextManager[None]:
-        """Report operators inside the returned context, those inside observed calls too, none of the tool's own."""
+        """Report operators inside the returned context, also inside observed calls, but not those of msprobe itself."""
         ...
 
     def reset(self) -> None:
@@ -230,14 +248,14 @@ class OperatorTap(Protocol):
 
 
 class NpuRuntime(Protocol):
-    """The part of an NPU's runtime that dumps kernels. Every method may raise RuntimeError."""
+    """Controls the part of an NPU's runtime that dumps kernels. Every method may raise RuntimeError."""
 
     def synchronize(self) -> None:
-        """Wait for everything that was given to the device."""
+        """Wait until the device has done everything that was launched."""
         ...
 
     def init_dump(self) -> None:
-        """Begin: nothing is dumped before ``set_dump``."""
+        """Begin a dump; nothing is written before ``set_dump``."""
         ...
 
     def set_dump(self, path: str) -> None:
@@ -245,12 +263,88 @@ class NpuRuntime(Protocol):
         ...
 
     def finalize_dump(self) -> None:
-        """End what ``init_dump`` began."""
+        """End the dump that ``init_dump`` began."""
+        ...
+
+
+class KernelDump(Protocol):
+    """Files of kernels that a framework's runtime writes by itself while the program runs.
+
+    The runtime was asked for them when this object was made.
+    """
+
+    @property
+    def facts(self) -> RuntimeFacts:
+        """The state of the framework that the request was made for."""
+        ...
+
+    @property
+    def substitute(self) -> bool:
+        """Whether the runtime was asked for something else, because the device cannot do what the configuration says.
+
+        The rest is done when the files are imported.
+        """
+        ...
+
+    def refresh(self) -> None:
+        """Make the request again when the state of the framework has changed since. Raises ConfigError."""
+        ...
+
+    def settle(self) -> None:
+        """Wait until everything that was launched has run. Raises RuntimeError when a kernel has failed."""
+        ...
+
+    def start(self) -> None:
+        """Write what runs from now on."""
+        ...
+
+    def stop(self) -> None:
+        """Write nothing more until the next ``start``."""
+        ...
+
+    def step(self) -> None:
+        """Begin a new step."""
+        ...
+
+    def withdraw(self) -> None:
+        """Take the request back, so that programs that this one starts do not find it."""
+        ...
+
+
+class GraphReceiver(Protocol):
+    """Takes what compiled graphs report about the modules inside them. A call has a number; 0 is no call."""
+
+    def begin(self, site: Any, parts: Sequence[str] = ()) -> int:
+        """Return the number of the call that begins; ``parts`` are the modules that its source calls, in order."""
+        ...
+
+    def value(self, number: int, spot: Any, tensor: Any) -> None:
+        """Take one value of a call; it is measured before this returns."""
+        ...
+
+    def gradient(self, site: Any, key: str, tensor: Any) -> None:
+        """Take the gradient of a parameter."""
+        ...
+
+    def end(self, number: int) -> None:
+        """Note that a call is over."""
+        ...
+
+    def ran(self) -> None:
+        """Note that the graph has run and that all its values have been reported."""
+        ...
+
+
+class GraphTap(Protocol):
+    """The modules inside compiled graphs, which no Python call passes through."""
+
+    def attach(self) -> AbstractContextManager[None]:
+        """Report the modules of graphs that run inside the returned context."""
         ...
 
 
 class ModuleTap(Protocol):
-    """The modules of the models given to ``start``."""
+    """Observes the modules of the models given to ``start``."""
 
     def adopt(self, model: Any) -> None:
         """Name the modules of ``model`` (a module or a list of them). Raises MsprobeException for anything else."""
@@ -261,34 +355,39 @@ class ModuleTap(Protocol):
         ...
 
     def focus(self, module: Any, name: Any) -> None:
-        """Know only ``module``, under ``name``, and others focused, until ``focus_end``; models adopted meanwhile are
-        known then. Raises MsprobeException for a wrong type.
+        """Observe only ``module``, as ``name``, and other focused modules until ``focus_end``.
+
+        Models that are adopted meanwhile are observed afterwards. Raises MsprobeException for a wrong type.
         """
         ...
 
-    def focus_end(self) -> None: ...
-
-    def attach_gradients(self) -> Callable[[], None]:
-        """Report parameter gradients until the returned function is called."""
+    def focus_end(self) -> None:
+        """Observe all adopted modules again."""
         ...
 
-    def reset(self) -> None: ...
-
-
-class CollectiveTap(Protocol):
-    """The communication between the processes of a job."""
-
-    def attach(self) -> AbstractContextManager[None]:
-        """Report communication, and when this process is given its rank, inside the returned context."""
+    def attach_gradients(self) -> Callable[[], None]:
+        """Report the gradients of parameters until the returned function is called."""
         ...
 
     def reset(self) -> None:
-        """A new step: count the calls from 0 again, and wait for nothing that began before."""
+        """Count the calls from 0 again."""
+        ...
+
+
+class CollectiveTap(Protocol):
+    """Observes the communication between the processes of a job."""
+
+    def attach(self) -> AbstractContextManager[None]:
+        """Report communication, and the moment at which this process gets its rank, inside the returned context."""
+        ...
+
+    def reset(self) -> None:
+        """Begin a new step: count the calls from 0 again, and drop calls that have begun and not ended."""
         ...
 
 
 class OptimizerTap(Protocol):
-    """The parts of a step that are neither forward nor backward."""
+    """Observes the parts of a step that are neither forward nor backward."""
 
     def attach(self) -> AbstractContextManager[None]:
         """Report the begin and end of optimizer steps and of gradient clipping."""
@@ -296,10 +395,10 @@ class OptimizerTap(Protocol):
 
 
 class InputSource(Protocol):
-    """Knows which module calls get recorded inputs, and where those lie."""
+    """Knows which module calls get recorded inputs, and where the files of these inputs are."""
 
     def next_call(self, stem: str) -> str | None:
-        """A module is called: the name of the call when its inputs are to be replaced."""
+        """Count a call of the module ``stem``; return its name when its inputs are to be replaced, else None."""
         ...
 
     def file(self, place: str, suffix: str) -> Path | None:
@@ -311,5 +410,5 @@ class InputTap(Protocol):
     """Replaces the inputs of module calls."""
 
     def attach(self, source: InputSource) -> AbstractContextManager[None]:
-        """Feed the calls that ``source`` names inside the returned context."""
+        """Replace the inputs of the calls that ``source`` names inside the returned context."""
         ...

@@ -1,4 +1,4 @@
-"""Readers of checkpoints: a table of import paths, so that core names adapters but never imports them."""
+"""Find the reader of a framework's checkpoint files by its import path: core names adapters and never imports them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CHECKPOINT_READERS = {"pytorch": "msprobe.adapters.pytorch.checkpoint_file"}
 
 
 def find_checkpoint_reader(name: str, path: Path) -> Callable[[Path], Any]:
-    """The function that reads the checkpoint files of a framework.
+    """Return the function that reads the checkpoint files of the framework ``name``.
 
     Raises:
         MsprobeException: the framework is not installed, and ``path`` cannot be read without it.

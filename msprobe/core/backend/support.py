@@ -41,6 +41,7 @@ class Support:
         ignored_at_kernels: options that are accepted at level L2 and have no effect there. The session warns.
         kernel_list: a ``list`` that selects something at level L2.
         kernel_problems: finds the settings that do not work at level L2 of this framework.
+        runtime_kernels: whether the runtime dumps kernels by itself at level L2 (``Backend.kernel_dump``).
         facts: the state of MindSpore in this mode. ``mode_problems`` finds what does not fit it.
     """
 
@@ -55,6 +56,7 @@ class Support:
     ignored_at_kernels: tuple[str, ...] = ()
     kernel_list: tuple[str, ...] = ()
     kernel_problems: Callable[[DumpConfig], Iterator[Problem]] | None = None
+    runtime_kernels: bool = False
     facts: RuntimeFacts | None = None
 
     @property
@@ -101,6 +103,7 @@ MINDSPORE = Support(
     ignored=("risk_level",),
     kernel_list=("name-regex(Default/.+)",),
     kernel_problems=call_only_problems,
+    runtime_kernels=True,
     facts=RuntimeFacts(graph_mode=False, jit_level="", device="Ascend", version=(2, 10, 0)),
 )
 

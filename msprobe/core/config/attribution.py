@@ -1,6 +1,6 @@
-"""Where a wrong value came from: the file it stands in, or the argument that was given.
+"""Say where a wrong value came from: from which file, or from an argument.
 
-Whoever judges a finished ``DumpConfig`` knows neither, so what it finds is completed here.
+The checks of a finished ``DumpConfig`` do not know that, so their errors are completed here.
 """
 
 import contextlib
@@ -12,20 +12,24 @@ from msprobe.core.config.read import UNNAMED, label_of
 from msprobe.core.errors import ConfigError, Problem
 
 
-def with_arguments(problems: Iterable[Problem], given: Collection[str]) -> list[Problem]:
-    """The problems; those about a key in ``given`` are told as wrong arguments."""
-    return [replace(problem, argument=problem.path.split("[")[0] in given) for problem in problems]
+def with_arguments(problems: Iterable[Problem], arguments: Collection[str]) -> list[Problem]:
+    """Return the problems; those about a key in ``arguments`` are marked as wrong arguments."""
+    return [replace(problem, argument=problem.path.split("[")[0] in arguments) for problem in problems]
 
 
 @contextlib.contextmanager
-def attributed(source: Any, given: Collection[str]) -> Iterator[None]:
-    """A ConfigError from inside names ``source``, as ``load_config`` would, unless it names a file of its own.
+def attributed(source: Any, arguments: Collection[str]) -> Iterator[None]:
+    """Add ``source`` to a ConfigError that is raised inside, as ``load_config`` does.
 
-    ``given`` are the keys that came as arguments.
+    An error that names a file already is left as it is.
+
+    Args:
+        source: the configuration, as it was passed to the debugger.
+        arguments: the keys that were passed as arguments.
     """
     try:
         yield
     except ConfigError as error:
         if error.source != UNNAMED:
             raise
-        raise type(error)(with_arguments(error.problems, given), label_of(source)) from None
+        raise type(error)(with_arguments(error.problems, arguments), label_of(source)) from None

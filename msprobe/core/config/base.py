@@ -1,6 +1,6 @@
-"""What all parts of the configuration share: strict, frozen models, and values written one way but kept another.
+"""The base of all parts of the configuration: strict, frozen models, and types whose value differs from its JSON form.
 
-Strict means that ``"true"`` is no bool and ``"3"`` no number; the one exception is that any JSON list becomes a tuple.
+Strict means that ``"true"`` is no bool and ``"3"`` is no number. The one exception: any JSON list becomes a tuple.
 """
 
 from collections.abc import Callable
@@ -30,9 +30,12 @@ class ConfigModel(BaseModel):
 
 @dataclass(frozen=True)
 class Written:
-    """Annotation: the value is written in the file as ``form`` and kept as the result of ``keep``.
+    """Annotate a field whose value in the file differs from the value of the model.
 
-    Errors inside ``form`` carry the index of the element; ``write`` turns the kept value back into the written one.
+    Args:
+        form: the type of the value in the file; errors inside it carry the index of the element.
+        keep: converts the value of the file to that of the model.
+        write: converts the value of the model back.
     """
 
     form: Any
@@ -46,7 +49,7 @@ class Written:
         return core_schema.no_info_before_validator_function(self._rewrite, kept, serialization=back)
 
     def _rewrite(self, value: Any) -> Any:
-        """A value of the kept type (from Python code) is accepted wherever the written form is."""
+        """Accept a value of the model's own type, from Python code, wherever the form of the file is accepted."""
         return self.write(value) if isinstance(value, IntRanges | frozenset) else value
 
 
@@ -66,8 +69,8 @@ _RangeItem = Annotated[
 ]
 
 
-def _spread(value: Any) -> Any:
-    """A Python ``range`` is accepted without being spread out when its step is one."""
+def _range_items(value: Any) -> Any:
+    """Return a Python ``range`` with step 1 as one item, and any other range as a list of numbers."""
     if isinstance(value, range):
         return [f"{value[0]}-{value[-1]}"] if value.step == 1 and value and value[0] >= 0 else list(value)
     return value
@@ -76,7 +79,7 @@ def _spread(value: Any) -> Any:
 Ranges = Annotated[
     IntRanges,
     Written(
-        form=Annotated[tuple[_RangeItem, ...], Strict(False), BeforeValidator(_spread)],
+        form=Annotated[tuple[_RangeItem, ...], Strict(False), BeforeValidator(_range_items)],
         keep=IntRanges,
         write=IntRanges.to_list,
     ),
@@ -90,9 +93,10 @@ ALL_FLOWS: frozenset[str] = _PHASES | _SIDES
 
 
 def full_data_mode(written: tuple[str, ...]) -> frozenset[str]:
-    """The selected phases and sides; naming none of an axis selects both of it.
+    """Return the selected phases and sides; without a phase both are selected, without a side both.
 
-    Raises ValueError when "all" stands beside others or more than four are named.
+    Raises:
+        ValueError: "all" is combined with others, or there are more than four entries.
     """
     if "all" in written and len(written) > 1:
         raise ValueError('"all" cannot be combined with others; write ["all"] or leave "all" out')

@@ -82,7 +82,7 @@ class TaskSpec:
 
 _ALL_LEVELS: tuple[LevelName, ...] = ("L0", "L1", "L2", "mix", "debug")
 
-TASKS: Mapping[TaskName, TaskSpec] = {
+TASKS: Mapping[str, TaskSpec] = {
     "statistics": TaskSpec(StatisticsSection, _ALL_LEVELS, async_dump=True, kernels=True),
     "tensor": TaskSpec(TensorSection, _ALL_LEVELS, saves_tensors=True, async_dump=True, kernels=True),
     "acc_check": TaskSpec(AccCheckSection, aliases=("run_ut",)),  # for a later release: no framework supports it yet

@@ -1,6 +1,7 @@
-"""From a file, a dict or nothing, plus constructor arguments, to one valid ``DumpConfig``, or to all its problems.
+"""Load one valid ``DumpConfig`` from a file, a dict or nothing, plus constructor arguments; or list all its problems.
 
-The order: read, put arguments over the file, tidy names, check fields, check rules between fields, settle.
+The order: read, put the arguments over the file, normalize names, check fields, check rules between fields, replace
+settings that have no effect.
 """
 
 import os
@@ -28,7 +29,7 @@ ConfigSource = str | os.PathLike[str] | Mapping[str, Any] | None
 
 @dataclass(frozen=True, slots=True)
 class ConfigReport:
-    """Everything that can be said about a configuration; ``config`` is None exactly when there are problems."""
+    """The result of checking a configuration; ``config`` is None exactly when there are problems."""
 
     source: str
     config: DumpConfig | None
@@ -37,15 +38,21 @@ class ConfigReport:
 
 
 def load_config(source: ConfigSource, **overrides: Any) -> DumpConfig:
-    """The configuration from a .json/.yaml file, a dict, or None (the packaged defaults).
+    """Load the configuration. Warnings go to the log.
 
-    ``overrides`` are common fields (``task``, ``dump_path``, ``level``, ``step``, ``rank``, ...) that beat the file;
-    None means not given. Warnings go to the log. Raises ConfigError (ScopeConfigError when only the scope is wrong)
-    with all problems, FileCheckException when the file cannot be used, TypeError for an override that is not a
-    common field.
+    A file that was written to a moment ago and cannot be parsed is read again for half a second: the workers of a
+    server write one file all at once.
 
-    A file of which only the beginning is there, written to a moment ago, is given the time to be finished:
-    the workers of a server write one file all at once.
+    Args:
+        source: a .json or .yaml file, a dict, or None for the packaged defaults.
+        overrides: common fields (``task``, ``dump_path``, ``level``, ``step``, ``rank``, ...) that replace those of the
+            file; None means that the argument was not given.
+
+    Raises:
+        ConfigError: something is wrong; the error lists every problem. It is a ScopeConfigError when only the scope is
+            wrong.
+        FileCheckException: the file cannot be used.
+        TypeError: an override is no common field.
     """
     while True:
         try:
@@ -72,30 +79,32 @@ def _being_written(source: ConfigSource) -> bool:
 
 
 def check_config(source: ConfigSource, **overrides: Any) -> ConfigReport:
-    """As ``load_config``, but what is wrong is returned instead of raised and logged.
+    """Check a configuration as ``load_config`` does, and return what is wrong instead of raising and logging it.
 
-    Still raises when there is nothing to look at: FileCheckException, ConfigError for text that is not JSON or YAML.
+    Raises:
+        FileCheckException: the file cannot be used.
+        ConfigError: the text is neither JSON nor YAML.
     """
     unknown = overrides.keys() - COMMON_KEYS
     if unknown:
         raise TypeError(f"no common configuration field: {', '.join(sorted(unknown))}")
     written = read_source(source)
-    given = {key: value for key, value in overrides.items() if value is not None}
-    tidied = tidy({**written.raw, **given})
-    raw, idle_warnings = _without_broken_idle_sections(tidied.raw)
+    arguments = {key: value for key, value in overrides.items() if value is not None}
+    tidied = tidy({**written.raw, **arguments})
+    raw, unused_warnings = _without_broken_unused_sections(tidied.raw)
     config, problems, failed = _validated(raw)
-    # Rules judge what will be used: level debug with task structure is mix by then.
+    # The rules check what will be used: for task structure, level debug has become mix by then.
     config, settle_warnings = settled(config, raw.keys())
     problems += broken_rules(config, failed)
-    problems = with_arguments(problems, given)
-    warnings = (*written.remarks, *tidied.warnings, *idle_warnings)
-    if problems:  # what settled says would be about defaults that stand in for faulty values
+    problems = with_arguments(problems, arguments)
+    warnings = (*written.remarks, *tidied.warnings, *unused_warnings)
+    if problems:  # warnings of settled would be about the defaults that replace faulty values
         return ConfigReport(written.label, None, tuple(problems), warnings)
     return ConfigReport(written.label, config, (), (*warnings, *settle_warnings))
 
 
-def _without_broken_idle_sections(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """A mistake in a section that the task does not use is worth a warning, but must not stop a training."""
+def _without_broken_unused_sections(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Remove sections that the task does not use and that are wrong: that is worth a warning but not an error."""
     task = raw.get("task", "statistics")
     if task not in get_args(TaskName):
         return raw, []
@@ -110,21 +119,22 @@ def _without_broken_idle_sections(raw: dict[str, Any]) -> tuple[dict[str, Any], 
 
 
 def _validated(raw: Mapping[str, Any]) -> tuple[DumpConfig, list[Problem], set[str]]:
-    """The configuration with every faulty key at its default, the faults, and the paths of the keys left out."""
+    """Return the configuration with each faulty key at its default, the problems, and the paths of these keys."""
     try:
         return DumpConfig.model_validate(raw), [], set()
     except ValidationError as error:
-        places = [tuple(item["loc"]) for item in error.errors(include_url=False)]
-        kept, failed = _without(raw, places)
+        paths = [tuple(item["loc"]) for item in error.errors(include_url=False)]
+        kept, failed = _without(raw, paths)
         return DumpConfig.model_validate(kept), problems_of(error), failed
 
 
-def _without(raw: Mapping[str, Any], places: list[tuple[int | str, ...]]) -> tuple[dict[str, Any], set[str]]:
+def _without(raw: Mapping[str, Any], paths: list[tuple[int | str, ...]]) -> tuple[dict[str, Any], set[str]]:
+    """Return ``raw`` without the keys at ``paths``, and these keys (``level``, ``statistics.scope``)."""
     kept, failed = dict(raw), set[str]()
-    for place in places:
-        key = str(place[0])
-        if key in SECTIONS and len(place) > 1:
-            inner = str(place[1])
+    for path in paths:
+        key = str(path[0])
+        if key in SECTIONS and len(path) > 1:
+            inner = str(path[1])
             kept[key] = {name: value for name, value in kept[key].items() if name != inner}
             failed.add(f"{key}.{inner}")
         else:

@@ -1,6 +1,6 @@
-"""Do the directories and files that a configuration points to exist on this machine?
+"""Check that the directories and files that a configuration names exist on this machine.
 
-Kept apart from ``load_config``, which gives the same answer on every machine.
+``load_config`` does not check that: its result is the same on every machine.
 """
 
 import os
@@ -12,14 +12,16 @@ from msprobe.core.errors import FileCheckException, Problem, config_error
 
 
 def place_problems(config: DumpConfig) -> tuple[Problem, ...]:
-    """One problem for each input place that is missing or not a directory. Output places are made when needed."""
+    """Return one problem for each input path that does not exist. Output folders are made when they are needed."""
     return tuple(_problems(config))
 
 
 def require_places(config: DumpConfig) -> None:
-    """Refuse a configuration whose input places are not there; asked before a training starts.
+    """Check before a training starts that the input paths of a configuration exist.
 
-    Raises FileCheckException code 3 for a missing ``bench_path`` or ``custom_apis`` and ConfigError for the others.
+    Raises:
+        FileCheckException: ``bench_path`` or ``custom_apis`` does not exist (code 3).
+        ConfigError: another path does not exist.
     """
     problems = place_problems(config)
     for problem in problems:

@@ -1,7 +1,7 @@
-"""Turn what pydantic found into ``Problem`` values a person can act on.
+"""Convert errors of pydantic to ``Problem`` values that a user can act on.
 
-pydantic says ``('statistics', 'data_mode', 0): Input should be 'all', ...``; a reader of config.json needs the JSON
-path, the value that is there, what is allowed and, for a slip of the pen, the word that was meant.
+pydantic says ``('statistics', 'data_mode', 0): Input should be 'all', ...``. A user of config.json needs the JSON path,
+the present value, what is allowed and, for a misspelt word, the word that was probably meant.
 """
 
 import difflib
@@ -32,17 +32,17 @@ _BOUNDS = {"greater_than_equal": ("ge", "must be at least"), "less_than_equal": 
 
 
 def problems_of(error: ValidationError) -> list[Problem]:
-    """All findings of one validation, in the order of the model's fields."""
-    found = error.errors(include_url=False)
-    places = [tuple(item["loc"]) for item in found]
-    # An element that failed also makes pydantic count the list as too short; that echo would only confuse.
-    return [_problem(item) for item, place in zip(found, places, strict=True) if not _is_echo(item, place, places)]
+    """Return all problems of one validation, in the order of the model's fields."""
+    errors = error.errors(include_url=False)
+    paths = [tuple(item["loc"]) for item in errors]
+    # For an element that failed, pydantic also reports that its list is too short; this echo would only confuse.
+    return [_problem(item) for item, path in zip(errors, paths, strict=True) if not _is_echo(item, path, paths)]
 
 
-def path_of(place: Sequence[int | str]) -> str:
-    """``("statistics", "scope", 1)`` as ``statistics.scope[1]``; ``<list>`` and ``[key]`` are left out."""
+def path_of(location: Sequence[int | str]) -> str:
+    """Return ``("statistics", "scope", 1)`` as ``statistics.scope[1]``, without parts like ``<list>`` and ``[key]``."""
     path = ""
-    for part in place:
+    for part in location:
         if isinstance(part, int):
             path += f"[{part}]"
         elif not part.startswith(("<", "[")):
@@ -51,7 +51,7 @@ def path_of(place: Sequence[int | str]) -> str:
 
 
 def nearest(word: object, choices: Iterable[str]) -> str | None:
-    """The choice the word is most likely a misspelling of, ignoring case; None when nothing is close."""
+    """Return the choice that ``word`` most likely is a misspelling of, ignoring case; None when nothing is close."""
     if not isinstance(word, str):
         return None
     by_folded = {choice.casefold(): choice for choice in choices}
@@ -59,8 +59,9 @@ def nearest(word: object, choices: Iterable[str]) -> str | None:
     return by_folded[close[0]] if close else None
 
 
-def _is_echo(item: Any, place: tuple[Any, ...], places: Sequence[tuple[Any, ...]]) -> bool:
-    return item["type"] == "too_short" and any(len(o) > len(place) and o[: len(place)] == place for o in places)
+def _is_echo(item: Any, path: tuple[Any, ...], paths: Sequence[tuple[Any, ...]]) -> bool:
+    inside = (other for other in paths if len(other) > len(path) and other[: len(path)] == path)
+    return item["type"] == "too_short" and any(inside)
 
 
 def _problem(item: Any) -> Problem:
@@ -77,11 +78,11 @@ def _problem(item: Any) -> Problem:
     if kind in _BOUNDS:
         key, text = _BOUNDS[kind]
         return Problem(path, value, f"{text} {context[key]}")
-    return Problem(path, value, _EXPECTED.get(kind, item["msg"]), _rewritten(kind, path, value))
+    return Problem(path, value, _EXPECTED.get(kind, item["msg"]), _converted(kind, path, value))
 
 
-def _rewritten(kind: str, path: str, value: Any) -> str | None:
-    """The value in the type that was expected, where the intention is plain."""
+def _converted(kind: str, path: str, value: Any) -> str | None:
+    """Return the value in the type that was expected, where the intention is clear."""
     if kind == "tuple_type" and isinstance(value, _element_of(path)) and not isinstance(value, bool):
         return json.dumps([dict(value) if isinstance(value, Mapping) else value], ensure_ascii=False, default=repr)
     if kind == "string_type" and isinstance(value, os.PathLike):
@@ -96,7 +97,7 @@ def _rewritten(kind: str, path: str, value: Any) -> str | None:
 
 
 def _element_of(path: str) -> Any:
-    """What the list at ``path`` is made of."""
+    """Return the type of the elements of the list at ``path``."""
     key = path.rpartition(".")[2]
     return {"slice": Mapping, "rank": str | int, "step": str | int}.get(key, str)
 

@@ -1,6 +1,6 @@
-"""A set of whole numbers written as numbers and ranges: ``[0, "3", "5-8"]``.
+"""Sets of whole numbers that are written as numbers and ranges: ``[0, "3", "5-8"]``. They select ranks and steps.
 
-Used for ranks and steps. A range is kept as its two ends, so ``"0-1000000"`` costs as much as ``"0-1"``.
+A range is kept as its two ends, so ``"0-1000000"`` takes as much memory as ``"0-1"``.
 """
 
 import re
@@ -18,9 +18,9 @@ Bounds = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class IntRanges:
-    """Immutable set of integers from 0 to 1000000. Empty means "no filter" to those who ask it.
+    """An immutable set of integers from 0 to 1000000. Where it is a filter, the empty set selects everything.
 
-    ``bounds`` holds inclusive ends; they are sorted and merged on construction, so equal sets are equal values.
+    ``bounds`` holds the inclusive ends of its ranges; they are sorted and merged, so equal sets are equal values.
     """
 
     bounds: tuple[Bounds, ...] = ()
@@ -30,14 +30,14 @@ class IntRanges:
 
     @classmethod
     def of(cls, *items: int | str) -> "IntRanges":
-        """``IntRanges.of(0, "4-6")``. Raises ValueError for an item that ``parse_item`` refuses."""
+        """Return the set of ``items``, as in ``IntRanges.of(0, "4-6")``. Raises ValueError as ``parse_item`` does."""
         return cls(tuple(parse_item(item) for item in items))
 
     def __contains__(self, number: object) -> bool:
         if not isinstance(number, int):
             return False
-        place = bisect_right(self.bounds, (number, HIGHEST)) - 1
-        return place >= 0 and self.bounds[place][0] <= number <= self.bounds[place][1]
+        index = bisect_right(self.bounds, (number, HIGHEST)) - 1
+        return index >= 0 and self.bounds[index][0] <= number <= self.bounds[index][1]
 
     def __iter__(self) -> Iterator[int]:
         for low, high in self.bounds:
@@ -57,7 +57,7 @@ class IntRanges:
         return self.bounds[-1][1]
 
     def to_list(self) -> list[int | str]:
-        """The shortest list that reads back as this value."""
+        """Return the shortest list that is read as this set again."""
         return [low if low == high else f"{low}-{high}" for low, high in self.bounds]
 
     def __str__(self) -> str:
@@ -65,9 +65,10 @@ class IntRanges:
 
 
 def parse_item(item: object) -> Bounds:
-    """One element of the list as inclusive ends.
+    """Return one element of the list, an int, ``"3"`` or ``"4-6"``, as inclusive ends.
 
-    Accepts an int, ``"3"`` and ``"4-6"``; raises ValueError saying what is allowed for anything else.
+    Raises:
+        ValueError: the element is something else; the message says what is allowed.
     """
     if isinstance(item, bool) or not isinstance(item, int | str):
         raise ValueError('must be a whole number, "3" or a range like "3-5"')
@@ -88,7 +89,7 @@ def _ends(text: str) -> Bounds:
 
 
 def _whole(digits: str) -> int:
-    # Python refuses to convert thousands of digits; anything this long is out of range anyway.
+    # Python refuses to convert thousands of digits; so long a number is out of range anyway.
     return int(digits) if len(digits.lstrip("0")) <= len(str(HIGHEST)) else HIGHEST + 1
 
 

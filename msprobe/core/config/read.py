@@ -1,6 +1,6 @@
-"""Read the text of a configuration: a JSON or YAML file, or a mapping, as a plain dict.
+"""Read a configuration from a JSON or YAML file, or from a mapping, as a plain dict.
 
-Only the outer form is judged here (there, readable, an object); what the keys mean is checked later.
+Only the form is checked here: the file exists, can be read and holds an object. The keys are checked later.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 from msprobe.core.errors import ABSENT, ConfigError, ConfigTextError, FileCheckException, MsprobeException, Problem
 
 UNNAMED = "config"
-"""What messages call a configuration that is no file."""
+"""The name in messages of a configuration that is no file."""
 DEFAULTS = "default configuration"
 _LEAST = '{"dump_path": "./dump"}'
 PACKAGED_DEFAULT = Path(__file__).parents[2] / "config.json"
@@ -24,7 +24,7 @@ _MAX_BYTES = 10 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A configuration as it is written: its name for messages, its keys, and remarks about its form."""
+    """A configuration as it is written: its name in messages, its keys, and remarks about its form."""
 
     label: str
     raw: dict[str, Any]
@@ -32,10 +32,12 @@ class Written:
 
 
 def read_source(source: str | os.PathLike[str] | Mapping[str, Any] | None) -> Written:
-    """The raw configuration; None means the packaged default.
+    """Return the raw configuration of ``source``; None means the packaged default.
 
-    Raises FileCheckException (path unusable), ConfigError (not JSON or YAML, or not an object) and MsprobeException
-    code 0 (source of a wrong type).
+    Raises:
+        FileCheckException: the path cannot be used.
+        ConfigError: the text is neither JSON nor YAML, or is no object.
+        MsprobeException: the source has a wrong type (code 0).
     """
     if source is None:
         return replace(read_file(PACKAGED_DEFAULT), label=DEFAULTS)
@@ -50,14 +52,19 @@ def read_source(source: str | os.PathLike[str] | Mapping[str, Any] | None) -> Wr
 
 
 def label_of(source: str | os.PathLike[str] | Mapping[str, Any] | None) -> str:
-    """What messages call this source."""
+    """Return the name of ``source`` in messages."""
     if source is None:
         return DEFAULTS
     return UNNAMED if isinstance(source, Mapping) else _label(Path(os.fspath(source)))
 
 
 def read_file(path: Path, least: str = _LEAST) -> Written:
-    """Read one file by its extension; ``least`` shows what at least it holds. Raises as ``read_source``."""
+    """Read one file by its suffix. Raises as ``read_source`` does.
+
+    Args:
+        path: a .json or .yaml file.
+        least: the smallest content of such a file, for messages.
+    """
     text = _text_of(path)
     label = _label(path)
     remarks: list[str] = []
@@ -92,7 +99,7 @@ def _text_of(path: Path) -> str:
 
 
 def _label(path: Path) -> str:
-    """The path for messages; one with control characters is shown escaped."""
+    """Return the path for messages, with control characters escaped."""
     return str(path) if str(path).isprintable() else repr(str(path))
 
 
@@ -101,15 +108,15 @@ def _parsed_json(text: str, label: str, remarks: list[str]) -> Any:
         built = dict(pairs)
         if len(built) < len(pairs):
             names = [name for name, _ in pairs]
-            twice = sorted({name for name in names if names.count(name) > 1})
-            remarks.extend(f'{label}: the key "{name}" stands there twice; the last one counts' for name in twice)
+            repeated = sorted({name for name in names if names.count(name) > 1})
+            remarks.extend(f'{label}: the key "{name}" stands there twice; the last one counts' for name in repeated)
         return built
 
     try:
         return json.loads(text, object_pairs_hook=build)
     except json.JSONDecodeError as error:
-        place = f"not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}"
-        raise ConfigTextError([Problem("", ABSENT, place)], label) from error
+        expected = f"not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}"
+        raise ConfigTextError([Problem("", ABSENT, expected)], label) from error
     except (RecursionError, ValueError) as error:
         raise ConfigTextError([Problem("", ABSENT, f"not usable as JSON: {error}")], label) from error
 
@@ -131,7 +138,7 @@ def _parsed_yaml(text: str, label: str) -> Any:
 def _checked_keys(data: Any, label: str, least: str) -> Written:
     if not isinstance(data, dict):
         raise ConfigError([Problem("", data, f"the top level must be an object {{ }}, such as {least}")], label)
-    odd = [key for key in data if not isinstance(key, str)]
-    if odd:
-        raise ConfigError([Problem("", key, "a key must be a text in quotes") for key in odd], label)
+    wrong_keys = [key for key in data if not isinstance(key, str)]
+    if wrong_keys:
+        raise ConfigError([Problem("", key, "a key must be a text in quotes") for key in wrong_keys], label)
     return Written(label, data)

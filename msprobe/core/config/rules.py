@@ -1,7 +1,7 @@
-"""Rules that look at several fields at once: errors that must be fixed, and settings that have no effect.
+"""Rules between several fields: errors that must be fixed, and settings that have no effect.
 
-A rule names the fields it reads (``section.x`` means key x of the active section). It is skipped when one of them is
-already reported as wrong, so that one mistake is told once.
+A rule names the fields that it reads (``section.x`` is key x of the active section). It is skipped when one of them is
+reported as wrong already, so that one mistake is reported once.
 """
 
 import re
@@ -23,20 +23,25 @@ _RECORDING_LEVELS = ("L0", "L1", "mix")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """``check`` yields the problems of a configuration whose ``reads`` fields are each valid."""
+    """A rule: ``check`` yields the problems of a configuration in which each field of ``reads`` is valid."""
 
     reads: tuple[str, ...]
     check: Callable[[DumpConfig], Iterator[Problem]]
 
 
 def broken_rules(config: DumpConfig, failed: Collection[str]) -> list[Problem]:
-    """Problems between fields; ``failed`` are the paths (``level``, ``statistics.scope``) that are wrong already."""
-    found: list[Problem] = []
+    """Return the problems between fields.
+
+    Args:
+        config: the configuration, with faulty fields at their defaults.
+        failed: the paths of these fields, such as ``level`` and ``statistics.scope``.
+    """
+    problems: list[Problem] = []
     for rule in RULES:
         reads = {read.replace("section.", f"{config.task}.") for read in rule.reads}
         if not reads & set(failed):
-            found.extend(rule.check(config))
-    return found
+            problems.extend(rule.check(config))
+    return problems
 
 
 def _needs_dump_path(config: DumpConfig) -> Iterator[Problem]:
@@ -58,7 +63,7 @@ def _scope(config: DumpConfig) -> Iterator[Problem]:
 
 
 def _scope_fault(name: str, level: str) -> str | None:
-    """What a scope end must look like at this level, or None when the name does."""
+    """Return what an end of the scope must look like at this level; None when ``name`` does."""
     is_api, is_module = bool(_API_NAME.match(name)), bool(_MODULE_NAME.match(name))
     if (is_api and level != "L0") or (is_module and level != "L1"):
         return None
@@ -70,7 +75,7 @@ def _scope_fault(name: str, level: str) -> str | None:
 
 
 def _completed(name: str, level: str) -> str | None:
-    """The name with the ending people most often leave off."""
+    """Return the name with the ending that users most often leave out."""
     for ending in (".0", ".forward", ".forward.0", ".0.forward"):
         if name and not name.endswith(".") and _scope_fault(name + ending, level) is None:
             return f'"{name}{ending}"'
@@ -142,7 +147,7 @@ def _custom_apis(config: DumpConfig) -> Iterator[Problem]:
 
 
 def module_name_problems(path: str, names: Iterable[str]) -> list[Problem]:
-    """Those ``names`` under which nothing can be imported."""
+    """Return a problem for each of the ``names`` under which nothing can be imported."""
     expected = "must be the full name of a module or class, such as package.module"
     return [Problem(path, name, expected) for name in names if not all(map(str.isidentifier, name.split(".")))]
 
@@ -160,26 +165,28 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def settled(config: DumpConfig, given: Collection[str]) -> tuple[DumpConfig, list[str]]:
-    """The configuration with settings that cannot take effect replaced, and one warning for each.
+def settled(config: DumpConfig, written: Collection[str]) -> tuple[DumpConfig, list[str]]:
+    """Replace settings that cannot take effect; return the configuration and one warning for each of them.
 
-    ``given`` are the top-level keys that were written, so that a default is never blamed on the user.
+    Args:
+        config: the configuration.
+        written: the top-level keys that the user wrote, so that there is no warning about a default.
     """
     warnings: list[str] = []
-    level = _settled_level(config, given, warnings)
+    level = _settled_level(config, written, warnings)
     if level != config.level:
         config = config.model_copy(update={"level": level})
-    dropped = dict(_idle_section_keys(config, warnings))
+    dropped = dict(_unused_section_keys(config, warnings))
     if dropped:
         section = config.section.model_copy(update=dropped)
         config = config.model_copy(update={config.task: section})
-    _warn_idle_common(config, warnings)
+    _warn_unused_common(config, warnings)
     return config, warnings
 
 
-def _settled_level(config: DumpConfig, given: Collection[str], warnings: list[str]) -> str:
+def _settled_level(config: DumpConfig, written: Collection[str], warnings: list[str]) -> str:
     spec = config.task_spec
-    if "level" not in given:
+    if "level" not in written:
         return spec.default_level
     if spec.settles_level and config.level not in spec.levels:
         levels, default = " or ".join(spec.levels), spec.default_level
@@ -188,14 +195,14 @@ def _settled_level(config: DumpConfig, given: Collection[str], warnings: list[st
     return config.level
 
 
-def _idle_section_keys(config: DumpConfig, warnings: list[str]) -> Iterator[tuple[str, Any]]:
+def _unused_section_keys(config: DumpConfig, warnings: list[str]) -> Iterator[tuple[str, Any]]:
     for key in ("tensor_list", "slice"):
         if config.level not in _RECORDING_LEVELS and getattr(config.section, key):
             warnings.append(f"{config.task}.{key}: has no effect at level {config.level}; it works at L0, L1 and mix")
             yield key, ()
 
 
-def _warn_idle_common(config: DumpConfig, warnings: list[str]) -> None:
+def _warn_unused_common(config: DumpConfig, warnings: list[str]) -> None:
     if config.async_dump and not config.task_spec.async_dump and config.level != "L2":  # at L2 the runtime decides
         warnings.append("async_dump: has no effect; it works for tasks statistics and tensor at L0, L1, mix and debug")
     if config.level in {"L0", "debug"} and config.custom_apis is not None:

@@ -1,7 +1,7 @@
-"""The JSON Schema of config.json, generated from the models.
+"""Generate the JSON Schema of config.json from the models.
 
-The models describe a configuration after tidying; the schema describes the file. So it also allows what tidying
-takes away: the old task name, and null or an empty text where that means "not given".
+The models describe a configuration after its keys were normalized; the schema describes the file. So the schema also
+allows what is normalized away: the older task name, and null or an empty text where they mean "not given".
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ _NULL = {"type": "null"}
 
 
 def config_schema() -> dict[str, Any]:
-    """Schema of the file as a dict."""
+    """Return the schema of the file as a dict."""
     schema = DumpConfig.model_json_schema(by_alias=True)
     definitions = schema["$defs"]
     for name, model in SECTIONS.items():

@@ -1,7 +1,7 @@
-"""Bring a raw configuration into the spelling of the models, with one warning per thing that has no effect.
+"""Normalize the keys of a raw configuration for the models, with one warning for each key that has no effect.
 
-Old names become new ones, "not given" spelled as null or an empty text becomes absent, and unknown keys are reported
-with the nearest known key instead of being ignored in silence.
+Older names become the present ones, null or an empty text that mean "not given" are removed, and unknown keys are
+reported with the nearest known key.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,9 +16,9 @@ from msprobe.core.config.sections import Section, SliceItem
 TASK_ALIASES: dict[str, str] = {alias: name for name, spec in TASKS.items() for alias in spec.aliases}
 SECTIONS: dict[str, type[Section]] = {name: spec.section for name, spec in TASKS.items()}
 COMMON_KEYS = frozenset(DumpConfig.model_fields) - frozenset(SECTIONS)
-# Keys for editors and remarks of people; they mean nothing to us and deserve no warning.
+# Keys for editors, and remarks of users: they have no meaning here and need no warning.
 _REMARK_STARTS = ("$", "_", "//", "#")
-# null means "not given" for these; for the others it is a mistake that has to be named.
+# For these keys null means "not given"; for the others it is a mistake that is reported.
 NULL_IS_DEFAULT = frozenset({
     "task",
     "level",
@@ -35,17 +35,17 @@ EMPTY_IS_DEFAULT = frozenset({"task", "level"})
 
 @dataclass(slots=True)
 class Tidied:
-    """Keys ready for the models, and what was said on the way."""
+    """Keys for the models, and the warnings about the others."""
 
     raw: dict[str, Any]
     warnings: list[str] = field(default_factory=list)
 
 
 def tidy(raw: Mapping[str, Any]) -> Tidied:
-    """Apply aliases and defaults-by-null; drop and report what has no effect. Never raises."""
+    """Apply aliases, remove keys that mean "not given", and drop and report what has no effect. Never raises."""
     result = Tidied({})
-    for key in sorted(raw, key=TASK_ALIASES.__contains__):  # old spellings last: the newer one wins
-        _take(key, raw[key], result)
+    for key in sorted(raw, key=TASK_ALIASES.__contains__):  # older names last: the present one wins
+        _add(key, raw[key], result)
     if "task" in result.raw:
         result.raw["task"] = _renamed(result.raw["task"])
     for name in SECTIONS.keys() & result.raw.keys():
@@ -59,7 +59,7 @@ def tidy(raw: Mapping[str, Any]) -> Tidied:
 
 
 def section_keys(name: str) -> frozenset[str]:
-    """The keys, as written in a file, that have an effect in this section."""
+    """Return the keys, as written in a file, that have an effect in this section."""
     return _written_keys(SECTIONS[name]) - SECTIONS[name].inert
 
 
@@ -67,10 +67,10 @@ def _renamed(task: Any) -> Any:
     return TASK_ALIASES.get(task, task) if isinstance(task, str) else task
 
 
-def _take(key: str, value: Any, result: Tidied) -> None:
-    """Put one top-level key where it belongs, or say why it goes nowhere."""
+def _add(key: str, value: Any, result: Tidied) -> None:
+    """Add one top-level key to the result, or a warning when it has no effect."""
     if key in TASK_ALIASES:
-        _take_old_section(key, value, result)
+        _add_older_section(key, value, result)
     elif key in SECTIONS:
         result.raw[key] = value
     elif key not in COMMON_KEYS:
@@ -81,7 +81,7 @@ def _take(key: str, value: Any, result: Tidied) -> None:
         result.raw[key] = value
 
 
-def _take_old_section(key: str, value: Any, result: Tidied) -> None:
+def _add_older_section(key: str, value: Any, result: Tidied) -> None:
     new = TASK_ALIASES[key]
     if new in result.raw:
         result.warnings.append(f"{key}: has no effect, because the newer spelling {new} is there too")

@@ -1,9 +1,8 @@
-"""Watch a configuration file for ``dump_enable``: has it changed, and what does it say now?
+"""Watch a configuration file for ``dump_enable``: find out whether it has changed, and read it again.
 
-A look at the file costs one stat, at most every ``ENABLED_SECONDS`` while collecting and every ``DISABLED_SECONDS``
-while not. A file that cannot be used may be half-written: it is read again every ``RETRY_SECONDS``, as if it had not
-changed. What it is after ``SETTLING_SECONDS`` is the answer; a wrong file, or none, is an answer too, and is looked at
-again.
+A poll costs one stat, at most every ``ENABLED_SECONDS`` while collecting and every ``DISABLED_SECONDS`` while not. A
+file that cannot be used may be half-written: it is read again every ``RETRY_SECONDS``. If it still cannot be used after
+``SETTLING_SECONDS``, that is reported; the file is polled further.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ _Signature = tuple[int, int] | None
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
-    """What the file says now: a configuration, or in words why it cannot be used."""
+    """The result of reading the file again: a configuration, or the reason why it cannot be used."""
 
     config: DumpConfig | None
     fault: str = ""
 
 
 class ConfigWatch:
-    """Looks at one configuration file.
+    """Watches one configuration file.
 
     Args:
         path: the file.
-        overrides: constructor arguments, which beat the file at every reload as they did at the first.
+        overrides: constructor arguments, which replace the fields of the file whenever it is read.
         accept: raises a MsprobeException for a configuration that cannot be served.
-        clock: seconds that only go forward.
+        clock: returns monotonic seconds.
     """
 
     def __init__(
@@ -55,27 +54,29 @@ class ConfigWatch:
         self._overrides = dict(overrides)
         self._accept = accept
         self._clock = clock
-        self._seen = self._signature()
-        self._looked = clock()
+        self._last_signature = self._signature()
+        self._polled_at = clock()
         self._unusable_since: float | None = None
 
     def poll(self, enabled: bool, force: bool = False) -> Reloaded | None:
-        """What has changed since the last time, or None when nothing has or it is too early to look.
+        """Return what has changed since the last poll; None when nothing has, or when it is too early to look.
 
-        ``force`` reads the file whatever the clock and its signature say, and takes it as written to its end.
+        Args:
+            enabled: whether data is being collected, which decides how often the file is looked at.
+            force: read the file in any case, and do not wait for it to be written to its end.
         """
         now = self._clock()
-        if not force and now - self._looked < self._pause(enabled, now):
+        if not force and now - self._polled_at < self._pause(enabled, now):
             return None
-        self._looked = now
+        self._polled_at = now
         signature = self._signature()
-        if not force and signature is not None and signature == self._seen:
+        if not force and signature is not None and signature == self._last_signature:
             return None
         reloaded = self._read()
         if reloaded.config is not None:
-            self._seen, self._unusable_since = signature, None
+            self._last_signature, self._unusable_since = signature, None
             return reloaded
-        self._seen = None  # it is read again next time, even when its signature stays the same
+        self._last_signature = None  # it is read again next time, even when its signature stays the same
         if self._unusable_since is None:
             self._unusable_since = now
         return reloaded if force or not self._settling(now) else None
@@ -86,7 +87,7 @@ class ConfigWatch:
         return ENABLED_SECONDS if enabled or self._unusable_since is not None else DISABLED_SECONDS
 
     def _settling(self, now: float) -> bool:
-        """Whether the file has become unusable only now: somebody may be writing it."""
+        """Return whether the file became unusable a moment ago: another program may be writing it."""
         return self._unusable_since is not None and now - self._unusable_since < SETTLING_SECONDS
 
     def _read(self) -> Reloaded:

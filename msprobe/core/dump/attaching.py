@@ -32,6 +32,8 @@ def attach_taps(backend: Backend, plan: DumpPlan, taps: contextlib.ExitStack, al
         taps.enter_context(backend.collectives.attach())
     if plan.apis and backend.apis is not None:
         taps.enter_context(backend.apis.attach())
+    if plan.modules and backend.graphs is not None:
+        taps.enter_context(backend.graphs.attach())
     if plan.modules and backend.modules is not None:
         taps.enter_context(backend.modules.attach())
         if plan.construct and plan.apis and backend.optimizers is not None:

@@ -28,6 +28,7 @@ from msprobe.core.dump.session import DumpSession
 from msprobe.core.dump.shield import contained
 from msprobe.core.dump.watched import WatchedSession, open_session, watch_of
 from msprobe.core.errors import MsprobeException, argument_text
+from msprobe.core.kernel_dumps.kernel_session import KernelSession
 from msprobe.core.log import first_time, logger
 
 
@@ -108,7 +109,9 @@ class Debugger:
 
     @classmethod
     def open(cls, config: DumpConfig, watch: ConfigWatch | None) -> Any:
-        """The session that serves ``config``: a ``DumpSession``, or what stands in for one."""
+        """Return the session that serves ``config``: a ``KernelSession`` where the runtime dumps kernels by itself."""
+        if cls.support.runtime_kernels and config.level == "L2" and config.task_spec.kernels:
+            return KernelSession(config, cls.make)
         return open_session(config, cls.make, watch)
 
     @classmethod

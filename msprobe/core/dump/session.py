@@ -27,6 +27,7 @@ from msprobe.core.dump.plan import DumpPlan
 from msprobe.core.dump.step import Step
 from msprobe.core.dump.task import make_background, make_golden, make_judge
 from msprobe.core.dump.whereabouts import Whereabouts
+from msprobe.core.errors import ConfigError, Problem
 from msprobe.core.log import set_rank
 
 MakeBackend = Callable[[DumpConfig, Relay, ThreadState], Backend]
@@ -75,6 +76,9 @@ class DumpSession:
     def renew(self, config: DumpConfig, make_backend: MakeBackend) -> None:
         """Another configuration or framework, while no step is open: all that follows from it is made anew."""
         backend = make_backend(config, self.relay, self.thread)
+        if backend.kernel_dump is not None:
+            expected = "a run that began with dump_enable cannot change to kernels; use L0, L1, mix or debug"
+            raise ConfigError([Problem("level", config.level, expected)])
         backend.take_over(self.backend, self._focused.values())
         self.gates.shut()
         self.config, self.backend, self.plan = config, backend, DumpPlan.of(config)

@@ -34,6 +34,7 @@ class Step:
             "level": config.level,
             "framework": backend.name,
             "dump_data_dir": str(folder / TENSORS) if saves else None,
+            **backend.header,
             **session.label,
             **kernel_source(session),
         }

@@ -1,11 +1,11 @@
-"""Kernel dumps that a framework's runtime writes by itself: read, given names and source lines, and imported.
+"""Kernel dumps that a framework's runtime writes by itself: request, read and import them.
 
-* `file_names`: the grammar of one file's name.
-* `native_folder`: what lies where below `rank_{N}`, and in which order kernels run.
-* `ir_source`: the printed graph (IR): every kernel's full name and source lines.
-* `node_names`: from the name in a file to the kernel in the graph.
-* `categories`, `statistic_csv`: the statistics of a tensor as the runtime would have written them.
-* `records`, `importing`: from files or rows to `dump.json` in our own store.
-* `request`, `exception_request`: what the runtime is asked for, from our configuration.
-* `code_mapping`: the table of files and source lines.
+* the name of one file, and of the kernel in the graph that it belongs to;
+* the folders below `rank_{N}`, and the order in which kernels run;
+* the printed graph (IR): the full name and the source lines of every kernel;
+* the statistics of a tensor as the runtime would have written them;
+* from files or rows to records in dump.json;
+* the request to the runtime, made from the configuration;
+* the table of files and source lines (`code_mapping`);
+* the session that collects the kernels of each step.
 """

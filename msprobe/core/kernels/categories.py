@@ -1,7 +1,7 @@
-"""The statistics that MindSpore's runtime offers for kernels, computed with numpy from a tensor's elements.
+"""Compute with numpy the statistics that MindSpore's runtime offers for kernels.
 
-Words and columns are the runtime's own (``statistic_category`` and ``statistic.csv``). Its ``negative zero count`` and
-``positive zero count`` count the elements below and above zero.
+Names and columns are those of the runtime (``statistic_category`` and ``statistic.csv``). Its ``negative zero count``
+and ``positive zero count`` count the elements below and above zero.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _COUNTS: dict[str, Callable[[NDArray[Any]], NDArray[np.bool_]]] = {
 
 
 def measure(array: NDArray[Any], dtype: str, categories: Sequence[str]) -> dict[str, Any]:
-    """The value of each category by its column, in the order of ``categories``.
+    """Return the value of each category by its column, in the order of ``categories``.
+
+    An empty or complex tensor has no counts but ``count``. A NaN makes Max, Min, Avg and L2Norm NaN.
 
     Args:
-        array: the elements; bfloat16 as float32.
-        dtype: the tensor's own type as MindSpore prints it; what is hashed are its bytes.
+        array: the elements, of any shape; bfloat16 as float32.
+        dtype: the tensor's type as MindSpore prints it; hashes are those of the bytes in this type.
         categories: keys of ``COLUMNS``.
-
-    An empty or complex tensor has no counts but ``count``; a NaN makes Max, Min, Avg and L2Norm NaN.
     """
     measured = statistics(array, precision="high")
     values: dict[str, Any] = {
@@ -62,21 +62,23 @@ def measure(array: NDArray[Any], dtype: str, categories: Sequence[str]) -> dict[
         for spec, value in zip(STATISTICS, measured, strict=True)
     }
     values["count"] = int(array.size)
-    return {COLUMNS[name]: values[name] if name in values else _other(array, dtype, name) for name in categories}
+    return {
+        COLUMNS[name]: values[name] if name in values else _count_or_hash(array, dtype, name) for name in categories
+    }
 
 
-def _other(array: NDArray[Any], dtype: str, name: str) -> int | str | None:
+def _count_or_hash(array: NDArray[Any], dtype: str, name: str) -> int | str | None:
     if name in _COUNTS:
         if array.dtype.kind not in "fiub" or array.size == 0:
             return None
         if name.endswith(("nan count", "inf count")) and array.dtype.kind != "f":
             return 0
         return int(np.count_nonzero(_COUNTS[name](array)))
-    return str(_HASHES[COLUMNS[name]](_stored(array, dtype), usedforsecurity=False).hexdigest())
+    return str(_HASHES[COLUMNS[name]](_stored_bytes(array, dtype), usedforsecurity=False).hexdigest())
 
 
-def _stored(array: NDArray[Any], dtype: str) -> bytes:
-    """The bytes of the tensor as the framework holds it."""
+def _stored_bytes(array: NDArray[Any], dtype: str) -> bytes:
+    """Return the bytes of the tensor as the framework stores it."""
     if dtype.lower() == "bfloat16" and array.dtype == np.float32:
         return (array.view(np.uint32) >> np.uint32(16)).astype(np.uint16).tobytes()
     return array.tobytes()

@@ -1,6 +1,7 @@
-"""From kernels to the Python lines they come from: the table ``code_mapping_{time}.csv``, and columns in statistic.csv.
+"""Map kernels to the lines of Python code that they come from.
 
-Kernels are matched graph by graph, because functions under ``jit`` use the same names in several graphs.
+The result is the table ``code_mapping_{time}.csv``, and two columns in each statistic.csv. Kernels are matched graph by
+graph, because functions under ``jit`` use the same names in several graphs.
 """
 
 from __future__ import annotations
@@ -21,13 +22,20 @@ from msprobe.core.kernels.node_names import resolve
 from msprobe.core.store.atomic import make_folder, write_atomic
 
 HEADER = ("File Path", "Code Stack", "Scope Name")
-_GRAPH = re.compile(r"graph_(\d+)\.ir\Z")
-_ANY = ""
+_GRAPH_FILE = re.compile(r"graph_(\d+)\.ir\Z")
+_ANY_GRAPH = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """What ``map_code`` wrote, and how many of the tensors it saw have a source line (graph inputs have none)."""
+    """The files that ``map_code`` wrote.
+
+    Args:
+        table: the table of tensor files; None when there are none.
+        statistics: the statistic.csv files that got the columns.
+        matched: how many tensors have a source line.
+        seen: how many tensors there are, without inputs of graphs, which have no source line.
+    """
 
     table: Path | None
     statistics: tuple[Path, ...]
@@ -36,26 +44,29 @@ class Mapped:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """The cells of one kernel."""
+class _CodePlace:
+    """The values of the columns ``Code Stack`` and ``Scope Name`` of one kernel."""
 
     stack: str = ""
     scope: str = ""
 
 
-_NOWHERE = _Place()
+_UNKNOWN_PLACE = _CodePlace()
 
 
 def map_code(ir: Path, data: Path, output: Path) -> Mapped:
-    """Link the tensor files and ``statistic.csv`` files at or below ``data`` to source lines.
+    """Map the tensor files and ``statistic.csv`` files at or below ``data`` to source lines.
 
     Args:
         ir: a printed graph, or the folder ``graphs`` of a kernel dump with one for each graph.
         data: a folder of a kernel dump (any level of it), or one statistic.csv.
-        output: the folder of the table; made when there is a tensor file.
+        output: the folder of the table; it is made when there is a tensor file.
+
+    Returns:
+        What was written, and how many tensors were matched.
 
     Raises:
-        ReadError: an input does not exist, or there is nothing to link in it.
+        ReadError: an input does not exist, or there is nothing in it to map.
     """
     graphs = _graphs(ir)
     tables = [data] if data.is_file() else sorted(data.rglob(STATISTIC))
@@ -64,9 +75,9 @@ def map_code(ir: Path, data: Path, output: Path) -> Mapped:
     if not files and not tables:
         raise ReadError(f"{data}: no .npy file of a kernel and no {STATISTIC} in it")
     rows: list[tuple[str, str, str]] = []
-    places = _places_of_files(files, graphs)
+    places = _places_by_folder(files, graphs)
     for file in files:
-        place = places[file.path.parent].get((file.op, file.name), _NOWHERE)
+        place = places[file.path.parent].get((file.op, file.name), _UNKNOWN_PLACE)
         rows.append((str(file.path), place.stack, place.scope))
     counted = [(bool(row[1]), file.op) for row, file in zip(rows, files, strict=True)]
     for table in tables:
@@ -76,11 +87,13 @@ def map_code(ir: Path, data: Path, output: Path) -> Mapped:
 
 
 def _graphs(path: Path) -> dict[str, Ir]:
-    """Printed graphs by the number in their file names; "" for one that stands for all."""
+    """Return the printed graphs by the number in their file names; "" for a graph that is used for all."""
     if not path.is_dir():
-        found = _GRAPH.search(path.name)
-        return {found[1] if found else _ANY: read_ir(path)}
-    numbered = {found[1]: read_ir(file) for file in sorted(path.glob("*.ir")) if (found := _GRAPH.search(file.name))}
+        match = _GRAPH_FILE.search(path.name)
+        return {match[1] if match else _ANY_GRAPH: read_ir(path)}
+    numbered = {
+        match[1]: read_ir(file) for file in sorted(path.glob("*.ir")) if (match := _GRAPH_FILE.search(file.name))
+    }
     if not numbered:
         raise ReadError(f"{path}: no printed graph in it (a file like ms_output_trace_code_graph_0.ir)")
     return dict(zip(numbered, with_forward_lines(numbered.values()), strict=True))
@@ -92,9 +105,9 @@ def _files(folder: Path) -> list[KernelFile]:
     return sorted((file for file in parsed if file is not None), key=lambda file: file.time)
 
 
-def _places_of_files(
+def _places_by_folder(
     files: Iterable[KernelFile], graphs: Mapping[str, Ir]
-) -> dict[Path, dict[tuple[str, str], _Place]]:
+) -> dict[Path, dict[tuple[str, str], _CodePlace]]:
     by_folder: dict[Path, set[tuple[str, str]]] = {}
     for file in files:
         by_folder.setdefault(file.path.parent, set()).add((file.op, file.name))
@@ -103,21 +116,24 @@ def _places_of_files(
 
 def _places(
     folder: Path, kernels: Iterable[tuple[str, str]], graphs: Mapping[str, Ir]
-) -> dict[tuple[str, str], _Place]:
-    """Where the kernels (type, flat name) of one iteration's folder come from."""
-    ir = graphs.get(folder.parent.name if folder.name.isdigit() else _ANY) or graphs.get(_ANY)
+) -> dict[tuple[str, str], _CodePlace]:
+    """Return the code of the kernels (type, flat name) in the folder of one iteration."""
+    ir = graphs.get(folder.parent.name if folder.name.isdigit() else _ANY_GRAPH) or graphs.get(_ANY_GRAPH)
     if ir is None and not folder.parent.name.isdigit() and len(graphs) == 1:
-        ir = next(iter(graphs.values()))  # files that were taken out of their graph's folder
+        ir = next(iter(graphs.values()))  # the files were moved out of the folder of their graph
     if ir is None:
         return {}
     wanted = {(op, name) for op, name in kernels if op != PARAMETER}
     full = resolve({name for _, name in wanted}, (node.name for node in ir.nodes))
-    known = {node.name: _Place("\n".join(node.lines), node.name) for node in ir.nodes}
-    return {(op, name): known[full[name]] for op, name in wanted if name in full}
+    places = {node.name: _CodePlace("\n".join(node.lines), node.name) for node in ir.nodes}
+    return {(op, name): places[full[name]] for op, name in wanted if name in full}
 
 
 def _extend(table: Path, graphs: Mapping[str, Ir]) -> list[tuple[bool, str]]:
-    """Write the two columns into a statistic.csv, in place of those of an earlier time; all else stays as it is."""
+    """Write the two columns into a statistic.csv, in place of those of an earlier run; nothing else is changed.
+
+    Returns for each row whether it has a source line, and its operator type.
+    """
     try:
         rows = list(csv.reader(io.StringIO(table.read_text("utf-8"))))
     except (OSError, UnicodeDecodeError) as error:
@@ -134,7 +150,7 @@ def _extend(table: Path, graphs: Mapping[str, Ir]) -> list[tuple[bool, str]]:
     writer.writerow([*header, *HEADER[1:]])
     counted = []
     for row in body:
-        place = places.get((row[op], flat(row[name])), _NOWHERE)
+        place = places.get((row[op], flat(row[name])), _UNKNOWN_PLACE)
         writer.writerow([*(row[index] for index in kept), place.stack, place.scope])
         counted.append((bool(place.stack), row[op]))
     write_atomic(table, [text.getvalue().encode()])

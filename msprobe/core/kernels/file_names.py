@@ -1,9 +1,9 @@
-"""The name of one file of a kernel dump, the grammar of MindSpore's runtime:
+"""Parse the names of files of a kernel dump, as MindSpore's runtime writes them:
 
     MatMul.Default_fc1-Dense_MatMul-op0.0.0.1795238291770896.output.0.DefaultFormat.Float32.npy
     {type}.{name, every / . and blank as _}.{task}.{stream}.{time in us}.{input|output}.{slot}.{format}[.{dtype}].npy
 
-A name too long for the file system is a number, and ``mapping.csv`` beside it has the true one.
+A name that is too long for the file system is replaced by a number, and ``mapping.csv`` beside it has the full name.
 """
 
 from __future__ import annotations
@@ -39,28 +39,33 @@ class KernelFile:
 
 
 def parse_file(path: Path, mapping: Mapping[str, str] | None = None) -> KernelFile | None:
-    """What the name of ``path`` says; None when it is no file of a kernel dump with readable data (.npy)."""
+    """Parse the name of ``path``; return None when it is no .npy file of a kernel dump.
+
+    Args:
+        path: the file.
+        mapping: the result of ``read_mapping`` for its folder.
+    """
     if path.suffix != ".npy":
         return None
     stem = path.name[: -len(path.suffix)]
-    found = _NAME.match((mapping or {}).get(path.name) or (mapping or {}).get(stem) or stem)
-    if found is None:
+    match = _NAME.match((mapping or {}).get(path.name) or (mapping or {}).get(stem) or stem)
+    if match is None:
         return None
     return KernelFile(
         path,
-        found["op"],
-        found["name"],
-        int(found["task"]),
-        int(found["stream"]),
-        int(found["time"]),
-        found["side"],
-        int(found["slot"]),
-        found["dtype"] or "",
+        match["op"],
+        match["name"],
+        int(match["task"]),
+        int(match["stream"]),
+        int(match["time"]),
+        match["side"],
+        int(match["slot"]),
+        match["dtype"] or "",
     )
 
 
 def read_mapping(folder: Path) -> dict[str, str]:
-    """``mapping.csv`` of ``folder``: true names by the short ones, without ``.npy``; empty when there is none."""
+    """Return ``mapping.csv`` of ``folder``: full names by short names, without ``.npy``; empty when there is none."""
     path = folder / "mapping.csv"
     if not path.is_file():
         return {}
@@ -70,5 +75,5 @@ def read_mapping(folder: Path) -> dict[str, str]:
 
 
 def flat(name: str) -> str:
-    """A kernel's full name as it stands in a file name."""
+    """Return a kernel's full name as it is written in a file name."""
     return _FLAT.sub("_", name)

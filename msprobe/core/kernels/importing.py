@@ -1,4 +1,4 @@
-"""Kernel dumps into our own store, where compare, analysis and graphs find them like any other dump."""
+"""Import kernel dumps into the format of msprobe, which compare, analysis and graphs read."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ from msprobe.core.store.layout import TENSORS, file_name, process_folder, step_f
 from msprobe.core.store.sink import DirectorySink
 from msprobe.core.tensors.dtypes import find_dtype
 
-FOUR = ("max", "min", "avg", "l2norm")
-"""Statistics of every kernel, in the words of the runtime: the dump needs no other ones."""
+MAIN_STATISTICS = ("max", "min", "avg", "l2norm")
 
 
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
-    """What becomes of a kernel dump.
+    """How a kernel dump is imported.
 
     Args:
         task: ``tensor`` keeps the elements, ``statistics`` the numbers alone.
@@ -41,22 +40,22 @@ class ImportPlan:
     """
 
     task: str
-    categories: tuple[str, ...] = FOUR
+    categories: tuple[str, ...] = MAIN_STATISTICS
     header: dict[str, Any] = field(default_factory=dict)
     non_finite: bool = False
     reduce: bool = False
 
 
 def import_iterations(native: NativeFolder, runs: Sequence[Iteration], folder: Path, plan: ImportPlan) -> int:
-    """Write the records of these ``runs`` as one step into ``folder``, and return how many there are.
+    """Write the records of ``runs`` as one step into ``folder``; return the number of records.
 
     Raises:
         ReadError: a file of the kernel dump cannot be understood.
     """
     tensors = plan.task != "statistics"
-    found = [(run, _tensors(run, plan)) for run in runs]
-    found.sort(key=lambda pair: (pair[0].number, min((one.time for one in pair[1]), default=0)))
-    kernels = [kernel for run, held in found for kernel in kernel_runs(native, run.graph, run.number, held)]
+    measured = [(run, _tensors(run, plan)) for run in runs]
+    measured.sort(key=lambda pair: (pair[0].number, min((tensor.time for tensor in pair[1]), default=0)))
+    kernels = [kernel for run, held in measured for kernel in kernel_runs(native, run.graph, run.number, held)]
     header = {
         "task": plan.task,
         "level": "L2",
@@ -68,22 +67,27 @@ def import_iterations(native: NativeFolder, runs: Sequence[Iteration], folder: P
     count = _write(sink, numbered(kernels), plan)
     sink.close()
     if plan.reduce:
-        for run, held in found:
+        for run, held in measured:
             _reduce(run, held, list(dict.fromkeys(COLUMNS[name] for name in plan.categories)))
     return count
 
 
 def import_dump(source: Path, target: Path, checksums: bool = False) -> list[Path]:
-    """Every iteration of every process of the kernel dump at ``source`` as ``target/step{iteration}/rank{rank}``.
+    """Import every iteration of every process as ``target/step{iteration}/rank{rank}``; return these folders.
 
     Where the runtime was asked for kernels that fail, the header of dump.json names that ``request``.
+
+    Args:
+        source: the kernel dump.
+        target: the folder of the new dump.
+        checksums: also compute an MD5 of each tensor.
 
     Raises:
         ReadError: there is no kernel dump, or nothing readable in it.
     """
     written: list[Path] = []
-    asked = find_exception_request(source)
-    header = {"request": asked.name} if asked is not None else {}
+    request = find_exception_request(source)
+    header = {"request": request.name} if request is not None else {}
     for native in find_ranks(source):
         by_number: dict[int, list[Iteration]] = {}
         for run in native.iterations():
@@ -91,7 +95,7 @@ def import_dump(source: Path, target: Path, checksums: bool = False) -> list[Pat
         for number, runs in by_number.items():
             task = "statistics" if all((run.folder / STATISTIC).is_file() for run in runs) else "tensor"
             folder = process_folder(step_folder(target, number), native.rank, os.getpid())
-            categories = (*FOUR, "hash:md5") if checksums else FOUR
+            categories = (*MAIN_STATISTICS, "hash:md5") if checksums else MAIN_STATISTICS
             if import_iterations(native, runs, folder, ImportPlan(task, categories, header)):
                 written.append(folder)
     if not written:
@@ -100,7 +104,7 @@ def import_dump(source: Path, target: Path, checksums: bool = False) -> list[Pat
 
 
 def _write(sink: DirectorySink, records: Iterable[tuple[str, KernelRun]], plan: ImportPlan) -> int:
-    stacks: dict[tuple[str, ...], int] = {}
+    stack_numbers: dict[tuple[str, ...], int] = {}
     count = 0
     for name, run in records:
         if plan.non_finite and not _overflowed(run):
@@ -109,10 +113,10 @@ def _write(sink: DirectorySink, records: Iterable[tuple[str, KernelRun]], plan: 
         record = CallRecord(name, body(run, data_names))
         record.parent = None
         frames = tuple(run.stack) or ("The source line is not known.",)
-        if frames not in stacks:
-            stacks[frames] = len(stacks)
-            sink.write(StackRecord(stacks[frames], list(frames)))
-        record.stack = stacks[frames]
+        if frames not in stack_numbers:
+            stack_numbers[frames] = len(stack_numbers)
+            sink.write(StackRecord(stack_numbers[frames], list(frames)))
+        record.stack = stack_numbers[frames]
         sink.write(record)
         count += 1
     return count
@@ -128,13 +132,16 @@ def _overflowed(run: KernelRun) -> bool:
 
 
 def _link(folder: Path, name: str, run: KernelRun) -> dict[tuple[str, int], str]:
-    """The tensor files of one run under the names of our store, without a second copy where the disk allows it."""
+    """Link the tensor files of one run into ``folder`` under the names of dump.json; copy where links do not work.
+
+    Returns the file names by side and slot.
+    """
     names: dict[tuple[str, int], str] = {}
-    for place, tensor in run.tensors.items():
+    for (side, slot), tensor in run.tensors.items():
         if tensor.path is None:
             continue
-        names[place] = file_name(f"{name}.{place[0]}.{place[1]}", tensor.path.suffix)
-        target = folder / names[place]
+        names[side, slot] = file_name(f"{name}.{side}.{slot}", tensor.path.suffix)
+        target = folder / names[side, slot]
         target.unlink(missing_ok=True)
         try:
             os.link(tensor.path, target)
@@ -145,11 +152,11 @@ def _link(folder: Path, name: str, run: KernelRun) -> dict[tuple[str, int], str]
 
 def _tensors(run: Iteration, plan: ImportPlan) -> list[KernelTensor]:
     table = run.folder / STATISTIC
-    rows = [_of_row(row) for row in read_statistics(table) if run.holds(row.time)] if table.is_file() else []
+    rows = [_from_row(row) for row in read_statistics(table) if run.holds(row.time)] if table.is_file() else []
     return [*rows, *(_measured(file, plan.categories) for file in files_of(run))]
 
 
-def _of_row(row: StatisticRow) -> KernelTensor:
+def _from_row(row: StatisticRow) -> KernelTensor:
     return KernelTensor(row.op, row.name, row.side, row.slot, row.time, row.dtype, row.shape, row.values)
 
 
@@ -163,22 +170,23 @@ def _measured(file: KernelFile, categories: Sequence[str]) -> KernelTensor:
 
 
 def _reduce(run: Iteration, held: Sequence[KernelTensor], columns: Sequence[str]) -> None:
+    """Replace the tensor files of ``run`` by rows of its statistic.csv."""
     table = run.folder / STATISTIC
     rows = list(read_statistics(table)) if table.is_file() else []
     rows += [
         StatisticRow(
-            *(one.op, flat(one.name), "0", "0", one.time, one.side, one.slot),
-            *(_bytes(one), one.dtype, one.shape, one.values),
+            *(tensor.op, flat(tensor.name), "0", "0", tensor.time, tensor.side, tensor.slot),
+            *(_byte_count(tensor), tensor.dtype, tensor.shape, tensor.values),
         )
-        for one in held
-        if one.path is not None
+        for tensor in held
+        if tensor.path is not None
     ]
     write_statistics(table, sorted(rows, key=lambda row: row.time), columns)
-    for one in held:
-        if one.path is not None:
-            one.path.unlink(missing_ok=True)
+    for tensor in held:
+        if tensor.path is not None:
+            tensor.path.unlink(missing_ok=True)
 
 
-def _bytes(tensor: KernelTensor) -> int:
+def _byte_count(tensor: KernelTensor) -> int:
     dtype = find_dtype(tensor.dtype)
     return prod(tensor.shape) * (dtype.itemsize if dtype else 0)

@@ -1,4 +1,4 @@
-"""The printed graph (IR) of a compiled network, read line by line: each kernel's full name and where it comes from.
+"""Read the printed graph (IR) of a compiled network line by line: the full name and the source of each kernel.
 
     %1(x) = PrimFunc_MatMul(%para7_x, %0, ...) ... cnode_primal_attrs: {unique_id: "1732"}
         # Fullname with scope: (Default/fc1-Dense/MatMul-op0)
@@ -22,8 +22,8 @@ _FULL_NAME = re.compile(r"\s*#\s*(?:Fullname with scope|Scope): \((.+)\)\s*$")
 _LINE = re.compile(r"\s*#\s*(In file .+?)/?\s*$")
 _UNIQUE = re.compile(r'(?<![a-z_])unique_id: "(\d+)"')
 _FORWARD = re.compile(r'forward_unique_id: "(\d+)"')
-_PARAMETER = re.compile(r"%para(\d+)_([^\s:,()]+)")
-_PLACE = re.compile(r"In file (?P<file>.+?):(?P<line>\d+)(?P<block>~\d+)?, \d+~\d+/(?P<text>.*)")
+_IR_PARAMETER = re.compile(r"%para(\d+)_([^\s:,()]+)")
+_IR_SOURCE = re.compile(r"In file (?P<file>.+?):(?P<line>\d+)(?P<block>~\d+)?, \d+~\d+/(?P<text>.*)")
 _SHARED = "/<~~This line of code can be shared"
 _DEFINED = re.compile(r"\s*(?:def|class)\s+(\w+)")
 
@@ -41,14 +41,14 @@ class IrNode:
 
 @dataclass(frozen=True, slots=True)
 class Ir:
-    """One graph: its kernels in the order of the text, and its inputs' positions by name."""
+    """One graph: its kernels in the order of the text, and the positions of its inputs by name."""
 
     nodes: tuple[IrNode, ...]
     parameters: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenNode:
     """A node whose lines are still being read."""
 
     op: str
@@ -64,7 +64,7 @@ class _Open:
 
 
 def read_ir(path: Path) -> Ir:
-    """The graph printed in ``path``.
+    """Return the graph printed in ``path``.
 
     Raises:
         ReadError: the file cannot be read, or has no kernel with a name in it.
@@ -80,57 +80,63 @@ def read_ir(path: Path) -> Ir:
 
 
 def parse_ir(text: Iterable[str]) -> Ir:
-    """The graph in these lines; nodes without a name are left out."""
-    found: list[_Open] = []
+    """Return the graph in these lines; nodes without a name are left out."""
+    nodes: list[_OpenNode] = []
     parameters: dict[str, int] = {}
-    node: _Open | None = None
+    node: _OpenNode | None = None
     for line in text:
         if started := _NODE.match(line):
-            node = _Open(started[1] or started[2])
+            node = _OpenNode(started[1] or started[2])
             node.take_ids(line)
-            found.append(node)
+            nodes.append(node)
         elif node is not None and (named := _FULL_NAME.match(line)):
             node.name = node.name or named[1]
-        elif node is not None and (place := _LINE.match(line)):
-            node.lines.append(place[1])
+        elif node is not None and (source := _LINE.match(line)):
+            node.lines.append(source[1])
         elif line.startswith("}"):
             node = None
         elif node is not None and "unique_id" in line:
             node.take_ids(line)  # a constant among the arguments is printed over several lines
-        for position, name in _PARAMETER.findall(line) if "%para" in line else ():
+        for position, name in _IR_PARAMETER.findall(line) if "%para" in line else ():
             parameters.setdefault(name, int(position))
-    return Ir(tuple(_finished(found)), parameters)
+    return Ir(tuple(_named_nodes(nodes)), parameters)
 
 
-def _finished(found: list[_Open]) -> Iterable[IrNode]:
-    for node in found:
+def _named_nodes(nodes: list[_OpenNode]) -> Iterable[IrNode]:
+    for node in nodes:
         if node.name:
             yield IrNode(node.name, node.op, tuple(node.lines), node.unique, node.forward)
 
 
 def with_forward_lines(graphs: Iterable[Ir]) -> list[Ir]:
-    """The same graphs; a backward kernel without lines has those of its forward kernel, which any of them may hold."""
-    known = list(graphs)
-    lines = {node.unique: node.lines for ir in known for node in ir.nodes if node.unique and node.lines}
+    """Return the graphs with lines for all backward kernels.
 
-    def borrowed(node: IrNode) -> IrNode:
+    A backward kernel without lines gets those of its forward kernel, which any of the graphs may hold.
+    """
+    originals = list(graphs)
+    lines = {node.unique: node.lines for ir in originals for node in ir.nodes if node.unique and node.lines}
+
+    def with_lines(node: IrNode) -> IrNode:
         return node if node.lines else replace(node, lines=lines.get(node.forward, ()))
 
-    return [replace(ir, nodes=tuple(map(borrowed, ir.nodes))) for ir in known]
+    return [replace(ir, nodes=tuple(map(with_lines, ir.nodes))) for ir in originals]
 
 
 def frames(lines: Iterable[str]) -> list[str]:
-    """The lines of a kernel as frames of stack.json, innermost first: ``File PATH, line N, in FUNC, \\n SOURCE``."""
-    found: dict[tuple[str, str], str] = {}
+    """Return the lines of a kernel as frames of stack.json, innermost first.
+
+    A frame is ``File PATH, line N, in FUNC, \\n SOURCE``.
+    """
+    by_line: dict[tuple[str, str], str] = {}
     function = "<graph>"
     for line in lines:
-        place = _PLACE.match(line)
-        if place is None:
+        match = _IR_SOURCE.match(line)
+        if match is None:
             continue
-        source = place["text"].split(_SHARED)[0].strip()
+        source = match["text"].split(_SHARED)[0].strip()
         defined = _DEFINED.match(source)
         function = defined[1] if defined else function
-        if not place["block"]:
-            where = place["file"], place["line"]
-            found[where] = f"File {where[0]}, line {where[1]}, in {function}, \n {source}"
-    return list(found.values())[::-1]
+        if not match["block"]:
+            where = match["file"], match["line"]
+            by_line[where] = f"File {where[0]}, line {where[1]}, in {function}, \n {source}"
+    return list(by_line.values())[::-1]

@@ -1,4 +1,4 @@
-"""The tensor files of one run of a graph, and the ones that are new since one looked last."""
+"""Find the tensor files of one run of a graph, and those that are new since the last time."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from msprobe.core.kernels.statistic_csv import read_statistics
 from msprobe.core.log import first_time, logger
 
 _SLACK_SECONDS = 2.0
-"""How much older than its newest file a folder may look."""
+"""A folder may look this much older than its newest file."""
 
 
 def files_of(run: Iteration) -> Iterator[KernelFile]:
-    """The tensor files of ``run``; others are named in a warning, once for each folder."""
+    """Yield the tensor files of ``run``; warn of other files, once for each folder."""
     mapping = read_mapping(run.folder)
     skipped: list[str] = []
     for path in sorted(run.folder.iterdir()):
@@ -45,35 +45,36 @@ def remove_files(run: Iteration) -> None:
         run.folder.rmdir()
 
 
-class Newcomers:
-    """Finds what a runtime has written since the last look.
+class NewFiles:
+    """Finds what a runtime has written since the last poll.
 
     Args:
-        since: leave out what is older than this time (us since 1970), such as the files of an earlier run.
+        since: ignore what is older than this time (microseconds since 1970), such as the files of an earlier run.
     """
 
     def __init__(self, since: int = -1) -> None:
         self._newest = since
-        self._looked = 0.0
+        self._latest_change = 0.0
 
-    def look(self, native: NativeFolder) -> list[Iteration]:
-        """The runs with new files or rows, which are the ones inside their times."""
+    def poll(self, native: NativeFolder) -> list[Iteration]:
+        """Return the runs with new files or rows; each result covers exactly the times of what is new."""
         fresh: list[Iteration] = []
-        newest, looked = self._newest, self._looked
+        newest, latest_change = self._newest, self._latest_change
         for run in native.iterations():
-            changed = _changed(run.folder)
-            if changed < self._looked - _SLACK_SECONDS:
+            changed = _change_time(run.folder)
+            if changed < self._latest_change - _SLACK_SECONDS:
                 continue
-            looked = max(looked, changed)
-            last = max(_times(replace(run, after=self._newest)), default=-1)
+            latest_change = max(latest_change, changed)
+            last = max(_file_times(replace(run, after=self._newest)), default=-1)
             if last >= 0:
                 fresh.append(replace(run, after=self._newest))
                 newest = max(newest, last)
-        self._newest, self._looked = newest, looked
+        self._newest, self._latest_change = newest, latest_change
         return [replace(run, until=newest) for run in fresh]
 
 
-def _times(run: Iteration) -> Iterator[int]:
+def _file_times(run: Iteration) -> Iterator[int]:
+    """Yield the time of each file and row of ``run``, in microseconds."""
     for file in files_of(run):
         yield file.time
     table = run.folder / STATISTIC
@@ -83,8 +84,8 @@ def _times(run: Iteration) -> Iterator[int]:
                 yield row.time
 
 
-def _changed(folder: Path) -> float:
-    """When something in ``folder`` changed last, in seconds."""
+def _change_time(folder: Path) -> float:
+    """Return when something in ``folder`` changed last, in seconds since 1970."""
     times = [os.stat(folder).st_mtime]
     with contextlib.suppress(OSError):
         times.append(os.stat(folder / STATISTIC).st_mtime)

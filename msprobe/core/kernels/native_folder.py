@@ -1,9 +1,9 @@
-"""What lies where below one process's folder of a kernel dump:
+"""Read the folder of one process in a kernel dump:
 
 rank_0/{net}/{graph}/{iteration}/*.npy or statistic.csv
 rank_0/graphs/ms_output_trace_code_graph_{graph}.ir
 rank_0/execution_order/ms_execution_order_graph_{graph}.csv
-rank_0/.dump_metadata/                                       there as soon as the runtime has read its request
+rank_0/.dump_metadata/                                       exists as soon as the runtime has read its request
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _FOREVER = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """What one run of one graph wrote: the files of ``folder`` of a time behind ``after`` and up to ``until`` (us).
+    """One run of one graph: the files of ``folder`` with a time after ``after`` and up to ``until`` (microseconds).
 
-    The runtime's numbers are not unique: two runs may share a folder, and only the time tells them apart.
+    The runtime's numbers are not unique: two runs may share a folder, and only the time distinguishes them.
     """
 
     folder: Path
@@ -41,17 +41,17 @@ class Iteration:
     until: int = _FOREVER
 
     def holds(self, time: int) -> bool:
-        """Whether a file or row of this time belongs to the run."""
+        """Return whether a file or row of this time (microseconds since 1970) belongs to the run."""
         return self.after < time <= self.until
 
 
 class NativeFolder:
-    """``rank_{N}`` of a kernel dump. Graphs are read once, when they are first asked for."""
+    """The folder ``rank_{N}`` of a kernel dump. Graphs are read once, when they are first used."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        found = _RANK.match(folder.name)
-        self.rank = int(found[1]) if found else 0
+        match = _RANK.match(folder.name)
+        self.rank = int(match[1]) if match else 0
 
     @property
     def accepted(self) -> bool:
@@ -59,8 +59,8 @@ class NativeFolder:
         return (self.folder / ".dump_metadata").is_dir()
 
     def iterations(self) -> list[Iteration]:
-        """Every run of every graph, by iteration and graph."""
-        found = [
+        """Return every run of every graph, ordered by iteration and graph."""
+        runs = [
             Iteration(run, graph.name, int(run.name))
             for net in _folders(self.folder)
             if net.name not in _NO_NET
@@ -68,11 +68,11 @@ class NativeFolder:
             for run in _folders(graph)
             if run.name.isdigit()
         ]
-        return sorted(found, key=lambda run: (run.number, len(run.graph), run.graph))
+        return sorted(runs, key=lambda run: (run.number, len(run.graph), run.graph))
 
     @cached_property
     def graphs(self) -> dict[str, Ir]:
-        """The printed graphs by number; one that cannot be read is told and left out."""
+        """The printed graphs by number. A graph that cannot be read is left out with a warning."""
         read: dict[str, Ir] = {}
         for path in sorted((self.folder / "graphs").glob("*.ir")):
             number = _IR.search(path.name)
@@ -85,7 +85,7 @@ class NativeFolder:
         return dict(zip(read, with_forward_lines(read.values()), strict=True))
 
     def order(self, graph: str) -> list[str]:
-        """Full names of the kernels of ``graph`` as they are executed; [] when the runtime did not write them."""
+        """Return the full names of the kernels of ``graph`` in execution order; [] when that was not written."""
         path = self.folder / "execution_order" / f"ms_execution_order_graph_{graph}.csv"
         if not path.is_file():
             return [node.name for node in self.graphs[graph].nodes] if graph in self.graphs else []
@@ -93,7 +93,7 @@ class NativeFolder:
 
 
 def find_ranks(path: Path) -> list[NativeFolder]:
-    """The processes of the kernel dump at ``path``: a dump's folder, or one ``rank_{N}`` of it.
+    """Return the processes of the kernel dump at ``path``, which is the folder of a dump or one ``rank_{N}`` of it.
 
     Raises:
         ReadError: there is none.
@@ -102,10 +102,10 @@ def find_ranks(path: Path) -> list[NativeFolder]:
         raise ReadError(f"{path}: no such folder")
     if _RANK.match(path.resolve().name):
         return [NativeFolder(path.resolve())]
-    found = [NativeFolder(child) for child in _folders(path) if _RANK.match(child.name)]
-    if not found:
+    ranks = [NativeFolder(child) for child in _folders(path) if _RANK.match(child.name)]
+    if not ranks:
         raise ReadError(f"{path}: no kernel dump: it has no folder rank_0, rank_1, ...")
-    return sorted(found, key=lambda one: one.rank)
+    return sorted(ranks, key=lambda folder: folder.rank)
 
 
 def _folders(path: Path) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""From the tensors of one or more runs of graphs to records of calls, in the order in which kernels were executed.
+"""Convert the tensors of runs of graphs to records of calls, in the order in which kernels were executed.
 
 Kernel.Default.fc1-Dense.MatMul.0.forward              Default/fc1-Dense/MatMul-op0, its first run in the step
 Kernel.Default.Grad_Tanh.TanhGrad.0.backward           Gradients/Default/Grad_Tanh/TanhGrad-op0
@@ -19,12 +19,16 @@ from msprobe.core.kernels.native_folder import NativeFolder
 from msprobe.core.kernels.node_names import entry_stem, graph_inputs, resolve
 from msprobe.core.tensors.dtypes import find_dtype, mindspore_name
 
-_NAMED = {"Max Value": "Max", "Min Value": "Min", "Avg Value": "Mean", "L2Norm Value": "Norm"}
+_NODE_KEYS = {"Max Value": "Max", "Min Value": "Min", "Avg Value": "Mean", "L2Norm Value": "Norm"}
 
 
 @dataclass(frozen=True, slots=True)
 class KernelTensor:
-    """One tensor of one run of a kernel, measured. ``name`` is flat or full; ``values`` are statistics by column."""
+    """One measured tensor of one run of a kernel.
+
+    ``name`` is the flat or the full name of the kernel, ``time`` is in microseconds, ``values`` are statistics by
+    column.
+    """
 
     op: str
     name: str
@@ -51,19 +55,19 @@ class KernelRun:
 
     @property
     def stem(self) -> tuple[str, str]:
-        """The record's name without call number, and its phase."""
+        """The name of the record without call number, and its phase."""
         if self.op == PARAMETER:
             return f"Kernel.{PARAMETER}.{self.name}", "forward"
         return entry_stem(self.name, self.op)
 
 
 def kernel_runs(native: NativeFolder, graph: str, iteration: int, tensors: Iterable[KernelTensor]) -> list[KernelRun]:
-    """The runs of kernels that these tensors of one iteration of ``graph`` belong to, as they were executed."""
+    """Return the runs of kernels that these tensors of one iteration of ``graph`` belong to, in execution order."""
     grouped: dict[tuple[str, str, int], dict[tuple[str, int], KernelTensor]] = {}
-    seen: dict[tuple[tuple[str, str], tuple[str, int]], int] = {}
-    for tensor in sorted(tensors, key=lambda one: one.time):
+    repeats: dict[tuple[tuple[str, str], tuple[str, int]], int] = {}
+    for tensor in sorted(tensors, key=lambda tensor: tensor.time):
         kernel, slot = (tensor.op, flat(tensor.name)), (tensor.side, tensor.slot)
-        repeat = seen[kernel, slot] = seen.get((kernel, slot), -1) + 1
+        repeat = repeats[kernel, slot] = repeats.get((kernel, slot), -1) + 1
         grouped.setdefault((*kernel, repeat), {})[slot] = tensor
     order = native.order(graph)
     full = resolve({name for op, name, _ in grouped if op != PARAMETER}, order)
@@ -76,18 +80,18 @@ def kernel_runs(native: NativeFolder, graph: str, iteration: int, tensors: Itera
     for (op, name, repeat), slots in grouped.items():
         first = min(tensor.time for tensor in slots.values())
         if op == PARAMETER:
-            known, place = inputs.get(name, (name, -1))
-            place -= 1 + len(inputs)  # what a graph is given stands before what it does
+            full_name, index = inputs.get(name, (name, -1))
+            index -= 1 + len(inputs)  # the inputs of a graph come before its kernels
         else:
-            known = full.get(name, name)
-            place = position.get(known, len(order))
-        run = KernelRun(known, op, graph, iteration, stacks.get(known, []), slots)
-        runs.append(((repeat, place, first), run))
+            full_name = full.get(name, name)
+            index = position.get(full_name, len(order))
+        run = KernelRun(full_name, op, graph, iteration, stacks.get(full_name, []), slots)
+        runs.append(((repeat, index, first), run))
     return [run for _, run in sorted(runs, key=lambda pair: pair[0])]
 
 
 def numbered(runs: Iterable[KernelRun]) -> Iterator[tuple[str, KernelRun]]:
-    """The runs of a step with the names of their records."""
+    """Yield the runs of a step with the names of their records."""
     calls: dict[tuple[str, str], int] = {}
     for run in runs:
         stem, phase = run.stem
@@ -96,7 +100,7 @@ def numbered(runs: Iterable[KernelRun]) -> Iterator[tuple[str, KernelRun]]:
 
 
 def body(run: KernelRun, data_names: dict[tuple[str, int], str]) -> dict[str, Any]:
-    """The record of one run; a slot that the runtime left out is null."""
+    """Return the record of one run; a slot that the runtime left out is null."""
     backward = run.stem[1] == "backward"
     sides = {"input": _slots(run, "input", data_names), "output": _slots(run, "output", data_names)}
     record: dict[str, Any] = {}
@@ -109,9 +113,9 @@ def body(run: KernelRun, data_names: dict[tuple[str, int], str]) -> dict[str, An
 
 
 def _slots(run: KernelRun, side: str, data_names: dict[tuple[str, int], str]) -> list[Any]:
-    last = max((slot for found, slot in run.tensors if found == side), default=-1)
-    places = [(side, slot) for slot in range(last + 1)]
-    return [_node(run.tensors[place], data_names.get(place)) if place in run.tensors else None for place in places]
+    last = max((slot for other, slot in run.tensors if other == side), default=-1)
+    keys = [(side, slot) for slot in range(last + 1)]
+    return [_node(run.tensors[key], data_names.get(key)) if key in run.tensors else None for key in keys]
 
 
 def _node(tensor: KernelTensor, data_name: str | None) -> dict[str, Any]:
@@ -121,7 +125,7 @@ def _node(tensor: KernelTensor, data_name: str | None) -> dict[str, Any]:
         "dtype": mindspore_name(dtype) if dtype else tensor.dtype,
         "shape": list(tensor.shape),
     }
-    node.update({short: tensor.values.get(column) for column, short in _NAMED.items()})
+    node.update({short: tensor.values.get(column) for column, short in _NODE_KEYS.items()})
     for column, value in tensor.values.items():
         if column.endswith("Count"):
             node[column.lower().replace(" ", "_")] = value

@@ -1,7 +1,8 @@
-"""What the runtime is asked to dump (level L2): from our configuration to the JSON that MindSpore reads.
+"""Convert the configuration to the JSON that says what MindSpore's runtime dumps at level L2.
 
-Nothing in here touches the framework: what is known of it comes in as ``RuntimeFacts``. Fields as in MindSpore's own
-documentation: ``iteration`` is ``all`` or ``0|2-5``, ``input_output`` 0 both, 1 inputs, 2 outputs.
+This module does not import the framework: its state is passed in as ``RuntimeFacts``. The fields are those of
+MindSpore's documentation: ``iteration`` is ``all`` or ``0|2-5``, ``input_output`` is 0 for both, 1 for inputs and 2 for
+outputs.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ KERNELS = "kernel_kbyk_dump.json"
 WHOLE_GRAPH = "kernel_graph_dump.json"
 OVERFLOW = "kernel_graph_overflow_check.json"
 ON_CPU = "cpu_fallback_"
-"""Stands before the name of the second request, the one that a runtime on a CPU can serve."""
+"""Prefix of the name of the second request, which a runtime on a CPU can serve."""
 
 NET_NAME = "Net"
 _RANKS_WITHOUT_FILTER = list(range(8))
@@ -31,10 +32,13 @@ Document = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class KernelRequest:
-    """``document`` goes to ``name``: the record of what was asked.
+    """A request to the runtime.
 
-    ``served`` is what the runtime really gets; on a CPU it differs, because statistics and several filters are refused
-    or ignored there.
+    Args:
+        name: the name of the file of ``document``.
+        document: what the configuration asks for; it is written as a record of that.
+        served: what the runtime gets. On a CPU it differs, because the runtime refuses statistics there and ignores
+            several filters.
     """
 
     name: str
@@ -43,11 +47,12 @@ class KernelRequest:
 
     @property
     def served_name(self) -> str:
+        """The name of the file that the runtime reads."""
         return self.name if self.served == self.document else ON_CPU + self.name
 
 
 def request_of(config: DumpConfig, facts: RuntimeFacts) -> KernelRequest:
-    """The request for tasks statistics, tensor and overflow_check at level L2."""
+    """Return the request for a task that records kernels at level L2."""
     if config.task == "overflow_check":
         name, document = OVERFLOW, _overflow_document(config)
     elif facts.whole_graph:
@@ -58,7 +63,7 @@ def request_of(config: DumpConfig, facts: RuntimeFacts) -> KernelRequest:
 
 
 def common_settings(config: DumpConfig, saved_data: str) -> dict[str, Any]:
-    """The fields that every request begins with."""
+    """Return the fields that every request begins with."""
     ranks = list(config.rank)
     return {
         "dump_mode": 1 if config.section.names else 0,
@@ -73,12 +78,12 @@ def common_settings(config: DumpConfig, saved_data: str) -> dict[str, Any]:
 
 
 def transport(config: DumpConfig) -> dict[str, Any]:
-    """How the runtime brings data to the host: ``enable`` is the synchronous way."""
+    """Return how the runtime copies data to the host: ``enable`` means synchronously."""
     return {"enable": not config.async_dump, "trans_flag": True}
 
 
 def categories(summary_mode: str | tuple[str, ...], version: tuple[int, ...]) -> list[str]:
-    """``summary_mode`` in the runtime's words."""
+    """Return ``summary_mode`` as the names of the runtime."""
     md5 = "md5" if version <= _MD5_ALONE_UP_TO else "hash:md5"
     words: Mapping[str, str] = {"mean": "avg", "md5": md5, "hash": "hash" if version > _MD5_ALONE_UP_TO else "md5"}
     if summary_mode == "statistics":
@@ -120,17 +125,18 @@ def _saved(config: DumpConfig) -> str:
 
 
 def _statistics_transport(config: DumpConfig) -> dict[str, Any]:
-    found = transport(config)
+    settings = transport(config)
     if config.task == "statistics":
-        found["stat_calc_mode"] = config.statistics.device
-        found["device_stat_precision_mode"] = config.statistics.precision
-    return found
+        settings["stat_calc_mode"] = config.statistics.device
+        settings["device_stat_precision_mode"] = config.statistics.precision
+    return settings
 
 
 def _for_cpu(document: Document) -> Document:
-    """The same wish in what a CPU can do: all iterations of every rank as tensors, to be filtered and reduced by us.
+    """Return the request in the form that a CPU can serve: the tensors of all iterations of every rank.
 
-    The runtime counts runs of graphs, which are not steps, so its own filter would keep the wrong ones.
+    They are filtered and reduced when they are imported. The runtime counts runs of graphs, which are not steps, so its
+    own filter would keep the wrong ones.
     """
     common = {**document["common_dump_settings"], "saved_data": "tensor", "iteration": "all"}
     common.pop("op_debug_mode", None)

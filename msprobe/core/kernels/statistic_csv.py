@@ -1,4 +1,4 @@
-"""``statistic.csv``: one row per tensor of a kernel, as MindSpore's runtime writes it on Ascend."""
+"""Read and write ``statistic.csv``: one row per tensor of a kernel, as MindSpore's runtime writes it on Ascend."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from msprobe.core.errors import ReadError
 from msprobe.core.store.atomic import write_atomic
 
-HEADER = (
+STATISTIC_HEADER = (
     "Op Type",
     "Op Name",
     "Task ID",
@@ -25,12 +25,15 @@ HEADER = (
     "Data Type",
     "Shape",
 )
-_NUMBER = re.compile(r"\d+")
+_DIGITS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class StatisticRow:
-    """One tensor: the kernel it belongs to and its statistics by column; ``shape`` in elements, ``size`` in bytes."""
+    """One tensor: the kernel that it belongs to and its statistics by column.
+
+    ``shape`` is in elements, ``size`` in bytes, ``time`` in microseconds.
+    """
 
     op: str
     name: str
@@ -49,7 +52,7 @@ def write_statistics(path: Path, rows: Iterable[StatisticRow], columns: Sequence
     """Write ``rows`` with these statistics' ``columns``; a value that does not exist is an empty cell."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow([*HEADER, *columns])
+    table.writerow([*STATISTIC_HEADER, *columns])
     for row in rows:
         own = (row.op, row.name, row.task, row.stream, row.time, row.side, row.slot, row.size, row.dtype.lower())
         cells = [_cell(row.values.get(column)) for column in columns]
@@ -58,7 +61,7 @@ def write_statistics(path: Path, rows: Iterable[StatisticRow], columns: Sequence
 
 
 def read_statistics(path: Path) -> Iterator[StatisticRow]:
-    """The rows of ``path``.
+    """Yield the rows of ``path``.
 
     Raises:
         ReadError: it cannot be read, or a column is missing or holds something else.
@@ -76,8 +79,8 @@ def read_statistics(path: Path) -> Iterator[StatisticRow]:
 
 
 def _row(row: dict[str, str]) -> StatisticRow:
-    shape = tuple(int(size) for size in _NUMBER.findall(row["Shape"]))
-    values = {column: _value(column, text) for column, text in row.items() if column not in HEADER}
+    shape = tuple(int(size) for size in _DIGITS.findall(row["Shape"]))
+    values = {column: _value(column, text) for column, text in row.items() if column not in STATISTIC_HEADER}
     return StatisticRow(
         row["Op Type"],
         row["Op Name"],

@@ -1,4 +1,4 @@
-"""The names of recorded calls, as frozen values; ``str(name)`` is the text in dump.json.
+"""Names of recorded calls as frozen values; ``str(name)`` is the text in dump.json.
 
     Functional.relu.0.forward                  ApiName(prefix, api, call, phase)
     Module.blocks.0.mlp.MLP.backward.1         ModuleName(prefix, path, cls, phase, call)
@@ -18,7 +18,7 @@ MODULE_PREFIXES = ("Module", "Cell")
 
 
 class Phase(str, Enum):
-    """What part of a training step a record belongs to."""
+    """The part of a training step that a record belongs to."""
 
     FORWARD = "forward"
     BACKWARD = "backward"
@@ -28,7 +28,7 @@ class Phase(str, Enum):
 
 
 class Slot(str, Enum):
-    """Which side of a call a value stands on; the text is the one used in tensor file names."""
+    """The side of a call that a value belongs to; the text is the one in names of tensor files."""
 
     INPUT = "input"
     KWARGS = "kwargs"
@@ -52,16 +52,17 @@ class ApiName:
 
     @property
     def stem(self) -> str:
-        """The name without its call number and phase: what two calls of the same thing share."""
+        """The name without call number and phase, which all calls of one function share."""
         return f"{self.prefix}.{self.api}"
 
     def with_call(self, call: int) -> ApiName:
+        """Return the name of another call of this function."""
         return replace(self, call=call)
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleName:
-    """One call of a module. ``call`` is None only in old dumps, whose parameter gradients have no number."""
+    """One call of a module. ``call`` is None in older dumps only, where gradients of parameters have no number."""
 
     prefix: str
     path: str
@@ -75,10 +76,11 @@ class ModuleName:
 
     @property
     def stem(self) -> str:
-        """The name without its call number and phase: what two calls of the same module share."""
+        """The name without call number and phase, which all calls of one module share."""
         return f"{self.prefix}.{self.path}.{self.cls}" if self.path else f"{self.prefix}.{self.cls}"
 
     def with_call(self, call: int | None) -> ModuleName:
+        """Return the name of another call of this module."""
         return replace(self, call=call)
 
 
@@ -94,9 +96,11 @@ class DebugName:
 
     @property
     def stem(self) -> str:
+        """The name without call number."""
         return self.name
 
     def with_call(self, call: int) -> DebugName:
+        """Return the name of another value saved under this name."""
         return replace(self, call=call)
 
 
@@ -105,7 +109,7 @@ EntryName = ApiName | ModuleName | DebugName
 
 @dataclass(frozen=True, slots=True)
 class TensorName:
-    """The place of one tensor: its entry, its slot, and the path inside nested arguments."""
+    """The name of one tensor: its entry, its slot, and the path inside nested arguments."""
 
     entry: EntryName
     slot: Slot

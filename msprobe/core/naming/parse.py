@@ -1,7 +1,7 @@
-"""Text to name: the only place that splits entry names at dots.
+"""Parse entry names. No other module splits entry names at dots.
 
-API names end in ``<int>.<phase>``, module names in ``<phase>[.<int>]``; the leading word and the shape of the tail
-decide.
+API names end in ``<int>.<phase>``, module names in ``<phase>[.<int>]``. The first word and the form of the end decide
+which of them a text is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SLOTS = {slot.value: slot for slot in Slot}
 
 
 class NameSyntaxError(ValueError):
-    """A text that is no entry name; ``position`` is the offset of the first wrong part."""
+    """A text is no entry name; ``position`` is the offset of the first wrong part."""
 
     def __init__(self, text: str, position: int, expected: str) -> None:
         super().__init__(f"{text!r} is not an entry name: expected {expected} at offset {position}")
@@ -32,7 +32,7 @@ class NameSyntaxError(ValueError):
 
 
 def is_number(part: str) -> bool:
-    """True for the ASCII decimal numbers used as call numbers (no sign, no other script's digits)."""
+    """Return whether ``part`` is a call number: ASCII decimal digits without a sign."""
     return part.isascii() and part.isdigit()
 
 
@@ -53,8 +53,9 @@ def parse_entry(text: str) -> EntryName:
 
 
 def split_entry(text: str) -> tuple[str, str, int | None]:
-    """Stem, phase ("" for a debug name) and call number of a key of dump.json, in a fraction of the time it takes to
-    make its name.
+    """Return stem, phase ("" for a debug name) and call number of a key of dump.json.
+
+    It takes a fraction of the time of ``parse_entry``.
 
     Raises:
         NameSyntaxError: see ``parse_entry``.
@@ -75,9 +76,10 @@ def split_entry(text: str) -> tuple[str, str, int | None]:
 
 
 def parse_tensor(text: str) -> TensorName:
-    """Parse a tensor place such as ``Torch.max.0.forward.output.1`` (no file suffix).
+    """Parse the name of a tensor such as ``Torch.max.0.forward.output.1``, without a file suffix.
 
-    The entry is the longest head that is an entry name followed by a slot word, so module paths may contain slot words.
+    The entry is the longest beginning that is an entry name followed by a slot word, so module paths may contain slot
+    words.
 
     Raises:
         NameSyntaxError: no such head exists.

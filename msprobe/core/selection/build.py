@@ -1,7 +1,7 @@
-"""From the configuration to one selection; the only place that knows the precedence of the filters.
+"""Build the selection of one step from the configuration. The precedence of the filters is decided here only.
 
-scope and list both must hold; the risk level counts only when neither is given; at level mix a module that is listed
-brings everything that runs inside it, at level L2 the listed call does.
+Both scope and list must select a call. The risk level has an effect only when neither is given. At level mix a listed
+module selects everything that runs inside it, and at level L2 a listed call does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msprobe.core.selection.scope import ScopeWindow
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a step records. ``scope`` is stateful, so a selection serves one step."""
+    """The filters of one step. ``scope`` has a state, so each step needs its own selection."""
 
     modes: Modes
     listed: NameTest | None
@@ -26,11 +26,11 @@ class Selection:
 
     @property
     def filtered(self) -> bool:
-        """Whether single calls are looked at by name at all."""
+        """Whether calls are filtered by their names."""
         return self.listed is not None or self.scope is not None
 
     def describe(self) -> str:
-        """The filters in words, for the message that explains an empty dump."""
+        """Return the names of the filters, for the message that explains an empty dump."""
         parts = []
         if self.listed is not None:
             parts.append("list")
@@ -42,7 +42,7 @@ class Selection:
 
 
 def build_selection(config: DumpConfig) -> Selection:
-    """A fresh selection for one step."""
+    """Return a new selection for one step."""
     section = config.section
     return Selection(
         modes=Modes.of(section.data_mode),
@@ -54,11 +54,12 @@ def build_selection(config: DumpConfig) -> Selection:
 
 
 def uses_risk_level(config: DumpConfig) -> bool:
+    """Return whether ``risk_level`` has an effect."""
     return config.level in ("L1", "mix") and not config.section.names and not config.section.scope
 
 
 def asks_for_operators(config: DumpConfig, prefix: str) -> bool:
-    """Whether ``list`` or ``scope`` names something under ``prefix``, that of the operators below the APIs."""
+    """Return whether ``list`` or ``scope`` names an operator below the APIs; ``prefix`` is that of operators."""
     section = config.section
     return config.level in ("L1", "mix", "L2") and any(
         name == prefix or name.startswith(f"{prefix}.") for name in (*section.names, *section.scope)

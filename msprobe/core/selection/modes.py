@@ -1,4 +1,4 @@
-"""data_mode as four switches: which phases and which sides of a call are recorded."""
+"""``data_mode`` as four switches: which phases and which sides of a call are recorded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ class Modes:
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Modes:
-        """From a set of forward, backward, input, output; an axis that is not named counts whole."""
+        """Return the switches for a set of forward, backward, input, output.
+
+        Without a phase both phases are on, without a side both sides.
+        """
         chosen = set(names)
         phases = chosen & {"forward", "backward"} or {"forward", "backward"}
         sides = chosen & {"input", "output"} or {"input", "output"}
@@ -25,5 +28,5 @@ class Modes:
 
     @property
     def parameters_grad(self) -> bool:
-        """Parameter gradients belong to the backward phase, whatever side is asked for."""
+        """Whether gradients of parameters are recorded; they belong to the backward phase and to no side."""
         return self.backward

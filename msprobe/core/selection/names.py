@@ -1,4 +1,4 @@
-"""``list`` and ``tensor_list``: which entry names are meant.
+"""``list`` and ``tensor_list``: select entries by their names.
 
 A full entry name (``Functional.linear.1.forward``) means exactly that entry, a fragment (``relu``, ``fc2``) every
 entry whose name contains it.
@@ -14,7 +14,7 @@ NameTest = Callable[[str], bool]
 
 
 def name_test(items: Sequence[str]) -> NameTest | None:
-    """A test over entry names, or None when ``items`` is empty and so nothing is filtered."""
+    """Return a test for entry names; None when ``items`` is empty, so that nothing is filtered."""
     if not items:
         return None
     exact = frozenset(item for item in items if is_entry(item))
@@ -29,7 +29,7 @@ def name_test(items: Sequence[str]) -> NameTest | None:
 
 
 def is_entry(text: str) -> bool:
-    """Whether ``text`` is a complete entry name."""
+    """Return whether ``text`` is a complete entry name."""
     try:
         parse_entry(text)
     except NameSyntaxError:

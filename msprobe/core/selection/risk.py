@@ -1,7 +1,7 @@
-"""``risk_level``: which APIs are worth recording when neither scope nor list says so.
+"""``risk_level``: select APIs by their risk when neither scope nor list selects them.
 
-CORE keeps the computing and communicating operators, FOCUS drops those that only move, cast or create data, ALL keeps
-all.
+CORE keeps the operators that compute or communicate, FOCUS drops those that only move, cast or create data, ALL keeps
+every API.
 """
 
 from __future__ import annotations
@@ -10,7 +10,13 @@ from collections.abc import Callable, Collection
 
 
 def risk_test(level: str, core: Collection[str], low: Collection[str]) -> Callable[[str], bool]:
-    """A test over API names (the part between prefix and call number) for ``level`` CORE, FOCUS or ALL."""
+    """Return a test for API names (the part between prefix and call number).
+
+    Args:
+        level: CORE, FOCUS or ALL.
+        core: the APIs that CORE keeps.
+        low: the APIs that FOCUS drops.
+    """
     core_names, low_names = frozenset(core), frozenset(low)
     if level == "CORE":
         return core_names.__contains__

@@ -1,14 +1,14 @@
-"""``scope``: the window between two names, both ends included whole.
+"""``scope``: select the calls between two names, both included.
 
-The window opens when the first named call begins and closes when the second one has ended. A call belongs to it when
-it began inside, so nothing is cut: neither the closing call's output nor what runs inside a closing module.
+The window opens when the first named call begins and closes when the second one has ended. A call belongs to it when it
+began inside. So the output of the last call, and everything that runs inside a last module, are still recorded.
 """
 
 from __future__ import annotations
 
 
 class ScopeWindow:
-    """The state machine of one step: closed, open, over."""
+    """The state of the scope in one step: closed, open or over."""
 
     __slots__ = ("_first", "_last", "_open", "_over")
 
@@ -19,13 +19,13 @@ class ScopeWindow:
         self._over = False
 
     def begin(self, name: str) -> bool:
-        """A call begins: does it lie in the window?"""
+        """Note that a call begins; return whether it is in the window."""
         if name == self._first and not self._over:
             self._open = True
         return self._open
 
     def end(self, name: str) -> None:
-        """A call has ended; the last one of the scope closes the window for the rest of the step."""
+        """Note that a call has ended; the last call of the scope closes the window for the rest of the step."""
         if self._open and name == self._last:
             self._open = False
             self._over = True

@@ -12,7 +12,7 @@ import pytest
 
 from msprobe.core.errors import ReadError
 from msprobe.core.kernels.importing import ImportPlan, import_dump, import_iterations
-from msprobe.core.kernels.native_files import Newcomers
+from msprobe.core.kernels.native_files import NewFiles
 from msprobe.core.kernels.native_folder import NativeFolder
 from msprobe.core.store.reader import find_dumps, load_dump
 from msprobe.report.comparison import compare
@@ -95,12 +95,12 @@ def test_tensors_reduced_to_statistics_give_the_same_numbers(tmp_path: Path) -> 
 def test_only_what_is_new_is_found_even_in_a_folder_that_is_used_twice(tmp_path: Path) -> None:
     source = tmp_path / "native"
     shutil.copytree(RECORDED / "graph", source)
-    native, newcomers = NativeFolder(source / "rank_0"), Newcomers()
-    (first,) = newcomers.look(native)
-    assert newcomers.look(native) == []
+    native, new_files = NativeFolder(source / "rank_0"), NewFiles()
+    (first,) = new_files.poll(native)
+    assert new_files.poll(native) == []
     (old,) = source.rglob("BiasAdd.*output.0.*.npy")
     shutil.copyfile(old, old.with_name(old.name.replace("1795238291771103", "1795238299999999")))
-    (second,) = newcomers.look(native)
+    (second,) = new_files.poll(native)
     assert second.folder == first.folder and second.after == first.until
     plan = ImportPlan("tensor")
     assert import_iterations(native, [second], tmp_path / "one", plan) == 1

@@ -11,8 +11,8 @@ import pytest
 
 from msprobe.core.config import load_config
 from msprobe.core.kernels.exception_request import (
-    NAME,
-    OTHER_NAME,
+    EXCEPTION_REQUEST,
+    OTHER_EXCEPTION_REQUEST,
     exception_document,
     find_exception_request,
     write_exception_request,
@@ -43,10 +43,13 @@ def test_asynchronous_and_chosen_ranks_reach_their_fields() -> None:
 def test_it_is_written_under_the_documented_name_and_found_under_both(tmp_path: Path) -> None:
     config = load_config({"task": "exception_dump", "level": "L2", "dump_path": str(tmp_path / "dump")})
     path = write_exception_request(config)
-    assert (path.name, json.loads(path.read_text())) == (NAME, exception_document(config))
-    assert (NAME, OTHER_NAME) == ("kernel_graph_exception_dump.json", "kernel_graph_exception_check.json")
+    assert (path.name, json.loads(path.read_text())) == (EXCEPTION_REQUEST, exception_document(config))
+    assert (EXCEPTION_REQUEST, OTHER_EXCEPTION_REQUEST) == (
+        "kernel_graph_exception_dump.json",
+        "kernel_graph_exception_check.json",
+    )
     assert find_exception_request(path.parent) == path
-    other = path.rename(path.with_name(OTHER_NAME))
+    other = path.rename(path.with_name(OTHER_EXCEPTION_REQUEST))
     assert find_exception_request(path.parent) == other
     other.unlink()
     assert find_exception_request(path.parent) is None

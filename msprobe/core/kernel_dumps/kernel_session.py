@@ -1,8 +1,8 @@
-"""A collection that MindSpore's runtime does for us: kernels of compiled graphs, level L2.
+"""Collect the kernels of compiled graphs (level L2), which the runtime of the framework dumps by itself.
 
-The runtime reads its request (``MINDSPORE_DUMP_CONFIG``) once per process, when the first graph is compiled. What it
-writes between start and stop is imported as one step of our store. A CPU does not compute statistics and ignores
-several filters: there it is asked for tensors, and the rest is done here (``producer: cpu-fallback``).
+The runtime is asked once per process (``KernelDump``). What it writes between start and stop is imported as one step of
+our store. MindSpore's runtime on a CPU computes no statistics and ignores several filters: it is asked for tensors
+then, and the rest is done here (``producer: cpu-fallback``).
 """
 
 from __future__ import annotations
@@ -12,9 +12,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from msprobe.adapters.mindspore.asked_runtime import AskedRuntime
-from msprobe.adapters.mindspore.runtime_facts import settle
-from msprobe.adapters.mindspore.runtime_switch import RuntimeSwitch
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import DumpConfig
@@ -23,8 +20,8 @@ from msprobe.core.dump.session import MakeBackend
 from msprobe.core.dump.shield import ErrorLog, shielded
 from msprobe.core.dump.whereabouts import Whereabouts
 from msprobe.core.errors import MsprobeException
-from msprobe.core.kernels.importing import FOUR, ImportPlan, import_iterations
-from msprobe.core.kernels.native_files import Newcomers, remove_files
+from msprobe.core.kernels.importing import MAIN_STATISTICS, ImportPlan, import_iterations
+from msprobe.core.kernels.native_files import NewFiles, remove_files
 from msprobe.core.kernels.native_folder import Iteration, NativeFolder
 from msprobe.core.kernels.request import categories
 from msprobe.core.log import first_time, logger, set_rank
@@ -33,11 +30,11 @@ _NON_FINITE = ("nan count", "positive inf count", "negative inf count")
 
 
 class KernelSession:
-    """Offers what ``DumpSession`` offers to ``PrecisionDebugger``.
+    """Has the methods of ``DumpSession`` that ``PrecisionDebugger`` uses.
 
     Args:
         config: a configuration of level L2.
-        make_backend: builds the framework's capabilities; only its rank and its values are used.
+        make_backend: builds the framework's capabilities: its ``kernel_dump``, rank and values are used.
 
     Raises:
         MsprobeException: a graph has been compiled already, or the request cannot be written.
@@ -46,22 +43,20 @@ class KernelSession:
     def __init__(self, config: DumpConfig, make_backend: MakeBackend) -> None:
         self.config = config
         self.backend = make_backend(config, Relay(), ThreadState())
-        self.label: dict[str, str] = {}
         self.init_step = 0
         self.loop = 0
         self.running = False
-        self._ours = True
+        self._active = True
         self.errors = ErrorLog(None)
         self._rank: int | None = None
         self._root = Path(config.dump_path).absolute()
         self._chosen = Chosen(config)
         self._places = Whereabouts()
-        self._newcomers = Newcomers(time.time_ns() // 1000)
+        self._new_files = NewFiles(time.time_ns() // 1000)
         self._pending: list[Iteration] = []
         self._stepped = self._started = False
-        self._asked = AskedRuntime(config)
-        self._switch = RuntimeSwitch(self._asked.facts)
-        self._switch.prepare()
+        assert self.backend.kernel_dump is not None
+        self._dump = self.backend.kernel_dump()
         if any(self._root.glob("rank_*/*/*/*")):
             logger.warning("%s holds an earlier kernel dump, which stays: a new dump_path keeps them apart", self._root)
 
@@ -87,7 +82,7 @@ class KernelSession:
     def start(
         self, model: Any = None, rank_id: int | None = None, token_range: Any = None, scheduled_tokens: Any = None
     ) -> None:
-        """Take what the runtime writes from now on.
+        """Begin collecting what the runtime writes.
 
         Raises:
             MsprobeException: an argument has no meaning for kernels.
@@ -96,66 +91,66 @@ class KernelSession:
             raise MsprobeException(0, "start: token_range and scheduled_tokens do not work at level L2; leave them out")
         self._look_for_rank(rank_id)
         if not self._started:
-            self._asked.refresh()
+            self._dump.refresh()
         if not self.running:
-            settle()
-            self._leave_out()
+            self._dump.settle()
+            self._drop_new()
             self.running = self._started = True
             if self._selected():
-                self._switch.start()
+                self._dump.start()
 
     def stop(self) -> None:
-        """Take what has been written so far; nothing more until the next start."""
+        """Keep what the runtime has written so far, and collect nothing more until the next start."""
         if self.running:
-            settle()
+            self._dump.settle()
             self.running = False
-            self._switch.stop()
-            self._gather()
+            self._dump.stop()
+            self._keep_new()
 
     def step(self, dump: bool = True) -> None:
-        """End the step: import it as ``step{N}``. ``dump=False`` leaves it out."""
-        settle()
+        """End the step and import its kernels as ``step{N}``; with ``dump=False`` they are dropped."""
+        self._dump.settle()
         self._stepped = True
         self._end(dump)
-        self._switch.step()
+        self._dump.step()
         self.loop += 1
 
     def save(self, value: Any, name: str, backward: bool = True) -> None:
-        """Single points are not collected at level L2."""
+        """Warn that level L2 collects no single values."""
         if first_time("kernel-save"):
             logger.warning("save: has no effect at level L2, which collects kernels; use level debug for %s", name)
 
     def reset(self) -> None:
-        """Close the present step without counting it."""
-        settle()
+        """End the present step without counting it."""
+        self._dump.settle()
         self._end(True)
 
     def move(self, folder: str) -> None:
-        """The runtime knows one folder for the whole process: another one cannot be had any more."""
+        """Warn that the folder cannot change: the runtime uses one folder for the whole process."""
         if Path(folder).absolute() != self._root:
             logger.warning("dump_path stays %s: at level L2 it cannot change while the process runs", self._root)
 
     def forget_rank(self) -> None:
-        """Ask for the rank again at the next start."""
+        """Find out the rank again at the next start."""
         self._rank = None
 
     def close(self) -> None:
-        """At the end of the process: import what is left, and leave no request behind."""
-        if not self._ours:
+        """End the session at the end of the process: import what is left, and withdraw the request."""
+        if not self._active:
             return
-        with contextlib.suppress(RuntimeError):  # at exit nobody is left to hear of a failed kernel
-            settle()
-        self._last()
-        self._asked.withdraw()
+        with contextlib.suppress(RuntimeError):  # at exit a failed kernel is of no interest any more
+            self._dump.settle()
+        self._import_rest()
+        self._dump.withdraw()
 
     def abandon(self) -> None:
-        """In a forked child: nothing here is the child's."""
+        """Drop everything in a forked child: it belongs to the parent."""
         self._pending.clear()
         self.running = False
-        self._ours = False
+        self._active = False
 
     def inherit(self) -> None:
-        """In a forked child: the runtime answers the parent alone, so nothing comes, and nothing is taken back."""
+        """Warn in a forked child that nothing is collected: the runtime serves the parent only."""
         logger.warning("level L2 collects no kernels in a forked process")
 
     # ---- what the runtime wrote ----
@@ -173,14 +168,14 @@ class KernelSession:
         return NativeFolder(self._root / f"rank_{self.backend.runtime.rank() or 0}")
 
     def _fresh(self) -> list[Iteration]:
-        return self._newcomers.look(self._native)
+        return self._new_files.poll(self._native)
 
     @shielded
-    def _leave_out(self) -> None:
-        self._forget(self._fresh())
+    def _drop_new(self) -> None:
+        self._drop(self._fresh())
 
     @shielded
-    def _gather(self) -> None:
+    def _keep_new(self) -> None:
         self._pending += self._fresh()
 
     @shielded
@@ -188,17 +183,17 @@ class KernelSession:
         if self.running:
             self._pending += self._fresh()
         else:
-            self._forget(self._fresh())
+            self._drop(self._fresh())
         runs, self._pending = self._pending, []
         if not dump or not self._selected():
-            self._forget(runs)
+            self._drop(runs)
         elif runs:
             self._import(runs, self.current_step)
         elif self._started:
             self._explain_empty()
 
     @shielded
-    def _last(self) -> None:
+    def _import_rest(self) -> None:
         if self.running:
             self._pending += self._fresh()
         self.running = False
@@ -208,18 +203,18 @@ class KernelSession:
                 self._import(runs, self.current_step)
             return
         by_number: dict[int, list[Iteration]] = {}
-        for run in runs:  # step() was never called: the runtime's own count is all there is
+        for run in runs:  # step() was never called: the runtime's numbers are used as steps
             by_number.setdefault(run.number, []).append(run)
-        for number, found in by_number.items():
+        for number, same_number in by_number.items():
             step = self.init_step + number
             if self._chosen.step(step) and self._chosen.rank(self._rank or 0):
-                self._import(found, step)
+                self._import(same_number, step)
             else:
-                self._forget(found)
+                self._drop(same_number)
 
-    def _forget(self, runs: list[Iteration]) -> None:
-        """What was not asked for: a CPU writes it all the same."""
-        if self._asked.facts.on_cpu:
+    def _drop(self, runs: list[Iteration]) -> None:
+        """Remove files of runs that are not collected: a CPU writes every run."""
+        if self._dump.facts.on_cpu:
             for run in runs:
                 remove_files(run)
 
@@ -228,19 +223,19 @@ class KernelSession:
         plan = self._plan()
         count = import_iterations(self._native, runs, folder, plan)
         if plan.non_finite:
-            self._forget(runs)  # what overflowed is in our store, the rest is of no interest
+            self._drop(runs)  # the kernels that overflowed are imported; the rest is not needed
             logger.info("step %d: %d kernels with NaN or infinities, in %s", step, count, folder)
         else:
             logger.info("step %d: %d records of kernels are in %s", step, count, folder)
 
     def _plan(self) -> ImportPlan:
-        config, on_cpu = self.config, self._asked.facts.on_cpu
-        header = {"producer": "cpu-fallback"} if self._asked.differently else {}
+        config, on_cpu = self.config, self._dump.facts.on_cpu
+        header = {"producer": "cpu-fallback"} if self._dump.substitute else {}
         if config.task == "overflow_check":
-            return ImportPlan(config.task, (*FOUR, *_NON_FINITE), header, non_finite=True)
-        words = tuple(categories(config.section.summary_mode, self._asked.facts.version))
+            return ImportPlan(config.task, (*MAIN_STATISTICS, *_NON_FINITE), header, non_finite=True)
+        words = tuple(categories(config.section.summary_mode, self._dump.facts.version))
         if config.task == "tensor":
-            return ImportPlan(config.task, tuple(dict.fromkeys((*FOUR, *words))), header)
+            return ImportPlan(config.task, tuple(dict.fromkeys((*MAIN_STATISTICS, *words))), header)
         return ImportPlan(config.task, words, header, reduce=on_cpu)
 
     def _explain_empty(self) -> None:

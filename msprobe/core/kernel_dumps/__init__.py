@@ -1,0 +1,1 @@
+"""Kernel dumps that a framework's runtime writes by itself: the session that collects them."""
