@@ -32,8 +32,7 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
     table = _table()
     recorded = risk_test("ALL", (), ())  # no function is ranked; ``idle_settings`` tells who asks for CORE
     modules = MindSporeModuleTap(relay, thread, Modes.of(config.section.data_mode))
-    apis = MindSporeApiTap([table["apis"]], recorded, relay, thread, modules.cells)
-    apis.listed = ListedApis(config)
+    apis = MindSporeApiTap([table["apis"]], recorded, relay, thread, modules.cells, ListedApis(config))
     return Backend(
         name="mindspore",
         ops=MindSporeTensorOps(config.precision),

@@ -1,6 +1,8 @@
-"""The calls that run inside compiled code: staged while a graph is traced, reported while it runs.
+"""Calls that run inside compiled code: prepared while a graph is traced, reported while it runs.
 
-One table for the process, not for a session: compiled code outlives the session it was compiled in.
+There is one table for the process, not one for each session, because compiled code outlives the session in which it was
+compiled. A call has a *ticket*, a number made when it begins, by which its end and its gradients find it. A traced call
+has a *key*, by which the operators in the graph find what is known of it.
 """
 
 from __future__ import annotations
@@ -24,9 +26,11 @@ _RECOMPUTATION_MARKS = ("recompute", "ac_graph_id")
 
 
 class StagedCall:
-    """One call in one traced graph: the shape of what its operators hand over.
+    """One call in one traced graph: the shape of what its operators report.
 
-    ``outputs`` is how many outputs can bring a gradient; None when the call has no backward in this graph.
+    Attributes:
+        outputs: how many outputs can have a gradient; None when the call has no backward in this graph.
+        slots: the arguments whose gradients the backward graph reports.
     """
 
     __slots__ = ("arguments", "keywords", "number", "outputs", "positional", "prepared", "result", "slots")
@@ -42,7 +46,7 @@ class StagedCall:
 
 
 class HandedCall:
-    """Takes the place of ``Prepared`` for a call that runs inside a graph: its hooks are in the graph already."""
+    """Takes the place of ``GradientSlots`` for a call that runs inside a graph, which has its hooks already."""
 
     __slots__ = ("_calls", "_outputs", "_ticket", "keywords", "positional")
 
@@ -57,8 +61,8 @@ class HandedCall:
         self._calls.receivers[self._ticket] = receiver
 
 
-class _Emitter:
-    """Receives gradients while the backward graph is traced, and puts operators there that report the real ones."""
+class _OperatorEmitter:
+    """Receives gradients while the backward graph is traced, and adds operators to it that report those of each run."""
 
     def __init__(self, staged: StagedCall, ticket: torch.Tensor, key: int) -> None:
         self._staged = staged
@@ -85,7 +89,7 @@ class _Emitter:
 
 
 class CompiledCalls:
-    """All calls of the process that run inside compiled code, for whichever session is attached."""
+    """All calls of the process that run inside compiled code; they are reported to the session that is attached."""
 
     def __init__(self) -> None:
         self.errors = ErrorLog(None)
@@ -97,15 +101,15 @@ class CompiledCalls:
         self._tracing = threading.local()
         self._counter: Iterator[int] = itertools.count(1)
 
-    def know(self, module: nn.Module) -> None:
-        """Give ``module`` a number that compiled code can name it by."""
-        if id(module) not in numbers:
+    def register(self, module: nn.Module) -> None:
+        """Give ``module`` a number by which compiled code names it; a second call does nothing."""
+        if id(module) not in module_numbers:
             number = next(self._counter)
-            self.modules[number] = weakref.ref(module, _Forget(id(module), number))
-            numbers[id(module)] = number
+            self.modules[number] = weakref.ref(module, _DropModule(id(module), number))
+            module_numbers[id(module)] = number
 
     def reset(self) -> None:
-        """A new step: nothing of the one before is waited for."""
+        """Drop the calls of the step before that are not over."""
         self.receivers.clear()
         self._open.clear()
 
@@ -140,15 +144,15 @@ class CompiledCalls:
             staged.result, prepared, staged.prepared = packed, staged.prepared, None
             torch.ops.msprobe.leave(packed.tensors, packed.numbers, ticket, key)
             if prepared is not None:
-                target.gradients.attach(prepared, result, _Emitter(staged, ticket, key), announced=True)
-        packed.forget()
-        staged.arguments.forget()
+                target.gradients.attach(prepared, result, _OperatorEmitter(staged, ticket, key), report_early=True)
+        packed.clear()
+        staged.arguments.clear()
 
     # ---- while the code runs ----
 
     @shielded
     def begin(self, number: int, args: Any, kwargs: Any, staged: StagedCall | None = None) -> int:
-        """Begin a call; the answer is its ticket, 0 for one that is not recorded."""
+        """Begin a call and return its ticket, 0 for one that is not recorded."""
         target = self.target
         module = self.modules[number]() if number in self.modules else None
         site = None if target is None or module is None else target.site(module)
@@ -157,7 +161,7 @@ class CompiledCalls:
             return 0
         ticket = next(self._counter)
         handed = None if staged is None or staged.outputs is None else HandedCall(self, staged, ticket)
-        with target.quiet(), target.gradients.handing(handed):
+        with target.quiet(), target.gradients.with_call(handed):
             self._open[ticket] = (observer, observer.module_begin(site, args, kwargs))
         return ticket
 
@@ -199,7 +203,7 @@ class CompiledCalls:
             return packed.unpack(values, sizes)
 
     def number(self, ticket: torch.Tensor) -> int:
-        """The ticket's number; it lies on the CPU, so nothing is waited for."""
+        """Return the number that a ticket holds; it lies on the CPU, so this does not wait for a device."""
         if self.target is None:
             return int(ticket)
         with self.target.quiet():
@@ -214,7 +218,7 @@ class CompiledCalls:
 
 @contextlib.contextmanager
 def _run_once() -> Iterator[None]:
-    """What is put into the graph inside is not computed again in the backward pass, even in a checkpointed region."""
+    """Mark what is added to the graph inside, so that the backward pass does not run it again (checkpointing)."""
     from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
     mode = get_proxy_mode()
@@ -226,17 +230,17 @@ def _run_once() -> Iterator[None]:
             node.meta.pop(mark, None)
 
 
-class _Forget:
-    """A module is gone: its ``id`` may be used again by another one."""
+class _DropModule:
+    """Called when a module dies: removes its number, because its ``id`` may be used again by another one."""
 
     def __init__(self, identity: int, number: int) -> None:
         self._identity, self._number = identity, number
 
     def __call__(self, _: object) -> None:
-        if numbers.get(self._identity) == self._number:
-            del numbers[self._identity]
+        if module_numbers.get(self._identity) == self._number:
+            del module_numbers[self._identity]
         CALLS.modules.pop(self._number, None)
 
 
-numbers: dict[int, int] = {}  # of the modules that have a name, by id; Dynamo guards on it
+module_numbers: dict[int, int] = {}  # by id of the module, for those that have a name; Dynamo guards on it
 CALLS = CompiledCalls()

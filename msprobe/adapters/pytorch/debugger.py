@@ -16,7 +16,7 @@ from msprobe.core.dump.facade import Debugger
 
 
 class PrecisionDebugger(Debugger):
-    """The documented API over the collection of this process; see ``Debugger``."""
+    """The documented API over the collection of this process. See ``Debugger``."""
 
     support = PYTORCH
 

@@ -46,7 +46,7 @@ class Exchange:
         if type(tensor) not in PLAIN or tensor.is_neg():
             return None
         found = self._tensor_summary(_CAPSULE, tensor, self._high, _NO_LIMIT)
-        if found is None or (found[0] in _BYTES and tensor.dtype is not _BYTES[found[0]]):
+        if found is None or len(found) != 3 or (found[0] in _BYTES and tensor.dtype is not _BYTES[found[0]]):
             return None
         code, shape, (largest, least, mean, norm) = found
         return {

@@ -1,7 +1,7 @@
 """The projection of ``torch.Tensor``: by the compiled kernel on the CPU, by one matrix product on a device.
 
-A device is not waited for: the sum stays there as a scalar until ``settle`` brings all of them in one copy. Devices
-without float64 sum in float32, so their last digits are fewer.
+The device is not waited for: the sum stays there as a scalar until ``settle`` fetches all of them in one copy. Devices
+without float64 sum in float32, so fewer digits are right.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.core.tensors.projection import BLOCK, KEY, block_weights, place_weights, projection
 from msprobe.native.loader import Kernel
 
-_F = torch._C._VariableFunctions
-_NO_FLOAT64 = ("npu", "mps", "xpu")
+_functions = torch._C._VariableFunctions
+_FLOAT32_DEVICES = ("npu", "mps", "xpu")
 
 
 class Projector:
-    """Projections that are there at once, and those still on a device."""
+    """Computes projections, and holds those that are still on a device."""
 
     def __init__(self, kernel: Kernel | None) -> None:
         self._kernel = kernel
@@ -54,27 +54,28 @@ class Projector:
         with self._lock:
             pending, self._pending = self._pending, []
         for device in {scalar.device for _, scalar in pending}:
-            chosen = [(node, scalar) for node, scalar in pending if scalar.device == device]
-            for (node, _), value in zip(chosen, _F.stack([scalar for _, scalar in chosen]).cpu().tolist(), strict=True):
+            entries = [(node, scalar) for node, scalar in pending if scalar.device == device]
+            values = _functions.stack([scalar for _, scalar in entries]).cpu().tolist()
+            for (node, _), value in zip(entries, values, strict=True):
                 node[KEY] = value
 
     def _on_host(self, plain: torch.Tensor) -> float | None:
-        known = find_dtype(str(plain.dtype))
-        if self._kernel is not None and known is not None and known.code >= 0:
-            return self._kernel.projection(plain.data_ptr(), plain.numel(), known.code)
+        dtype = find_dtype(str(plain.dtype))
+        if self._kernel is not None and dtype is not None and dtype.code >= 0:
+            return self._kernel.projection(plain.data_ptr(), plain.numel(), dtype.code)
         real = plain.to(torch.complex128).abs() if plain.is_complex() else plain
         return projection(real.to(torch.float64).numpy())
 
 
 def device_projection(plain: torch.Tensor) -> torch.Tensor:
-    """The projection of a detached, non-empty tensor as a scalar on its device."""
-    wide = torch.float32 if plain.device.type in _NO_FLOAT64 else torch.float64
+    """Return the projection of a detached, non-empty tensor of any shape, as a scalar on its device."""
+    wide = torch.float32 if plain.device.type in _FLOAT32_DEVICES else torch.float64
     flat = (plain.abs() if plain.is_complex() else plain).reshape(-1).to(wide)
     whole = flat.numel() // BLOCK * BLOCK
     places, blocks = _weights(str(plain.device), wide, -(-flat.numel() // BLOCK))
-    total = _F.dot(_F.mv(flat[:whole].view(-1, BLOCK), places), blocks[: whole // BLOCK])
+    total = _functions.dot(_functions.mv(flat[:whole].view(-1, BLOCK), places), blocks[: whole // BLOCK])
     if whole < flat.numel():
-        total = total + _F.dot(flat[whole:], places[: flat.numel() - whole]) * blocks[-1]
+        total = total + _functions.dot(flat[whole:], places[: flat.numel() - whole]) * blocks[-1]
     return total
 
 

@@ -89,7 +89,7 @@ class TritonTap:
 
 
 def kernel_name(kernel: Any) -> str:
-    """The name of the function behind tuners and heuristics, which hold what they launch as ``fn``."""
+    """Return the name of the kernel's function; tuners and heuristics hold what they launch as ``fn``."""
     while hasattr(kernel, "fn"):
         kernel = kernel.fn
     return str(getattr(kernel, "__name__", type(kernel).__name__))

@@ -1,4 +1,4 @@
-"""The argument values that PyTorch adds to Python's: how each reads in dump.json."""
+"""The JSON form of the argument types that PyTorch adds to those of Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from msprobe.core.capture.describe import Expansion, Handler, Node
 
-_LARGEST_DEVICE = 64
+_DEVICE_BITS = 64
 _MEMORY_FORMATS = {
     torch.contiguous_format: "contiguous_format",
     torch.channels_last: "channels_last",
@@ -66,8 +66,8 @@ def _dtype_argument(value: Any, place: str, around: tuple[int, ...]) -> Node:
 def _device_argument(value: Any, place: str, around: tuple[int, ...]) -> Node:
     if isinstance(value, torch.device):
         return _device(value, place, around)
-    if type(value) is int and value.bit_length() > _LARGEST_DEVICE:
-        return None  # no device: it is shown like any number
+    if type(value) is int and value.bit_length() > _DEVICE_BITS:
+        return None  # no device: it is recorded like any number
     return {"type": "torch.device", "value": value} if type(value) in (str, int) else None
 
 
@@ -93,7 +93,7 @@ def _group_id(ranks: list[int]) -> str:
 
 
 def _operation(value: Any) -> dict[str, Any]:
-    """One ``P2POp`` of a batch."""
+    """Return the fields of one ``P2POp`` of a batch."""
     return {
         "class_type": "torch.distributed.P2POp",
         "tensor": value.tensor,
