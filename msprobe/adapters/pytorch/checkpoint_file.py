@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from msprobe.core.errors import ReadError, said
+from msprobe.core.errors import ReadError, error_text
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.core.tensors.stored import StoredTensor
 
@@ -72,7 +72,7 @@ def read_checkpoint(path: Path) -> Any:
 def load_failure_reason(error: BaseException) -> str:
     """Return why ``torch.load(weights_only=True)`` failed, on one line and without its advice to load it unsafely."""
     match = _REASON.search(str(error))
-    return match[1] if match else said(error)
+    return match[1] if match else error_text(error)
 
 
 def _load(path: Path) -> Any:

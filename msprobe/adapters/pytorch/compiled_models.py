@@ -9,7 +9,7 @@ from typing import Any, cast
 from torch import nn
 
 from msprobe.adapters.pytorch.step_aside import RECOMPILE_GUARD
-from msprobe.core.log import logger, once
+from msprobe.core.log import first_time, logger
 
 _INNER = "_orig_mod"
 
@@ -60,7 +60,7 @@ class CompiledModels:
         for identity in () if RECOMPILE_GUARD.suspended else called:
             modules = [reference() for reference in self.present.get(identity, ())]
             sites = [site for module in modules if module is not None and (site := site_of(module)) is not None]
-            if sites and not any(site.called for site in sites) and once(("compiled", identity)):
+            if sites and not any(site.called for site in sites) and first_time(("compiled", identity)):
                 logger.warning(
                     "the modules inside a compiled model were not recorded, first of them %s: call "
                     "torch._dynamo.reset() before start()",

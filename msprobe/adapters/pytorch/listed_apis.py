@@ -12,7 +12,7 @@ import torch
 from msprobe.core.backend.support import DEFAULT_NAMESPACES
 from msprobe.core.capture.listed_apis import Adding, ListedApis
 from msprobe.core.config import DumpConfig
-from msprobe.core.log import logger, once
+from msprobe.core.log import first_time, logger
 
 
 class TorchListedApis(ListedApis):
@@ -31,7 +31,7 @@ class TorchListedApis(ListedApis):
         head = f"{namespace}::"
         operators = torch._C._dispatch_get_all_op_names()
         names = {name[len(head) :].partition(".")[0] for name in operators if name.startswith(head)}
-        if not names and namespace not in DEFAULT_NAMESPACES and once(("custom_op_namespaces", namespace)):
+        if not names and namespace not in DEFAULT_NAMESPACES and first_time(("custom_op_namespaces", namespace)):
             logger.warning(
                 "custom_op_namespaces: torch.ops.%s has no operators (yet); nothing of it is recorded", namespace
             )

@@ -32,7 +32,7 @@ from msprobe.core.capture.wrap import Tracing, wrap_module_call
 from msprobe.core.dump.given_models import headed_models
 from msprobe.core.dump.module_sites import Known, ModuleSites, make_site
 from msprobe.core.dump.modules import ModuleSite
-from msprobe.core.errors import MsprobeException, given
+from msprobe.core.errors import MsprobeException, argument_text
 
 _jit_tracing = torch._C._get_tracing_state  # what is measured meanwhile would become part of the traced program
 
@@ -67,7 +67,7 @@ class TorchModuleTap:
         if not isinstance(module, nn.Module):
             raise MsprobeException(0, f"module_dump: expected a torch.nn.Module, got {type(module).__name__}")
         if not isinstance(name, str) or not name:
-            raise MsprobeException(0, f"module_dump: the name is a non-empty str, got {given(name)}")
+            raise MsprobeException(0, f"module_dump: the name is a non-empty str, got {argument_text(name)}")
         stem = f"Module.{name}.{type(module).__name__}"
         site = self._focused.setdefault(stem, make_site(stem, module, _own_parameters))
         shown = {} if self._unfocused is None else dict(self._sites.known)

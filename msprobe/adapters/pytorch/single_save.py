@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from msprobe.core.capture.parts import items_of
-from msprobe.core.errors import MsprobeException, given
+from msprobe.core.errors import MsprobeException, argument_text
 from msprobe.core.log import logger
 from msprobe.core.store.atomic import create_new, make_folder, write_atomic
 from msprobe.core.store.journal import dumps
@@ -45,7 +45,7 @@ class SingleSave:
 
     def __new__(cls, dump_path: str, fmk: str = "pytorch") -> SingleSave:
         if fmk != "pytorch":
-            raise MsprobeException(0, f"SingleSave: fmk is pytorch in this version, got {given(fmk)}")
+            raise MsprobeException(0, f"SingleSave: fmk is pytorch in this version, got {argument_text(fmk)}")
         if cls._instance is None:
             cls._instance = super().__new__(cls)
             cls._instance._root = Path(dump_path).absolute()

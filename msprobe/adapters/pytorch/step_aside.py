@@ -26,7 +26,7 @@ from typing import Any, Protocol
 import torch
 
 from msprobe.core.capture.patch import Patches
-from msprobe.core.log import logger, once
+from msprobe.core.log import first_time, logger
 
 _ENTRY = "_maybe_set_eval_frame"  # called with what handles new frames, None for nothing, at every entry and exit
 _FORBIDDING = ("fail_on_recompile", "eager_on_recompile")
@@ -175,7 +175,7 @@ class RecompileGuard:
     def _suspend(self) -> None:
         self._remove_all()
         self.suspended = True
-        if once("recompile"):
+        if first_time("recompile"):
             logger.warning(
                 "calls inside compiled code are not recorded, because this program forbids to compile again "
                 "(torch._dynamo.config.error_on_recompile or torch.compiler.set_stance): allow it while collecting"

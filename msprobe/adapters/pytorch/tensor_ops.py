@@ -26,15 +26,15 @@ from msprobe.adapters.pytorch.tensor_memory import (
     address,
     backed,
     dense,
-    without_repeats,
     readable,
     with_memory,
+    without_repeats,
 )
 from msprobe.adapters.pytorch.tensor_saver import TensorSaver
 from msprobe.core.tensors.checksum import crc32, format_crc32, format_xor, xor
 from msprobe.core.tensors.dtypes import DType, find_dtype
-from msprobe.core.tensors.statistics import round_statistic
 from msprobe.core.tensors.projection import KEY
+from msprobe.core.tensors.statistics import round_statistic
 from msprobe.native import fused
 from msprobe.native.loader import Summary
 

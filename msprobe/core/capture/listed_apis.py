@@ -19,7 +19,7 @@ from msprobe.core.config import DumpConfig
 from msprobe.core.config.read import read_file
 from msprobe.core.config.rules import module_name_problems
 from msprobe.core.errors import ConfigError, FileCheckException, MsprobeException, Problem
-from msprobe.core.log import logger, once
+from msprobe.core.log import first_time, logger
 
 
 class Adding(Protocol):
@@ -60,7 +60,7 @@ class ListedApis:
         for name in missing:
             holder, last = find_holder(owner, name)
             if holder is None or not callable(getattr(holder, last, None)):
-                if once(("custom_apis", path, name)):
+                if first_time(("custom_apis", path, name)):
                     logger.warning("custom_apis: %s has no function %s (yet); it is not recorded", path, name)
                 continue
             self._registered.add((path, name))

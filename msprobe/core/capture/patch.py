@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
-from msprobe.core.errors import MsprobeException, said
+from msprobe.core.errors import MsprobeException, error_text
 
 _INHERITED = object()
 
@@ -137,7 +137,7 @@ def _refusal_reason(owner: Any, name: str) -> str | None:
         setattr(owner, name, getattr(owner, name))
         _restore((owner, name, None, None), original)
     except Exception as error:  # noqa: BLE001  (an owner may refuse with whatever it likes)
-        return said(error)
+        return error_text(error)
     return None
 
 

@@ -19,7 +19,7 @@ from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.dump.record import UNRELATED, CallRecord, EarlyRecord, StackRecord
 from msprobe.core.dump.recording import Recording
 from msprobe.core.dump.shield import shielded
-from msprobe.core.errors import said
+from msprobe.core.errors import error_text
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 _FRAMES = 4
@@ -81,7 +81,7 @@ class Collector:
     def fail(self, record: CallRecord, error: BaseException) -> None:
         """A call has raised: its inputs stay, with the error beside them."""
         if record.body is not None and not self._runtime.expected(error):
-            record.body["error"] = said(error)
+            record.body["error"] = error_text(error)
         self._finish(record)
 
     # ---- calls of modules ----

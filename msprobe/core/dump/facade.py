@@ -27,8 +27,8 @@ from msprobe.core.dump.service import Service, Settings, settings_of
 from msprobe.core.dump.session import DumpSession
 from msprobe.core.dump.shield import contained
 from msprobe.core.dump.watched import WatchedSession, open_session, watch_of
-from msprobe.core.errors import MsprobeException, given
-from msprobe.core.log import logger, once
+from msprobe.core.errors import MsprobeException, argument_text
+from msprobe.core.log import first_time, logger
 
 
 class Debugger:
@@ -90,7 +90,7 @@ class Debugger:
     def _keep(cls, given: tuple[Any, ...]) -> None:
         """Constructed again: say so when another configuration is asked for than the one that stays."""
         asked = any(value is not None for value in given)
-        if asked and repr(given) != repr(cls._given) and once(("constructed again", repr(given))):
+        if asked and repr(given) != repr(cls._given) and first_time(("constructed again", repr(given))):
             logger.warning(
                 "PrecisionDebugger exists already in this process and keeps its configuration: what it is constructed "
                 "with now is not used"
@@ -241,7 +241,7 @@ class Debugger:
 def _ignore(call: str, unknown: dict[str, Any], *known: str) -> None:
     """Arguments of other versions must not end a training."""
     for name in sorted(unknown):
-        if once((call, name)):
+        if first_time((call, name)):
             close = nearest(name, known)
             hint = f"; did you mean {close}?" if close else ""
             logger.warning("%s: the argument %s is unknown and ignored%s", call, name, hint)
@@ -249,7 +249,7 @@ def _ignore(call: str, unknown: dict[str, Any], *known: str) -> None:
 
 def _index(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise MsprobeException(0, f"{name} must be an integer, got {given(value)}")
+        raise MsprobeException(0, f"{name} must be an integer, got {argument_text(value)}")
     if value < 0:
-        raise MsprobeException(0, f"{name} must be greater than or equal to 0, got {given(value)}")
+        raise MsprobeException(0, f"{name} must be greater than or equal to 0, got {argument_text(value)}")
     return value

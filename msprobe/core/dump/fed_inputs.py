@@ -12,7 +12,7 @@ from typing import Any
 
 from msprobe.core.backend.protocols import InputSource
 from msprobe.core.capture.parts import DEPTH_LIMIT, with_parts
-from msprobe.core.errors import said
+from msprobe.core.errors import error_text
 from msprobe.core.log import logger
 
 
@@ -31,7 +31,7 @@ class FedInputs:
         is_tensor: Callable[[type], bool],
         suffix: str,
         read: Callable[[Path, Any], Any],
-        reason: Callable[[BaseException], str] = said,
+        reason: Callable[[BaseException], str] = error_text,
     ) -> None:
         self._is_tensor = is_tensor
         self._suffix = suffix
@@ -51,7 +51,7 @@ class FedInputs:
         try:
             return self._recorded(value, place, source, depth)
         except Exception as error:  # noqa: BLE001  (a key that cannot be shown, a tensor without a shape)
-            logger.warning("load: %s cannot be fed (%s): the live value is used", place, said(error))
+            logger.warning("load: %s cannot be fed (%s): the live value is used", place, error_text(error))
             return value
 
     def _recorded(self, value: Any, place: str, source: InputSource, depth: int) -> Any:

@@ -22,7 +22,7 @@ from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.dump.record import CallRecord
 from msprobe.core.dump.recording import Recording
 from msprobe.core.dump.shield import shielded
-from msprobe.core.log import logger, once
+from msprobe.core.log import first_time, logger
 
 BACKWARD, PARAMETERS_GRAD = "backward", "parameters_grad"
 _PLACES = {"input_args": "input", "input_kwargs": "kwargs"}
@@ -126,7 +126,7 @@ class GraphCalls:
                 return
             self._forget(found[key])
             found[key] = None
-            if once(("gradient in parts", site.stem, key)):
+            if first_time(("gradient in parts", site.stem, key)):
                 logger.warning(
                     "%s: the gradient of %s comes in parts (control flow, recomputation) and is not recorded",
                     *(site.stem, key),

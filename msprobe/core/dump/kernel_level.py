@@ -17,7 +17,7 @@ from msprobe.core.dump.kernel_window import KernelWindow, OperatorWindow
 from msprobe.core.dump.record import CallRecord
 from msprobe.core.dump.recording import Recording
 from msprobe.core.dump.shield import shielded
-from msprobe.core.log import logger, once
+from msprobe.core.log import first_time, logger
 from msprobe.core.store.sink import DirectorySink
 
 if TYPE_CHECKING:
@@ -48,14 +48,14 @@ def make_collector(session: DumpSession, recording: Recording, sink: DirectorySi
     if not _around_one_call(config):
         return Collector(recording, backend, session.thread, session._stacks)
     (target,) = config.section.names
-    if config.async_dump and once("kernel level async"):
+    if config.async_dump and first_time("kernel level async"):
         logger.warning("async_dump: has no effect on level L2 of one call, which the program waits for")
     window: Window
     if backend.kernels is not None:
         window = KernelWindow(backend.kernels, sink)
     else:
         window = OperatorWindow(target, session.thread)
-        if once("kernel level without NPU"):
+        if first_time("kernel level without NPU"):
             logger.warning(
                 "level L2: there is no NPU here: the operators that %s calls are recorded instead of its kernels "
                 "(kernel_source %s)",
@@ -68,7 +68,7 @@ def make_collector(session: DumpSession, recording: Recording, sink: DirectorySi
 
 
 def _around_one_call(config: DumpConfig) -> bool:
-    return config.level == "L2" and config.task != "exception_dump"
+    return config.level == "L2" and config.task_spec.kernels
 
 
 class KernelCollector(Collector):

@@ -21,6 +21,16 @@ from msprobe.core.naming.model import Phase
 Leaf = tuple[str, dict[str, Any]]
 
 
+def overflow_judge() -> NonFinite:
+    """Return the judge of task ``overflow_check``."""
+    return NonFinite(only_guilty=True)
+
+
+def nan_judge() -> NonFinite:
+    """Return the judge of task ``nan_check``."""
+    return NonFinite(only_guilty=False)
+
+
 class NonFinite:
     """Judges by the extremes of each tensor: a NaN or infinity anywhere in it shows in Max or Min.
 

@@ -27,13 +27,12 @@ class DumpPlan:
 
     @classmethod
     def of(cls, config: DumpConfig) -> DumpPlan:
-        structure = config.task == "structure"
         modules = config.level in ("L0", "mix")
         return cls(
             apis=config.level in ("L1", "mix", "L2"),
             modules=modules,
-            bodies=not structure,
-            save_all=config.task in ("tensor", "diff_check"),
+            bodies=config.task_spec.bodies,
+            save_all=config.task_spec.saves_tensors,
             stacks=config.extra_info,
             construct=config.extra_info and modules,
             unchosen=_unchosen(config.section.summary_mode),

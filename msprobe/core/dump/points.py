@@ -18,7 +18,7 @@ from msprobe.core.capture.describe import Node
 from msprobe.core.capture.parts import DEPTH_LIMIT, PARTS_LIMIT, items_of
 from msprobe.core.dump.recording import Recording
 from msprobe.core.dump.shield import shielded
-from msprobe.core.errors import given
+from msprobe.core.errors import argument_text
 from msprobe.core.store.journal import POINT
 
 Path = tuple[int | str, ...]
@@ -168,9 +168,9 @@ def point_fault(value: Any, name: Any, save_backward: Any, is_tensor: Callable[[
     of such values; None is refused anywhere.
     """
     if not isinstance(name, str) or not name:
-        return f"name is a non-empty str, got {given(name)}"
+        return f"name is a non-empty str, got {argument_text(name)}"
     if not isinstance(save_backward, bool):
-        return f"save_backward is True or False, got {given(save_backward)}"
+        return f"save_backward is True or False, got {argument_text(save_backward)}"
     return _Faults(is_tensor).of(value, "variable", ())
 
 
@@ -199,7 +199,7 @@ class _Faults:
             if self._room < 0:
                 return f"variable has more than {PARTS_LIMIT} parts"
             if isinstance(value, dict) and not isinstance(key, str):
-                return f"{where} has the key {given(key)}; keys are str"
+                return f"{where} has the key {argument_text(key)}; keys are str"
             if fault := self.of(part, f"{where}[{key!r}]", (*around, id(value))):
                 return fault
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,14 +26,14 @@ if TYPE_CHECKING:
 
 def make_background(config: DumpConfig, thread: ThreadState) -> Background | None:
     """The worker of a session with ``async_dump``. Judged calls are done with at once: they need none."""
-    wanted = config.async_dump and config.task in ("statistics", "tensor") and config.section.bench_path is None
+    wanted = config.async_dump and config.task_spec.async_dump and config.section.bench_path is None
     return Background(queue_limit(), thread) if wanted and config.level != "L2" else None
 
 
 def make_golden(config: DumpConfig) -> GoldenSteps | None:
     """The golden dump of ``bench_path``. Raises FileCheckException when it is no folder."""
     path = config.section.bench_path
-    return GoldenSteps(path, config.section.one_mode) if path and config.task in ("tensor", "diff_check") else None
+    return GoldenSteps(path, config.section.one_mode) if path and config.task_spec.compares_live else None
 
 
 def make_judge(session: DumpSession) -> Judge | None:
@@ -40,11 +41,11 @@ def make_judge(session: DumpSession) -> Judge | None:
     if session.golden is not None:
         data = session.golden.data(session.current_step, session.rank)
         return LiveDifference(data, session.golden.divergence)
-    if session.config.task == "exception_dump":
-        return Exceptional()
-    if session.config.task in ("overflow_check", "nan_check"):
-        return NonFinite(only_guilty=session.config.task == "overflow_check")
-    return None
+    module, _, name = session.config.task_spec.judge.partition(":")
+    if not module:
+        return None
+    judge: Judge = getattr(importlib.import_module(module), name)()
+    return judge
 
 
 def make_recording(
