@@ -1,7 +1,7 @@
-"""Facts and statistics of a tensor in one question to torch, through DLPack's C exchange API (since torch 2.10).
+"""Facts and statistics of a tensor in one call to torch, through DLPack's C exchange API (since torch 2.10).
 
-Nearly all tensors of a training on the CPU are answered here; asked for each fact by itself, torch takes longer to
-answer than the kernel takes to measure a small tensor.
+Nearly all tensors of a training on the CPU are described here. One call for each fact takes longer than the kernel
+takes to measure a small tensor.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from msprobe.core.tensors.dtypes import ALL_DTYPES
 from msprobe.native import fused
 from msprobe.native.loader import Kernel
 
-_CAPSULE: Any = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
-_NAMES = {dtype.code: f"torch.{dtype.name}" for dtype in ALL_DTYPES}
-_BYTES = {dtype.code: getattr(torch, dtype.name) for dtype in ALL_DTYPES if dtype.name in ("int8", "uint8")}
-"""Integers of fewer bits (torch.int4) say that they are of eight."""
+_EXCHANGE_API: Any = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+_DTYPE_NAMES = {dtype.code: f"torch.{dtype.name}" for dtype in ALL_DTYPES}
+_BYTE_DTYPES = {dtype.code: getattr(torch, dtype.name) for dtype in ALL_DTYPES if dtype.name in ("int8", "uint8")}
+"""Integers of fewer bits (torch.int4) have the code of eight bits."""
 
 
 _NO_LIMIT = 1 << 62
 """Bytes from which on the kernel would not measure a tensor by itself."""
 
 
-class Exchange:
+class DlpackDescriber:
     """Describes tensors with the compiled kernel.
 
     Args:
@@ -37,21 +37,25 @@ class Exchange:
         self._high = high
 
     @classmethod
-    def with_kernel(cls, high: bool) -> Exchange | None:
-        """None where there is no kernel, or torch has no such API."""
-        return None if fused is None or _CAPSULE is None else cls(fused, high)
+    def with_kernel(cls, high: bool) -> DlpackDescriber | None:
+        """Return a describer; None where there is no kernel, or torch has no such API."""
+        return None if fused is None or _EXCHANGE_API is None else cls(fused, high)
 
     def describe(self, tensor: torch.Tensor) -> dict[str, Any] | None:
-        """As ``TensorOps.describe`` with statistics; None for a tensor that has to be looked at more closely."""
+        """Return the node of a tensor with statistics; None for one that the kernel cannot read as it is."""
         if type(tensor) not in PLAIN or tensor.is_neg():
             return None
-        found = self._tensor_summary(_CAPSULE, tensor, self._high, _NO_LIMIT)
-        if found is None or len(found) != 3 or (found[0] in _BYTES and tensor.dtype is not _BYTES[found[0]]):
+        summary = self._tensor_summary(_EXCHANGE_API, tensor, self._high, _NO_LIMIT)
+        if (
+            summary is None
+            or len(summary) != 3
+            or (summary[0] in _BYTE_DTYPES and tensor.dtype is not _BYTE_DTYPES[summary[0]])
+        ):
             return None
-        code, shape, (largest, least, mean, norm) = found
+        code, shape, (largest, least, mean, norm) = summary
         return {
             "type": "torch.Tensor",
-            "dtype": _NAMES[code],
+            "dtype": _DTYPE_NAMES[code],
             "shape": shape,
             "Max": largest,
             "Min": least,

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from msprobe.adapters.pytorch.exchange import Exchange
+from msprobe.adapters.pytorch.exchange import DlpackDescriber
 from msprobe.adapters.pytorch.host_reductions import host_statistics
 from msprobe.adapters.pytorch.projecting import Projector
 from msprobe.adapters.pytorch.reductions import DeferredStatistics
@@ -38,7 +38,7 @@ from msprobe.core.tensors.statistics import round_statistic
 from msprobe.native import fused
 from msprobe.native.loader import Summary
 
-_NAMES = {
+_SUBCLASS_NAMES = {
     "FakeTensor": "torch._subclasses.fake_tensor.FakeTensor",
     "DTensor": "torch.distributed.tensor.DTensor",
     "AsyncCollectiveTensor": "torch.distributed._functional_collectives.AsyncCollectiveTensor",
@@ -65,7 +65,7 @@ class TorchTensorOps:
     def __init__(self, precision: str = "low", native: bool = True) -> None:
         self._high = precision == "high"
         self._kernel = fused if native else None
-        self._exchange = Exchange.with_kernel(self._high) if native else None
+        self._describer = DlpackDescriber.with_kernel(self._high) if native else None
         self._summary = fused.summary if fused is not None and native else None
         fast_crc = fused is not None and native and bool(fused.FAST_CRC32)  # else zlib's is the faster one
         self._summary_crc32 = fused.summary_crc32 if fused is not None and fast_crc else None
@@ -75,13 +75,13 @@ class TorchTensorOps:
         self._saver = TensorSaver(native)
 
     def describe(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
-        if statistics and self._exchange is not None:
-            found = self._exchange.describe(tensor)
-            if found is not None:
-                return found
-        if type(tensor) not in PLAIN or (known := _DTYPES.get(tensor.dtype)) is None:
+        if statistics and self._describer is not None:
+            described = self._describer.describe(tensor)
+            if described is not None:
+                return described
+        if type(tensor) not in PLAIN or (entry := _DTYPES.get(tensor.dtype)) is None:
             return self._describe_other(tensor, statistics)
-        dtype, neutral = known
+        dtype, neutral = entry
         try:
             node: dict[str, Any] = {"type": "torch.Tensor", "dtype": dtype, "shape": tuple(tensor.shape)}
             if statistics:
@@ -115,8 +115,8 @@ class TorchTensorOps:
 
     def project(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
         try:
-            if self._projection is not None and (known := _DTYPES.get(tensor.dtype)) is not None and readable(tensor):
-                node[KEY] = self._projection(address(tensor), tensor.numel(), known[1].code)
+            if self._projection is not None and (entry := _DTYPES.get(tensor.dtype)) is not None and readable(tensor):
+                node[KEY] = self._projection(address(tensor), tensor.numel(), entry[1].code)
                 return
         except (RuntimeError, ValueError):
             pass  # not to be read as it is
@@ -172,12 +172,12 @@ class TorchTensorOps:
         return True
 
     def _describe_other(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
-        """The node of anything but a plain contiguous CPU tensor. What a subclass overrides is passed by."""
+        """Return the node of anything but a plain contiguous CPU tensor; methods of a subclass are not called."""
         with WithoutSubclass():
             return self._facts(tensor, statistics)
 
     def _facts(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
-        kind = _NAMES.get(type(tensor).__name__, "torch.Tensor")
+        kind = _SUBCLASS_NAMES.get(type(tensor).__name__, "torch.Tensor")
         node: dict[str, Any] = {"type": kind, "dtype": str(tensor.dtype), "shape": _shape(tensor)}
         if statistics:
             node["Max"] = node["Min"] = node["Mean"] = node["Norm"] = None
@@ -191,12 +191,12 @@ class TorchTensorOps:
         plain = with_memory(tensor)
         if plain is None or plain.numel() == 0:
             return
-        known = _DTYPES.get(plain.dtype)
+        entry = _DTYPES.get(plain.dtype)
         plain, repeats = without_repeats(plain)
         try:
-            if plain.is_cpu and known is not None:
-                values = self._values(dense(plain), known[1], self._high or repeats > 1)
-                node["Max"], node["Min"], node["Mean"], node["Norm"] = self._repeated(values, known[1], repeats)
+            if plain.is_cpu and entry is not None:
+                values = self._values(dense(plain), entry[1], self._high or repeats > 1)
+                node["Max"], node["Min"], node["Mean"], node["Norm"] = self._repeated(values, entry[1], repeats)
                 return
             self._deferred.add(plain, node, repeats)
             if plain.is_cpu:
@@ -211,7 +211,7 @@ class TorchTensorOps:
         return self._summary(address(plain), plain.numel(), dtype.code, high)
 
     def _repeated(self, values: Summary, dtype: DType, repeats: int) -> Summary:
-        """The statistics of a tensor in which each element occurs ``repeats`` times, from those of the elements."""
+        """Return the statistics of a tensor that repeats each element ``repeats`` times, from those of the elements."""
         largest, least, mean, norm = values
         if repeats == 1 or mean is None or norm is None:
             return values
@@ -220,21 +220,21 @@ class TorchTensorOps:
         return largest, least, round_statistic(mean, dtype, precision), round_statistic(norm, dtype, precision)
 
     def _by_torch(self, tensor: torch.Tensor, dtype: DType, high: bool) -> Summary:
-        """As the kernel's ``summary``."""
+        """Return the statistics that the kernel's ``summary`` would return."""
         if tensor.numel() == 0:
             return None, None, None, None
-        found = host_statistics(_detach(tensor), dtype, "high" if high else "low")
-        return found.max, found.min, found.mean, found.norm
+        result = host_statistics(_detach(tensor), dtype, "high" if high else "low")
+        return result.max, result.min, result.mean, result.norm
 
     def _in_one_pass(self, tensor: torch.Tensor, summary: Callable[..., Any]) -> dict[str, Any] | None:
-        """The node with statistics and CRC-32 from one reading of the memory; None where that is not possible."""
+        """Return the node with statistics and CRC-32 from one pass over the memory; None where that is not possible."""
         try:
-            if (known := _DTYPES.get(tensor.dtype)) is None or not readable(tensor):
+            if (entry := _DTYPES.get(tensor.dtype)) is None or not readable(tensor):
                 return None
-            values = summary(address(tensor), tensor.numel(), known[1].code, self._high)
+            values = summary(address(tensor), tensor.numel(), entry[1].code, self._high)
         except (RuntimeError, ValueError):
             return None
-        node: dict[str, Any] = {"type": "torch.Tensor", "dtype": known[0], "shape": tuple(tensor.shape)}
+        node: dict[str, Any] = {"type": "torch.Tensor", "dtype": entry[0], "shape": tuple(tensor.shape)}
         node["Max"], node["Min"], node["Mean"], node["Norm"] = values[:4]
         node["requires_grad"] = tensor.requires_grad
         node["md5"] = format_crc32(values[4])
@@ -242,9 +242,9 @@ class TorchTensorOps:
 
 
 def _shape(tensor: torch.Tensor) -> list[int | None]:
-    """The lengths of the dimensions; None for one that differs between the parts of a nested tensor.
+    """Return the lengths of the dimensions; None for one that differs between the parts of a nested tensor.
 
-    Empty when it is not known yet (lazy modules).
+    Empty when the shape is not known yet (lazy modules).
     """
     try:
         return list(tensor.shape)
@@ -260,13 +260,13 @@ def _length(tensor: torch.Tensor, dim: int) -> int | None:
 
 
 def _as_words(tensor: torch.Tensor) -> torch.Tensor:
-    """A CPU tensor of any strides as integers with the bytes of its elements; nothing is copied."""
+    """Return a CPU tensor of any strides as integers with the bytes of its elements, without a copy."""
     word = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(tensor.element_size())
     return tensor if word is None else tensor.view(word)
 
 
 def _host_copy(plain: torch.Tensor) -> Callable[[], torch.Tensor]:
-    """A copy of a device tensor in host memory, made in the order of the device's stream without waiting for it.
+    """Start a copy of a device tensor into host memory, and return a function that waits for it and returns it.
 
     Where the device has no events, the copy is waited for here.
     """

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from msprobe.adapters.pytorch.exchange import Exchange
+from msprobe.adapters.pytorch.exchange import DlpackDescriber
 from msprobe.adapters.pytorch.tensor_ops import TorchTensorOps
 from msprobe.native import fused
 
@@ -18,22 +18,22 @@ DTYPES = sorted({kind for kind in vars(torch).values() if isinstance(kind, torch
 
 
 @pytest.fixture
-def exchange() -> Exchange:
-    found = Exchange.with_kernel(high=False)
-    if found is None:
+def exchange() -> DlpackDescriber:
+    describer = DlpackDescriber.with_kernel(high=False)
+    if describer is None:
         pytest.skip("no compiled kernel, or a torch without the exchange")
-    return found
+    return describer
 
 
 def asking(tensor: torch.Tensor) -> dict[str, object]:
     ops = TorchTensorOps()
-    ops._exchange = None
+    ops._describer = None
     return ops.describe(tensor, True)
 
 
 @pytest.mark.filterwarnings("ignore")  # torch about dtypes that it is going to drop
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_a_dtype_is_answered_alike_or_not_at_all(exchange: Exchange, dtype: torch.dtype) -> None:
+def test_a_dtype_is_answered_alike_or_not_at_all(exchange: DlpackDescriber, dtype: torch.dtype) -> None:
     try:
         tensor = torch.arange(1, 25, dtype=torch.uint8).view(dtype)
     except RuntimeError:
@@ -49,7 +49,7 @@ def test_a_dtype_is_answered_alike_or_not_at_all(exchange: Exchange, dtype: torc
     "shape", [(), (1,), (4, 3), (2, 1, 3), (1, 1), (LARGE // 4,), (3, LARGE // 4)], ids=lambda shape: f"{len(shape)}d"
 )
 @pytest.mark.parametrize("parameter", [False, True], ids=["tensor", "parameter"])
-def test_a_dense_tensor_is_answered(exchange: Exchange, shape: tuple[int, ...], parameter: bool) -> None:
+def test_a_dense_tensor_is_answered(exchange: DlpackDescriber, shape: tuple[int, ...], parameter: bool) -> None:
     tensor = torch.randn(shape)
     tensor = torch.nn.Parameter(tensor) if parameter else tensor
     node = exchange.describe(tensor)
@@ -58,7 +58,7 @@ def test_a_dense_tensor_is_answered(exchange: Exchange, shape: tuple[int, ...], 
     assert node == asking(tensor)
 
 
-def test_nan_and_infinity_are_answered_alike(exchange: Exchange) -> None:
+def test_nan_and_infinity_are_answered_alike(exchange: DlpackDescriber) -> None:
     node = exchange.describe(torch.tensor([1.0, math.nan, math.inf]))
     assert node is not None
     assert all(math.isnan(node[key]) for key in ("Max", "Min", "Mean", "Norm"))
@@ -91,11 +91,11 @@ def freed(tensor: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("make", OTHERS.values(), ids=OTHERS)
-def test_what_needs_a_closer_look_is_left_to_it(exchange: Exchange, make: Callable[[], torch.Tensor]) -> None:
+def test_what_needs_a_closer_look_is_left_to_it(exchange: DlpackDescriber, make: Callable[[], torch.Tensor]) -> None:
     assert exchange.describe(make()) is None
 
 
-def test_values_inside_vmap_are_left_alone(exchange: Exchange) -> None:
+def test_values_inside_vmap_are_left_alone(exchange: DlpackDescriber) -> None:
     seen = []
 
     def look(row: torch.Tensor) -> torch.Tensor:
