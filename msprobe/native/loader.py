@@ -66,11 +66,6 @@ class Kernel(Protocol):
     def projection(self, pointer: int, elements: int, code: int, /) -> float | None:
         """The order-sensitive sum of `msprobe.core.tensors.projection`; None if empty."""
 
-    def fingerprint(self, pointer: int, elements: int, code: int, /) -> int:
-        """64 bits mixed from 64 elements spread over the span, the first and the last among them: as good as surely
-        another value when all elements have been written. It says nothing about a change of a few.
-        """
-
     def elements(
         self, target: int, golden: int, elements: int, code: int, rtol: float, atol: float, /
     ) -> tuple[int, int, int, int, int]:
