@@ -54,7 +54,7 @@ def leave(number: int, ticket: torch.Tensor, result: Any) -> None:
         CALLS.end(CALLS.number(ticket), result)
 
 
-def define() -> torch.library.Library:
+def define_operators() -> torch.library.Library:
     """Define the operators and return their library; they exist as long as it does."""
     library = torch.library.Library("msprobe", "DEF")
     for name, (real, fake) in {

@@ -15,7 +15,7 @@ import torch
 from msprobe.core.tensors.dtypes import DType, Kind
 from msprobe.core.tensors.statistics import Precision, RawStats, TensorStats, finish
 
-_F = torch._C._VariableFunctions
+_host_functions = torch._C._VariableFunctions
 _to = torch._C.TensorBase.to
 _item = torch._C.TensorBase.item
 _view = torch._C.TensorBase.view
@@ -30,7 +30,7 @@ def host_statistics(tensor: torch.Tensor, dtype: DType, precision: Precision) ->
     They are defined in ``core.tensors.statistics``.
     """
     if dtype.kind is Kind.BOOL:
-        low, high = _F.aminmax(_view(tensor, torch.uint8))  # forty times faster than any() and all()
+        low, high = _host_functions.aminmax(_view(tensor, torch.uint8))  # forty times faster than any() and all()
         return TensorStats(bool(_item(high)), bool(_item(low)))
     source = tensor.reshape(-1) if tensor.dim() != 1 else tensor
     if dtype.kind is Kind.COMPLEX:
@@ -41,7 +41,7 @@ def host_statistics(tensor: torch.Tensor, dtype: DType, precision: Precision) ->
         array = source.numpy()
         least, largest = int(array.min()), int(array.max())
     else:
-        low, high = _F.aminmax(source)
+        low, high = _host_functions.aminmax(source)
         least, largest = _item(low), _item(high)
     total, squares = _sums(source)
     count = source.numel()
@@ -55,10 +55,10 @@ def host_statistics(tensor: torch.Tensor, dtype: DType, precision: Precision) ->
 def _sums(flat: torch.Tensor) -> tuple[float, float]:
     """Sum and sum of squares in float64."""
     total = squares = 0.0
-    for piece in (flat,) if flat.numel() <= _PIECE else _F.split(flat, _PIECE):
+    for piece in (flat,) if flat.numel() <= _PIECE else _host_functions.split(flat, _PIECE):
         wide = _to(piece, torch.float64)
-        total += _item(_F.sum(wide))
-        squares += _item(_F.dot(wide, wide))
+        total += _item(_host_functions.sum(wide))
+        squares += _item(_host_functions.dot(wide, wide))
     return total, squares
 
 
@@ -68,5 +68,5 @@ def _scaled(source: torch.Tensor, magnitude: float, total: float, squares: float
     if source.dtype is not torch.float64 or not 0 < magnitude < math.inf:
         return total / count, math.sqrt(squares)
     scale = 2.0 ** max(math.frexp(magnitude)[1] - 1, -1000)
-    total, squares = _sums(_F.div(source, scale))
+    total, squares = _sums(_host_functions.div(source, scale))
     return total / count * scale, math.sqrt(squares) * scale

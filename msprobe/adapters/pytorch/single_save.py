@@ -48,16 +48,16 @@ class SingleSave:
             raise MsprobeException(0, f"SingleSave: fmk is pytorch in this version, got {argument_text(fmk)}")
         if cls._instance is None:
             cls._instance = super().__new__(cls)
-            cls._instance._root = Path(dump_path).absolute()
-            cls._instance._step = 0
-            cls._instance._micro_steps = {}
+            cls._instance._begin(Path(dump_path).absolute())
         elif cls._instance._root != Path(dump_path).absolute():
             logger.warning("SingleSave writes to %s already; %s is not used", cls._instance._root, dump_path)
         return cls._instance
 
-    _root: Path
-    _step: int
-    _micro_steps: dict[str, Iterator[int]]
+    def _begin(self, root: Path) -> None:
+        """Set up the one object of the process; ``__init__`` would run at every construction."""
+        self._root = root
+        self._step = 0
+        self._micro_steps: dict[str, Iterator[int]] = {}
 
     def save(self, data: dict[str, Any]) -> None:
         """Write each value of ``data``; what is no tensor, number, list or dict is left out with a warning."""
