@@ -21,7 +21,7 @@ CALLBACKS = {"TransformersCallback": "_TransformersSteps", "LightningCallback": 
 
 
 def signature(function: Callable[..., Any]) -> str:
-    """As the page writes it: no annotations, no ``self`` or ``cls``."""
+    """Return the signature as the page writes it: without annotations, ``self`` and ``cls``."""
     own = inspect.signature(function)
     kept = [value.replace(annotation=inspect.Parameter.empty) for value in own.parameters.values()]
     if kept and kept[0].name in {"self", "cls"}:
@@ -30,7 +30,7 @@ def signature(function: Callable[..., Any]) -> str:
 
 
 def exported() -> dict[str, Callable[..., Any]]:
-    """What a user can call, by the name on the page."""
+    """Return what a user can call, by the name on the page."""
     facade = importlib.import_module("msprobe.pytorch")
     found: dict[str, Callable[..., Any]] = {name: getattr(facade, name) for name in facade.__all__}
     debugger = found["PrecisionDebugger"]

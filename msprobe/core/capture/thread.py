@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 CALLING = 2
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class ThreadState(threading.local):
@@ -44,3 +48,23 @@ class Quiet:
 
     def __exit__(self, *_: object) -> None:
         self._thread.busy = self._before
+
+
+def quiet_hook(method: F) -> F:
+    """Decorate a gradient hook: ``self._thread`` is busy while the method runs.
+
+    The effect is that of ``ThreadState.quiet``, without an object per run, as hooks run once per recorded call. The
+    signature is fixed because packing ``*arguments`` would cost 0.15 us a call: the method takes the gradients that a
+    framework passes to a hook and one further argument, None where the framework passes none.
+    """
+
+    @functools.wraps(method)
+    def hook(self: Any, gradients: Any, others: Any = None) -> Any:
+        thread = self._thread
+        busy, thread.busy = thread.busy, True
+        try:
+            return method(self, gradients, others)
+        finally:
+            thread.busy = busy
+
+    return hook  # type: ignore[return-value]

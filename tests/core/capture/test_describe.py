@@ -215,6 +215,7 @@ def leaves(node: Any) -> int:
     return sum(leaves(part) for part in parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "double",
     [lambda x: [x, x], lambda x: {"a": x, "b": x}, lambda x: Point(x, x), lambda x: Options(x, x)],  # type: ignore[arg-type]
