@@ -57,6 +57,7 @@ class HandedCall:
         self.positional, self.keywords = staged.positional, staged.keywords
 
     def connect(self, receiver: Any) -> None:
+        """Have the gradients that the compiled graph reports for this call go to ``receiver``."""
         receiver.expect(self._outputs)
         self._calls.receivers[self._ticket] = receiver
 
@@ -71,18 +72,22 @@ class _OperatorEmitter:
         self.errors = CALLS.errors
 
     def expect(self, outputs: int) -> None:
+        """Keep how many outputs can have a gradient."""
         self._staged.outputs = outputs
 
     def whole(self, grad_outputs: Sequence[Any], grad_inputs: Mapping[int, Any]) -> None:
+        """Add operators for all gradients of the call."""
         for position, gradient in enumerate(grad_outputs):
             self.grad_output(position, gradient)
         self.grad_inputs(grad_inputs)
 
     def grad_output(self, position: int, gradient: Any) -> None:
+        """Add an operator that reports the gradient of the output at ``position``."""
         if gradient is not None:
             torch.ops.msprobe.gradient([gradient], self._ticket, self._key, position)
 
     def grad_inputs(self, gradients: Mapping[int, Any]) -> None:
+        """Add an operator that reports the gradients of the arguments, which are given by slot."""
         present = {slot: gradient for slot, gradient in gradients.items() if gradient is not None}
         self._staged.slots = list(present)
         torch.ops.msprobe.gradient(list(present.values()), self._ticket, self._key, -1)
@@ -117,6 +122,7 @@ class CompiledCalls:
 
     @shielded
     def stage_enter(self, number: int, args: Any, kwargs: Any) -> torch.Tensor | None:
+        """Add the operator that begins a call to the graph, and return its ticket."""
         target = self.target
         if target is None:
             return None
@@ -132,6 +138,7 @@ class CompiledCalls:
 
     @shielded
     def stage_leave(self, number: int, ticket: torch.Tensor, result: Any) -> None:
+        """Add the operator that ends a call to the graph, and hooks for its gradients."""
         target, stack = self.target, self._stack()
         while stack and self._staged[stack[-1]].number != number:
             stack.pop()  # entered by a trace that was given up
@@ -167,6 +174,7 @@ class CompiledCalls:
 
     @shielded
     def end(self, ticket: int, result: Any) -> None:
+        """End the call with this ticket."""
         target = self.target
         observer, record = self._open.pop(ticket, (None, None))
         if target is not None and record is not None:
@@ -175,6 +183,7 @@ class CompiledCalls:
 
     @shielded
     def run_enter(self, values: list[torch.Tensor], sizes: list[int], key: int) -> int:
+        """Begin a traced call with the values of this run, and return its ticket."""
         staged = self._staged[key]
         with torch.no_grad():
             args, kwargs = self._unpacked(staged.arguments, values, sizes)
@@ -182,11 +191,13 @@ class CompiledCalls:
 
     @shielded
     def run_leave(self, values: list[torch.Tensor], sizes: list[int], ticket: int, key: int) -> None:
+        """End a traced call with the values of this run."""
         with torch.no_grad():
             self.end(ticket, self._unpacked(self._staged[key].result, values, sizes))
 
     @shielded
     def run_gradient(self, values: list[torch.Tensor], ticket: int, key: int, position: int) -> None:
+        """Report gradients of a traced call: of the output at ``position``, or of arguments where that is negative."""
         receiver, target = self.receivers.get(ticket), self.target
         if receiver is None or target is None:
             return

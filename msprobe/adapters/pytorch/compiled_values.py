@@ -47,6 +47,7 @@ class Packed:
         self.tensors, self.numbers = [], []
 
     def unpack(self, tensors: list[torch.Tensor], numbers: list[int]) -> Any:
+        """Return the nested value with the tensors and numbers of one run."""
         return _unpack(self._shape, tensors, numbers)
 
     def _take(self, value: Any) -> Any:

@@ -115,7 +115,7 @@ class TorchModuleTap:
                 CALLS.register(module)
 
     def stem(self, module: nn.Module) -> str | None:
-        """The name of an adopted module without phase and number, ``Module.fc1.Linear``."""
+        """Return the name of an adopted module without phase and number, ``Module.fc1.Linear``."""
         site = self._sites.of(module)
         return None if site is None else site.stem
 

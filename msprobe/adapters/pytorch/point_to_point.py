@@ -63,6 +63,7 @@ class BatchOutputs:
         self._one_work_each = one_work_each
 
     def on_work(self, position: int) -> None:
+        """Copy the tensor of the operation at ``position``, whose work is done."""
         if self._one_work_each:
             operation = self._operations[position]
             with torch.no_grad():

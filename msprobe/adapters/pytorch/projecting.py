@@ -31,6 +31,7 @@ class Projector:
 
     @property
     def outstanding(self) -> bool:
+        """Whether projections are still on a device."""
         return bool(self._pending)
 
     def project(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
@@ -51,6 +52,7 @@ class Projector:
             self._pending.append((node, scalar))
 
     def settle(self) -> None:
+        """Fetch the projections that are on devices, and put them into their nodes."""
         with self._lock:
             pending, self._pending = self._pending, []
         for device in {scalar.device for _, scalar in pending}:

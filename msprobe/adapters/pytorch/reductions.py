@@ -53,16 +53,18 @@ class DeferredStatistics:
 
     @property
     def outstanding(self) -> bool:
+        """Whether statistics are still on a device."""
         return bool(self._moments or self._extremes)
 
     def settle(self) -> None:
+        """Fetch the statistics that are on devices, and put them into their nodes."""
         with self._lock:
             moments, self._moments = self._moments, []
             extremes, self._extremes = self._extremes, []
         for device in {values.device for *_, values in moments} | {values.device for _, values in extremes}:
             real = [entry for entry in moments if entry[2].device == device]
             whole = [entry for entry in extremes if entry[1].device == device]
-            rows, pairs = _brought([entry[2] for entry in real], [entry[1] for entry in whole])
+            rows, pairs = _fetch_rows([entry[2] for entry in real], [entry[1] for entry in whole])
             for (node, dtype, _), row in zip(real, rows, strict=True):
                 self._fill(node, dtype, row)
             for (node, source), (largest, least) in zip(whole, pairs, strict=True):
@@ -76,8 +78,8 @@ class DeferredStatistics:
         node["Norm"] = norm if dtype is None else round_statistic(norm, dtype, self._precision)
 
 
-def _brought(moments: list[torch.Tensor], extremes: list[torch.Tensor]) -> tuple[list[list[float]], list[list[int]]]:
-    """The rows of one device in one copy to the host: where there are both kinds they travel as bytes."""
+def _fetch_rows(moments: list[torch.Tensor], extremes: list[torch.Tensor]) -> tuple[list[list[float]], list[list[int]]]:
+    """Return the rows of one device after one copy to the host; rows of both kinds are copied as bytes."""
     real = _F.stack(moments) if moments else None
     whole = _F.stack([pair.to(torch.int64) for pair in extremes]) if extremes else None
     if real is None or whole is None:
@@ -98,7 +100,7 @@ def _accumulator(tensor: torch.Tensor) -> torch.dtype:
 
 
 def _float_moments(tensor: torch.Tensor, repeats: int) -> torch.Tensor:
-    """Max, Min, Mean and L2 norm of a float tensor as one tensor of four, on its device."""
+    """Return Max, Min, Mean and L2 norm of a float tensor as one tensor of shape (4,) on its device."""
     wide = _accumulator(tensor)
     least, largest = _F.aminmax(tensor)
     mean = _F.sum(tensor, dtype=wide) / tensor.numel()

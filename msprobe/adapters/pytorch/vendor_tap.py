@@ -45,11 +45,13 @@ class VendorTap:
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
+        """Record the functions of the packages that are loaded, inside this context."""
         self._wrap_loaded()
         with RECOMPILE_GUARD.in_force(self._patches):
             yield
 
     def reset(self) -> None:
+        """Number the calls of every function from 0 again."""
         for site in self._sites.values():
             site.reset()
 
