@@ -23,7 +23,6 @@ HEADERS = (
     "difference",
     "elements",
     "exchange",
-    "fingerprint",
     "projection",
     "rounding",
 )

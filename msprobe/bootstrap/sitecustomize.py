@@ -29,6 +29,7 @@ class TorchImportHook:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
+        """Return the spec of torch with a loader that calls ``on_import`` at its end; None for other modules."""
         if name != "torch":
             return None
         sys.meta_path.remove(self)

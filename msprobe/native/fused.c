@@ -16,7 +16,6 @@
 #include "difference.h"
 #include "elements.h"
 #include "exchange.h"
-#include "fingerprint.h"
 #include "projection.h"
 #include "rounding.h"
 
@@ -322,12 +321,6 @@ static PyObject *projection(PyObject *self, PyObject *const *args, Py_ssize_t co
     return PyFloat_FromDouble(value);
 }
 
-static PyObject *fingerprint(PyObject *self, PyObject *const *args, Py_ssize_t count) {
-    Span s;
-    if (!read_span(args, count, &s)) return NULL;
-    return PyLong_FromUnsignedLongLong(take_fingerprint(s.at, s.n, ITEMSIZE[s.code]));
-}
-
 static PyObject *elements(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Span n, b;
     Elements t;
@@ -352,7 +345,6 @@ static PyMethodDef METHODS[] = {
     FAST(xor64, "xor64(pointer, bytes) -> XOR of little-endian 64-bit words, zero padded"),
     FAST(difference, "difference(pointer, pointer, elements, code) -> nine sums and extremes, 0 if equal, None if NaN or Inf differ"),
     FAST(projection, "projection(pointer, elements, code) -> sum of the elements, each times the weight of its place; None if empty"),
-    FAST(fingerprint, "fingerprint(pointer, elements, code) -> 64 bits made of 64 elements, the first and the last among them"),
     FAST(elements, "elements(pointer, pointer, elements, code, rtol, atol) -> (first, worst, steps, far, odd)"),
     {NULL, NULL, 0, NULL}};
 

@@ -33,7 +33,7 @@ class FakeGradientTap:
     def template(self, prepared: Prepared) -> Template:
         return prepared.positional, prepared.keywords
 
-    def attach(self, prepared: Prepared, result: Any, receiver: GradientReceiver, announced: bool = False) -> None:
+    def attach(self, prepared: Prepared, result: Any, receiver: GradientReceiver, report_early: bool = False) -> None:
         outputs = [tensor.maker for tensor in _tensors(result) if tensor.maker is not None]
         if not outputs:
             return

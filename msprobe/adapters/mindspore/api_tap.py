@@ -16,7 +16,7 @@ from msprobe.adapters.mindspore.jit_tap import JitTap
 from msprobe.adapters.mindspore.primitive_tap import PrimitiveTap
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
-from msprobe.core.capture.wrapped_apis import WrappedApis
+from msprobe.core.capture.wrapped_apis import Listed, WrappedApis
 
 OWNERS: Mapping[str, Any] = {
     "Functional": ops,
@@ -36,6 +36,7 @@ class MindSporeApiTap(WrappedApis):
         thread: the state of the present thread.
         cells: returns the cells whose primitives are recorded by name, beside all other primitives; None when
             primitives are below the functions that are recorded.
+        listed: the APIs that the configuration adds.
     """
 
     def __init__(
@@ -45,8 +46,9 @@ class MindSporeApiTap(WrappedApis):
         relay: Relay,
         thread: ThreadState,
         cells: Callable[[], Iterable[Any]] | None,
+        listed: Listed | None = None,
     ) -> None:
-        super().__init__(recorded, relay, thread)
+        super().__init__(recorded, relay, thread, listed)
         self._primitives = None if cells is None else PrimitiveTap(cells, self.site, relay, thread)
         self._jit = JitTap(self._patches, self.site, relay, thread)
         for table in tables:

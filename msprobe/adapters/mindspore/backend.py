@@ -36,8 +36,7 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
     table = _table()
     recorded = risk_test("ALL", (), ())  # no function is ranked; ``idle_settings`` warns of CORE
     modules = MindSporeModuleTap(relay, thread)
-    apis = MindSporeApiTap([table["apis"]], recorded, relay, thread, modules.cells)
-    apis.listed = ListedApis(config)
+    apis = MindSporeApiTap([table["apis"]], recorded, relay, thread, modules.cells, ListedApis(config))
     kernels = config.level == "L2" and config.task_spec.kernels
     return Backend(
         name="mindspore",

@@ -93,7 +93,7 @@ class MindSporeGradientTap:
         prepared.find_edges()
         return prepared.positional, prepared.keywords
 
-    def attach(self, prepared: Prepared, result: Any, receiver: GradientReceiver, announced: bool = False) -> None:
+    def attach(self, prepared: Prepared, result: Any, receiver: GradientReceiver, report_early: bool = False) -> None:
         if type(result) is Tensor and self._attach_one(prepared, result, receiver):
             return
         targets: Targets = {}

@@ -36,7 +36,7 @@ class OutputGradientTap:
         args, _ = prepared
         return [shape_of(value, _no_slot, Tensor) for value in args], {}
 
-    def attach(self, prepared: Any, result: Any, receiver: GradientReceiver, announced: bool = False) -> None:
+    def attach(self, prepared: Any, result: Any, receiver: GradientReceiver, report_early: bool = False) -> None:
         outputs = [tensor for tensor in tensors_in(result, Tensor) if _can_have_gradient(tensor)]
         if outputs:
             receiver.expect(len(outputs))

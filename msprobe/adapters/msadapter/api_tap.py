@@ -15,6 +15,7 @@ from msprobe.adapters.mindspore.api_tap import MindSporeApiTap
 from msprobe.core.capture.dotted import find_holder
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
+from msprobe.core.capture.wrapped_apis import Listed
 
 _SUBMODULES: Mapping[str, str] = {
     "Torch": "",
@@ -31,6 +32,7 @@ class MSAdapterApiTap(MindSporeApiTap):
         torch: the torch-shaped namespace.
         table: API names by prefix; a dotted name lies in a submodule of the prefix's owner.
         recorded: the risk test over API names.
+        listed: the APIs that the configuration adds.
     """
 
     def __init__(
@@ -40,8 +42,9 @@ class MSAdapterApiTap(MindSporeApiTap):
         recorded: Callable[[str], bool],
         relay: Relay,
         thread: ThreadState,
+        listed: Listed | None = None,
     ) -> None:
-        super().__init__([], recorded, relay, thread, None)
+        super().__init__([], recorded, relay, thread, None, listed)
         self._torch = torch
         self._table = table
         self._planned: set[tuple[str, str]] = set()

@@ -41,8 +41,7 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
     level = config.risk_level if uses_risk_level(config) else "ALL"
     recorded = risk_test(level, table["risk"]["core"], table["risk"]["low"])
     names = {**table["apis"], "NPU": table["packages"]["NPU"]["apis"]}
-    apis = MSAdapterApiTap(torch, names, recorded, relay, thread)
-    apis.listed = ListedApis(config)
+    apis = MSAdapterApiTap(torch, names, recorded, relay, thread, ListedApis(config))
     modules = MSAdapterModuleTap(torch.nn.Module, relay, thread)
     return Backend(
         name=NAME,

@@ -22,7 +22,7 @@ from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.site import CallSite
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.capture.wrap import wrap
-from msprobe.core.capture.wrapped_apis import WrappedApis
+from msprobe.core.capture.wrapped_apis import Listed, WrappedApis
 
 OWNERS: Mapping[str, Any] = {
     "Functional": torch.nn.functional,
@@ -45,6 +45,7 @@ class TorchApiTap(WrappedApis):
         relay: holds the observer that is told.
         thread: is made busy while a call is observed.
         operators: whether the operators inside a call are recorded too.
+        listed: the APIs that the configuration adds.
     """
 
     def __init__(
@@ -54,8 +55,9 @@ class TorchApiTap(WrappedApis):
         relay: Relay,
         thread: ThreadState,
         operators: bool = False,
+        listed: Listed | None = None,
     ) -> None:
-        super().__init__(recorded, relay, thread)
+        super().__init__(recorded, relay, thread, listed)
         self._operators = operators
         for table in tables:
             self._plan_table(table, OWNERS)

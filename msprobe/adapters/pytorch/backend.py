@@ -38,8 +38,8 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
     recorded = risk_test(level, table["risk"]["core"], table["risk"]["low"])
     kernels = find_npu_runtime() if config.level == "L2" else None
     operators = asks_for_operators(config, PREFIX) or (config.level == "L2" and kernels is None)
-    apis = TorchApiTap([table["apis"], table["extra"]], recorded, relay, thread, operators)
-    apis.listed = TorchListedApis(config)
+    tables = [table["apis"], table["extra"]]
+    apis = TorchApiTap(tables, recorded, relay, thread, operators, TorchListedApis(config))
     packages: list[PackageTap] = [
         VendorTap(table["packages"], recorded, relay, thread),
         TritonTap(table["triton"], recorded, relay, thread),

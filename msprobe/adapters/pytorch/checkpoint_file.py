@@ -66,10 +66,10 @@ def read_checkpoint(path: Path) -> Any:
     except FileNotFoundError:
         raise ReadError(f"{path}: no such file") from None
     except _DAMAGED as error:
-        raise ReadError(f"{path}: not a checkpoint that can be loaded safely ({why_not_loaded(error)})") from error
+        raise ReadError(f"{path}: not a checkpoint that can be loaded safely ({load_failure_reason(error)})") from error
 
 
-def why_not_loaded(error: BaseException) -> str:
+def load_failure_reason(error: BaseException) -> str:
     """Return why ``torch.load(weights_only=True)`` failed, on one line and without its advice to load it unsafely."""
     match = _REASON.search(str(error))
     return match[1] if match else error_text(error)

@@ -16,7 +16,7 @@ import torch
 import torch.distributed.distributed_c10d as c10d
 
 from msprobe.adapters.pytorch.compile_switch import is_traced
-from msprobe.adapters.pytorch.point_to_point import NAMES, BatchOutputs, plan_operations, present_operations
+from msprobe.adapters.pytorch.point_to_point import POINT_TO_POINT, BatchOutputs, plan_operations, present_operations
 from msprobe.adapters.pytorch.step_aside import RECOMPILE_GUARD
 from msprobe.core.capture.collective_call import Arguments, CollectiveCalls, without_parameter
 from msprobe.core.capture.observer import Relay
@@ -98,7 +98,7 @@ class TorchCollectiveTap:
                 continue
             wrapper = wrappers.get(id(original)) or wrappers.setdefault(id(original), wrap(original))
             self._patches.plan(owner, name, wrapper)
-            if name in NAMES:
+            if name in POINT_TO_POINT:
                 self._originals[wrapper] = original
 
     def _observed(self, site: CallSite, original: Callable[..., Any]) -> Callable[..., Any]:

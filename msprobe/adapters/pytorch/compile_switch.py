@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.nn.modules import module as hooks
 
-from msprobe.adapters.pytorch import compiled_probe
+from msprobe.adapters.pytorch.compiled_probe import define_operators, enter, leave
 from msprobe.adapters.pytorch.silent_compiler import unobserved_compiler
 from msprobe.adapters.pytorch.step_aside import RECOMPILE_GUARD
 from msprobe.core.capture.thread import Quiet, ThreadState
@@ -107,8 +107,8 @@ def _reporting(thread: ThreadState) -> Iterator[None]:
         return
     restore_original_call()
     if not _OPERATORS:
-        _OPERATORS.append(compiled_probe.define())
-        for function in (compiled_probe.enter, compiled_probe.leave):
+        _OPERATORS.append(define_operators())
+        for function in (enter, leave):
             torch.compiler.allow_in_graph(function)
             torch.fx.node.has_side_effect(function)
         for method in (Collector.module_begin, Quiet.__enter__, Quiet.__exit__):  # the first: every shielded method

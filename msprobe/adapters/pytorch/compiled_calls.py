@@ -1,6 +1,8 @@
-"""The calls that run inside compiled code: staged while a graph is traced, reported while it runs.
+"""Calls that run inside compiled code: prepared while a graph is traced, reported while it runs.
 
-One table for the process, not for a session: compiled code outlives the session it was compiled in.
+There is one table for the process, not one for each session, because compiled code outlives the session in which it was
+compiled. A call has a *ticket*, a number made when it begins, by which its end and its gradients find it. A traced call
+has a *key*, by which the operators in the graph find what is known of it.
 """
 
 from __future__ import annotations
@@ -24,9 +26,11 @@ _RECOMPUTATION_MARKS = ("recompute", "ac_graph_id")
 
 
 class StagedCall:
-    """One call in one traced graph: the shape of what its operators hand over.
+    """One call in one traced graph: the shape of what its operators report.
 
-    ``outputs`` is how many outputs can bring a gradient; None when the call has no backward in this graph.
+    Attributes:
+        outputs: how many outputs can have a gradient; None when the call has no backward in this graph.
+        slots: the arguments whose gradients the backward graph reports.
     """
 
     __slots__ = ("arguments", "keywords", "number", "outputs", "positional", "prepared", "result", "slots")
@@ -42,7 +46,7 @@ class StagedCall:
 
 
 class HandedCall:
-    """Takes the place of ``Prepared`` for a call that runs inside a graph: its hooks are in the graph already."""
+    """Takes the place of ``GradientSlots`` for a call that runs inside a graph, which has its hooks already."""
 
     __slots__ = ("_calls", "_outputs", "_ticket", "keywords", "positional")
 
@@ -53,12 +57,13 @@ class HandedCall:
         self.positional, self.keywords = staged.positional, staged.keywords
 
     def connect(self, receiver: Any) -> None:
+        """Have the gradients that the compiled graph reports for this call go to ``receiver``."""
         receiver.expect(self._outputs)
         self._calls.receivers[self._ticket] = receiver
 
 
-class _Emitter:
-    """Receives gradients while the backward graph is traced, and puts operators there that report the real ones."""
+class _OperatorEmitter:
+    """Receives gradients while the backward graph is traced, and adds operators to it that report those of each run."""
 
     def __init__(self, staged: StagedCall, ticket: torch.Tensor, key: int) -> None:
         self._staged = staged
@@ -67,25 +72,29 @@ class _Emitter:
         self.errors = CALLS.errors
 
     def expect(self, outputs: int) -> None:
+        """Keep how many outputs can have a gradient."""
         self._staged.outputs = outputs
 
     def whole(self, grad_outputs: Sequence[Any], grad_inputs: Mapping[int, Any]) -> None:
+        """Add operators for all gradients of the call."""
         for position, gradient in enumerate(grad_outputs):
             self.grad_output(position, gradient)
         self.grad_inputs(grad_inputs)
 
     def grad_output(self, position: int, gradient: Any) -> None:
+        """Add an operator that reports the gradient of the output at ``position``."""
         if gradient is not None:
             torch.ops.msprobe.gradient([gradient], self._ticket, self._key, position)
 
     def grad_inputs(self, gradients: Mapping[int, Any]) -> None:
+        """Add an operator that reports the gradients of the arguments, which are given by slot."""
         present = {slot: gradient for slot, gradient in gradients.items() if gradient is not None}
         self._staged.slots = list(present)
         torch.ops.msprobe.gradient(list(present.values()), self._ticket, self._key, -1)
 
 
 class CompiledCalls:
-    """All calls of the process that run inside compiled code, for whichever session is attached."""
+    """All calls of the process that run inside compiled code; they are reported to the session that is attached."""
 
     def __init__(self) -> None:
         self.errors = ErrorLog(None)
@@ -97,15 +106,15 @@ class CompiledCalls:
         self._tracing = threading.local()
         self._counter: Iterator[int] = itertools.count(1)
 
-    def know(self, module: nn.Module) -> None:
-        """Give ``module`` a number that compiled code can name it by."""
-        if id(module) not in numbers:
+    def register(self, module: nn.Module) -> None:
+        """Give ``module`` a number by which compiled code names it; a second call does nothing."""
+        if id(module) not in module_numbers:
             number = next(self._counter)
-            self.modules[number] = weakref.ref(module, _Forget(id(module), number))
-            numbers[id(module)] = number
+            self.modules[number] = weakref.ref(module, _DropModule(id(module), number))
+            module_numbers[id(module)] = number
 
     def reset(self) -> None:
-        """A new step: nothing of the one before is waited for."""
+        """Drop the calls of the step before that are not over."""
         self.receivers.clear()
         self._open.clear()
 
@@ -113,6 +122,7 @@ class CompiledCalls:
 
     @shielded
     def stage_enter(self, number: int, args: Any, kwargs: Any) -> torch.Tensor | None:
+        """Add the operator that begins a call to the graph, and return its ticket."""
         target = self.target
         if target is None:
             return None
@@ -128,6 +138,7 @@ class CompiledCalls:
 
     @shielded
     def stage_leave(self, number: int, ticket: torch.Tensor, result: Any) -> None:
+        """Add the operator that ends a call to the graph, and hooks for its gradients."""
         target, stack = self.target, self._stack()
         while stack and self._staged[stack[-1]].number != number:
             stack.pop()  # entered by a trace that was given up
@@ -140,15 +151,15 @@ class CompiledCalls:
             staged.result, prepared, staged.prepared = packed, staged.prepared, None
             torch.ops.msprobe.leave(packed.tensors, packed.numbers, ticket, key)
             if prepared is not None:
-                target.gradients.attach(prepared, result, _Emitter(staged, ticket, key), announced=True)
-        packed.forget()
-        staged.arguments.forget()
+                target.gradients.attach(prepared, result, _OperatorEmitter(staged, ticket, key), report_early=True)
+        packed.clear()
+        staged.arguments.clear()
 
     # ---- while the code runs ----
 
     @shielded
     def begin(self, number: int, args: Any, kwargs: Any, staged: StagedCall | None = None) -> int:
-        """Begin a call; the answer is its ticket, 0 for one that is not recorded."""
+        """Begin a call and return its ticket, 0 for one that is not recorded."""
         target = self.target
         module = self.modules[number]() if number in self.modules else None
         site = None if target is None or module is None else target.site(module)
@@ -157,12 +168,13 @@ class CompiledCalls:
             return 0
         ticket = next(self._counter)
         handed = None if staged is None or staged.outputs is None else HandedCall(self, staged, ticket)
-        with target.quiet(), target.gradients.handing(handed):
+        with target.quiet(), target.gradients.with_call(handed):
             self._open[ticket] = (observer, observer.module_begin(site, args, kwargs))
         return ticket
 
     @shielded
     def end(self, ticket: int, result: Any) -> None:
+        """End the call with this ticket."""
         target = self.target
         observer, record = self._open.pop(ticket, (None, None))
         if target is not None and record is not None:
@@ -171,6 +183,7 @@ class CompiledCalls:
 
     @shielded
     def run_enter(self, values: list[torch.Tensor], sizes: list[int], key: int) -> int:
+        """Begin a traced call with the values of this run, and return its ticket."""
         staged = self._staged[key]
         with torch.no_grad():
             args, kwargs = self._unpacked(staged.arguments, values, sizes)
@@ -178,11 +191,13 @@ class CompiledCalls:
 
     @shielded
     def run_leave(self, values: list[torch.Tensor], sizes: list[int], ticket: int, key: int) -> None:
+        """End a traced call with the values of this run."""
         with torch.no_grad():
             self.end(ticket, self._unpacked(self._staged[key].result, values, sizes))
 
     @shielded
     def run_gradient(self, values: list[torch.Tensor], ticket: int, key: int, position: int) -> None:
+        """Report gradients of a traced call: of the output at ``position``, or of arguments where that is negative."""
         receiver, target = self.receivers.get(ticket), self.target
         if receiver is None or target is None:
             return
@@ -199,7 +214,7 @@ class CompiledCalls:
             return packed.unpack(values, sizes)
 
     def number(self, ticket: torch.Tensor) -> int:
-        """The ticket's number; it lies on the CPU, so nothing is waited for."""
+        """Return the number that a ticket holds; it lies on the CPU, so this does not wait for a device."""
         if self.target is None:
             return int(ticket)
         with self.target.quiet():
@@ -214,7 +229,7 @@ class CompiledCalls:
 
 @contextlib.contextmanager
 def _run_once() -> Iterator[None]:
-    """What is put into the graph inside is not computed again in the backward pass, even in a checkpointed region."""
+    """Mark what is added to the graph inside, so that the backward pass does not run it again (checkpointing)."""
     from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
     mode = get_proxy_mode()
@@ -226,17 +241,17 @@ def _run_once() -> Iterator[None]:
             node.meta.pop(mark, None)
 
 
-class _Forget:
-    """A module is gone: its ``id`` may be used again by another one."""
+class _DropModule:
+    """Called when a module dies: removes its number, because its ``id`` may be used again by another one."""
 
     def __init__(self, identity: int, number: int) -> None:
         self._identity, self._number = identity, number
 
     def __call__(self, _: object) -> None:
-        if numbers.get(self._identity) == self._number:
-            del numbers[self._identity]
+        if module_numbers.get(self._identity) == self._number:
+            del module_numbers[self._identity]
         CALLS.modules.pop(self._number, None)
 
 
-numbers: dict[int, int] = {}  # of the modules that have a name, by id; Dynamo guards on it
+module_numbers: dict[int, int] = {}  # by id of the module, for those that have a name; Dynamo guards on it
 CALLS = CompiledCalls()

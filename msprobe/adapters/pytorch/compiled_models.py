@@ -1,4 +1,4 @@
-"""Models that ``torch.compile`` has wrapped: looked through, so that their modules keep their names."""
+"""Models that ``torch.compile`` has wrapped: their modules keep the names that they have without the wrapper."""
 
 from __future__ import annotations
 
@@ -15,31 +15,36 @@ _INNER = "_orig_mod"
 
 
 def is_compiled(module: nn.Module) -> bool:
-    """Whether ``module`` is an ``OptimizedModule``; asked by its name, because importing its class takes seconds."""
+    """Return whether ``module`` is an ``OptimizedModule``, by the name of its class: to import it takes seconds."""
     return type(module).__name__ == "OptimizedModule" and _INNER in module._modules
 
 
 def inner_model(module: nn.Module) -> nn.Module:
-    """The module itself, whatever ``torch.compile`` has wrapped around it."""
+    """Return the module inside all wrappers of ``torch.compile``, or ``module`` itself."""
     while is_compiled(module):
         module = cast(nn.Module, module._modules[_INNER])
     return module
 
 
 def class_name(module: nn.Module) -> str:
-    """The class of the module itself, whatever is wrapped around it."""
+    """Return the name of the class of the module inside all wrappers of ``torch.compile``."""
     return type(inner_model(module)).__name__
 
 
 class CompiledModels:
-    """The compiled parts of the models given to ``start``, and which of them were called since."""
+    """The compiled parts of the models given to ``start``.
+
+    Attributes:
+        present: by ``id`` of a compiled module, the modules inside it.
+        called: the ids of those that were called since the last warning.
+    """
 
     def __init__(self) -> None:
         self.present: dict[int, list[weakref.ref[nn.Module]]] = {}
         self.called: set[int] = set()
 
     def named_modules(self, model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-        """All modules inside ``model`` with their paths. A compiled one stands for the one inside it."""
+        """Yield all modules inside ``model`` with their paths; a compiled one stands for the one inside it."""
         for path, module in model.named_modules():
             if is_compiled(module):
                 inside = [weakref.ref(inner) for name, inner in module.named_modules() if name and name != _INNER]
@@ -50,7 +55,7 @@ class CompiledModels:
                 yield ".".join(named), module
 
     def warn_if_unseen(self, site_of: Callable[[nn.Module], Any]) -> None:
-        """Say so when compiled code ran and nothing inside it was reported."""
+        """Log a warning when compiled code ran and nothing inside it was reported."""
         called, self.called = self.called, set()
         for identity in () if RECOMPILE_GUARD.suspended else called:
             modules = [reference() for reference in self.present.get(identity, ())]

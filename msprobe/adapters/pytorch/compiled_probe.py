@@ -1,11 +1,11 @@
-"""Module calls inside compiled code: operators of our own in the graph tell of them, without a graph break.
+"""Operators in compiled graphs that report module calls without a graph break.
 
 Dynamo traces ``observe``, which leaves ``enter`` and ``leave`` in the graph. Where the graph runs as it is (backend
-``eager``) they report the call as always. Where it is traced further they are staged: ``enter`` and ``leave`` become
-operators with an ordered effect and no data output, so nothing is copied, dropped or reordered; and the gradient tap
-hangs its hooks on the autograd nodes of the trace, so the gradient operators land in the backward graph beside the
-computation and no sum is taken in another order. A ticket, made by ``enter`` at run time and saved for the backward
-graph, tells which call a gradient belongs to.
+``eager``) they report the call directly. Where it is traced further, ``enter`` and ``leave`` become operators with an
+ordered effect and no data output, so nothing is copied, dropped or reordered. The gradient tap hangs its hooks on the
+autograd nodes of the trace, so the gradient operators land in the backward graph beside the computation, and no sum is
+taken in another order. A ticket, made by ``enter`` at run time and saved for the backward graph, tells which call a
+gradient belongs to.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from msprobe.adapters.pytorch.compiled_calls import CALLS, numbers
+from msprobe.adapters.pytorch.compiled_calls import CALLS, module_numbers
 from msprobe.adapters.pytorch.compiled_values import DEPTH_LIMIT, is_trace, plain
 
 _SCHEMAS = {
@@ -26,8 +26,8 @@ _SCHEMAS = {
 
 
 def observe(original: Any, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The call of ``module`` as Dynamo is to trace it."""
-    number = numbers.get(id(module))
+    """Call ``module`` in the form that Dynamo traces, with operators before and after."""
+    number = module_numbers.get(id(module))
     if number is None:
         return original(module, *args, **kwargs)
     positional = [plain(value, DEPTH_LIMIT) for value in args]
@@ -39,7 +39,7 @@ def observe(original: Any, module: nn.Module, args: tuple[Any, ...], kwargs: dic
 
 
 def enter(number: int, args: list[Any], kwargs: dict[str, Any]) -> torch.Tensor:
-    """In the graph: a call begins. Its ticket is what the other operators know it by."""
+    """Begin a call inside the graph, and return its ticket, an int64 scalar on the CPU."""
     if is_trace((args, kwargs)):
         ticket = CALLS.stage_enter(number, args, kwargs)
         return _ticket(0) if ticket is None else ticket
@@ -47,15 +47,15 @@ def enter(number: int, args: list[Any], kwargs: dict[str, Any]) -> torch.Tensor:
 
 
 def leave(number: int, ticket: torch.Tensor, result: Any) -> None:
-    """In the graph: the call is over."""
+    """End a call inside the graph."""
     if is_trace((result, ticket)):
         CALLS.stage_leave(number, ticket, result)
     else:
         CALLS.end(CALLS.number(ticket), result)
 
 
-def define() -> torch.library.Library:
-    """Make the operators known; they exist as long as what this returns."""
+def define_operators() -> torch.library.Library:
+    """Define the operators and return their library; they exist as long as it does."""
     library = torch.library.Library("msprobe", "DEF")
     for name, (real, fake) in {
         "enter": (_enter, lambda values, numbers, key: torch.empty((), dtype=torch.int64, device="cpu")),

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from torch import nn
 
-from msprobe.adapters.pytorch.gradient_tap import TorchGradientTap
+from msprobe.core.backend.protocols import GradientTap
 from msprobe.core.capture.observer import Relay
 
 
@@ -24,11 +24,19 @@ class MakeQuiet(Protocol):
     def __call__(self) -> AbstractContextManager[None]: ...
 
 
+class TracedGradientTap(GradientTap, Protocol):
+    """A gradient tap that can be given the gradients of a call inside compiled code."""
+
+    def with_call(self, call: Any) -> AbstractContextManager[None]:
+        """Answer ``prepare`` with ``call`` inside the context, where autograd is off."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """What compiled code reports to: the relay, the gradient tap, and the names of the modules."""
 
     relay: Relay
-    gradients: TorchGradientTap
+    gradients: TracedGradientTap
     site: FindSite
     quiet: MakeQuiet

@@ -1,6 +1,6 @@
-"""Arguments and results on their way through an operator, which takes only lists of tensors and of integers.
+"""Pack arguments and results for an operator, which takes only lists of tensors and of integers.
 
-The rest (nesting, constants, whether a tensor wants a gradient) stays behind, known since the graph was traced.
+The rest (nesting, constants, whether a tensor requires a gradient) is kept in Python since the graph was traced.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ DEPTH_LIMIT = 16
 _CONTAINERS = (list, tuple, dict)
 
 
-class _Tensor:
-    __slots__ = ("index", "wants_gradient")
+class _PackedTensor:
+    __slots__ = ("index", "requires_grad")
 
-    def __init__(self, index: int, wants_gradient: bool) -> None:
+    def __init__(self, index: int, requires_grad: bool) -> None:
         self.index = index
-        self.wants_gradient = wants_gradient
+        self.requires_grad = requires_grad
 
 
-class _Number:
+class _PackedNumber:
     __slots__ = ("index",)
 
     def __init__(self, index: int) -> None:
@@ -33,7 +33,7 @@ class _Number:
 
 
 class Packed:
-    """A nested value taken apart. ``unpack`` puts it together again around the values of one run."""
+    """A nested value as tensors, numbers and a shape; ``unpack`` puts it together with the values of one run."""
 
     __slots__ = ("_shape", "numbers", "tensors")
 
@@ -42,22 +42,23 @@ class Packed:
         self.numbers: list[Any] = []
         self._shape: Any = None
 
-    def forget(self) -> None:
-        """The trace is over: nothing of it is kept alive."""
+    def clear(self) -> None:
+        """Release the tensors and numbers of the trace."""
         self.tensors, self.numbers = [], []
 
     def unpack(self, tensors: list[torch.Tensor], numbers: list[int]) -> Any:
+        """Return the nested value with the tensors and numbers of one run."""
         return _unpack(self._shape, tensors, numbers)
 
     def _take(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             self.tensors.append(value.detach())
-            return _Tensor(len(self.tensors) - 1, value.requires_grad)
+            return _PackedTensor(len(self.tensors) - 1, value.requires_grad)
         if isinstance(value, torch.SymInt):
             self.numbers.append(value)
-            return _Number(len(self.numbers) - 1)
+            return _PackedNumber(len(self.numbers) - 1)
         if isinstance(value, (torch.SymFloat, torch.SymBool)):
-            return None  # known to the compiler only
+            return None  # only the compiler knows its value
         if isinstance(value, torch.Size):
             return value if all(type(part) is int for part in value) else [self._take(part) for part in value]
         return with_parts(value, lambda _, part: self._take(part)) if isinstance(value, _CONTAINERS) else value
@@ -67,14 +68,17 @@ NO_VALUES = Packed()
 
 
 def pack(value: Any) -> Packed:
-    """Take apart what ``plain`` has left of arguments or of a result."""
+    """Pack arguments or a result that ``plain`` has returned."""
     packed = Packed()
     packed._shape = packed._take(value)
     return packed
 
 
 def plain(value: Any, depth: int) -> Any:
-    """What of ``value`` can stand in a graph: tensors, constants and containers of them; None for anything else."""
+    """Return what of ``value`` can stand in a graph: tensors, constants and containers of them; None for all else.
+
+    Dynamo traces this function, so it looks into containers by itself and not with ``parts_of``.
+    """
     if value is None or isinstance(value, (torch.Tensor, bool, int, float, str, torch.dtype, torch.device, torch.Size)):
         return value
     if depth == 0:
@@ -91,15 +95,15 @@ def plain(value: Any, depth: int) -> Any:
 
 
 def is_trace(value: Any) -> bool:
-    """Whether this is a trace, not a run: the tensors are fake, or a mode is active that makes them so."""
+    """Return whether this is a trace and not a run: the tensors are fake, or a mode is active that makes them so."""
     return detect_fake_mode(tensors_in(value, torch.Tensor)) is not None
 
 
 def _unpack(shape: Any, tensors: list[torch.Tensor], numbers: list[int]) -> Any:
-    if isinstance(shape, _Tensor):
+    if isinstance(shape, _PackedTensor):
         tensor = tensors[shape.index]
-        return tensor.detach().requires_grad_() if shape.wants_gradient else tensor
-    if isinstance(shape, _Number):
+        return tensor.detach().requires_grad_() if shape.requires_grad else tensor
+    if isinstance(shape, _PackedNumber):
         return numbers[shape.index]
     if isinstance(shape, torch.Size):
         return shape

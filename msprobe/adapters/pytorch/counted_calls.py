@@ -1,8 +1,8 @@
-"""Counts the calls of one model, without a hook: the compiler traces hooks, and warns of global ones.
+"""Report the calls of one model without a hook, because the compiler traces hooks and warns of global ones.
 
-While a model is watched, one function of the process stands in the place of ``nn.Module.__call__``. It is the same for
-all models, so compiled code meets one function, and reports nothing while that code is traced. A call of the wrapper
-that ``torch.compile`` made is a call of the model inside it, once.
+While a model is watched, a function takes the place of ``nn.Module.__call__``. It is the same for all models, so
+compiled code meets one function, and it reports nothing while that code is traced. A call of the wrapper that
+``torch.compile`` made counts as one call of the model inside it.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from msprobe.adapters.pytorch.compiled_models import inner_model, is_compiled
 from msprobe.core.capture.patch import Patches
 
 
-class CountedCalls:
+class CallCounter:
     """Reports the calls of at most one model at a time."""
 
     def __init__(self) -> None:
         self._model: weakref.ref[nn.Module] | None = None
         self._report: Callable[[], None] | None = None
-        self._through = False
+        self._inside_wrapper = False
         self._functions: dict[Callable[..., Any], Callable[..., Any]] = {}
 
     def watch(self, model: nn.Module, report: Callable[[], None]) -> Callable[[], None]:
-        """Report each call of ``model`` from now on, until the returned function is called."""
+        """Call ``report`` at each call of ``model``, until the returned function is called."""
         original = nn.Module.__call__
         if original not in self._functions:
-            self._functions[original] = self._counting(original)
-        self._model, self._report, self._through = weakref.ref(model), report, False
+            self._functions[original] = self._counting_call(original)
+        self._model, self._report, self._inside_wrapper = weakref.ref(model), report, False
         patches = Patches()
         patches.plan(nn.Module, "__call__", self._functions[original])
         patches.apply()
@@ -46,34 +46,34 @@ class CountedCalls:
 
         return stop
 
-    def _counting(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _counting_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             if is_traced() or self._model is None:
                 return original(module, *args, **kwargs)
             watched = self._model()
             if module is watched:
-                if not self._through:
-                    self._tell()
-            elif is_compiled(module) and inner_model(module) is watched and not self._through:
-                return self._wrapped(original, module, args, kwargs)
+                if not self._inside_wrapper:
+                    self._report_call()
+            elif is_compiled(module) and inner_model(module) is watched and not self._inside_wrapper:
+                return self._wrapper_call(original, module, args, kwargs)
             return original(module, *args, **kwargs)
 
         skip_in_dynamo(call)
         return call
 
-    def _wrapped(self, original: Callable[..., Any], module: nn.Module, args: Any, kwargs: Any) -> Any:
-        """The call of a wrapper, in which the model may be called in Python after all."""
-        self._tell()
-        self._through = True
+    def _wrapper_call(self, original: Callable[..., Any], module: nn.Module, args: Any, kwargs: Any) -> Any:
+        """Call a wrapper and count it once, also where it calls the model in Python."""
+        self._report_call()
+        self._inside_wrapper = True
         try:
             return original(module, *args, **kwargs)
         finally:
-            self._through = False
+            self._inside_wrapper = False
 
-    def _tell(self) -> None:
+    def _report_call(self) -> None:
         if self._report is not None:
             self._report()
 
 
-COUNTED = CountedCalls()
+CALL_COUNTER = CallCounter()

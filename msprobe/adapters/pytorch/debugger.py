@@ -16,15 +16,17 @@ from msprobe.core.dump.facade import Debugger
 
 
 class PrecisionDebugger(Debugger):
-    """The documented API over the collection of this process; see ``Debugger``."""
+    """The documented API over the collection of this process. See ``Debugger``."""
 
     support = PYTORCH
 
     @classmethod
     def make(cls, config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
+        """Return the backend of PyTorch for this configuration."""
         return make(config, relay, thread)
 
     @classmethod
     def is_model(cls, value: Any) -> bool:
+        """Return whether ``value`` is a module, or a non-empty list or tuple of modules."""
         parts = value if isinstance(value, (list, tuple)) else [value]
         return bool(parts) and all(isinstance(part, torch.nn.Module) for part in parts)

@@ -1,4 +1,4 @@
-"""``seed_all``: fix the random generators, and optionally make operators deterministic and dropout idle."""
+"""``seed_all``: seed the random generators, and optionally make operators deterministic and switch dropout off."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.idle_dropout import remove_dropout
-from msprobe.adapters.pytorch.random_sources import RandomState, Source, replaced
+from msprobe.adapters.pytorch.random_sources import RandomSource, RandomState, random_patches
 from msprobe.core.capture.patch import Patches
 from msprobe.core.dump import handle
 from msprobe.core.log import first_time, logger
@@ -37,11 +37,11 @@ def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False, is_
     _seed_devices(seed)
     if (rm_dropout or is_enhanced) and handle.peek() is not None and first_time("seed_all after the debugger"):
         logger.warning("seed_all: call it before PrecisionDebugger is made; recorded functions stay random otherwise")
-    _enhance_no_more()
+    _end_fixed_state()
     if rm_dropout:
         remove_dropout()
     if is_enhanced:
-        _enhance()
+        _fix_state()
 
 
 def _seed_devices(seed: int) -> None:
@@ -56,28 +56,30 @@ def _seed_devices(seed: int) -> None:
         os.environ.update(LCCL_DETERMINISTIC="1", CLOSE_MATMUL_K_SHIFT="1", ATB_LLM_LCOC_ENABLE="0")
 
 
-_fixed: Patches | None = None
+_fixed_state: Patches | None = None
 
 
-def _enhance_no_more() -> None:
-    global _fixed
-    if _fixed is not None:
-        _fixed.undo()
-        _fixed = None
+def _end_fixed_state() -> None:
+    global _fixed_state
+    if _fixed_state is not None:
+        _fixed_state.undo()
+        _fixed_state = None
 
 
-def _enhance() -> None:
-    """Put the random functions under one fixed state; a later ``seed_all`` fixes the new one, or ends it."""
-    global _fixed
+def _fix_state() -> None:
+    """Start each call of a random function from one state, until a later ``seed_all`` ends that."""
+    global _fixed_state
     state = RandomState()
 
-    def around(source: Source, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def around(
+        source: RandomSource, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         state.restore(source.library)
         try:
             return original(*args, **kwargs)
         finally:
             state.restore(source.library)
 
-    _fixed = replaced(around)
-    _fixed.apply()
+    _fixed_state = random_patches(around)
+    _fixed_state.apply()
     logger.info("every call of a random function returns the same numbers from now on (is_enhanced)")

@@ -1,8 +1,8 @@
 """Modules in ``FullyShardedDataParallel(use_orig_params=True)``: their parameters are parts of one flat parameter.
 
-Autograd brings the gradient to the flat parameter alone, so that is what has to be watched; its gradient, whole and as
-this process has it before it is reduced, is cut into those of the parameters. torch has no public way from the one to
-the others; where its inner names have changed, nothing is found.
+Autograd computes the gradient of the flat parameter only, so that parameter is watched. Its gradient, as this process
+has it before it is reduced, is split into those of the parameters. torch has no public way from the flat parameter to
+the others; where its private names have changed, no flat parameter is found.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-Place = tuple[Any, str]
+ParameterKey = tuple[Any, str]
 """A module and the name of one of its parameters."""
 
 
@@ -22,17 +22,17 @@ class FlatParameter:
 
     def __init__(self, handle: Any) -> None:
         self.tensor: torch.Tensor = handle.flat_param
-        self.places: list[Place] = [(info.module, info.param_name) for info in handle.flat_param._param_infos]
+        self.keys: list[ParameterKey] = [(info.module, info.param_name) for info in handle.flat_param._param_infos]
         self.parameters: list[nn.Parameter] = list(handle.flat_param._params)
-        self._cut: Callable[[torch.Tensor], Iterable[torch.Tensor]] = handle._get_unflat_views
+        self._split: Callable[[torch.Tensor], Iterable[torch.Tensor]] = handle._get_unflat_views
 
-    def cut(self, gradient: torch.Tensor) -> Iterator[tuple[Place, torch.Tensor]]:
-        """The gradients of the parameters, views of that of the flat one."""
-        return zip(self.places, self._cut(gradient), strict=True)
+    def split(self, gradient: torch.Tensor) -> Iterator[tuple[ParameterKey, torch.Tensor]]:
+        """Return the gradients of the parameters, views of ``gradient``, which has the shape of the flat one."""
+        return zip(self.keys, self._split(gradient), strict=True)
 
 
 def flat_parameters(modules: Iterable[nn.Module]) -> list[FlatParameter]:
-    """Those with trainable original parameters that ``modules`` hold, each once."""
+    """Return the flat parameters of ``modules`` that have trainable original parameters, each once."""
     handles = {id(handle): handle for handle in (getattr(module, "_handle", None) for module in modules)}
     return [FlatParameter(handle) for handle in handles.values() if _is_watched(handle)]
 

@@ -1,10 +1,9 @@
-"""The gradients of single calls, observed at the autograd nodes the call made.
+"""The gradients of single calls, observed at the autograd nodes that the call made.
 
-Nothing is put into the graph: hooks on existing nodes see the gradients that flow anyway, so results stay bit-
-identical and in-place operators keep working. A node belongs to the call when its sequence number was given out
-during the call. The gradient of output k is what arrives at its node; the gradient of an argument is what leaves the
-call's nodes along the edge to that argument. Two uses of one argument inside the call add up; uses outside the call
-are not counted in.
+Nothing is put into the graph: hooks on existing nodes see the gradients that flow anyway, so results stay bit-identical
+and in-place operators keep working. A node belongs to the call when its sequence number was given out during the call.
+The gradient of output k is what arrives at its node; the gradient of an argument is what leaves the call's nodes along
+the edge to that argument. Several uses of one argument inside the call add up; uses outside the call do not count.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _NO_KEYWORDS: dict[str, Any] = {}  # one for all calls, and never written to
 
 
 class Prepared:
-    """What is noted of a call before it runs: its arguments' slots, by edge into the graph or, for leaves, by id."""
+    """The slots of a call's arguments, by edge into the graph or, for leaves, by id; made before the call runs."""
 
     __slots__ = ("arguments", "keywords", "positional", "since", "slots")
 
@@ -47,15 +46,15 @@ class Prepared:
         self.slots = 0
 
     def slot(self, tensor: torch.Tensor) -> int | None:
-        """The slot of one argument, or None when no gradient can reach it."""
+        """Give one argument a slot and return it; None when no gradient can reach the argument."""
         if not tensor.requires_grad:
             return None
         slot = self.slots
         self.slots = slot + 1
         node = tensor.grad_fn
         key = id(tensor) if node is None else (node, tensor.output_nr)
-        known = self.arguments.get(key)
-        self.arguments[key] = (slot,) if known is None else (*known, slot)
+        earlier = self.arguments.get(key)
+        self.arguments[key] = (slot,) if earlier is None else (*earlier, slot)
         return slot
 
 
@@ -64,20 +63,20 @@ class TorchGradientTap:
 
     def __init__(self, thread: ThreadState) -> None:
         self._thread = thread
-        self._handed = threading.local()
+        self._compiled = threading.local()
 
     @contextlib.contextmanager
-    def handing(self, call: Any) -> Iterator[None]:
-        """Inside, and without autograd, ``prepare`` answers ``call``, whose hooks are in a compiled graph."""
-        self._handed.call = call
+    def with_call(self, call: Any) -> Iterator[None]:
+        """Answer ``prepare`` with ``call`` inside, where autograd is off: its hooks are in a compiled graph."""
+        self._compiled.call = call
         try:
             yield
         finally:
-            self._handed.call = None
+            self._compiled.call = None
 
     def prepare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if not torch.is_grad_enabled():
-            return getattr(self._handed, "call", None)
+            return getattr(self._compiled, "call", None)
         prepared = Prepared()
         prepared.positional = interned([_shape(value, prepared) for value in args])
         if kwargs:
@@ -88,11 +87,11 @@ class TorchGradientTap:
     def template(self, prepared: Any) -> Template:
         return prepared.positional, prepared.keywords
 
-    def attach(self, prepared: Any, result: Any, receiver: GradientReceiver, announced: bool = False) -> None:
+    def attach(self, prepared: Any, result: Any, receiver: GradientReceiver, report_early: bool = False) -> None:
         if type(prepared) is not Prepared:
             prepared.connect(receiver)
             return
-        if type(result) is torch.Tensor and not announced:
+        if type(result) is torch.Tensor and not report_early:
             node = result.grad_fn
             if node is None:
                 return
@@ -107,7 +106,7 @@ class TorchGradientTap:
         return watch(tensor, self._thread, report)
 
     def _attach_any(self, prepared: Prepared, result: Any, receiver: GradientReceiver) -> None:
-        """Any number of outputs made by any number of nodes."""
+        """Attach hooks for any number of outputs made by any number of nodes."""
         targets: dict[Any, list[tuple[int, int]]] = {}
         count = 0
         for tensor in tensors_in(result, torch.Tensor):
@@ -118,12 +117,12 @@ class TorchGradientTap:
         if not targets:
             return
         receiver.expect(count)
-        found = _contributions(targets, prepared)
-        call = CallGradients(receiver, self._thread, map(id, found), len(targets), _sum)
+        contributions = _contributions(targets, prepared)
+        call = CallGradients(receiver, self._thread, map(id, contributions), len(targets), _sum)
         for node, outputs in targets.items():
             through = _passed_through(node, outputs, prepared)
             node.register_prehook(call.before(interned(outputs), interned(through)))
-        for node, slots in found.items():
+        for node, slots in contributions.items():
             node.register_hook(call.after(id(node), interned(slots)))
 
 
@@ -133,7 +132,7 @@ def _sum(earlier: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
 
 
 def _shape(value: Any, prepared: Prepared) -> Any:
-    """The template of one argument: a slot number for a tensor that takes part in autograd, nested for containers."""
+    """Return the template of one argument: the slot of a tensor that takes part in autograd, nested for containers."""
     kind = type(value)
     if kind in _ATOMS:
         return None
@@ -141,7 +140,7 @@ def _shape(value: Any, prepared: Prepared) -> Any:
 
 
 def _direct(node: Any, output: int, prepared: Prepared) -> tuple[tuple[int, int], ...] | None:
-    """Index and slot of each argument that ``node`` itself feeds; None unless that is the whole story of the call."""
+    """Return the index and slot of each argument that ``node`` itself feeds; None where more nodes take part."""
     if output or not prepared.since <= node._sequence_nr() < _NEVER:
         return None
     arguments = prepared.arguments
@@ -158,11 +157,11 @@ def _direct(node: Any, output: int, prepared: Prepared) -> tuple[tuple[int, int]
 
 
 def _contributions(targets: Mapping[Any, Any], prepared: Prepared) -> dict[Any, list[tuple[int, int]]]:
-    """The call's nodes that feed its arguments: node -> (index of the node's input, slot of the argument)."""
-    found: dict[Any, list[tuple[int, int]]] = {}
+    """Return the call's nodes that feed its arguments: node -> (index of the node's input, slot of the argument)."""
+    contributions: dict[Any, list[tuple[int, int]]] = {}
     since, arguments = prepared.since, prepared.arguments
     if not arguments:
-        return found
+        return contributions
     used: dict[Any, int] = {}
     stack = [node for node in targets if since <= node._sequence_nr() < _NEVER]
     seen = set(stack)
@@ -178,14 +177,14 @@ def _contributions(targets: Mapping[Any, Any], prepared: Prepared) -> dict[Any, 
             if slots is not None:
                 turn = used.get(edge, 0)
                 used[edge] = turn + 1
-                found.setdefault(node, []).append((index, slots[turn % len(slots)]))
+                contributions.setdefault(node, []).append((index, slots[turn % len(slots)]))
             elif following not in seen and since <= following._sequence_nr() < _NEVER:
                 seen.add(following)
                 stack.append(following)
-    return found
+    return contributions
 
 
 def _passed_through(node: Any, outputs: list[tuple[int, int]], prepared: Prepared) -> tuple[tuple[int, int], ...]:
-    """Outputs that are arguments handed back unchanged: their gradient is the argument's as well."""
+    """Return the outputs that are arguments returned unchanged; their gradient is that of the argument as well."""
     pairs = [(number, prepared.arguments.get((node, number))) for number, _ in outputs]
     return tuple([(number, slots[0]) for number, slots in pairs if slots])

@@ -1,4 +1,4 @@
-"""``AclGraphDumper``: the interface of graph-mode serving. It has no ``stop``: that is how callers tell it apart.
+"""``AclGraphDumper``: the interface of graph-mode serving. It has no ``stop``; callers recognise it by that.
 
     dumper = AclGraphDumper("config.json")
     dumper.start(model)         # once, before the graphs are captured
@@ -37,11 +37,11 @@ class AclGraphDumper:
         )
 
     def start(self, model: Any = None, **unknown: Any) -> None:
-        """Begin collecting; done once for all iterations."""
+        """Begin collecting; called once for all iterations."""
         self._debugger.start(model=model, **unknown)
 
     def step(self, dump: bool = True, **unknown: Any) -> None:
-        """End an iteration; with ``dump=False`` forget it."""
+        """End an iteration; with ``dump=False`` drop what it recorded."""
         self._debugger.step(dump=dump, **unknown)
 
     def _maybe_reload_config(self, force: bool = False) -> bool:

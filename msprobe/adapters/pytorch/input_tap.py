@@ -1,7 +1,7 @@
-"""Recorded inputs in place of live ones: ``nn.Module.__call__`` is replaced once more, outside of what records it.
+"""Recorded inputs in place of live ones, by one more replacement of ``nn.Module.__call__`` around the recording one.
 
-A replaced tensor takes over the device of the live one and whether it wants a gradient, but not its history: the
-backward pass ends at it.
+A recorded tensor gets the device of the live one and its ``requires_grad``, but not its history: the backward pass ends
+at it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from msprobe.adapters.pytorch.checkpoint_file import why_not_loaded
+from msprobe.adapters.pytorch.checkpoint_file import load_failure_reason
 from msprobe.adapters.pytorch.compile_switch import is_traced, skip_in_dynamo
 from msprobe.adapters.pytorch.module_tap import TorchModuleTap
 from msprobe.core.backend.protocols import InputSource
@@ -30,16 +30,16 @@ class TorchInputTap:
     def __init__(self, modules: TorchModuleTap, thread: ThreadState) -> None:
         self._modules = modules
         self._thread = thread
-        self._inputs = FedInputs(lambda kind: issubclass(kind, torch.Tensor), ".pt", _loaded, why_not_loaded)
+        self._inputs = FedInputs(lambda kind: issubclass(kind, torch.Tensor), ".pt", _load_like, load_failure_reason)
 
     @contextlib.contextmanager
     def attach(self, source: InputSource) -> Iterator[None]:
         patches = Patches()
-        patches.plan(nn.Module, "__call__", self._fed(nn.Module.__call__, source))
+        patches.plan(nn.Module, "__call__", self._call_with_recorded(nn.Module.__call__, source))
         with patches.in_force():
             yield
 
-    def _fed(self, original: Callable[..., Any], source: InputSource) -> Callable[..., Any]:
+    def _call_with_recorded(self, original: Callable[..., Any], source: InputSource) -> Callable[..., Any]:
         modules, thread, inputs = self._modules, self._thread, self._inputs
 
         @functools.wraps(original)
@@ -57,7 +57,7 @@ class TorchInputTap:
         return call
 
 
-def _loaded(path: Path, live: torch.Tensor) -> torch.Tensor:
+def _load_like(path: Path, live: torch.Tensor) -> torch.Tensor:
     tensor = torch.load(path, map_location=live.device, weights_only=True)
     if not isinstance(tensor, torch.Tensor):
         raise TypeError("it holds no tensor")

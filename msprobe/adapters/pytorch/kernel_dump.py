@@ -29,9 +29,9 @@ class TorchNpuRuntime:
 
 
 def find_npu_runtime() -> NpuRuntime | None:
-    """The runtime of this machine's NPU; None, with a word in the log, where there is none.
+    """Return the runtime of this machine's NPU, or None; log a warning where torch_npu cannot be used.
 
-    The only place that imports torch_npu, because level L2 asks for it.
+    Level L2 needs torch_npu, and no other place imports it.
     """
     try:
         npu = importlib.import_module("torch_npu").npu

@@ -1,4 +1,4 @@
-"""``module_dump``: one module as a black box. Its own inputs and outputs are recorded, nothing inside it."""
+"""``module_dump``: record the inputs and outputs of one module, and nothing inside it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def module_dump(module: Any, dump_name: str) -> None:
 
 @contained
 def module_dump_end() -> None:
-    """Go back to recording as configured."""
+    """End ``module_dump``: record as configured again."""
     with handle.LOCK:
         handle.current().focus_end()

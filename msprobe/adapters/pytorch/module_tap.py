@@ -1,7 +1,7 @@
 """Module calls, observed by replacing ``nn.Module.__call__`` while collecting.
 
-One patch instead of hooks on every module: it sees keyword arguments and exceptions, nothing hangs on module objects
-(so copies and pickles of a model are its own), and the user's hooks run inside it as ever.
+One patch takes the place of hooks on every module: it sees keyword arguments and exceptions, module objects are not
+changed (so copies and pickles of a model hold nothing of the tool), and the user's hooks run inside it as usual.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from msprobe.adapters.pytorch.compiled_models import CompiledModels, class_name
 from msprobe.adapters.pytorch.compiled_probe import observe
 from msprobe.adapters.pytorch.compiled_target import Target
 from msprobe.adapters.pytorch.flat_parameters import FlatParameter, flat_parameters
-from msprobe.adapters.pytorch.fully_sharded import shards
+from msprobe.adapters.pytorch.fully_sharded import find_shards
 from msprobe.adapters.pytorch.gradient_tap import TorchGradientTap
 from msprobe.adapters.pytorch.sharding import is_sharded
-from msprobe.adapters.pytorch.tensor_memory import AsItIs
+from msprobe.adapters.pytorch.tensor_memory import WithoutSubclass
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 from msprobe.core.capture.thread import Quiet, ThreadState
@@ -82,7 +82,7 @@ class TorchModuleTap:
 
     @contextlib.contextmanager
     def _all_known(self) -> Iterator[None]:
-        """Inside, the modules that ``focus`` hides are known."""
+        """Make the modules that ``focus`` hides known again inside this context."""
         if self._unfocused is None:
             yield
             return
@@ -100,7 +100,7 @@ class TorchModuleTap:
         for reference, _ in sites.values():
             module = reference()
             if module is not None:
-                CALLS.know(module)
+                CALLS.register(module)
 
     def _adopt(self, head: str, model: nn.Module, named: set[int]) -> None:
         self._models.add(model)
@@ -112,10 +112,10 @@ class TorchModuleTap:
             known = self._sites.of(module)
             if known is None or known.stem != stem:
                 self._sites.know(stem, module, _own_parameters)
-                CALLS.know(module)
+                CALLS.register(module)
 
     def stem(self, module: nn.Module) -> str | None:
-        """The name of an adopted module without phase and number, ``Module.fc1.Linear``."""
+        """Return the name of an adopted module without phase and number, ``Module.fc1.Linear``."""
         site = self._sites.of(module)
         return None if site is None else site.stem
 
@@ -146,13 +146,13 @@ class TorchModuleTap:
     def attach_gradients(self) -> Callable[[], None]:
         known = self._sites.all()
         present = [module for module in (*self._models, *(reference() for reference, _ in known)) if module is not None]
-        resting, flats = shards(present), flat_parameters(present)
-        cut = {id(parameter) for flat in flats for parameter in flat.parameters}
+        shard_of, flats = find_shards(present), flat_parameters(present)
+        inside_flat = {id(parameter) for flat in flats for parameter in flat.parameters}
         handles = [
-            self._hook_gradient(resting.get(id(parameter), parameter), site, key)
+            self._hook_gradient(shard_of.get(id(parameter), parameter), site, key)
             for _, site in known
             for key, parameter in site.parameters()
-            if parameter.requires_grad and parameter.is_leaf and id(parameter) not in cut
+            if parameter.requires_grad and parameter.is_leaf and id(parameter) not in inside_flat
         ]
         handles += [flat.tensor.register_hook(functools.partial(self._report_parts, flat)) for flat in flats]
 
@@ -164,7 +164,7 @@ class TorchModuleTap:
 
     def _hook_gradient(self, parameter: nn.Parameter, site: ModuleSite, key: str) -> Any:
         if not is_sharded(parameter):
-            with AsItIs():  # one that has no shape yet refuses, though it will have a gradient
+            with WithoutSubclass():  # one that has no shape yet refuses, though it will have a gradient
                 return parameter.register_hook(functools.partial(self._report_gradient, site, key))
 
         def accumulated(parameter: nn.Parameter) -> None:  # the gradient of a shard never passes a node of its own
@@ -196,7 +196,7 @@ class TorchModuleTap:
 
     def _report_parts(self, flat: FlatParameter, gradient: torch.Tensor) -> None:
         with Quiet(self._thread):
-            parts = [(self._sites.of(module), key, part) for (module, key), part in flat.cut(gradient)]
+            parts = [(self._sites.of(module), key, part) for (module, key), part in flat.split(gradient)]
         for site, key, part in parts:
             if site is not None:
                 self._report_gradient(site, key, part)

@@ -1,9 +1,9 @@
 """The operators below the functions: every call of ``torch.ops.aten`` under the prefix ``Aten``.
 
-They are seen by a ``TorchDispatchMode`` below autograd, whoever calls them: the user, a recorded API, the backward
-pass or an optimizer. So an operator has no backward entry; what the backward pass computes are further calls. What the
-tool itself computes is told apart by ``ThreadState.busy``. The mode belongs to the thread that called ``start``, and to
-the threads of autograd that work for it.
+A ``TorchDispatchMode`` below autograd sees them, whoever calls them: the user, a recorded API, the backward pass or an
+optimizer. So an operator has no backward entry; the backward pass makes further calls of operators. The calls of the
+tool itself are known by ``ThreadState.busy``. The mode belongs to the thread that called ``start``, and to the threads
+of autograd that work for it.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ class TorchOperatorTap:
     def __init__(self, relay: Relay, thread: ThreadState) -> None:
         self._relay = relay
         self._thread = thread
-        self._sites: dict[Any, CallSite | None] = {}  # by overload; those of one operator share a site
+        self._sites: dict[Any, CallSite | None] = {}  # by overload; all overloads of one operator share a site
         self._named: dict[str, CallSite] = {}
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
-        mode = _Mode(self)
+        mode = _OperatorMode(self)
         mode.__enter__()
         try:
             yield
         finally:
             mode.alive = False
-            _leave(mode)
+            _remove_mode(mode)
 
     def reset(self) -> None:
         for site in self._named.values():
@@ -73,7 +73,7 @@ class TorchOperatorTap:
         return self._sites[operator]
 
     def _new_site(self, operator: Any) -> CallSite | None:
-        """None for what is no ATen operator: a higher-order operator, or one of another namespace."""
+        """Return a site for an ATen operator; None for a higher-order operator or one of another namespace."""
         if getattr(operator, "namespace", None) != NAMESPACE:
             return None
         name = operator.overloadpacket.__name__
@@ -82,8 +82,8 @@ class TorchOperatorTap:
         return site
 
 
-class _Mode(dispatch.TorchDispatchMode):
-    """Hands every operator to the tap while it is alive."""
+class _OperatorMode(dispatch.TorchDispatchMode):
+    """Calls ``tap.run`` for every operator while ``alive`` is True."""
 
     supports_higher_order_operators = True
 
@@ -94,7 +94,7 @@ class _Mode(dispatch.TorchDispatchMode):
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """Compiled functions stay compiled: otherwise torch would run them uncompiled under a mode."""
+        """Return True: otherwise torch would run compiled functions uncompiled under this mode."""
         return True
 
     def __torch_dispatch__(
@@ -105,9 +105,9 @@ class _Mode(dispatch.TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def _leave(mode: _Mode) -> None:
+def _remove_mode(mode: _OperatorMode) -> None:
     """Take ``mode`` off this thread's stack. In another thread than that of ``start`` it stays there, switched off."""
-    if not any(mode is one for one in dispatch._get_current_dispatch_mode_stack()):
+    if not any(mode is entered for entered in dispatch._get_current_dispatch_mode_stack()):
         return
     above = []
     while dispatch._get_current_dispatch_mode() is not mode:  # modes of the user that were entered since

@@ -17,12 +17,12 @@ from msprobe.core.capture.look_alike import name_after_owner
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 
-_STEP = "Optimizer.step#"  # what torch calls the block of its profiler that holds a step and the hooks of it
+_STEP = "Optimizer.step#"  # the name of the profiler block in which torch runs a step and its hooks
 _CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "get_total_norm", "clip_grads_with_norm_")
 
 
-class Hooks:
-    """torch's global hooks before and after the step of any optimizer."""
+class OptimizerHooks:
+    """Implements ``Replacement``: torch's global hooks before and after the step of any optimizer."""
 
     def __init__(self, before: Callable[..., None], after: Callable[..., None]) -> None:
         self._before = before
@@ -40,8 +40,8 @@ class Hooks:
             self._handles.pop().remove()
 
 
-class _Running(threading.local):
-    """The steps that run in this thread, the innermost last."""
+class _RunningSteps(threading.local):
+    """The optimizer steps that run in this thread, the innermost last."""
 
     def __init__(self) -> None:
         self.records: list[Any] = []
@@ -63,9 +63,9 @@ class TorchOptimizerTap:
         ):
             yield
 
-    def _steps(self) -> tuple[Hooks, Patches]:
-        """What tells of steps, and what tells of those that raise: torch calls no hook after them."""
-        running = _Running()
+    def _steps(self) -> tuple[OptimizerHooks, Patches]:
+        """Return the hooks for steps, and patches for steps that raise, after which torch calls no hook."""
+        running = _RunningSteps()
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> None:
             if self._relay.observer is not None:
@@ -86,7 +86,7 @@ class TorchOptimizerTap:
 
         failures = Patches()
         failures.plan(block, "__exit__", leave)
-        return Hooks(before, after), failures
+        return OptimizerHooks(before, after), failures
 
     def _clipping(self) -> Patches:
         patches = Patches()
@@ -94,12 +94,12 @@ class TorchOptimizerTap:
             for name in _CLIPS:
                 original = getattr(owner, name, None)
                 if original is not None:
-                    inside = self._inside("clip_grad", original)
-                    name_after_owner(inside, owner, name)
-                    patches.plan(owner, name, inside)
+                    wrapper = self._with_scope("clip_grad", original)
+                    name_after_owner(wrapper, owner, name)
+                    patches.plan(owner, name, wrapper)
         return patches
 
-    def _inside(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _with_scope(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
             if is_traced():

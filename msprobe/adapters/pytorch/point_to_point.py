@@ -1,8 +1,8 @@
 """``P2POp`` and ``batch_isend_irecv`` while ``isend`` and ``irecv`` are wrapped.
 
-torch tells the two apart by identity, so an operation must name the function that its module holds at that moment:
-an operation always keeps the original, whatever it was made from, and names the wrapper only inside a batch. Thus
-operations made before a start, or used after a stop, work as ever.
+torch compares the two by identity, so an operation must name the function that its module holds at that moment. An
+operation always keeps the original, whatever it was made from, and names the wrapper only inside a batch. So operations
+that are made before a start, or used after a stop, work.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import torch.distributed.distributed_c10d as c10d
 
 from msprobe.core.capture.patch import Patches
 
-NAMES = ("isend", "irecv")
+POINT_TO_POINT = ("isend", "irecv")
 
 
 def plan_operations(patches: Patches, originals: dict[Any, Any]) -> None:
-    """Let ``P2POp`` take the wrappers of ``isend`` and ``irecv`` (keys) as well as the originals (values)."""
+    """Plan that ``P2POp`` accepts the wrappers of ``isend`` and ``irecv`` (keys) as well as the originals (values)."""
     check, initialise = c10d._check_op, c10d.P2POp.__init__
     accepted = set(originals.values())
 
@@ -37,8 +37,8 @@ def plan_operations(patches: Patches, originals: dict[Any, Any]) -> None:
 
 @contextlib.contextmanager
 def present_operations(operations: Any, originals: dict[Any, Any]) -> Iterator[None]:
-    """Inside, ``operations`` name what the module holds now as isend and irecv."""
-    present = {originals.get(held, held): held for held in (getattr(c10d, name) for name in NAMES)}
+    """Let ``operations`` name the functions that the module holds now as isend and irecv, inside this context."""
+    present = {originals.get(held, held): held for held in (getattr(c10d, name) for name in POINT_TO_POINT)}
     batch = [op for op in operations if isinstance(op, c10d.P2POp)] if isinstance(operations, list) else []
     kept = [op.op for op in batch]
     for op in batch:
@@ -51,10 +51,10 @@ def present_operations(operations: Any, originals: dict[Any, Any]) -> Iterator[N
 
 
 class BatchOutputs:
-    """The operations of a batch as they are when each is done.
+    """The operations of a batch, each as it is when its work is done.
 
-    What arrived is copied when its work is done, if others are still outstanding: the buffer is the user's again from
-    then on.
+    A tensor is copied when its work is done and other works are outstanding, because the program may use the buffer
+    again from then on.
     """
 
     def __init__(self, operations: Sequence[Any], rest: tuple[Any, ...], one_work_each: bool) -> None:
@@ -63,6 +63,7 @@ class BatchOutputs:
         self._one_work_each = one_work_each
 
     def on_work(self, position: int) -> None:
+        """Copy the tensor of the operation at ``position``, whose work is done."""
         if self._one_work_each:
             operation = self._operations[position]
             with torch.no_grad():

@@ -2,8 +2,8 @@
 
     random_save("./output")      ./output/random_{rank{R} | proc{pid}}_{time}.csv with the columns api_name, stack
 
-An ``api_name`` is ``{library}.{function}.{count}``, for example ``torch_random.randn.0``. Every call is on disk when it
-returns. A table that cannot be written any more ends with one line in the log; the program goes on.
+An ``api_name`` is ``{library}.{function}.{count}``, for example ``torch_random.randn.0``. Each row is on disk when the
+call returns. A table that can no longer be written ends with one line in the log, and the program goes on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from msprobe.adapters.pytorch.random_sources import Source, replaced
+from msprobe.adapters.pytorch.random_sources import RandomSource, random_patches
 from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.core.capture.stack import StackTable
 from msprobe.core.errors import FileCheckException, MsprobeException, argument_text, error_text
@@ -30,7 +30,7 @@ from msprobe.core.store.atomic import make_folder, open_private
 
 _DRAW_SOMETIMES = {"gru", "lstm", "rnn_relu", "rnn_tanh", "scaled_dot_product_attention"}
 _BYTE_ORDER_MARK = "\ufeff"
-_active: RandomCalls | None = None
+_active_table: RandomCalls | None = None
 
 
 def random_save(output_path: str = "./output") -> None:
@@ -40,22 +40,22 @@ def random_save(output_path: str = "./output") -> None:
         MsprobeException: the path is no str.
         FileCheckException: code 3, the table cannot be created there.
     """
-    global _active
-    asked: object = output_path
-    if not isinstance(asked, str) or not asked:
-        raise MsprobeException(0, f"random_save: output_path is a non-empty str, got {argument_text(asked)}")
-    if _active is not None:
-        logger.warning("random_save is on already and writes to %s", _active.path)
+    global _active_table
+    folder: object = output_path
+    if not isinstance(folder, str) or not folder:
+        raise MsprobeException(0, f"random_save: output_path is a non-empty str, got {argument_text(folder)}")
+    if _active_table is not None:
+        logger.warning("random_save is on already and writes to %s", _active_table.path)
         return
     try:
-        _active = RandomCalls(Path(output_path).absolute())
+        _active_table = RandomCalls(Path(output_path).absolute())
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         where = f"random_save: output_path {argument_text(output_path)}"
         raise FileCheckException(
             3, f"{where} cannot be written ({error_text(error)}); give a folder that can be"
         ) from error
-    replaced(_active.around).apply()
-    logger.info("calls of random functions go to %s", _active.path)
+    random_patches(_active_table.around).apply()
+    logger.info("calls of random functions go to %s", _active_table.path)
 
 
 class RandomCalls:
@@ -77,16 +77,16 @@ class RandomCalls:
         self._append(f"{_BYTE_ORDER_MARK}api_name,stack\r\n")
 
     def around(
-        self, source: Source, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, source: RandomSource, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Call ``original`` and note the call, unless it could draw numbers but did not."""
+        """Call ``original``, add a row unless it could draw numbers but did not, and return its result."""
         before = torch.get_rng_state() if source.name in _DRAW_SOMETIMES else None
         result = original(*args, **kwargs)
         if before is None or not bool((before == torch.get_rng_state()).all()):
-            self._note(source)
+            self._add_row(source)
         return result
 
-    def _note(self, source: Source) -> None:
+    def _add_row(self, source: RandomSource) -> None:
         if self._ended or os.getpid() != self._pid:  # a forked data loader worker: the table is its parent's
             return
         with self._lock:
@@ -109,7 +109,7 @@ class RandomCalls:
         self._size += written
 
     def _end(self, error: OSError) -> None:
-        """Keep the whole rows, and write no more."""
+        """Cut the table after its last whole row, and write no more."""
         self._ended = True
         with contextlib.suppress(OSError):
             os.ftruncate(self._file, self._size)
@@ -121,7 +121,7 @@ class RandomCalls:
         )
 
     def _follow_rank(self) -> None:
-        """The rank is often known only later: the table then takes its name."""
+        """Rename the table when the rank has become known, which is often after the first call."""
         if self._rank is None and (rank := self._runtime.rank()) is not None:
             self._rank = rank
             renamed = self.path.with_name(self._name())

@@ -1,7 +1,7 @@
-"""Every function that draws random numbers, found rather than listed.
+"""Find every function that draws random numbers, and replace them.
 
 PyTorch marks its operators with the tag ``nondeterministic_seeded``; Python's ``random`` and ``numpy.random`` expose
-the methods of one shared generator as functions. ``replaced`` puts a wrapper around each of them:
+the methods of one shared generator as functions. ``random_patches`` puts a wrapper around each of them:
 
     library          the functions
     torch_random     torch.randn, torch.bernoulli, torch.dropout, ...       (and torch._VF, what torch.nn uses)
@@ -32,14 +32,14 @@ from msprobe.adapters.pytorch.scripting import show_originals
 from msprobe.core.capture.look_alike import name_after_owner
 from msprobe.core.capture.patch import Patches
 
-Around = Callable[["Source", Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+Around = Callable[["RandomSource", Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 _STATE_FUNCTIONS = {"seed", "getstate", "setstate", "get_state", "set_state"}
 _TAGGED_NAMESPACE = "aten"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RandomSource:
     """One function that draws random numbers, as ``{library}.{name}``."""
 
     library: str
@@ -47,64 +47,67 @@ class Source:
     name: str
 
 
-def sources() -> Iterator[Source]:
-    """All of them, in this process and version of PyTorch."""
-    yield from _of_instance("python_random", random, random._inst)
-    yield from _of_instance("numpy_random", np.random, np.random.mtrand._rand)
+def random_sources() -> Iterator[RandomSource]:
+    """Yield all sources in this process and version of PyTorch."""
+    yield from _instance_sources("python_random", random, random._inst)
+    yield from _instance_sources("numpy_random", np.random, np.random.mtrand._rand)
     owners = {
         "torch_random": (torch, torch._VF),
         "tensor_random": (torch.Tensor,),
         "functional_random": (torch.nn.functional,),
     }
     names = sorted(tagged_operators())
-    for library, places in owners.items():
-        for owner in places:
-            yield from (Source(library, owner, name) for name in names if callable(getattr(owner, name, None)))
+    for library, holders in owners.items():
+        for owner in holders:
+            yield from (RandomSource(library, owner, name) for name in names if callable(getattr(owner, name, None)))
 
 
 def tagged_operators() -> set[str]:
-    """Names of the operators that PyTorch itself marks as drawing from a seeded generator: the public ones, and of the
-    others those that can be given one, such as ``_standard_gamma``, which distributions call.
+    """Return the names of the operators that PyTorch itself marks as drawing from a seeded generator.
+
+    Of the private ones only those count that take a generator, such as ``_standard_gamma``, which distributions call.
     """
-    found = set()
+    names = set()
     for full in torch._C._dispatch_get_all_op_names():
         namespace, _, rest = full.partition("::")
         name, _, overload = rest.partition(".")
-        if namespace != _TAGGED_NAMESPACE or name in found:
+        if namespace != _TAGGED_NAMESPACE or name in names:
             continue
         operator = torch._C._get_operation_overload(f"{namespace}::{name}", overload)
         if operator is None or torch.Tag.nondeterministic_seeded not in operator[2]:
             continue
         if not name.startswith("_") or _takes_generator(name, overload):
-            found.add(name)
-    return found
+            names.add(name)
+    return names
 
 
 def _takes_generator(name: str, overload: str) -> bool:
     return any(argument.name == "generator" for argument in torch._C._get_schema(f"aten::{name}", overload).arguments)
 
 
-def replaced(around: Around) -> Patches:
-    """Patches, not yet applied, that send the outermost call of each source through ``around(source, original, args,
-    kwargs)``.
+def random_patches(around: Around) -> Patches:
+    """Return patches, not yet applied, that replace the outermost call of each source.
+
+    Args:
+        around: called as ``around(source, original, args, kwargs)``; returns the result of the call.
     """
     list_device_constructors()
     patches = Patches()
     inside = threading.local()
-    for source in sources():
+    for source in random_sources():
         original = getattr(source.owner, source.name)
-        patches.plan(source.owner, source.name, _wrapped(source, original, around, inside))
+        patches.plan(source.owner, source.name, _outermost_call(source, original, around, inside))
     show_originals(patches)
     return patches
 
 
-def _of_instance(library: str, module: Any, instance: Any) -> Iterator[Source]:
+def _instance_sources(library: str, module: Any, instance: Any) -> Iterator[RandomSource]:
     for name in dir(module):
         if name not in _STATE_FUNCTIONS and getattr(getattr(module, name), "__self__", None) is instance:
-            yield Source(library, module, name)
+            yield RandomSource(library, module, name)
 
 
-def _wrapped(source: Source, original: Callable[..., Any], around: Around, inside: threading.local) -> Any:
+def _outermost_call(source: RandomSource, original: Callable[..., Any], around: Around, inside: threading.local) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         if getattr(inside, "busy", False):
             return original(*args, **kwargs)
@@ -131,7 +134,7 @@ class RandomState:
         self._devices = [(device, device.get_rng_state_all()) for device in _devices()]
 
     def restore(self, library: str) -> None:
-        """Bring the generator that ``library`` draws from back to this state."""
+        """Set the generator that ``library`` draws from to this state."""
         if library == "python_random":
             random.setstate(self._python)
         elif library == "numpy_random":
@@ -143,5 +146,5 @@ class RandomState:
 
 
 def _devices() -> list[Any]:
-    found = [getattr(torch, name, None) for name in ("cuda", "npu")]
-    return [device for device in found if device is not None and device.is_available()]
+    devices = [getattr(torch, name, None) for name in ("cuda", "npu")]
+    return [device for device in devices if device is not None and device.is_available()]

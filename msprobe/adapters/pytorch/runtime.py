@@ -1,4 +1,4 @@
-"""Rank, recomputation and the framework's own control flow."""
+"""The state of PyTorch's runtime: rank, recomputation and the backward pass."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from msprobe.adapters.pytorch.counted_calls import COUNTED
+from msprobe.adapters.pytorch.counted_calls import CALL_COUNTER
 from msprobe.core.dump.given_models import counted_model
 
 _graph_task = torch._C._current_graph_task_id
@@ -21,44 +21,49 @@ class TorchRuntime:
     """Implements ``Runtime``.
 
     Args:
-        operators: operators are recorded too, so all that the backward pass calls is seen, not only what is written by
-            the user.
+        operators: whether operators are recorded too; then all calls of the backward pass are seen, not only those of
+            backward functions that a user has written.
     """
 
     def __init__(self, operators: bool = False) -> None:
         self._operators = operators
 
     def rank(self) -> int | None:
+        """Return the rank of this process; None without a process group."""
         distributed = torch.distributed
         if distributed.is_available() and distributed.is_initialized():
             return distributed.get_rank()
         return None
 
     def recomputing(self) -> bool:
-        """Backward passes run without autograd; a recomputation enables it, or runs inside one of its two kinds."""
+        """Return whether this thread recomputes activations inside a backward pass.
+
+        A backward pass runs without autograd. A recomputation enables it, or runs inside a checkpoint of either kind.
+        """
         if _graph_task() == -1:
             return False
         if _saved_tensor_hooks(True) is not None or _node_name() in _CHECKPOINTS:
             return True
         # operators of torch's own nodes run with autograd under create_graph
-        return torch.is_grad_enabled() and (not self._operators or _is_written())
+        return torch.is_grad_enabled() and (not self._operators or _is_user_function())
 
     def in_written_backward(self) -> bool:
+        """Return whether a backward function runs whose calls are recorded."""
         if _graph_task() == -1:
             return False
-        return self._operators or (_is_written() and _node_name() not in _CHECKPOINTS)
+        return self._operators or (_is_user_function() and _node_name() not in _CHECKPOINTS)
 
     def expected(self, error: BaseException) -> bool:
-        """Non-reentrant checkpointing leaves a recomputation early by raising an exception of its own."""
+        """Return whether ``error`` is the one by which non-reentrant checkpointing ends a recomputation early."""
         return type(error).__name__ in _EARLY_EXITS
 
     def watch_calls(self, model: Any, report: Callable[[], None]) -> Callable[[], None]:
-        """Nothing hangs on the model: copies and pickles of it stay its own."""
-        return COUNTED.watch(counted_model(model, torch.nn.Module, "torch.nn.Module"), report)
+        """Call ``report`` at each call of ``model`` until the returned function is called; the model is not changed."""
+        return CALL_COUNTER.watch(counted_model(model, torch.nn.Module, "torch.nn.Module"), report)
 
 
-def _is_written() -> bool:
-    """Whether the node that runs is a ``torch.autograd.Function`` of somebody."""
+def _is_user_function() -> bool:
+    """Return whether the node that runs is a ``torch.autograd.Function`` that a user has written."""
     return isinstance(_node(), torch.autograd.function.BackwardCFunction)
 
 

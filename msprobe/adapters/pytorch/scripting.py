@@ -1,7 +1,7 @@
-"""TorchScript among replaced functions.
+"""Let TorchScript see the original functions.
 
-It knows functions by what they are, reads their source, and takes down all calls, the tool's as well. So it is shown
-the originals: at their places, and in what it is handed.
+TorchScript knows functions by identity, reads their source, and traces all calls, also those of the tool. So the
+originals are put back while it works, and take the place of wrappers in its arguments.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msprobe.core.capture.patch import Patches
 
 
 def show_originals(patches: Patches) -> None:
-    """Plan, with ``patches``, that TorchScript does not see them."""
+    """Add replacements of TorchScript's functions to ``patches``: inside them the patches are not in place."""
     for owner in (torch.jit, torch.jit._script):
         patches.plan(owner, "script", _with_originals(torch.jit.script, patches, frames=True))
     for name in ("trace", "trace_module"):
@@ -36,5 +36,5 @@ def _with_originals(compiler: Callable[..., Any], patches: Patches, frames: bool
 
 def _originals(values: tuple[Any, ...], patches: Patches) -> Iterator[Any]:
     for value in values:
-        place = patches.target_of(value) if callable(value) else None
-        yield value if place is None else getattr(*place)
+        target = patches.target_of(value) if callable(value) else None
+        yield value if target is None else getattr(*target)

@@ -1,4 +1,4 @@
-"""What a ``DTensor`` is a part of: the mesh of ranks it lies on, and its placement along each dimension of the mesh."""
+"""The layout of a ``DTensor``: the mesh of ranks it lies on, and its placement along each dimension of the mesh."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import torch
 
 
 def is_sharded(tensor: torch.Tensor) -> bool:
-    """Whether ``tensor`` is a DTensor; asked by what it has, because the class may not be importable."""
+    """Return whether ``tensor`` is a DTensor, by its attributes, because the class may not be importable."""
     return hasattr(tensor, "device_mesh") and hasattr(tensor, "placements")
 
 
 def sharding(tensor: Any) -> dict[str, Any]:
-    """``device_mesh`` (ranks as a nested list) and ``placements`` (one object per mesh dimension) of a DTensor."""
+    """Return ``device_mesh`` (ranks, a nested list) and ``placements`` (one object per mesh dimension) of a DTensor."""
     return {
         "device_mesh": tensor.device_mesh.mesh.tolist(),
         "placements": [_placement(placement) for placement in tensor.placements],

@@ -1,7 +1,7 @@
-"""What Dynamo and the compilers behind it call while they compile is no call of the program.
+"""Keep the calls that Dynamo and the compilers behind it make while they compile from being observed.
 
-It must not be observed either: what they try out has no values, and a graph in which calls were observed while it was
-made has lost its gradients.
+They are no calls of the program. Their tensors have no values, and a graph whose calls were observed while it was made
+has lost its gradients.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from collections.abc import Iterator
 
 from msprobe.core.capture.thread import ThreadState
 
-_SILENT: list[ThreadState] = []
+_THREADS: list[ThreadState] = []
 
 
 @contextlib.contextmanager
 def unobserved_compiler(thread: ThreadState) -> Iterator[None]:
-    """Inside, nothing is observed in a thread that compiles. Several taps may ask for it; imports Dynamo."""
-    if any(state is thread for state in _SILENT):
+    """Observe nothing in a thread that compiles, inside this context; several taps may enter it. Imports Dynamo."""
+    if any(state is thread for state in _THREADS):
         yield
         return
-    _SILENT.append(thread)
+    _THREADS.append(thread)
     try:
-        with _told(thread):
+        with _compiler_callbacks(thread):
             yield
     finally:
-        _SILENT.remove(thread)
+        _THREADS.remove(thread)
 
 
 @contextlib.contextmanager
-def _told(thread: ThreadState) -> Iterator[None]:
-    """Dynamo tells when it begins to compile, and when it ends."""
+def _compiler_callbacks(thread: ThreadState) -> Iterator[None]:
+    """Have Dynamo call back when it begins to compile and when it ends."""
     from torch._dynamo.callback import callback_handler
 
     before: list[int] = []

@@ -6,7 +6,7 @@
 
     dump/data/{name}/step{s}/rank{r}/micro_step{m}/{name}[.key].npy and {name}.json with shape and statistics
 
-The micro step counts the calls for one name within a step. Nested lists and dicts extend the file name by their keys.
+The micro step counts the calls for one name within a step. Nested lists and dicts add their keys to the file name.
 bfloat16 becomes float32, which holds its values exactly.
 """
 
@@ -31,7 +31,7 @@ from msprobe.core.store.links import make_folder_below
 
 
 class SingleSave:
-    """One per process: constructing it again returns the one that is there; another path is told in a warning.
+    """Saves values. There is one per process: constructing it again returns the same one, and warns of another path.
 
     Args:
         dump_path: where ``data`` lies.
@@ -48,19 +48,19 @@ class SingleSave:
             raise MsprobeException(0, f"SingleSave: fmk is pytorch in this version, got {argument_text(fmk)}")
         if cls._instance is None:
             cls._instance = super().__new__(cls)
-            cls._instance._root = Path(dump_path).absolute()
-            cls._instance._step = 0
-            cls._instance._micro_steps = {}
+            cls._instance._begin(Path(dump_path).absolute())
         elif cls._instance._root != Path(dump_path).absolute():
             logger.warning("SingleSave writes to %s already; %s is not used", cls._instance._root, dump_path)
         return cls._instance
 
-    _root: Path
-    _step: int
-    _micro_steps: dict[str, Iterator[int]]
+    def _begin(self, root: Path) -> None:
+        """Set up the one object of the process; ``__init__`` would run at every construction."""
+        self._root = root
+        self._step = 0
+        self._micro_steps: dict[str, Iterator[int]] = {}
 
     def save(self, data: dict[str, Any]) -> None:
-        """Write each value of ``data``; what is no tensor, number, list or dict is told and left out."""
+        """Write each value of ``data``; what is no tensor, number, list or dict is left out with a warning."""
         if not isinstance(data, dict):
             raise MsprobeException(
                 0, f"SingleSave.save: expected a dict of names and values, got {type(data).__name__}"
@@ -70,29 +70,29 @@ class SingleSave:
             self.save_ex({name: value}, micro)
 
     def save_ex(self, data: dict[str, Any], micro_batch: int = 0) -> None:
-        """As ``save``, with the micro step given by the caller."""
+        """Write each value of ``data`` as ``save`` does, with the micro step of the caller."""
         for name, value in data.items():
-            safe = file_name(str(name), "")
-            folder = self._root / "data" / safe / f"step{self._step}" / f"rank{_rank()}" / f"micro_step{micro_batch}"
+            base = file_name(str(name), "")
+            folder = self._root / "data" / base / f"step{self._step}" / f"rank{_rank()}" / f"micro_step{micro_batch}"
             make_folder_below(self._root, folder)
-            facts = [_write(folder, safe, keys, array) for keys, array in _arrays(value, ())]
+            facts = [_write_array(folder, base, keys, array) for keys, array in _named_arrays(value, ())]
             if facts:
                 write_atomic(
-                    folder / f"{safe}.json", [dumps({"data": facts[0] if len(facts) == 1 else facts}, indent=4)]
+                    folder / f"{base}.json", [dumps({"data": facts[0] if len(facts) == 1 else facts}, indent=4)]
                 )
 
     def save_config(self, data: dict[str, Any]) -> None:
-        """Keep the settings of the run beside the data."""
+        """Write the settings of the run beside the data."""
         make_folder(self._root)
         write_atomic(self._root / "configurations.json", [dumps(data, indent=4)])
 
     def step(self) -> None:
-        """The next values belong to the next step."""
+        """End the step: the next values belong to the next one."""
         self._step += 1
         self._micro_steps.clear()
 
 
-def _arrays(value: Any, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _named_arrays(value: Any, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     if isinstance(value, torch.Tensor):
         plain = value.detach().cpu()
         yield keys, (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()
@@ -100,12 +100,12 @@ def _arrays(value: Any, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
         yield keys, np.asarray(value)
     elif isinstance(value, (dict, list, tuple)):
         for key, part in items_of(value):
-            yield from _arrays(part, (*keys, str(key)))
+            yield from _named_arrays(part, (*keys, str(key)))
     else:
         logger.warning("SingleSave: %s cannot be saved and is left out", type(value).__name__)
 
 
-def _write(folder: Path, name: str, keys: tuple[str, ...], array: Any) -> dict[str, Any]:
+def _write_array(folder: Path, name: str, keys: tuple[str, ...], array: Any) -> dict[str, Any]:
     path = folder / file_name(".".join([name, *keys]), ".npy")
     with os.fdopen(create_new(path), "wb") as file:
         np.save(file, array, allow_pickle=False)

@@ -37,9 +37,13 @@ Prepare = Callable[[], AbstractContextManager[None]]
 class Replacement(Protocol):
     """Something that stands in the place of something else, and can be put there and taken away any number of times."""
 
-    def apply(self) -> None: ...
+    def apply(self) -> None:
+        """Put the replacement in place."""
+        ...
 
-    def undo(self) -> None: ...
+    def undo(self) -> None:
+        """Take the replacement away."""
+        ...
 
 
 class RecompileGuard:

@@ -21,11 +21,11 @@ from msprobe.adapters.pytorch.sharding import is_sharded, sharding
 from msprobe.adapters.pytorch.tensor_memory import (
     LOWEST,
     PLAIN,
-    AsItIs,
+    WithoutSubclass,
     address,
     backed,
     dense,
-    once_each,
+    without_repeats,
     readable,
     with_memory,
 )
@@ -119,7 +119,7 @@ class TorchTensorOps:
                 return
         except (RuntimeError, ValueError):
             pass  # not to be read as it is
-        with AsItIs():
+        with WithoutSubclass():
             self._projector.project(tensor, node)
 
     def checksum(self, tensor: torch.Tensor, kind: str) -> str | None:
@@ -128,7 +128,7 @@ class TorchTensorOps:
             return None
         if plain.numel() == 0:
             return "00000000" if kind == "crc32" else None
-        once, repeats = once_each(plain)
+        once, repeats = without_repeats(plain)
         if repeats > 1:
             data = _as_words(once.cpu().expand(plain.shape)).numpy()
             return crc32(data) if kind == "crc32" else xor(data)
@@ -146,7 +146,7 @@ class TorchTensorOps:
         plain = with_memory(tensor)
         if plain is None:
             return None
-        once, repeats = once_each(plain)
+        once, repeats = without_repeats(plain)
         size = once.numel() * once.element_size()
         with torch.no_grad():
             if plain.is_cpu:
@@ -172,7 +172,7 @@ class TorchTensorOps:
 
     def _describe_other(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
         """Return the record of anything but a plain contiguous CPU tensor, without calling overrides of subclasses."""
-        with AsItIs():
+        with WithoutSubclass():
             return self._facts(tensor, statistics)
 
     def _facts(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
@@ -191,7 +191,7 @@ class TorchTensorOps:
         if plain is None or plain.numel() == 0:
             return
         known = _DTYPES.get(plain.dtype)
-        plain, repeats = once_each(plain)
+        plain, repeats = without_repeats(plain)
         try:
             if plain.is_cpu and known is not None:
                 values = self._values(dense(plain), known[1], self._high or repeats > 1)

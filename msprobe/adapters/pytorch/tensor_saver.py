@@ -1,6 +1,7 @@
-"""The ``.pt`` file of a tensor. Dense CPU tensors of the common dtypes are written by ``TensorFiles`` straight from
-their memory; every other one by ``torch.save``, into the same format. Either way only the tensor's own elements are
-written.
+"""Write the ``.pt`` file of a tensor.
+
+``TensorFiles`` writes dense CPU tensors of the common dtypes from their memory; ``torch.save`` writes all others, in
+the same format. Only the tensor's own elements are written, also where its storage is larger.
 """
 
 from __future__ import annotations
@@ -53,7 +54,11 @@ class TensorSaver:
         self._crc32 = fused.crc32 if native and fused is not None and fused.FAST_CRC32 else None
 
     def save(self, plain: torch.Tensor, path: Path) -> None:
-        """Write ``plain``, a detached strided tensor without pending conjugation or negation. Raises OSError."""
+        """Write ``plain``, a detached strided tensor without pending conjugation or negation.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
         kind = _STORAGES.get(plain.dtype)
         if kind is None or type(plain) is not torch.Tensor or not plain.is_cpu:
             _save_by_torch(plain, path)

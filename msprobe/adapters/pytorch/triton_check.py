@@ -1,6 +1,6 @@
-"""What the inductor back end for NPU asks of an accuracy checker: which kernels have a standard of their own. None has.
+"""The names that the inductor back end for NPU imports to ask which kernels have a precision standard.
 
-Told so, the caller judges each kernel by its own tolerance, as it does without this package.
+No kernel has one here, so the caller judges each kernel by its own tolerance, as it does without this package.
 """
 
 from __future__ import annotations
@@ -18,5 +18,5 @@ class CompareConst:
 
 
 def exist_in_precision_standard(kernel_name: str) -> bool:
-    """Whether ``kernel_name`` has a standard of its own."""
+    """Return whether ``kernel_name`` has a precision standard: always False."""
     return False

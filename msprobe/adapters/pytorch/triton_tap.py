@@ -48,6 +48,7 @@ class TritonTap:
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
+        """Record launches inside this context."""
         for module, names in self._launchers.items():
             for name in names:
                 self._plan(getattr(sys.modules.get(module), name, None))
@@ -55,6 +56,7 @@ class TritonTap:
             yield
 
     def reset(self) -> None:
+        """Number the launches of every kernel from 0 again."""
         for site in self._sites.values():
             site.reset()
 
@@ -89,7 +91,7 @@ class TritonTap:
 
 
 def kernel_name(kernel: Any) -> str:
-    """The name of the function behind tuners and heuristics, which hold what they launch as ``fn``."""
+    """Return the name of the kernel's function; tuners and heuristics hold what they launch as ``fn``."""
     while hasattr(kernel, "fn"):
         kernel = kernel.fn
     return str(getattr(kernel, "__name__", type(kernel).__name__))

@@ -1,4 +1,4 @@
-"""The argument values that PyTorch adds to Python's: how each reads in dump.json."""
+"""The JSON form of the argument types that PyTorch adds to those of Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from msprobe.core.capture.describe import Expansion, Handler, Node
 
-_LARGEST_DEVICE = 64
+_DEVICE_BITS = 64
 _MEMORY_FORMATS = {
     torch.contiguous_format: "contiguous_format",
     torch.channels_last: "channels_last",
@@ -39,35 +39,35 @@ class TorchValues:
         return {"dtype": _dtype_argument, "output_dtype": _dtype_argument, "device": _device_argument}
 
 
-def _size(value: Any, place: str, around: tuple[int, ...]) -> Node:
+def _size(value: Any, path: str, around: tuple[int, ...]) -> Node:
     return {"type": "torch.Size", "value": list(value)}
 
 
-def _memory_format(value: Any, place: str, around: tuple[int, ...]) -> Node:
+def _memory_format(value: Any, path: str, around: tuple[int, ...]) -> Node:
     return {"type": "torch.memory_format", "format": _MEMORY_FORMATS.get(value, str(value))}
 
 
-def _dtype(value: Any, place: str, around: tuple[int, ...]) -> Node:
+def _dtype(value: Any, path: str, around: tuple[int, ...]) -> Node:
     return {"type": "torch.dtype", "value": str(value)}
 
 
-def _device(value: Any, place: str, around: tuple[int, ...]) -> Node:
+def _device(value: Any, path: str, around: tuple[int, ...]) -> Node:
     return {"type": "torch.device", "value": str(value)}
 
 
-def _as_text(value: Any, place: str, around: tuple[int, ...]) -> Node:
+def _as_text(value: Any, path: str, around: tuple[int, ...]) -> Node:
     return {"type": f"torch.{type(value).__name__}", "value": str(value)}
 
 
-def _dtype_argument(value: Any, place: str, around: tuple[int, ...]) -> Node:
-    return _dtype(value, place, around) if type(value) in (torch.dtype, str, int, float) else None
+def _dtype_argument(value: Any, path: str, around: tuple[int, ...]) -> Node:
+    return _dtype(value, path, around) if type(value) in (torch.dtype, str, int, float) else None
 
 
-def _device_argument(value: Any, place: str, around: tuple[int, ...]) -> Node:
+def _device_argument(value: Any, path: str, around: tuple[int, ...]) -> Node:
     if isinstance(value, torch.device):
-        return _device(value, place, around)
-    if type(value) is int and value.bit_length() > _LARGEST_DEVICE:
-        return None  # no device: it is shown like any number
+        return _device(value, path, around)
+    if type(value) is int and value.bit_length() > _DEVICE_BITS:
+        return None  # no device: it is recorded like any number
     return {"type": "torch.device", "value": value} if type(value) in (str, int) else None
 
 
@@ -83,7 +83,7 @@ def _distributed_handlers() -> dict[type, Handler | Expansion]:
     }
 
 
-def _group(value: Any, place: str, around: tuple[int, ...]) -> Node:
+def _group(value: Any, path: str, around: tuple[int, ...]) -> Node:
     ranks = torch.distributed.get_process_group_ranks(value)
     return {"type": "torch.ProcessGroup", "group_ranks": ranks, "group_id": _group_id(ranks)}
 
@@ -93,7 +93,7 @@ def _group_id(ranks: list[int]) -> str:
 
 
 def _operation(value: Any) -> dict[str, Any]:
-    """One ``P2POp`` of a batch."""
+    """Return the fields of one ``P2POp`` of a batch."""
     return {
         "class_type": "torch.distributed.P2POp",
         "tensor": value.tensor,
@@ -104,5 +104,5 @@ def _operation(value: Any) -> dict[str, Any]:
     }
 
 
-def _reduce_op(value: Any, place: str, around: tuple[int, ...]) -> Node:
+def _reduce_op(value: Any, path: str, around: tuple[int, ...]) -> Node:
     return {"type": "torch.distributed.ReduceOp", "value": str(value)}

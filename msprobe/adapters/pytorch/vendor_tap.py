@@ -1,7 +1,7 @@
 """Functions of accelerator packages, by table: ``torch_npu`` under NPU, ``mindspeed.ops`` under MindSpeed.
 
-A package is never imported here. What the program has not imported it cannot call, so each start looks what is there by
-now; a function it imported by name before (``from ... import f``) is not seen, as everywhere.
+A package is never imported here: the program cannot call what it has not imported, so each start wraps the packages
+that are loaded by then. A function that was imported by name before (``from ... import f``) is not seen.
 """
 
 from __future__ import annotations
@@ -40,29 +40,31 @@ class VendorTap:
         self._thread = thread
         self._patches = Patches()
         self._sites: dict[tuple[str, str], CallSite] = {}
-        self._done: set[tuple[str, str]] = set()
+        self._wrapped: set[tuple[str, str]] = set()
         self._modules_seen = -1
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
-        self._look()
+        """Record the functions of the packages that are loaded, inside this context."""
+        self._wrap_loaded()
         with RECOMPILE_GUARD.in_force(self._patches):
             yield
 
     def reset(self) -> None:
+        """Number the calls of every function from 0 again."""
         for site in self._sites.values():
             site.reset()
 
-    def _look(self) -> None:
-        """Plan what has become available; costs nothing while no module was imported."""
+    def _wrap_loaded(self) -> None:
+        """Plan wrappers for the packages that were loaded since; does nothing while no module was imported."""
         if len(sys.modules) == self._modules_seen:
             return
         self._modules_seen = len(sys.modules)
         for prefix, vendor in self._table.items():
             module = sys.modules.get(vendor["module"])
             for name in vendor["apis"] if module is not None else ():
-                if (prefix, name) not in self._done and self._plan(prefix, module, name, vendor["hidden"]):
-                    self._done.add((prefix, name))
+                if (prefix, name) not in self._wrapped and self._plan(prefix, module, name, vendor["hidden"]):
+                    self._wrapped.add((prefix, name))
 
     def _plan(self, prefix: str, owner: Any, name: str, hidden: Mapping[str, Sequence[int]]) -> bool:
         owner, attribute = find_holder(owner, name)
@@ -77,21 +79,21 @@ class VendorTap:
 
     def _observed(self, original: Any, site: CallSite, hidden: frozenset[int]) -> Callable[..., Any]:
         relay, thread = self._relay, self._thread
-        shown = functools.partial(_without, hidden)
+        make_output = functools.partial(_hide_results, hidden)
 
         def observed(*args: Any, **kwargs: Any) -> Any:
             observer = relay.observer
             if thread.busy or observer is None:
                 return original(*args, **kwargs)
             call = functools.partial(original, *args, **kwargs)
-            return observe_with_output(call, site, (args, kwargs), shown, (observer, thread))
+            return observe_with_output(call, site, (args, kwargs), make_output, (observer, thread))
 
         copy_signature(observed, original)
         return observed
 
 
-def _without(hidden: frozenset[int], result: Any) -> Any:
-    """The result with some of its items out of sight."""
+def _hide_results(hidden: frozenset[int], result: Any) -> Any:
+    """Return the result with None in place of its items at the positions ``hidden``."""
     if not hidden or not isinstance(result, (tuple, list)):
         return result
     items = [None if position in hidden else item for position, item in enumerate(result)]

@@ -192,10 +192,10 @@ class GradientTap(Protocol):
         """Find out, before a call, where the gradients of its arguments will flow; None when none needs a gradient."""
         ...
 
-    def attach(self, prepared: Any, result: Any, receiver: GradientReceiver, announced: bool = False) -> None:
+    def attach(self, prepared: Any, result: Any, receiver: GradientReceiver, report_early: bool = False) -> None:
         """After the call: report its gradients to ``receiver`` when a backward pass comes by.
 
-        ``announced``: tell of the gradients of the outputs before the call's backward runs, not together with the rest.
+        ``report_early``: report the gradients of the outputs before the call's backward runs, not with the others.
         """
         ...
 

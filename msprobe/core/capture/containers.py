@@ -49,6 +49,7 @@ class _Walk:
         self._room = PARTS_LIMIT
 
     def shape(self, value: Any, around: tuple[int, ...]) -> Any:
+        """Return the shape of ``value``, which lies in the containers with the ids ``around``."""
         kind: Any = type(value)
         if kind in _ATOMS:
             return None

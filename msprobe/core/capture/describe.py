@@ -20,7 +20,7 @@ Node = Any
 """What stands in the record for a value: a JSON value made of dict, list, str, numbers and None."""
 
 Handler = Callable[[Any, str, tuple[int, ...]], Node]
-"""Takes the value, the name of its tensor file or "", and the ids of the containers around it, by which cycles end."""
+"""Takes the value, its path in the record or "", and the ids of the containers around it, by which cycles end."""
 
 TEXT_LIMIT = 4096
 
@@ -38,7 +38,7 @@ class Describer:
     """Turns values into nodes.
 
     Args:
-        leaf: returns the node of a tensor; called with the tensor and its place (``Torch.add.0.forward.input.1``).
+        leaf: returns the node of a tensor; called with the tensor and its path (``Torch.add.0.forward.input.1``).
         is_tensor: tells for a type whether its instances are tensors of the framework.
         handlers: the framework's own value types (sizes, dtypes, devices, process groups), subclasses included.
         keyed: handlers for values under certain keyword names, such as ``dtype``; a handler returns None to decline.
@@ -80,27 +80,27 @@ class Describer:
             **self._framework_handlers,
         }
 
-    def node(self, value: Any, place: str, around: tuple[int, ...] = ()) -> Node:
-        """Return the JSON form of ``value``; ``place`` names its tensor file, and is empty when none is written."""
+    def node(self, value: Any, path: str, around: tuple[int, ...] = ()) -> Node:
+        """Return the JSON form of ``value``; ``path`` names its tensor file, and is empty when none is written."""
         handler = self._handlers.get(type(value))
-        return (handler or self._choose(type(value)))(value, place, around)
+        return (handler or self._choose(type(value)))(value, path, around)
 
-    def sequence(self, values: Sequence[Any], place: str, around: tuple[int, ...] = ()) -> list[Node]:
-        """Return the nodes of a run of values; the place of each is ``place`` extended by its position."""
+    def sequence(self, values: Sequence[Any], path: str, around: tuple[int, ...] = ()) -> list[Node]:
+        """Return the nodes of a run of values; the path of each is ``path`` extended by its position."""
         size = len(values)
         if around or size > PARTS_LIMIT:
             values = values[: self._fitting(size, around)]
         else:
             self._room = PARTS_LIMIT - size
         try:
-            if place:
-                return [self.node(value, f"{place}.{position}", around) for position, value in enumerate(values)]
+            if path:
+                return [self.node(value, f"{path}.{position}", around) for position, value in enumerate(values)]
             handlers = self._handlers
             return [(handlers.get(type(value)) or self._choose(type(value)))(value, "", around) for value in values]
         except Exception:  # noqa: BLE001  (one by one, to find out which)
-            return [self._node_or_null(value, place, str(position), around) for position, value in enumerate(values)]
+            return [self._node_or_null(value, path, str(position), around) for position, value in enumerate(values)]
 
-    def keywords(self, values: Mapping[Any, Any], place: str, around: tuple[int, ...] = ()) -> dict[str, Node]:
+    def keywords(self, values: Mapping[Any, Any], path: str, around: tuple[int, ...] = ()) -> dict[str, Node]:
         """Return the nodes of named values; keys become text."""
         nodes: dict[str, Node] = {}
         size = dict.__len__(values) if isinstance(values, dict) else len(values)
@@ -111,10 +111,10 @@ class Describer:
             name = key if type(key) is str else key_text(key)
             try:
                 keyed = self._keyed.get(name)
-                node = keyed(value, place, around) if keyed is not None and value is not None else None
-                nodes[name] = self.node(value, place and f"{place}.{name}", around) if node is None else node
+                node = keyed(value, path, around) if keyed is not None and value is not None else None
+                nodes[name] = self.node(value, path and f"{path}.{name}", around) if node is None else node
             except Exception:  # noqa: BLE001  (that value is null, the others stay)
-                nodes[name] = self._node_or_null(value, place, name, around)
+                nodes[name] = self._node_or_null(value, path, name, around)
         return nodes
 
     def _fitting(self, size: int, around: tuple[int, ...]) -> int:
@@ -126,39 +126,39 @@ class Describer:
             self._report("a value as a whole", ValueError(reason))
         return min(size, max(room, 0))
 
-    def _node_or_null(self, value: Any, place: str, part: str, around: tuple[int, ...]) -> Node:
+    def _node_or_null(self, value: Any, path: str, part: str, around: tuple[int, ...]) -> Node:
         """Return the node of a value that may raise; null if it does."""
         try:
-            return self.node(value, place and f"{place}.{part}", around)
+            return self.node(value, path and f"{path}.{part}", around)
         except Exception as error:  # noqa: BLE001  (whatever the object of a user does)
             if self._report is not None:
                 self._report(f"a value of type {type(value).__name__}", error)
             return None
 
-    def _sequence(self, value: Any, place: str, around: tuple[int, ...]) -> Node:
+    def _sequence(self, value: Any, path: str, around: tuple[int, ...]) -> Node:
         if id(value) in around or len(around) >= DEPTH_LIMIT:
             return None
-        return self.sequence(value, place, (*around, id(value)))
+        return self.sequence(value, path, (*around, id(value)))
 
-    def _mapping(self, value: Any, place: str, around: tuple[int, ...]) -> Node:
+    def _mapping(self, value: Any, path: str, around: tuple[int, ...]) -> Node:
         if id(value) in around or len(around) >= DEPTH_LIMIT:
             return None
-        return self.keywords(value, place, (*around, id(value)))
+        return self.keywords(value, path, (*around, id(value)))
 
-    def _container(self, value: Any, place: str, around: tuple[int, ...]) -> Node:
+    def _container(self, value: Any, path: str, around: tuple[int, ...]) -> Node:
         """Return the node of any other container: what it holds, not what it says that it holds."""
         if id(value) in around or len(around) >= DEPTH_LIMIT:
             return None
         parts = parts_of(value)
         inside = (*around, id(value))
         if isinstance(parts, dict):
-            return self.keywords(parts, place, inside)
-        return self.sequence(parts or (), place, inside)
+            return self.keywords(parts, path, inside)
+        return self.sequence(parts or (), path, inside)
 
     def _expanding(self, expansion: Expansion) -> Handler:
-        def expanded(value: Any, place: str, around: tuple[int, ...]) -> Node:
+        def expanded(value: Any, path: str, around: tuple[int, ...]) -> Node:
             return {
-                key: self._leaf(part, place and f"{place}.{key}", around) if self._is_tensor(type(part)) else part
+                key: self._leaf(part, path and f"{path}.{key}", around) if self._is_tensor(type(part)) else part
                 for key, part in expansion.fields(value).items()
             }
 
@@ -186,40 +186,40 @@ class Describer:
         return next((handler for bases, handler in table if issubclass(kind, bases)), _nothing)
 
 
-def _nothing(value: Any, place: str, around: tuple[int, ...]) -> Node:
+def _nothing(value: Any, path: str, around: tuple[int, ...]) -> Node:
     return None
 
 
-def _ellipsis(value: Any, place: str, around: tuple[int, ...]) -> Node:
+def _ellipsis(value: Any, path: str, around: tuple[int, ...]) -> Node:
     return {"type": "ellipsis", "value": "..."}
 
 
-def _scalar(value: Any, place: str, around: tuple[int, ...]) -> Node:
+def _scalar(value: Any, path: str, around: tuple[int, ...]) -> Node:
     return {"type": type(value).__name__, "value": value}
 
 
-def _integer(value: Any, place: str, around: tuple[int, ...]) -> Node:
+def _integer(value: Any, path: str, around: tuple[int, ...]) -> Node:
     # JSON readers refuse integers of thousands of digits, and one of them would make the whole document unreadable.
     number = value if type(value) is int else int.__int__(value)
     written = number if number.bit_length() <= 4096 else hex(number)[:TEXT_LIMIT]
     return {"type": type(value).__name__, "value": written}
 
 
-def _real(value: Any, place: str, around: tuple[int, ...]) -> Node:
+def _real(value: Any, path: str, around: tuple[int, ...]) -> Node:
     return {"type": type(value).__name__, "value": float.__float__(value)}
 
 
-def _text(value: Any, place: str, around: tuple[int, ...]) -> Node:
+def _text(value: Any, path: str, around: tuple[int, ...]) -> Node:
     text = value if type(value) is str else str.__str__(value)
     return {"type": type(value).__name__, "value": text if len(text) <= TEXT_LIMIT else text[:TEXT_LIMIT] + "..."}
 
 
-def _as_text(value: Any, place: str, around: tuple[int, ...]) -> Node:
+def _as_text(value: Any, path: str, around: tuple[int, ...]) -> Node:
     written = value[:TEXT_LIMIT] if isinstance(value, bytes) else value
     return {"type": type(value).__name__, "value": repr(written)}
 
 
-def _slice(value: Any, place: str, around: tuple[int, ...]) -> Node:
+def _slice(value: Any, path: str, around: tuple[int, ...]) -> Node:
     return {"type": "slice", "value": [_index(part) for part in (value.start, value.stop, value.step)]}
 
 
@@ -230,13 +230,13 @@ def _index(part: Any) -> int | None:
         return None
 
 
-def _numpy_scalar(value: Any, place: str, around: tuple[int, ...]) -> Node:
+def _numpy_scalar(value: Any, path: str, around: tuple[int, ...]) -> Node:
     item = value.item()
     kind = type(value).__name__.removesuffix("_") if isinstance(item, bool) else type(value).__name__
     return {"type": kind, "value": item if isinstance(item, (bool, int, float, str)) else str(item)}
 
 
-def _array(value: Any, place: str, around: tuple[int, ...]) -> Node:
+def _array(value: Any, path: str, around: tuple[int, ...]) -> Node:
     from msprobe.core.tensors.numpy_ops import statistics
     from msprobe.core.tensors.statistics import STATISTIC_NAMES
 

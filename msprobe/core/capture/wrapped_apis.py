@@ -27,15 +27,18 @@ class Listed(Protocol):
 
 
 class WrappedApis:
-    """Implements ``ApiTap`` for functions that need nothing but ``wrap``. ``listed`` is asked at each ``attach``.
+    """Implements ``ApiTap`` for functions that need nothing but ``wrap``. ``listed`` is refreshed at each ``attach``.
 
     Args:
         recorded: the risk test over API names; an API that fails it is counted but not recorded.
         relay: holds the observer that is told.
         thread: is made busy while a call is observed.
+        listed: the APIs that the configuration adds.
     """
 
-    def __init__(self, recorded: Callable[[str], bool], relay: Relay, thread: ThreadState) -> None:
+    def __init__(
+        self, recorded: Callable[[str], bool], relay: Relay, thread: ThreadState, listed: Listed | None = None
+    ) -> None:
         self._recorded = recorded
         self._relay = relay
         self._thread = thread
@@ -43,7 +46,7 @@ class WrappedApis:
         self._sites: dict[tuple[str, str], CallSite] = {}
         self._registered: dict[tuple[int, str], tuple[Any, str, str, Any]] = {}
         self._listed_keys: set[tuple[int, str]] = set()
-        self.listed: Listed | None = None
+        self._listed = listed
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
@@ -104,8 +107,8 @@ class WrappedApis:
         return site
 
     def _refresh_listed(self) -> None:
-        if self.listed is not None:
-            self.listed.refresh(self)
+        if self._listed is not None:
+            self._listed.refresh(self)
 
     def _plan_table(self, table: Mapping[str, Sequence[str]], owners: Mapping[str, Any]) -> None:
         """Wrap the functions that a table of names by prefix lists, as far as they exist."""

@@ -276,4 +276,4 @@ class Collector:
         call = BackwardCall(self._backward, record.backward, parent, self._gradients.template(prepared))
         call.is_module = record.owner is not None
         call.creates = record.creates
-        self._gradients.attach(prepared, result, call, announced=call.is_module)
+        self._gradients.attach(prepared, result, call, report_early=call.is_module)

@@ -128,7 +128,7 @@ class KernelCollector(Collector):
     @shielded
     def _attach(self, prepared: Any, result: Any, receiver: Any) -> None:
         if prepared is not None and self._gradients is not None:
-            self._gradients.attach(prepared, result, receiver, announced=True)
+            self._gradients.attach(prepared, result, receiver, report_early=True)
 
 
 class _Opening:

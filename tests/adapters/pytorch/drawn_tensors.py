@@ -22,7 +22,7 @@ VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Drawn:
+class RandomTensor:
     """A tensor of random bits: of any dtype and shape, seen through one view after the other."""
 
     dtype: torch.dtype

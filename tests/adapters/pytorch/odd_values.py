@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tests.adapters.pytorch.drawn_tensors import DTYPES, Drawn
+from tests.adapters.pytorch.drawn_tensors import DTYPES, RandomTensor
 
 
 def refuse(*_: Any, **__: Any) -> Any:
@@ -310,13 +310,13 @@ CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {
 }
 
 
-Recipe = str | Drawn | tuple[str, list[Any]]
+Recipe = str | RandomTensor | tuple[str, list[Any]]
 
 
 def build(recipe: Recipe) -> Any:
     """The value of a recipe: the name of a single value, a tensor, or that of a container with those of its parts."""
     if isinstance(recipe, str):
         return SINGLE[recipe]()
-    if isinstance(recipe, Drawn):
+    if isinstance(recipe, RandomTensor):
         return recipe.build()
     return CONTAINERS[recipe[0]]([build(part) for part in recipe[1]])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from tests.adapters.bench import Bench
-from tests.adapters.pytorch.drawn_tensors import DTYPES, VIEWS, Drawn
+from tests.adapters.pytorch.drawn_tensors import DTYPES, VIEWS, RandomTensor
 from tests.adapters.pytorch.odd_values import CONTAINERS, SINGLE, TENSORS, Recipe, build
 from tests.matrices import matrix_params
 
@@ -28,7 +28,7 @@ RECIPES = st.recursive(
     max_leaves=4,
 )
 DRAWN = st.builds(
-    Drawn,
+    RandomTensor,
     st.sampled_from(DTYPES),
     st.lists(st.integers(0, 5), max_size=5).map(tuple),
     st.lists(st.sampled_from(sorted(VIEWS)), max_size=3).map(tuple),
@@ -221,7 +221,7 @@ def test_any_tensor(task: str, mode: str, background: bool, bench: Bench) -> Non
 def test_bytes_of_every_dtype_through_every_view(background: bool, bench: Bench) -> None:
     debugger = bench.open("L1", "tensor", {"summary_mode": "md5"}, risk_level="ALL", async_dump=background)
     debugger.register_custom_api(OWNER, "same", "Own")
-    tensors = [Drawn(dtype, (2, 3), (view,), grad=False).build() for dtype in DTYPES for view in VIEWS]
+    tensors = [RandomTensor(dtype, (2, 3), (view,), grad=False).build() for dtype in DTYPES for view in VIEWS]
     debugger.start()
     for tensor in tensors:
         OWNER.same(tensor)

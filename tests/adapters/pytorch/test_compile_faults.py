@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -136,3 +140,35 @@ def test_what_is_compiled_while_collecting_has_its_gradients(bench: Any, level: 
     debugger.stop()
     tried_out = {"Torch.mm.0.forward", "Torch.where.0.forward", "Torch.transpose.0.forward", "Tensor.to.0.forward"}
     assert not tried_out & set(bench.read().data)
+
+
+LOADED_WHILE_COLLECTING = """
+import sys
+import torch
+from torch import nn
+from msprobe.pytorch import PrecisionDebugger
+
+level, folder = sys.argv[1:]
+assert "torch._dynamo" not in sys.modules
+originals = torch.compile, torch.relu, nn.Module.__call__
+model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+debugger = PrecisionDebugger(dump_path=folder, level=level, task="statistics")
+debugger.start(model)
+compiled = torch.compile(model, backend="aot_eager")
+assert torch.compile is originals[0]
+torch.relu(compiled(torch.ones(2, 4, requires_grad=True))).sum().backward()
+debugger.stop()
+assert (torch.compile, torch.relu, nn.Module.__call__) == originals
+assert torch.relu in torch._dynamo.trace_rules.get_torch_obj_rule_map()
+"""
+
+
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+def test_a_compiler_that_is_loaded_while_collecting_sees_the_originals(level: str, tmp_path: Path) -> None:
+    """A process of its own, because this one has loaded the compiler."""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", LOADED_WHILE_COLLECTING, level, str(tmp_path)], check=True)
+    (dump,) = tmp_path.rglob("dump.json")
+    names = list(json.loads(dump.read_text(encoding="utf-8"))["data"])
+    modules = [name for name in names if name.startswith("Module")]
+    assert len(modules) == {"L0": 5, "L1": 0, "mix": 5}[level]
+    assert ("Torch.relu.0.forward" in names) is (level != "L0")
