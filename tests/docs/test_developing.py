@@ -63,7 +63,7 @@ class Walk:
         if block.title:
             self._edit(block, where)
         elif block.language == "python":
-            self._run(f"{sys.executable} - <<'END'\n{block.body}\nEND", (), where)
+            self._run(f"python - <<'END'\n{block.body}\nEND", (), where)
         elif block.language == "console":
             for command in commands(block):
                 self._run(command.line, command.shown, where)
