@@ -24,7 +24,7 @@ from hypothesis import settings
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "matrices"
 FUZZ = "fuzz"
-FUZZ_FACTOR = 20
+FUZZ_FACTOR = 40
 MATRICES: dict[str, str] = {
     FUZZ: f"Every property test, with {FUZZ_FACTOR} times the examples of CI.",
 }
