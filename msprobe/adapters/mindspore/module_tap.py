@@ -55,7 +55,7 @@ class MindSporeModuleTap:
         self._sites = ModuleSites()
         self._again: dict[int, Known] = {}  # cells that run an adopted one again
         self._models: list[weakref.ref[nn.Cell]] = []
-        self._graphs = GraphCellTap(relay, self._sites.all, self._models, modes, self._gradients_aside)
+        self._graphs = GraphCellTap(relay, self._sites.items, self._models, modes, self._gradients_aside)
         self._hooks: list[_Hook] = []
 
     def adopt(self, model: Any) -> None:
@@ -64,12 +64,12 @@ class MindSporeModuleTap:
 
     def cells(self) -> list[nn.Cell]:
         """Every cell of the adopted models that still lives, the models themselves first."""
-        present = [reference() for reference in (*self._models, *(known[0] for known in self._sites.all()))]
+        present = [reference() for reference in (*self._models, *(known[0] for known in self._sites.items()))]
         return [cell for cell in present if cell is not None]
 
     def stem(self, cell: Any) -> str | None:
         """The name of an adopted cell without phase and number, ``Cell.fc1.Dense``, also while it is recomputed."""
-        known = self._sites.known.get(id(cell)) or (self._again.get(id(cell)) if reopens(cell) else None)
+        known = self._sites.by_id.get(id(cell)) or (self._again.get(id(cell)) if reopens(cell) else None)
         return known[1].stem if known is not None and known[0]() is cell else None
 
     def focus(self, module: Any, name: Any) -> None:
@@ -98,7 +98,7 @@ class MindSporeModuleTap:
             return lambda: None  # the graph's own taps see them
         hooks = [
             _Hook(parameter, self._gradient_reporter(site, key))
-            for _, site in self._sites.all()
+            for _, site in self._sites.items()
             for key, parameter in site.parameters()
             if parameter.requires_grad
         ]
@@ -126,15 +126,15 @@ class MindSporeModuleTap:
         if not any(reference() is model for reference in self._models):
             self._models.append(weakref.ref(model))
         for path, cell in model.cells_and_names():
-            if not path or is_means(cell) or self._sites.of(cell) is not None:
+            if not path or is_means(cell) or self._sites.get(cell) is not None:
                 continue
-            site = self._sites.know(f"{head}.{path}.{type(cell).__name__}", cell, _own_parameters)
+            site = self._sites.register(f"{head}.{path}.{type(cell).__name__}", cell, _own_parameters)
             runner = second_runner(cell)
             if runner is not None:
                 remember(self._again, runner, site)
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        sites, again, thread, relay = self._sites.known, self._again, self._thread, self._relay
+        sites, again, thread, relay = self._sites.by_id, self._again, self._thread, self._relay
 
         @functools.wraps(original)
         def call(cell: nn.Cell, *args: Any, **kwargs: Any) -> Any:

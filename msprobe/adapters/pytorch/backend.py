@@ -65,7 +65,7 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
         optimizers=TorchOptimizerTap(relay),
         operators=TorchOperatorTap(relay, thread) if operators else None,
         kernels=kernels,
-        births=once if once.possible else None,
+        output_tracker=once if once.possible else None,
     )
 
 

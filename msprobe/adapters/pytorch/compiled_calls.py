@@ -18,7 +18,7 @@ from torch import nn
 from msprobe.adapters.pytorch.compiled_target import Target
 from msprobe.adapters.pytorch.compiled_values import NO_VALUES, Packed, pack
 from msprobe.core.backend.protocols import Template
-from msprobe.core.dump.shield import ErrorLog, shielded
+from msprobe.core.dump.shield import ErrorLog, never_raises
 
 _RECOMPUTATION_MARKS = ("recompute", "ac_graph_id")
 
@@ -111,7 +111,7 @@ class CompiledCalls:
 
     # ---- while a graph is traced ----
 
-    @shielded
+    @never_raises
     def stage_enter(self, number: int, args: Any, kwargs: Any) -> torch.Tensor | None:
         target = self.target
         if target is None:
@@ -126,7 +126,7 @@ class CompiledCalls:
         self._stack().append(key)
         return ticket
 
-    @shielded
+    @never_raises
     def stage_leave(self, number: int, ticket: torch.Tensor, result: Any) -> None:
         target, stack = self.target, self._stack()
         while stack and self._staged[stack[-1]].number != number:
@@ -146,7 +146,7 @@ class CompiledCalls:
 
     # ---- while the code runs ----
 
-    @shielded
+    @never_raises
     def begin(self, number: int, args: Any, kwargs: Any, staged: StagedCall | None = None) -> int:
         """Begin a call; the answer is its ticket, 0 for one that is not recorded."""
         target = self.target
@@ -161,7 +161,7 @@ class CompiledCalls:
             self._open[ticket] = (observer, observer.module_begin(site, args, kwargs))
         return ticket
 
-    @shielded
+    @never_raises
     def end(self, ticket: int, result: Any) -> None:
         target = self.target
         observer, record = self._open.pop(ticket, (None, None))
@@ -169,19 +169,19 @@ class CompiledCalls:
             with target.quiet():
                 observer.module_end(record, result)
 
-    @shielded
+    @never_raises
     def run_enter(self, values: list[torch.Tensor], sizes: list[int], key: int) -> int:
         staged = self._staged[key]
         with torch.no_grad():
             args, kwargs = self._unpacked(staged.arguments, values, sizes)
             return int(self.begin(staged.number, args, kwargs, staged) or 0)
 
-    @shielded
+    @never_raises
     def run_leave(self, values: list[torch.Tensor], sizes: list[int], ticket: int, key: int) -> None:
         with torch.no_grad():
             self.end(ticket, self._unpacked(self._staged[key].result, values, sizes))
 
-    @shielded
+    @never_raises
     def run_gradient(self, values: list[torch.Tensor], ticket: int, key: int, position: int) -> None:
         receiver, target = self.receivers.get(ticket), self.target
         if receiver is None or target is None:

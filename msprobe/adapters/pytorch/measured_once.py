@@ -73,7 +73,7 @@ class MeasuredOnce:
         """Know nothing of any tensor."""
         self._claims = {}
 
-    def made(self, value: Any) -> None:
+    def created(self, value: Any) -> None:
         """``value`` is what a call of torch's own has returned, or the gradients it passes on: what does not lie in the
         memory of an argument is new. The arguments have been measured, the value not yet.
         """
@@ -85,7 +85,7 @@ class MeasuredOnce:
         elif isinstance(value, (tuple, list)):
             for part in value:
                 if type(part) is not torch.Tensor:
-                    self.made(part)
+                    self.created(part)
                 elif part.numel() >= _LEAST:
                     self._made(part)
 

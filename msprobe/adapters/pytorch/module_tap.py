@@ -42,7 +42,7 @@ class TorchModuleTap:
         self._relay = relay
         self._thread = thread
         self._sites = ModuleSites()
-        self._target = Target(relay, gradients, self._sites.of, functools.partial(Quiet, thread))
+        self._target = Target(relay, gradients, self._sites.get, functools.partial(Quiet, thread))
         self._compiled = CompiledModels()
         self._observed: dict[Callable[..., Any], Callable[..., Any]] = {}
         self._models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
@@ -68,9 +68,9 @@ class TorchModuleTap:
             raise MsprobeException(0, f"module_dump: the name is a non-empty str, got {given(name)}")
         stem = f"Module.{name}.{type(module).__name__}"
         site = self._focused.setdefault(stem, make_site(stem, module, _own_parameters))
-        shown = {} if self._unfocused is None else dict(self._sites.known)
+        shown = {} if self._unfocused is None else dict(self._sites.by_id)
         if self._unfocused is None:
-            self._unfocused = dict(self._sites.known)
+            self._unfocused = dict(self._sites.by_id)
         self._show({**shown, id(module): (weakref.ref(module), site)})
 
     def focus_end(self) -> None:
@@ -84,17 +84,17 @@ class TorchModuleTap:
         if self._unfocused is None:
             yield
             return
-        shown = dict(self._sites.known)
+        shown = dict(self._sites.by_id)
         self._show(self._unfocused)
         try:
             yield
         finally:
-            self._unfocused = dict(self._sites.known)
+            self._unfocused = dict(self._sites.by_id)
             self._show(shown)
 
     def _show(self, sites: dict[int, Known]) -> None:
-        self._sites.known.clear()
-        self._sites.known.update(sites)
+        self._sites.by_id.clear()
+        self._sites.by_id.update(sites)
         for reference, _ in sites.values():
             module = reference()
             if module is not None:
@@ -107,19 +107,19 @@ class TorchModuleTap:
                 continue
             named.add(id(module))
             stem = f"{head}.{path}.{class_name(module)}"
-            known = self._sites.of(module)
+            known = self._sites.get(module)
             if known is None or known.stem != stem:
-                self._sites.know(stem, module, _own_parameters)
+                self._sites.register(stem, module, _own_parameters)
                 CALLS.know(module)
 
     def stem(self, module: nn.Module) -> str | None:
         """The name of an adopted module without phase and number, ``Module.fc1.Linear``."""
-        site = self._sites.of(module)
+        site = self._sites.get(module)
         return None if site is None else site.stem
 
     def reset(self) -> None:
         CALLS.reset()
-        shown = [site for _, site in self._sites.all()]
+        shown = [site for _, site in self._sites.items()]
         with self._all_known():
             self._sites.reset()
         self._focused = {stem: site for stem, site in self._focused.items() if site in shown}
@@ -139,10 +139,10 @@ class TorchModuleTap:
         finally:
             CALLS.target = None
             nn.Module.__call__ = original
-            self._compiled.warn_if_unseen(self._sites.of)
+            self._compiled.warn_if_unseen(self._sites.get)
 
     def attach_gradients(self) -> Callable[[], None]:
-        known = self._sites.all()
+        known = self._sites.items()
         present = [module for module in (*self._models, *(reference() for reference, _ in known)) if module is not None]
         resting, flats = shards(present), flat_parameters(present)
         cut = {id(parameter) for flat in flats for parameter in flat.parameters}
@@ -171,7 +171,7 @@ class TorchModuleTap:
         return parameter.register_post_accumulate_grad_hook(accumulated)
 
     def _observing(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        sites, thread, relay, compiled = self._sites.known, self._thread, self._relay, self._compiled
+        sites, thread, relay, compiled = self._sites.by_id, self._thread, self._relay, self._compiled
 
         @functools.wraps(original)
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -206,7 +206,7 @@ class TorchModuleTap:
 
     def _report_parts(self, flat: FlatParameter, gradient: torch.Tensor) -> None:
         with Quiet(self._thread):
-            parts = [(self._sites.of(module), key, part) for (module, key), part in flat.cut(gradient)]
+            parts = [(self._sites.get(module), key, part) for (module, key), part in flat.cut(gradient)]
         for site, key, part in parts:
             if site is not None:
                 self._report_gradient(site, key, part)

@@ -8,7 +8,6 @@ from typing import Any
 
 from msprobe.core.backend.protocols import (
     ApiTap,
-    Births,
     CollectiveTap,
     GradientTap,
     InputTap,
@@ -16,6 +15,7 @@ from msprobe.core.backend.protocols import (
     NpuRuntime,
     OperatorTap,
     OptimizerTap,
+    OutputTracker,
     Runtime,
     TensorOps,
     Values,
@@ -47,7 +47,7 @@ class Backend:
     ranked: bool = True
     operators: OperatorTap | None = None
     kernels: NpuRuntime | None = None
-    births: Births | None = None
+    output_tracker: OutputTracker | None = None
 
     def take_over(self, earlier: Backend, focused: Iterable[tuple[Any, str]] = ()) -> None:
         """Record the functions that were registered with ``earlier``, whose place this one takes, and the modules that

@@ -112,12 +112,13 @@ class Runtime(Protocol):
         ...
 
 
-class Births(Protocol):
-    """Learns which tensors a call made, so that what is measured of them need not be measured again."""
+class OutputTracker(Protocol):
+    """Learns which tensors a call created, so that their measured statistics can be used again."""
 
-    def made(self, value: Any) -> None:
-        """``value`` came out of a call of the framework's own, all of whose arguments have been measured; it has not
-        been measured yet.
+    def created(self, value: Any) -> None:
+        """Note that a call of the framework returned ``value``, which has not been measured yet.
+
+        All arguments of that call have been measured.
         """
         ...
 

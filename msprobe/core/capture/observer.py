@@ -41,13 +41,14 @@ class Observer(Protocol):
 
 
 class Relay:
-    """The taps of a session live as long as it does, its observers one step each: the relay holds the present one.
+    """Hold the current observer: the taps live as long as the session, an observer lives for one step.
 
-    ``ranked`` is called when this process has just been given its rank.
+    Args:
+        ranked: called when this process has just got its rank.
     """
 
     __slots__ = ("observer", "ranked")
 
-    def __init__(self) -> None:
+    def __init__(self, ranked: Callable[[], None] | None = None) -> None:
         self.observer: Observer | None = None
-        self.ranked: Callable[[], None] | None = None
+        self.ranked = ranked

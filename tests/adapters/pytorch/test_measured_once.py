@@ -45,7 +45,7 @@ class Meter:
         return self.asked == before
 
     def born(self, tensor: torch.Tensor) -> torch.Tensor:
-        self.once.made(tensor)
+        self.once.created(tensor)
         assert not self(tensor)
         return tensor
 
@@ -66,7 +66,7 @@ def test_what_a_call_made_is_measured_once(meter: Meter) -> None:
 @pytest.mark.parametrize("several", [tuple, list], ids=["tuple", "list"])
 def test_each_of_several_results_is(meter: Meter, several: Callable[[Any], Any]) -> None:
     small, first, second = torch.rand(3), torch.rand(SIZE), torch.rand(SIZE)
-    meter.once.made(several([small, None, first, (second,)]))
+    meter.once.created(several([small, None, first, (second,)]))
     assert [meter(x) for x in (first, second, first, second)] == [False, False, True, True]
 
 
@@ -96,9 +96,9 @@ def test_a_view_counts_with_its_base(meter: Meter, view: Callable[[torch.Tensor]
 def test_what_a_call_was_given_is_measured_each_time(meter: Meter) -> None:
     x = torch.rand(SIZE)
     assert not meter(x)
-    meter.once.made(x.add_(1))  # an argument that comes back
-    meter.once.made(x.view(2, -1))
-    meter.once.made(x.detach())
+    meter.once.created(x.add_(1))  # an argument that comes back
+    meter.once.created(x.view(2, -1))
+    meter.once.created(x.detach())
     assert not meter(x)
     assert not meter(x)
 
@@ -110,7 +110,7 @@ def test_parameters_are_never_remembered(meter: Meter) -> None:
 
 def test_a_view_that_only_looks_large_tells_nothing_of_the_memory(meter: Meter) -> None:
     buffer = torch.rand(SIZE)
-    meter.once.made(buffer[:1].expand(SIZE))
+    meter.once.created(buffer[:1].expand(SIZE))
     assert not meter(buffer)
     assert not meter(buffer)
 
