@@ -157,7 +157,7 @@ class _OpenWindow:
         """Prepare nothing."""
 
     def whole(self, grad_outputs: Any, grad_inputs: Any) -> None:
-        """Do nothing: with ``announced`` the begin and the end are reported by themselves."""
+        """Do nothing: this receiver asks for the begin and the end by themselves."""
 
     def grad_output(self, position: int, gradient: Any) -> None:
         """Open the window."""

