@@ -130,7 +130,7 @@ def _prepared(thread: ThreadState) -> Iterator[None]:
         for function in (compiled_probe.enter, compiled_probe.leave):
             torch.compiler.allow_in_graph(function)
             torch.fx.node.has_side_effect(function)
-        for ours in (Collector.module_begin, Quiet.__enter__, Quiet.__exit__):  # with the first, every ``never_raises`` method
+        for ours in (Collector.module_begin, Quiet.__enter__, Quiet.__exit__):  # with the first, every guarded method
             pass_by(ours, inside=True)
     with ASIDE.in_force(ReportingTable()), silent_compiler(thread):
         yield

@@ -2,9 +2,9 @@
 
 The file is looked at before ``start`` acts, and after ``stop`` and ``step`` have acted. When collection is switched
 off, what was recorded is published; then ``start`` and ``stop`` do nothing and ``step`` only counts. Any other change
-closes the current step and builds the session anew: steps, rank, models and registered APIs stay. A step that was closed
-with records in it is not opened again in the same folder, which it would overwrite: collection continues with the next
-step. A file that cannot be used switches collection off until it can.
+closes the current step and builds the session anew: steps, rank, models and registered APIs stay. A step that was
+closed with records in it is not opened again in the same folder, which it would overwrite: collection continues with
+the next step. A file that cannot be used switches collection off until it can.
 """
 
 from __future__ import annotations
