@@ -27,14 +27,14 @@ from msprobe.compare.incomplete import incomplete
 from msprobe.compare.items import OUTPUT, RANK_KEYS, Leaf, describe
 from msprobe.compare.locate import locate
 from msprobe.compare.locations import PathLike, local, opened
+from msprobe.compare.mode import Policy
 from msprobe.compare.parallel_layout import load_pair
 from msprobe.compare.recorded_layout import with_recorded_layouts
 from msprobe.compare.rows import CompareRow
-from msprobe.compare.run import Comparison, Past, Policy, compare_dumps
+from msprobe.compare.run import Comparison, Past, compare_dumps
 from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, Place, paused_gc
 from msprobe.numerics.metrics.statistics import Cell
-from msprobe.numerics.verdict import Kind
 
 _IGNORED = ("Torch.empty", "Torch.fill", "Tensor.__setitem__")
 _RELATIVE = ("MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr", "NormRelativeErr")
@@ -177,7 +177,6 @@ def call_records(comparison: Comparison) -> dict[str, Any]:
     titles = columns(comparison.mode, comparison.target.has_stacks)
     rows = comparison.rows()
     table, found = comparison.table, {}
-    differs = comparison.judged.kind > Kind.UNCHECKED
     for number, pair in enumerate(table.entries):
         name = pair.target or pair.golden or ""
         here = range(int(table.starts[number]), int(table.starts[number + 1]))
@@ -185,11 +184,11 @@ def call_records(comparison: Comparison) -> dict[str, Any]:
         if items and items[0].get("NPU_Stack_Info", "N/A") != "N/A":
             items[0]["NPU_Stack_Info"] = comparison.target.stacks[name]
         if comparison.policy is Policy.REFERENCE:
-            same = all(_agrees(item) for item in items)
+            same = pair.benign or all(_agrees(item) for item in items)
         else:
-            same = not differs[here.start : here.stop].any() and None not in pair[:2]
+            same = not comparison.row_levels.diverging[number]
         if items:
-            found[name] = {"is_same": bool(same or pair.benign), "op_items": items}
+            found[name] = {"is_same": bool(same), "op_items": items}
     return found
 
 

@@ -1,4 +1,4 @@
-"""Why a dump is, or would be, empty: what a configuration excludes, and what a dump on disk shows.
+"""Explain why a dump is, or would be, empty: what a configuration excludes, and what a dump on disk shows.
 
     for finding in examine("config.json", world=2, dump=None):
         print(finding)                     # reason: rank asks for 4, 5; a job of 2 processes has ranks 0 to 1
@@ -16,24 +16,24 @@ from itertools import islice
 from pathlib import Path
 
 from msprobe.analyze.missing_names import missing_names
-from msprobe.core.backend.support import MINDSPORE, MSADAPTER, PYTORCH, Support, check_support
-from msprobe.core.config import ConfigSource, DumpConfig, check_config
+from msprobe.core.backend.support import FRAMEWORKS, framework_problems, supports_of
+from msprobe.core.config import TASKS, ConfigSource, DumpConfig, check_config
 from msprobe.core.config.places import place_problems
-from msprobe.core.errors import ConfigError, ReadError
+from msprobe.core.errors import ConfigError, Problem, ReadError
 from msprobe.core.selection.build import uses_risk_level
 from msprobe.core.store.layout import CONSTRUCT, ERRORS, STACK
 from msprobe.core.store.reader import Dump, find_dumps, load_dump
 
-_SHOWN = 8
+_LISTED_NUMBERS = 8
 _APIS = ("Functional.", "Torch.", "Tensor.", "Mint.", "MintFunctional.", "Primitive.")
-_LOOKED_AT = 1000
-_ONLY_GUILTY = ("overflow_check", "exception_dump")
-_FRAMEWORKS = {"pytorch": PYTORCH, "mindspore": MINDSPORE, "msadapter": MSADAPTER, "mindtorch": MSADAPTER}
+_NUMBER_LIMIT = 1000
+_ONLY_FINDINGS = frozenset(name for name, spec in TASKS.items() if spec.only_findings)
+_WITHOUT_BODIES = frozenset(name for name, spec in TASKS.items() if not spec.bodies)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the answer. ``certain`` tells a reason from a note."""
+    """One line of the answer. ``certain`` is true for a reason and false for a note."""
 
     certain: bool
     text: str
@@ -45,10 +45,13 @@ class Finding:
 def examine(
     source: ConfigSource, world: int | None = None, dump: Path | None = None, framework: str | None = None
 ) -> list[Finding]:
-    """What keeps data out, for a job of ``world`` processes and the dump at ``dump``.
+    """Return what keeps data out of a dump; the reasons come first.
 
-    Without ``dump`` the folder of the configuration is looked at where it exists, and without ``framework`` (pytorch,
-    mindspore or msadapter) what holds for the one that the dump was taken with, or else for all.
+    Args:
+        source: the configuration.
+        world: the number of processes of the job; None when it is not known.
+        dump: the dump to look at; None takes the folder of the configuration where it exists.
+        framework: a name in ``FRAMEWORKS``; None takes the framework of the dump, or else reports what holds for all.
 
     Raises:
         FileCheckException: the configuration cannot be opened.
@@ -57,68 +60,74 @@ def examine(
         report = check_config(source)
     except ConfigError as error:
         return [_reason(str(problem)) for problem in error.problems]
-    found = [_note(warning) for warning in report.warnings]
+    findings = [_note(warning) for warning in report.warnings]
     if report.config is None:
-        return [*(_reason(str(problem)) for problem in report.problems), *found]
+        return [*(_reason(str(problem)) for problem in report.problems), *findings]
     config = report.config
-    found.extend(_reason(str(problem)) for problem in place_problems(config))
+    findings.extend(_reason(str(problem)) for problem in place_problems(config))
     folder = dump if dump is not None else Path(config.dump_path)
-    looked = dump is not None or folder.is_dir()
-    supports = _supports(framework, folder if looked else None)
-    for part in (_support(config, supports), _ranks(config, world), _switches(config), _filters(config, supports)):
-        found.extend(part)
-    found.extend(_place(config))
-    if looked:
-        found.extend(_on_disk(config, folder))
-    return sorted(found, key=lambda finding: not finding.certain)
+    has_folder = dump is not None or folder.is_dir()
+    frameworks = _frameworks(framework, folder if has_folder else None)
+    checks = (
+        _support(config, frameworks),
+        _ranks(config, world),
+        _switches(config),
+        _filters(config),
+        _risk_level(config, frameworks),
+        _direction(config),
+        _writable(config),
+    )
+    for check in checks:
+        findings.extend(check)
+    if has_folder:
+        findings.extend(_on_disk(config, folder))
+    return sorted(findings, key=lambda finding: not finding.certain)
 
 
-def _supports(framework: str | None, folder: Path | None) -> Sequence[Support]:
-    """The frameworks that may be meant; one when it is known."""
+def _frameworks(framework: str | None, folder: Path | None) -> Sequence[str]:
+    """Return the names of the frameworks that may be meant: one when it is known, else all."""
     if framework is None and folder is not None:
-        framework = _written_by(folder)
-    known = _FRAMEWORKS.get(str(framework).lower())
-    return tuple(_FRAMEWORKS[name] for name in ("pytorch", "mindspore", "msadapter")) if known is None else (known,)
+        framework = _framework_of(folder)
+    supports = supports_of(framework)
+    return (supports[0].framework,) if supports else FRAMEWORKS
 
 
-def _written_by(folder: Path) -> str | None:
-    """The framework of a dump at ``folder``, as its document says."""
+def _framework_of(folder: Path) -> str | None:
+    """Return the framework that the header of the dump in ``folder`` names; None when there is no dump."""
     try:
         return load_dump(find_dumps(folder)[0]).framework
     except ReadError:
         return None
 
 
-def _support(config: DumpConfig, supports: Sequence[Support]) -> Iterator[Finding]:
-    """What no framework that may be meant can do; what some cannot is worth a note."""
-    refused: dict[str, ConfigError] = {}
-    for support in supports:
-        try:
-            check_support(config, support)
-        except ConfigError as error:
-            refused[support.framework] = error
-    if len(refused) == len(supports):
-        yield from (_reason(str(problem)) for problem in refused[supports[0].framework].problems)
+def _support(config: DumpConfig, frameworks: Sequence[str]) -> Iterator[Finding]:
+    """Yield a reason for what no framework that may be meant can do, and a note for what some cannot."""
+    refusals: dict[str, list[Problem]] = {}
+    for framework in frameworks:
+        if problems := framework_problems(config, framework):
+            refusals[framework] = problems
+    if len(refusals) == len(frameworks):
+        yield from (_reason(str(problem)) for problem in refusals[frameworks[0]])
         return
-    for framework, refusal in refused.items():
-        yield from (_note(f"not on {framework}: {problem}") for problem in refusal.problems)
+    for framework, problems in refusals.items():
+        yield from (_note(f"not on {framework}: {problem}") for problem in problems)
 
 
 def _ranks(config: DumpConfig, world: int | None) -> Iterator[Finding]:
     if not config.rank:
         return
-    asked = list(islice(config.rank, _LOOKED_AT))
-    shown = _some(asked)
+    ranks = list(islice(config.rank, _NUMBER_LIMIT))
+    shown = _number_list(ranks)
     if world is None:
         yield _note(
             f"rank asks for {shown}: a process outside of a distributed job has no rank and collects nothing "
             "(leave rank empty, or pass start(rank_id=...)); --world N checks the numbers"
         )
-    elif not any(rank < world for rank in asked):
+    elif not any(rank < world for rank in ranks):
         yield _reason(f"rank asks for {shown}; a job of {world} processes has ranks 0 to {world - 1}")
     elif config.rank.last >= world:
-        over = _some([rank for rank in asked if rank >= world])
-        yield _note(f"rank asks also for {over}, which a job of {world} processes does not have")
+        missing = _number_list([rank for rank in ranks if rank >= world])
+        yield _note(f"rank asks also for {missing}, which a job of {world} processes does not have")
 
 
 def _switches(config: DumpConfig) -> Iterator[Finding]:
@@ -127,7 +136,7 @@ def _switches(config: DumpConfig) -> Iterator[Finding]:
     if config.load_only:
         yield _reason("load without dump_after_load only feeds inputs; nothing is collected")
     if config.step:
-        shown = _some(list(islice(config.step, _LOOKED_AT)))
+        shown = _number_list(list(islice(config.step, _NUMBER_LIMIT)))
         yield _note(f"step asks for {shown}: steps are counted by calls of step(), from 0")
     if config.level in ("L0", "mix"):
         yield _note(f"level {config.level} records modules of the model given to start(model=...) only")
@@ -140,28 +149,33 @@ def _switches(config: DumpConfig) -> Iterator[Finding]:
         )
 
 
-def _filters(config: DumpConfig, supports: Sequence[Support]) -> Iterator[Finding]:
-    section = config.section
-    for key, names in (("list", section.names), ("scope", section.scope)):
+def _filters(config: DumpConfig) -> Iterator[Finding]:
+    for key, names in (("list", config.section.names), ("scope", config.section.scope)):
         for name in names:
-            module = name.startswith(("Module.", "Cell."))
-            if config.level == "L1" and module:
+            if config.level == "L1" and name.startswith(("Module.", "Cell.")):
                 yield _reason(f"{key} has {name!r}, a module; level L1 records APIs only (use L0 or mix)")
             if config.level == "L0" and name.startswith(_APIS):
                 yield _reason(f"{key} has {name!r}, an API; level L0 records modules only (use L1 or mix)")
-    if uses_risk_level(config) and config.risk_level != "ALL":
-        ranked = [support.framework for support in supports if "risk_level" not in support.ignored]
-        where = "" if len(ranked) == len(supports) else f" on {' and '.join(ranked)}"
-        if ranked:
-            left = f"risk_level {config.risk_level} leaves out APIs of lower risk{where}"
-            yield _note(f"{left}; risk_level ALL records every one")
-        if len(ranked) < len(supports) == 1 and config.risk_level == "CORE":
-            yield _note("risk_level has no effect on mindspore, whose functions are not ranked: all are recorded")
-    if section.data_mode and "forward" not in section.data_mode and "backward" in section.data_mode:
+
+
+def _risk_level(config: DumpConfig, frameworks: Sequence[str]) -> Iterator[Finding]:
+    if not uses_risk_level(config) or config.risk_level == "ALL":
+        return
+    ranked = [name for name in frameworks if "risk_level" not in supports_of(name)[0].ignored]
+    where = "" if len(ranked) == len(frameworks) else f" on {' and '.join(ranked)}"
+    if ranked:
+        effect = f"risk_level {config.risk_level} leaves out APIs of lower risk{where}"
+        yield _note(f"{effect}; risk_level ALL records every one")
+    elif config.risk_level == "CORE":
+        yield _note(f"risk_level has no effect on {frameworks[0]}, whose functions are not ranked: all are recorded")
+
+
+def _direction(config: DumpConfig) -> Iterator[Finding]:
+    if "forward" not in config.section.data_mode and "backward" in config.section.data_mode:
         yield _note("data_mode has no forward: only calls that a backward pass reaches leave data")
 
 
-def _place(config: DumpConfig) -> Iterator[Finding]:
+def _writable(config: DumpConfig) -> Iterator[Finding]:
     folder = Path(config.dump_path).absolute()
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
@@ -169,23 +183,23 @@ def _place(config: DumpConfig) -> Iterator[Finding]:
         yield _reason(f"dump_path {config.dump_path}: {folder} is a file, not a folder")
         return
     try:
-        os.rmdir(tempfile.mkdtemp(dir=folder))  # permissions alone do not tell: some file systems take no folders
+        os.rmdir(tempfile.mkdtemp(dir=folder))  # permissions are not enough: some file systems accept no new folder
     except OSError as error:
         yield _reason(f"dump_path {config.dump_path}: no folder can be made in {folder} ({error.strerror})")
 
 
 def _on_disk(config: DumpConfig, folder: Path) -> Iterator[Finding]:
     try:
-        places = find_dumps(folder)
+        locations = find_dumps(folder)
     except ReadError as error:
         yield _reason(
             f"{error.error_info}; no start() took effect there: the program never got to one, or in no wanted step"
         )
         return
     dumps: list[Dump] = []
-    for place in places:
+    for location in locations:
         try:
-            dumps.append(load_dump(place))
+            dumps.append(load_dump(location))
         except ReadError as error:
             yield _reason(error.error_info)
     for dump in dumps:
@@ -193,14 +207,14 @@ def _on_disk(config: DumpConfig, folder: Path) -> Iterator[Finding]:
     yield from _expected(config, dumps)
     for key, name, nearest in missing_names(config, dumps):
         hint = f"; near it: {', '.join(nearest)}" if nearest else ""
-        yield _reason(f"{key} has {name!r}, but no entry of the dump is called so{hint}")
+        yield _reason(f"{key} has {name!r}, but no entry of the dump has this name{hint}")
 
 
 def _state(dump: Dump) -> Iterator[Finding]:
     folder = dump.place.document.parent
-    if not dump.data and dump.task in _ONLY_GUILTY:
+    if not dump.data and dump.task in _ONLY_FINDINGS:
         yield _note(f"{folder} is empty: task {dump.task} records only calls that it finds, and it found none")
-    elif not dump.data and dump.task != "structure":
+    elif not dump.data and dump.task not in _WITHOUT_BODIES:
         yield _reason(f"{folder} is empty: between start() and stop() no call passed the filters")
     if dump.recovered:
         yield _note(
@@ -210,25 +224,27 @@ def _state(dump: Dump) -> Iterator[Finding]:
         why = "extra_info was false" if not (folder / STACK).is_file() else f"{CONSTRUCT} is missing or empty"
         yield _note(f"{folder} has no module tree ({why}): the hierarchy of its calls cannot be shown")
     if (folder / ERRORS).is_file():
-        yield _note(f"{folder / ERRORS} tells of calls that could not be recorded")
+        yield _note(f"{folder / ERRORS} lists calls that could not be recorded")
 
 
 def _expected(config: DumpConfig, dumps: list[Dump]) -> Iterator[Finding]:
-    """Ranks and steps that were asked for and are not there."""
+    """Yield the ranks and steps that the configuration selects and the dump does not have."""
     ranks = {dump.place.number for dump in dumps if dump.place.kind == "rank" and dump.place.number is not None}
     steps = {dump.place.step for dump in dumps if dump.place.step is not None}
-    absent = [rank for rank in islice(config.rank, _LOOKED_AT) if ranks and rank not in ranks]
+    absent = [rank for rank in islice(config.rank, _NUMBER_LIMIT) if ranks and rank not in ranks]
     if absent:
-        yield _reason(f"there is no data of rank {_some(absent)}; the dump has rank {_some(sorted(ranks))}")
-    absent = [step for step in islice(config.step, _LOOKED_AT) if steps and step not in steps]
+        yield _reason(
+            f"there is no data of rank {_number_list(absent)}; the dump has rank {_number_list(sorted(ranks))}"
+        )
+    absent = [step for step in islice(config.step, _NUMBER_LIMIT) if steps and step not in steps]
     if absent:
-        text = f"there is no data of step {_some(absent)}; the dump has step {_some(sorted(steps))}"
+        text = f"there is no data of step {_number_list(absent)}; the dump has step {_number_list(sorted(steps))}"
         yield Finding(certain=not any(step in config.step for step in steps), text=text)
 
 
-def _some(numbers: list[int]) -> str:
-    more = f" and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
-    return ", ".join(map(str, numbers[:_SHOWN])) + more
+def _number_list(numbers: list[int]) -> str:
+    more = f" and {len(numbers) - _LISTED_NUMBERS} more" if len(numbers) > _LISTED_NUMBERS else ""
+    return ", ".join(map(str, numbers[:_LISTED_NUMBERS])) + more
 
 
 def _reason(text: str) -> Finding:

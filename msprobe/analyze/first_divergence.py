@@ -51,9 +51,10 @@ class _Finder:
         self._at: dict[str, int] = {}
 
     def find(self) -> Divergence | None:
-        entry = next((number for number in range(len(self._table.entries)) if self._is_wrong(number)), None)
-        if entry is None:
+        diverging = self._c.row_levels.diverging.nonzero()[0]
+        if not diverging.size:
             return None
+        entry = int(diverging[0])
         for number, pair in enumerate(self._table.entries):
             if pair.target is not None:
                 self._at[pair.target] = number
@@ -95,7 +96,7 @@ class _Finder:
         return entry
 
     def _is_wrong(self, entry: int) -> bool:
-        return self._is_lone(entry) or (not self._table.entries[entry].benign and bool(self._rows(entry)))
+        return bool(self._c.row_levels.diverging[entry])
 
     def _is_lone(self, entry: int) -> bool:
         pair = self._table.entries[entry]

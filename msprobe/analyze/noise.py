@@ -93,7 +93,7 @@ def _structural(comparison: Comparison) -> list[str]:
     kinds = comparison.judged.kind
     for number, pair in enumerate(comparison.table.entries):
         rows = slice(int(comparison.table.starts[number]), int(comparison.table.starts[number + 1]))
-        if (kinds[rows] > Kind.VALUE).any() and not pair.benign:
+        if comparison.row_levels.diverging[number] and (kinds[rows] > Kind.VALUE).any():
             kind = Kind(int(kinds[rows].max())).name.lower()
             found.append(f"{pair.target or pair.golden}: {kind}")
     return found

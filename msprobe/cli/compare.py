@@ -95,17 +95,17 @@ def command(target_path: str, golden_path: str, output_path: str, **options: Any
     if options.pop("diff_analyze"):
         return _analyzed((target_path, golden_path, output_path), options)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's idle threads would forbid a copy of this process
-    from msprobe.cli.terminal import progress
     from msprobe.compare.locations import local_file
     from msprobe.core.store.reader import paused_gc
+    from msprobe.jobs.progress import progress_bar
     from msprobe.report.comparison import compare
 
     json_path, fail_on = options.pop("json_path"), options.pop("fail_on")
     if json_path is not None:
         local_file(json_path, "json")
     with paused_gc():  # until the dumps are freed: a collection would walk millions of their objects for nothing
-        with progress(quiet=json_path == "-") as shown:
-            result = compare(target_path, golden_path, output=output_path, progress=shown, **mapping_keywords(options))
+        with progress_bar("comparing", "pairs", quiet=json_path == "-") as show:
+            result = compare(target_path, golden_path, output=output_path, progress=show, **mapping_keywords(options))
         summary, outcomes = result.summary, result.outcomes
         del result
     _show(summary, outcomes, json_path)

@@ -56,12 +56,12 @@ def command(
 def _compare_checkpoints(compare: tuple[str, str], output: str, fail_on: str) -> int:
     from pathlib import Path
 
-    from msprobe.cli.terminal import progress
     from msprobe.configcheck.checkpoints import check_new, compare_checkpoints, write_document
+    from msprobe.jobs.progress import progress_bar
 
     check_new(Path(output))
-    with progress(quiet=False, of="parameters") as shown:
-        comparison = compare_checkpoints(Path(compare[0]), Path(compare[1]), shown)
+    with progress_bar("comparing", "parameters") as show_progress:
+        comparison = compare_checkpoints(Path(compare[0]), Path(compare[1]), show_progress)
     write_document(comparison, Path(output))
     for line in comparison.lines():
         click.echo(line)

@@ -37,16 +37,16 @@ def command(db: str, data: str, kind: str, mapping: str | None, micro_step: bool
     The result is DB/dump_data.trend.db, an SQLite file; one that is there is replaced. Exit status: 0 done,
     2 unreadable input, 3 no statistics in the dump.
     """
-    from msprobe.cli.terminal import progress
+    from msprobe.jobs.progress import progress_bar
     from msprobe.monitor.trend import refuse_monitor_format, write_trend
     from msprobe.report.execute.choose import executor_named
 
     if kind == "monitor":
         raise refuse_monitor_format()
     executor = executor_named(f"processes:{process_num}", process_num, ()) if process_num > 1 else None
-    with progress(quiet=False, doing="reading", of="dumps") as shown:
+    with progress_bar("reading", "dumps") as show_progress:
         run = executor.run if executor else None
-        trend = write_trend(data, db, mapping, divided=micro_step, run=run, progress=shown)
+        trend = write_trend(data, db, mapping, divided=micro_step, run=run, progress=show_progress)
     click.echo(f"{trend.rows} values over {trend.steps} steps and {trend.ranks} ranks")
     for note in trend.notes:
         click.echo(f"Note: {note}")

@@ -2,7 +2,9 @@
 
 import click
 
-_FOUND = 1
+from msprobe.cli.framework_option import FrameworkName
+
+_EXIT_REASON = 1
 
 
 @click.command("doctor")
@@ -12,8 +14,8 @@ _FOUND = 1
 @click.option(
     "-f",
     "--framework",
-    type=click.Choice(["pytorch", "mindspore", "msadapter"]),
-    help="What the program works with; default: that of the dump, or else what holds for all of them.",
+    type=FrameworkName(),
+    help="The framework of the program; default: that of the dump, or else what holds for all of them.",
 )
 def command(config: str, world: int | None, dump: str | None, framework: str | None) -> int:
     """Explain why a dump taken with CONFIG is, or would be, empty or has less in it than expected.
@@ -30,7 +32,7 @@ def command(config: str, world: int | None, dump: str | None, framework: str | N
         click.echo(str(finding))
     reasons = sum(finding.certain for finding in findings)
     if reasons:
-        return _FOUND
+        return _EXIT_REASON
     program = "a program that calls start(), runs the model and calls stop() and step() leaves data"
     click.echo(f"no reason found: {program}{', under what the notes say' if findings else ''}")
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Any
 
 import click
@@ -83,8 +84,9 @@ def command(target_path: str, golden_path: str | None, output_path: str, **optio
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's idle threads would forbid a copy of this process
     from msprobe.compare.alignment.options import MappingKeywords, mapping_options
+    from msprobe.compare.parallel_layout import layouts_of_flags
+    from msprobe.jobs.progress import progress_bar
     from msprobe.visualize.job import Request, visualize
-    from msprobe.visualize.merge.layout import layouts
 
     sides = 1 if golden_path is None else 2
     request = Request(
@@ -98,8 +100,9 @@ def command(target_path: str, golden_path: str | None, output_path: str, **optio
         overflow=options["overflow_check"],
         log_progress=options["is_print_progress_log"],
         log_values=options["is_print_compare_log"],
-        layouts=layouts({name: options[name] for name in _SIZES}, options["order"], sides),
+        layouts=layouts_of_flags({name: options[name] for name in _SIZES}, options["order"], sides),
         as_json=options["file_type"] == "json",
     )
-    click.echo(f"Graph: {visualize(request)}")
+    path = visualize(request, partial(progress_bar, "reading", "graphs"))
+    click.echo(f"Graph: {path}")
     return 0

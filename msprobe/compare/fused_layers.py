@@ -31,8 +31,9 @@ from msprobe.compare.items import (
 from msprobe.compare.pairs import EntryPair, path_of
 from msprobe.compare.shard_placement import axis_that_adds_up
 from msprobe.compare.table import LeafTable, Together
-from msprobe.compare.tensor_shards import STATISTICS, joined_record
+from msprobe.compare.tensor_shards import joined_record
 from msprobe.core.naming.model import Phase
+from msprobe.core.tensors.statistics import STATISTIC_NAMES
 
 _FORWARD, _BACKWARD = Phase.FORWARD.value, Phase.BACKWARD.value
 _Calls = dict[tuple[str, str], list[int]]
@@ -197,7 +198,7 @@ def _is_usable(raw: Any) -> bool:
     """Whether a record has lengths and numbers to count with, or says that it has none; a damaged one may not."""
     if not is_tensor(raw) or not is_shape(raw["shape"]):
         return False
-    return all(raw.get(name) is None or isinstance(raw[name], (int, float)) for name in STATISTICS)
+    return all(raw.get(name) is None or isinstance(raw[name], (int, float)) for name in STATISTIC_NAMES)
 
 
 def _rebuild(table: LeafTable, joins: Sequence[_Join]) -> None:

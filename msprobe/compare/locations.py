@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import cast
 
-from msprobe.core.errors import MsprobeException, said
+from msprobe.core.errors import MsprobeException, error_text
 
 PathLike = str | os.PathLike[str]
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -39,11 +39,11 @@ def opened(location: PathLike) -> Path:
     except ImportError as error:
         raise MsprobeException(
             MsprobeException.INVALID_PARAM_ERROR,
-            f"{location}: {said(error)}; URLs need the extra `remote` (pip install 'msprobe[remote]') "
+            f"{location}: {error_text(error)}; URLs need the extra `remote` (pip install 'msprobe[remote]') "
             f"and the fsspec driver of {protocol}://",
         ) from error
     except ValueError as error:
-        raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, f"{location}: {said(error)}") from error
+        raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, f"{location}: {error_text(error)}") from error
     return cast(Path, path)
 
 

@@ -1,4 +1,4 @@
-"""What two dumps can be compared by: whole tensors, statistics, or checksums."""
+"""How two dumps are compared: the kind of values that both hold, and the rules that judge them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,15 @@ class Mode(str, Enum):
     TENSOR = "tensor"
     STATISTICS = "statistics"
     CHECKSUM = "md5"
+
+    __str__ = str.__str__
+
+
+class Policy(str, Enum):
+    """The rules that decide about Result and Err_message: those of this tool, or the published thresholds."""
+
+    DEFAULT = "default"
+    REFERENCE = "reference"
 
     __str__ = str.__str__
 

@@ -15,22 +15,19 @@ import numpy as np
 from msprobe.compare.cells import CellMaker, Cells, Tensors, data_name
 from msprobe.compare.explained import Explained
 from msprobe.compare.items import Leaf
+from msprobe.compare.levels import LEVEL_NAMES, RowLevels
 from msprobe.compare.mode import Mode
 from msprobe.compare.reasons import Differences, Reasons
 from msprobe.compare.table import LeafTable
 from msprobe.core.store.reader import Dump
 from msprobe.numerics.metrics.statistics import Cell
-from msprobe.numerics.verdict import Judged, Level
+from msprobe.numerics.verdict import Judged
 
 if TYPE_CHECKING:
     from msprobe.numerics.reference_policy import ReferenceRow
 
 Messages = Sequence[str]
 _BLOCK = 2048  # rows whose texts stay in the cache of the processor
-_LEVELS = [level.name.lower() for level in Level]
-_RECOMPUTED = ("recomputed forward call, on one side only, with the values of the call it repeats",)
-_NOT_HELD = ("warning: recomputed forward call, on one side only, and no call with values that it repeats",)
-_CUT_OFF = ("the other run ended before this call",)
 _NO_LEAF = Leaf("", "", None)
 
 
@@ -68,18 +65,31 @@ class RowBlock:
             yield CompareRow(target, golden, [target, golden, *kinds, *numbers, *tail], level, messages)
 
 
+@dataclass(frozen=True, slots=True)
+class RowSource:
+    """What the rows of one comparison are made from: ``dump`` is the target, ``metrics`` is the number of custom
+    metrics, whose columns come last."""
+
+    dump: Dump
+    mode: Mode
+    table: LeafTable
+    levels: RowLevels
+    judged: Judged
+    measured: Differences
+    tensors: Tensors = None
+    metrics: int = 0
+
+
 class RowMaker:
     """Makes the rows of one comparison; holds what all rows share."""
 
-    def __init__(
-        self, dump: Dump, mode: Mode, table: LeafTable, judged: Judged, measured: Differences, tensors: Tensors
-    ) -> None:
-        self._dump, self._mode, self._table = dump, mode, table
-        self._tensors, self._judged = tensors, judged
-        self._cells = CellMaker(mode, table, tensors)
-        self._reasons = Reasons(measured, judged)
-        self._explained = Explained(mode, table, judged, tensors)
-        self.metrics = 0  # custom ones, whose columns come last
+    def __init__(self, source: RowSource) -> None:
+        self._dump, self._mode, self._table = source.dump, source.mode, source.table
+        self._tensors, self._judged, self._levels = source.tensors, source.judged, source.levels
+        self._cells = CellMaker(source.mode, source.table, source.tensors)
+        self._reasons = Reasons(source.measured, source.judged)
+        self._explained = Explained(source.mode, source.table, source.judged, source.tensors)
+        self._metrics = source.metrics
         self._frames: dict[int, str] = {}
 
     def blocks(self, entries: range | None = None, *, reference: bool) -> Iterator[RowBlock]:
@@ -106,56 +116,32 @@ class RowMaker:
             tails.append(self._files(first, last))
         if not reference:
             tails += self._explained.columns(first, last)
-        tails += self._explained.custom(first, last, self.metrics)
+        tails += self._explained.custom(first, last, self._metrics)
         return RowBlock(cells, levels, messages, tails)
 
     # Verdicts
 
     def _default(self, first: int, last: int) -> tuple[list[str], list[Messages]]:
+        """Return the level and the messages of each row of some entries, without the rules of a policy."""
         start, stop = int(self._table.starts[first]), int(self._table.starts[last])
-        numbers = self._judged.level[start:stop]
-        levels = [_LEVELS[number] for number in numbers.tolist()]
+        numbers = self._levels.levels[start:stop]
+        levels = [LEVEL_NAMES[number] for number in numbers.tolist()]
         messages: list[Messages] = [()] * (stop - start)
         target, golden, kinds = self._table.target, self._table.golden, self._judged.kind[start:stop].tolist()
         for offset in numbers.nonzero()[0].tolist():
             row = start + offset
-            ours, theirs = target[row], golden[row]
-            if ours is None or theirs is None:
-                levels[offset] = "warning"
             tensor = self._tensors[row] if self._tensors is not None else None
             problem = tensor.problem if tensor is not None else ""
-            reason = problem or self._reasons.text(kinds[offset], row, ours, theirs)
+            reason = problem or self._reasons.text(kinds[offset], row, target[row], golden[row])
             messages[offset] = (f"{levels[offset]}: {reason}",)
         for row, notes in self._explained.notes(start, stop):
             messages[row - start] = (*messages[row - start], *notes)
-        for number in range(first, last):
-            if self._table.entries[number].benign and self._is_excused(number):
-                level, text = self._excuse(number)
-                for row in range(int(self._table.starts[number]), int(self._table.starts[number + 1])):
-                    levels[row - start], messages[row - start] = level, text
-            elif number in self._table.changed:
-                self._tell_changed(number, levels, messages, start)
+        for number in range(first, last) if self._levels.excuses else ():
+            excuse = self._levels.excuses.get(number)
+            if excuse is not None and excuse.message:
+                for row in excuse.rows:
+                    messages[row - start] = (excuse.message,)
         return levels, messages
-
-    def _tell_changed(self, number: int, levels: list[str], messages: list[Messages], start: int) -> None:
-        """The rows of a recomputed call with values of its own: the first of them is an error."""
-        changed = self._table.changed[number]
-        for row in range(int(self._table.starts[number]), int(self._table.starts[number + 1])):
-            leaf = self._table.target[row] or self._table.golden[row]
-            if leaf is not None and leaf.suffix == changed.suffix:
-                levels[row - start], messages[row - start] = "error", (f"error: {changed.text}",)
-
-    def _excuse(self, number: int) -> tuple[str, Messages]:
-        """Level and message of the rows of a benign entry."""
-        if number in self._table.unrecorded:
-            return "warning", (f"warning: {self._table.unrecorded[number]}",)
-        if number in self._table.unrepeated:
-            return "warning", _NOT_HELD
-        return "pass", _RECOMPUTED if self._table.key(number).recompute else _CUT_OFF
-
-    def _is_excused(self, number: int) -> bool:
-        """Whether a lone call means nothing at all; one of another program stays unchecked."""
-        return not self._table.loose or self._table.key(number).recompute or number in self._table.unrecorded
 
     def _apply_reference(
         self,
@@ -170,7 +156,7 @@ class RowMaker:
         start = int(self._table.starts[first])
         for number in range(first, last):
             pair = self._table.entries[number]
-            if pair.benign and number not in self._table.unrecorded:
+            if number in self._levels.excuses:
                 continue
             rows = range(int(self._table.starts[number]), int(self._table.starts[number + 1]))
             described = [self._reference_row(row, cells, row - start) for row in rows]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,32 +14,24 @@ from msprobe.compare.alignment.protocol import Strategy
 from msprobe.compare.columns import columns
 from msprobe.compare.explained import explained_columns
 from msprobe.compare.extras import Extras
+from msprobe.compare.levels import RowLevels, row_levels
 from msprobe.compare.measure import measure
-from msprobe.compare.mode import Mode, mode_of
+from msprobe.compare.mode import Mode, Policy, mode_of
 from msprobe.compare.natural_scale import Vanished
 from msprobe.compare.recorded_levels import excuse_unrecorded
 from msprobe.compare.row_facts import row_facts
-from msprobe.compare.rows import CompareRow, RowBlock, RowMaker
+from msprobe.compare.rows import CompareRow, RowBlock, RowMaker, RowSource
 from msprobe.compare.summary import Counts
 from msprobe.compare.table import LeafTable, build_table
 from msprobe.core.errors import NotComparableError
 from msprobe.core.store.reader import Dump, paused_gc
-from msprobe.numerics.verdict import Judged, Kind, Level, Measured, NoiseFloor, judge
+from msprobe.numerics.verdict import Judged, Kind, Measured, NoiseFloor, judge
 
 if TYPE_CHECKING:
     from msprobe.numerics.metrics.custom import Metric
     from msprobe.numerics.metrics.tensor import TensorDifference
 
 _NOTHING_SAID = MappingOptions()
-
-
-class Policy(str, Enum):
-    """Whose rules decide about Result and Err_message: ours, or the published thresholds."""
-
-    DEFAULT = "default"
-    REFERENCE = "reference"
-
-    __str__ = str.__str__
 
 
 @dataclass(slots=True)
@@ -64,6 +55,7 @@ class Comparison:
     table: LeafTable
     measured: Measured
     judged: Judged
+    row_levels: RowLevels
     tensors: list[TensorDifference | None] | None
     metrics: Sequence[Metric] = ()  # of whole tensors alone
 
@@ -75,9 +67,17 @@ class Comparison:
     def blocks(self, entries: range | None = None) -> Iterator[RowBlock]:
         """The rows in execution order, many at a time; golden-only entries stand where they were executed. ``entries``
         are those whose rows are wanted, if not all."""
-        maker = RowMaker(self.target, self.mode, self.table, self.judged, self.measured, self.tensors)
-        maker.metrics = len(self.metrics)
-        return maker.blocks(entries, reference=self.policy is Policy.REFERENCE)
+        source = RowSource(
+            self.target,
+            self.mode,
+            self.table,
+            self.row_levels,
+            self.judged,
+            self.measured,
+            self.tensors,
+            metrics=len(self.metrics),
+        )
+        return RowMaker(source).blocks(entries, reference=self.policy is Policy.REFERENCE)
 
     def rows(self) -> Iterator[CompareRow]:
         """The rows one by one."""
@@ -145,7 +145,8 @@ def compare_dumps(
         facts = row_facts(table, checksums=mode is Mode.CHECKSUM)
         measured = measure(table, facts, tensors=tensors, vanished=past.vanished)
         judged = judged_as(mode, measured, past, None if extras.noise is None else extras.noise.floor(table, mode))
-    return Comparison(target, golden, mode, policy, table, measured, judged, tensors, metrics)
+    levels = row_levels(table, judged, policy)
+    return Comparison(target, golden, mode, policy, table, measured, judged, levels, tensors, metrics)
 
 
 def _judge_fused(table: LeafTable, mode: Mode, policy: Policy) -> None:
@@ -187,5 +188,4 @@ def levels(comparison: Comparison) -> list[str]:
     """The level of every row under the policy of the comparison."""
     if comparison.policy is Policy.REFERENCE:
         return [level for block in comparison.blocks() for level in block.levels]
-    names = [level.name.lower() for level in Level]
-    return [names[level] for level in comparison.judged.level.tolist()]
+    return comparison.row_levels.names()

@@ -1,60 +1,114 @@
 """The records of tensor-parallel ranks as the records of one model: statistics of shards become those of the whole.
 
-Whether a tensor is sharded is read from its recorded placement, where there is one. Otherwise the other side tells: it
-has the tensor whole, so a shape that adds up to it along one axis is a shard. Where it tells nothing, tensors that are
-the same on all ranks are copies and others are shards. What is whole on every rank and yet differs is a partial sum:
-what the collective made of it is taken, and without one it stays unchecked. A parameter of this kind is a copy that
-has drifted; the one that is farthest from the other side is compared.
+What a tensor is on the ranks follows from the first of these that tells:
+
+1. its recorded placement (DTensor);
+2. the other side, which has the tensor whole: a shape that adds up to it along one axis is a shard;
+3. the recorded collectives: what went into one and differs between the ranks, while what came out agrees, is a partial
+   sum, or another value that the collective completes; so is the product in a row-parallel layer (in backward: in a
+   column-parallel one) that holds a reduction;
+4. the values: tensors that agree on all ranks are copies, others are shards. Without the other side, tensors of layers
+   that are called column- or row-parallel are shards even where their statistics agree.
+
+A tensor that is whole on every rank and yet differs is a partial sum: what the collective made of it is taken, and
+without one it stays unchecked. A parameter of this kind is a copy that has drifted; the one that is farthest from the
+other side is compared.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from msprobe.compare.items import is_shape
+from msprobe.compare.items import is_shape, is_tensor, leaves
 from msprobe.compare.pairs import parent_of
 from msprobe.compare.recorded_number import as_float, bounded
 from msprobe.compare.shard_placement import Placement, axis_that_adds_up, local_sizes, recorded_placement
 from msprobe.core.store.reader import Dump
 from msprobe.core.tensors.projection import KEY as ORDERED
+from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, Merge
 from msprobe.numerics.shards import Shard, merged_statistics
 
-STATISTICS = ("Max", "Min", "Mean", "Norm")
-_LOCAL = ("md5", "data_name", "placements", "device_mesh")
+_RANK_KEYS = ("md5", "data_name", "placements", "device_mesh")
 _COLLECTIVE = "Distributed."
 _CLOSE = 1e-6
+_COLUMN, _ROW = "ColumnParallel", "RowParallel"
+_PRODUCTS = frozenset({"linear", "matmul", "mm", "bmm", "__matmul__", "addmm"})
+_REDUCTIONS = frozenset({"all_reduce", "reduce_scatter", "_reduce_scatter_base", "reduce_scatter_tensor"})
 _Raw = dict[str, Any]
+_Path = tuple[Any, ...]
+_Values = tuple[Any, ...]
 
 
-@dataclass(slots=True)
-class Merged:
-    """The merged dump and what could not be decided, in words."""
+@dataclass(frozen=True, slots=True)
+class MergedRanks:
+    """The merged dump, and a line for each kind of value that could not be decided."""
 
     dump: Dump
     notes: list[str] = field(default_factory=list)
 
 
-def merge_shards(ranks: Sequence[Dump], other: Sequence[Dump]) -> Merged:
+@dataclass(frozen=True, slots=True)
+class JoinedTensor:
+    """How the parts of one tensor became one record.
+
+    Attributes:
+        path: keys and indexes from the body of the entry to the tensor.
+        parts: the records on the ranks.
+        sizes: their numbers of elements; empty where no formula was applied.
+        collective: the call whose result was taken instead of the parts, "" where none was.
+    """
+
+    path: _Path
+    parts: Sequence[_Raw]
+    sizes: Sequence[int] = ()
+    collective: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Completed:
+    """What a collective made of the values that went into it."""
+
+    collective: str
+    raw: _Raw
+
+
+def merge_shards(ranks: Sequence[Dump], other: Sequence[Dump]) -> MergedRanks:
     """Merge the ranks of one tensor-parallel group. ``other`` are the ranks of the other side, whole or sharded."""
-    work = _Merge(ranks, other)
-    data = {name: work.entry(name) for name in ranks[0].data}
-    return Merged(replace(ranks[0], task="statistics", data=data), work.told())
+    parents = {name: parent_of(ranks[0].construct, name) or "" for name in ranks[0].data}
+    merge = ShardMerge([rank.data for rank in ranks], [side.data for side in other], parents)
+    data = {name: merge.entry(name) for name in ranks[0].data}
+    return MergedRanks(replace(ranks[0], task="statistics", data=data), merge.notes())
 
 
-class _Merge:
-    def __init__(self, ranks: Sequence[Dump], other: Sequence[Dump]) -> None:
-        self._ranks, self._other = ranks, other
+class ShardMerge:
+    """Merges the entries of one tensor-parallel group, one at a time."""
+
+    def __init__(
+        self, ranks: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]], parents: Mapping[str, str]
+    ) -> None:
+        """Take the records by name of each rank and of each rank of the other side.
+
+        ``parents`` gives the parent of each entry of the first rank.
+        """
+        self._ranks, self._other, self._parents = ranks, other, parents
+        self._completed = _completed(ranks)
+        self._reduced_in = _reductions_by_layer(ranks, parents)
         self._partial: list[str] = []
         self._drifted: list[str] = []
         self._apart: list[str] = []
         self._absent: list[str] = []
         self._unclear: list[str] = []
-        self._reduced = _collected(ranks)
 
-    def told(self) -> list[str]:
+    @property
+    def size(self) -> int:
+        """Number of ranks of the group."""
+        return len(self._ranks)
+
+    def notes(self) -> list[str]:
+        """Return a line for each kind of value that could not be decided."""
         texts = (
             (self._partial, "partial sums that no recorded collective completes, not compared"),
             (self._apart, "tensors of which other data-parallel ranks hold parts, not compared"),
@@ -65,202 +119,307 @@ class _Merge:
         return [f"{text}: {len(names)}, first {names[0]}" for names, text in texts if names]
 
     def entry(self, name: str) -> Any:
-        bodies = [rank.data.get(name) for rank in self._ranks]
+        """Return the merged record of an entry of the first rank."""
+        bodies = [rank.get(name) for rank in self._ranks]
         if any(body is None for body in bodies):
             self._absent.append(name)
             return bodies[0]
-        if name.startswith(_COLLECTIVE):  # what one rank gave and got is no part of the model
-            return _Entry(self, name, ()).node(bodies[:1], ())
-        return _Entry(self, name, [side.data.get(name) for side in self._other]).node(bodies, ())
+        if name.startswith(_COLLECTIVE):  # what one rank sent and received is no part of the model
+            return _EntryMerge(self, name, ()).node(bodies[:1], ())
+        return _EntryMerge(self, name, [side.get(name) for side in self._other]).node(bodies, ())
+
+    def joined_entry(self, name: str, bodies: Sequence[Any]) -> tuple[Any, list[JoinedTensor]]:
+        """Return the merged record of these bodies of one entry, and how each joined tensor in it came about."""
+        merge = _EntryMerge(self, name, [side.get(name) for side in self._other])
+        return merge.node(bodies, ()), merge.joined
 
     def row_parallel(self, name: str) -> bool:
-        """Whether a weight without further evidence is cut along its second axis."""
-        return "Row" in f"{name} {parent_of(self._ranks[0].construct, name) or ''}"
+        """Return whether a weight without further evidence is cut along its second axis."""
+        return "Row" in f"{name} {self._parents.get(name, '')}"
+
+    def completed(self, raws: Sequence[_Raw]) -> _Completed | None:
+        """Return what a collective made of tensors that differ between the ranks."""
+        return self._completed.get(_values(raws[0]))
+
+    def reduced_in_layer(self, name: str) -> _Completed | None:
+        """Return what the reduction of a parallel layer made of the product in it; ``name`` is that of the product."""
+        layer = self._parents.get(name, "")
+        sums = _ROW if name.endswith(".forward") else _COLUMN
+        return self._reduced_in.get(layer) if sums in layer and _function(name) in _PRODUCTS else None
 
     def partial(self, place: str, raws: Sequence[_Raw]) -> _Raw:
-        """What a collective made of a partial sum, or the tensor without values."""
-        reduced = self._reduced.get(_values(raws[0]))
-        if reduced is not None:
-            return reduced
-        return _without_values(self._partial, place, raws)
+        """Return what a collective made of a partial sum, or the tensor without values."""
+        completed = self.completed(raws)
+        return _without_values(self._partial, place, raws) if completed is None else completed.raw
 
     def unclear(self, place: str, raws: Sequence[_Raw]) -> _Raw:
-        """The tensor without values: a shape is damaged, or lacks a length."""
+        """Return the tensor without values: a shape is damaged, or lacks a length."""
         return _without_values(self._unclear, place, raws)
 
     def apart(self, place: str, raws: Sequence[_Raw]) -> _Raw:
-        """The tensor without values: they are on ranks that are no part of this model."""
+        """Return the tensor without values: they are on ranks that are no part of this model."""
         return _without_values(self._apart, place, raws)
 
     def drifted(self, place: str, raws: Sequence[_Raw], whole: Any) -> _Raw:
-        """The copy that is farthest from the other side."""
+        """Return the copy that is farthest from the other side, by norm."""
         self._drifted.append(place)
-        known = as_float(whole.get("Norm")) if isinstance(whole, Mapping) else 0.0
-        return max(raws, key=lambda raw: _apart(as_float(raw.get("Norm")), 0.0 if known != known else known))
+        norm = as_float(whole.get("Norm")) if isinstance(whole, Mapping) else 0.0
+        return max(raws, key=lambda raw: _norm_distance(as_float(raw.get("Norm")), 0.0 if norm != norm else norm))
 
 
 def _without_values(names: list[str], place: str, raws: Sequence[_Raw]) -> _Raw:
-    """The tensor as one that cannot be judged; ``names`` tell of it."""
+    """Return the tensor as one that cannot be judged, and note its place in ``names``."""
     names.append(place)
-    return {**raws[0], **dict.fromkeys(STATISTICS)}
+    return {**raws[0], **dict.fromkeys(STATISTIC_NAMES)}
 
 
 @dataclass(slots=True)
-class _Entry:
-    """The merge of one entry; ``whole`` are the records of that name on the other side, None where there is none."""
+class _EntryMerge:
+    """The merge of one entry.
 
-    merge: _Merge
+    ``whole`` are the records of that name on the ranks of the other side, None where there is none. ``joined`` lists
+    the tensors that were joined, in the order of the walk.
+    """
+
+    merge: ShardMerge
     name: str
     whole: Sequence[Any]
+    joined: list[JoinedTensor] = field(default_factory=list)
 
-    def node(self, nodes: Sequence[Any], path: tuple[Any, ...]) -> Any:
+    def node(self, nodes: Sequence[Any], path: _Path) -> Any:
+        """Return the merged record of the same node on all ranks; ``path`` leads to it from the body."""
         first = nodes[0]
         if isinstance(first, dict) and all(isinstance(node, dict) for node in nodes):
             if "shape" in first and "dtype" in first:
                 return self._tensor(nodes, path)
             if isinstance(first.get("type"), str):
-                return self._argument(first, self._there(path))
+                return self._argument(first, self._on_other_side(path))
             return {key: self.node([node.get(key) for node in nodes], (*path, key)) for key in first}
         if isinstance(first, list) and all(isinstance(node, list) and len(node) == len(first) for node in nodes):
-            return [self.node([node[at] for node in nodes], (*path, at)) for at in range(len(first))]
+            return [self.node([node[index] for node in nodes], (*path, index)) for index in range(len(first))]
         return first
 
-    def _there(self, path: tuple[Any, ...]) -> list[Any]:
-        """The same place on the other side, one per rank; places that are not there are left out."""
-        found = []
+    def _on_other_side(self, path: _Path) -> list[Any]:
+        """Return what the ranks of the other side have at this path; ranks that lack it are left out."""
+        nodes = []
         for node in self.whole:
             for part in path:
                 fits = isinstance(node, list) and isinstance(part, int) and part < len(node)
                 node = node[part] if fits else node.get(part) if isinstance(node, Mapping) else None
             if node is not None:
-                found.append(node)
-        return found
+                nodes.append(node)
+        return nodes
 
-    def _argument(self, own: _Raw, there: Sequence[Any]) -> Any:
-        """A number that is this share of the other side's (heads per rank) counts as the same."""
-        if not there or not isinstance(there[0], Mapping) or own.get("type") != there[0].get("type"):
+    def _argument(self, own: _Raw, others: Sequence[Any]) -> Any:
+        """Return the argument; a number that is this share of the other side's (heads per rank) counts as the same."""
+        if not others or not isinstance(others[0], Mapping) or own.get("type") != others[0].get("type"):
             return own
-        left, right = own.get("value"), there[0].get("value")
-        parts = len(self.merge._ranks)
-        values, others = (left, right) if isinstance(left, list) else ([left], [right])
-        if not isinstance(others, list) or len(values) != len(others):
+        left, right = own.get("value"), others[0].get("value")
+        values, wholes = (left, right) if isinstance(left, list) else ([left], [right])
+        if not isinstance(wholes, list) or len(values) != len(wholes):
             return own
-        pairs = list(zip(values, others, strict=True))
-        same = all(type(a) is int and type(b) is int and b in (a, a * parts) for a, b in pairs)
+        pairs = list(zip(values, wholes, strict=True))
+        same = all(type(a) is int and type(b) is int and b in (a, a * self.merge.size) for a, b in pairs)
         return {**own, "value": right} if same else own
 
-    def _tensor(self, raws: Sequence[_Raw], path: tuple[Any, ...]) -> _Raw:
+    def _tensor(self, raws: Sequence[_Raw], path: _Path) -> _Raw:
         place = ".".join(map(str, (self.name, *path)))
-        there = [raw for raw in self._there(path) if isinstance(raw, Mapping) and is_shape(raw.get("shape"))]
-        known = recorded_placement(raws)
-        alike = all(_close(raws[0], raw) for raw in raws[1:])
-        if not _make_a_whole(raws, known):
-            return _whole(raws[0] if alike else self.merge.unclear(place, raws))
-        if known is not None:
-            if known.partial:
-                return _whole(self.merge.partial(place, raws))
-            if known.apart:
-                return _whole(self.merge.apart(place, raws))
-            if known.axis is None:
-                return _whole(raws[0])
-            return joined_record(raws, local_sizes(raws[0]["shape"], known.axis, len(raws)), raws[0]["shape"])
+        placement = recorded_placement(raws)
+        copies = all(_close(raws[0], raw) for raw in raws[1:])
+        if not _make_a_whole(raws, placement):
+            return _rank_free(raws[0] if copies else self.merge.unclear(place, raws))
+        if placement is not None:
+            return self._placed(raws, path, placement)
+        others = [raw for raw in self._on_other_side(path) if isinstance(raw, Mapping) and is_shape(raw.get("shape"))]
+        if others:
+            return self._beside_whole(raws, path, others, copies=copies)
+        return self._by_values(raws, path, copies=copies)
+
+    def _placed(self, raws: Sequence[_Raw], path: _Path, placement: Placement) -> _Raw:
+        """Return the merge that a recorded placement asks for; recorded shapes are those of the whole."""
+        place = ".".join(map(str, (self.name, *path)))
+        if placement.partial:
+            return _rank_free(self.merge.partial(place, raws))
+        if placement.apart:
+            return _rank_free(self.merge.apart(place, raws))
+        if placement.axis is None:
+            return _rank_free(raws[0])
+        shape = raws[0]["shape"]
+        return self._join(raws, path, local_sizes(shape, placement.axis, len(raws)), shape)
+
+    def _beside_whole(
+        self, raws: Sequence[_Raw], path: _Path, others: Sequence[Mapping[str, Any]], *, copies: bool
+    ) -> _Raw:
+        """Return the merge that makes the shape of the other side."""
+        place = ".".join(map(str, (self.name, *path)))
         shapes = [raw["shape"] for raw in raws]
-        if alike and there and shapes[0] == there[0]["shape"]:
-            return _whole(raws[0])
-        axis = axis_that_adds_up(shapes, [raw["shape"] for raw in there])
-        is_whole = bool(there) and len(self.whole) == 1 and shapes[0] == there[0]["shape"]
-        if axis is None and (alike or len(raws) == 1):
-            return _whole(raws[0])
-        if axis is None and is_whole:
-            if "parameters" in path or ".parameters_grad" in self.name:
-                return _whole(self.merge.drifted(place, raws, there[0]))
-            return _whole(self.merge.partial(place, raws))
+        same_shape = shapes[0] == others[0]["shape"]
+        if copies and same_shape:
+            return _rank_free(raws[0])
+        axis = axis_that_adds_up(shapes, [raw["shape"] for raw in others])
+        if axis is None and (copies or len(raws) == 1):
+            return _rank_free(raws[0])
+        if axis is None and len(self.whole) == 1 and same_shape:
+            if self._is_parameter(path):
+                return _rank_free(self.merge.drifted(place, raws, others[0]))
+            return _rank_free(self.merge.partial(place, raws))
         return self._sharded(raws, axis if axis is not None else self._usual_axis(path), path)
 
-    def _usual_axis(self, path: tuple[Any, ...]) -> int:
-        """Activations are cut along the last axis, weights along the first, those of row-parallel layers the second."""
-        if "parameters" not in path and ".parameters_grad" not in self.name:
+    def _by_values(self, raws: Sequence[_Raw], path: _Path, *, copies: bool) -> _Raw:
+        """Return the merge that values and names suggest where the other side tells nothing."""
+        if len(raws) == 1 or (copies and not self._named_shard(path)):
+            return _rank_free(raws[0])
+        for completed in () if copies else self._completions(raws, path):
+            if completed is not None and completed.raw["shape"] == raws[0]["shape"]:
+                self.joined.append(JoinedTensor(path, raws, collective=completed.collective))
+                return _rank_free(completed.raw)
+        return self._sharded(raws, self._usual_axis(path), path)
+
+    def _completions(self, raws: Sequence[_Raw], path: _Path) -> Iterator[_Completed | None]:
+        yield self.merge.completed(raws)
+        if path[0] == "output":
+            yield self.merge.reduced_in_layer(self.name)
+
+    def _is_parameter(self, path: _Path) -> bool:
+        return "parameters" in path or ".parameters_grad" in self.name
+
+    def _named_shard(self, path: _Path) -> bool:
+        """Return whether the name of the layer says that a tensor is a shard.
+
+        All of a column-parallel layer is, but its input (in backward: the gradient of its input); all of a row-parallel
+        one but its result and its bias.
+        """
+        forward = ".forward" in self.name
+        if _COLUMN in self.name:
+            whole = "input_args" if forward else "output"
+        elif _ROW in self.name:
+            whole = "output" if forward else "input"
+        else:
+            return False
+        return path[0] != whole and not (_ROW in self.name and "bias" in path)
+
+    def _usual_axis(self, path: _Path) -> int:
+        """Return the axis along which tensors of this kind are cut.
+
+        Activations are cut along the last axis, weights along the first, those of row-parallel layers the second.
+        """
+        if not self._is_parameter(path):
             return -1
         return 1 if self.merge.row_parallel(self.name) else 0
 
-    def _sharded(self, raws: Sequence[_Raw], axis: int, path: tuple[Any, ...]) -> _Raw:
+    def _sharded(self, raws: Sequence[_Raw], axis: int, path: _Path) -> _Raw:
         shape = list(raws[0]["shape"])
         if not -len(shape) <= axis < len(shape):
-            return _whole(raws[0])
+            return _rank_free(raws[0])
         shape[axis] = sum(raw["shape"][axis] for raw in raws)
-        return joined_record(raws, [math.prod(raw["shape"]) for raw in raws], shape)
+        return self._join(raws, path, [math.prod(raw["shape"]) for raw in raws], shape)
+
+    def _join(self, raws: Sequence[_Raw], path: _Path, sizes: Sequence[int], shape: Sequence[int]) -> _Raw:
+        self.joined.append(JoinedTensor(path, raws, sizes))
+        return joined_record(raws, sizes, shape)
 
 
-def _collected(ranks: Sequence[Dump]) -> dict[tuple[Any, ...], _Raw]:
-    """Statistics of what went into a collective on the first rank to what came out of it, the same on all ranks."""
-    found: dict[tuple[Any, ...], _Raw] = {}
-    for name, body in ranks[0].data.items():
-        if not name.startswith(_COLLECTIVE) or not isinstance(body, Mapping):
+def _completed(ranks: Sequence[Mapping[str, Any]]) -> dict[_Values, _Completed]:
+    """Return, by the values that went into a collective on the first rank, what came out of it on all ranks alike."""
+    completed: dict[_Values, _Completed] = {}
+    for name, body in ranks[0].items():
+        if not name.startswith(_COLLECTIVE):
             continue
-        given, made = _first_tensor(body.get("input_args")), _first_tensor(body.get("output"))
-        given = given or _first_tensor(body.get("input_kwargs"))
-        others = [_first_tensor((rank.data.get(name) or {}).get("output")) for rank in ranks[1:]]
-        if given and made and all(other and _close(made, other) for other in others):
-            found.setdefault(_values(given), made)
-    return found
+        sent = _first_tensor(name, body, "input_args") or _first_tensor(name, body, "input_kwargs")
+        received = _common_result(name, ranks)
+        if sent is not None and received is not None:
+            completed.setdefault(_values(sent), _Completed(name, received))
+    return completed
 
 
-def _first_tensor(node: Any) -> _Raw | None:
-    if isinstance(node, dict):
-        if is_shape(node.get("shape")) and "dtype" in node:
-            return node
-        node = [] if isinstance(node.get("type"), str) else list(node.values())
-    if isinstance(node, list):
-        return next((found for child in node if (found := _first_tensor(child))), None)
-    return None
+def _reductions_by_layer(ranks: Sequence[Mapping[str, Any]], parents: Mapping[str, str]) -> dict[str, _Completed]:
+    """Return the first reduction in each parallel layer, by the name of the layer's call."""
+    reductions: dict[str, _Completed] = {}
+    for name in ranks[0]:
+        layer = parents.get(name, "")
+        if not name.startswith(_COLLECTIVE) or not (_ROW in layer or _COLUMN in layer):
+            continue
+        received = _common_result(name, ranks) if _function(name) in _REDUCTIONS else None
+        if received is not None:
+            reductions.setdefault(layer, _Completed(name, received))
+    return reductions
 
 
-def _values(raw: _Raw) -> tuple[Any, ...]:
-    return (str(raw["shape"]), *(as_float(raw.get(name)) for name in STATISTICS))
+def _common_result(name: str, ranks: Sequence[Mapping[str, Any]]) -> _Raw | None:
+    """Return what came out of a collective; None where the ranks do not agree on it."""
+    received, *others = (_first_tensor(name, rank.get(name), "output") for rank in ranks)
+    if received is None or any(other is None or not _close(received, other) for other in others):
+        return None
+    return received
+
+
+def _function(name: str) -> str:
+    return name.split(".", 2)[1]
+
+
+def _first_tensor(name: str, body: Any, section: str) -> _Raw | None:
+    values = leaves(name, {section: body.get(section)}) if isinstance(body, Mapping) else []
+    return next((leaf.raw for leaf in values if is_tensor(leaf.raw) and is_shape(leaf.raw.get("shape"))), None)
+
+
+def _values(raw: _Raw) -> _Values:
+    return (str(raw["shape"]), *(as_float(raw.get(name)) for name in STATISTIC_NAMES))
 
 
 def _close(left: _Raw, right: _Raw) -> bool:
     if left.get("shape") != right.get("shape"):
         return False
-    return all(_near(left.get(name), right.get(name)) for name in STATISTICS)
+    return all(_close_numbers(left.get(name), right.get(name)) for name in STATISTIC_NAMES)
 
 
-def _near(left: Any, right: Any) -> bool:
+def _close_numbers(left: Any, right: Any) -> bool:
     if left == right or (left != left and right != right):
         return True
     return math.isclose(as_float(left), as_float(right), rel_tol=_CLOSE)
 
 
-def _apart(norm: float, known: float) -> float:
-    """How far a copy is from the other side; one without a norm is farthest."""
-    return abs(norm - known) if norm == norm else math.inf
+def _norm_distance(norm: float, reference: float) -> float:
+    """Return how far a copy is from the other side; one without a norm is farthest."""
+    return abs(norm - reference) if norm == norm else math.inf
 
 
-def _make_a_whole(raws: Sequence[_Raw], known: Placement | None) -> bool:
-    """Whether the shapes are whole and have the same axes, the cut one among them."""
+def _make_a_whole(raws: Sequence[_Raw], placement: Placement | None) -> bool:
+    """Return whether the shapes are complete and have the same axes, the cut one among them."""
     if not all(is_shape(raw.get("shape")) for raw in raws):
         return False
     axes = {len(raw["shape"]) for raw in raws}
-    return len(axes) == 1 and (known is None or known.axis is None or -min(axes) <= known.axis < min(axes))
+    if len(axes) != 1:
+        return False
+    return placement is None or placement.axis is None or -min(axes) <= placement.axis < min(axes)
 
 
 def joined_record(raws: Sequence[_Raw], sizes: Sequence[int], shape: Sequence[int]) -> _Raw:
-    """The records of parts of ``sizes`` elements as that of one tensor of this ``shape``; a statistic that a part
-    lacks is null."""
-    statistics: dict[str, Any] = dict.fromkeys(STATISTICS)
-    four: list[list[Any]] = [[bounded(raw.get(name)) for name in STATISTICS] for raw in raws]
-    if all(isinstance(value, (int, float)) and not isinstance(value, bool) for values in four for value in values):
-        shards = [
-            Shard(values[0], values[1], values[2], values[3], numel) for values, numel in zip(four, sizes, strict=True)
-        ]
-        statistics = dict(zip(STATISTICS, merged_statistics(shards)[:4], strict=True))
-    else:
-        for at, name, fold in ((0, "Max", max), (1, "Min", min)):
-            values = [found[at] for found in four]
-            statistics[name] = fold(values) if all(isinstance(value, (int, float)) for value in values) else None
+    """Return the records of parts as the record of one tensor; a statistic that does not follow from them is null.
+
+    Args:
+        raws: the recorded parts.
+        sizes: their numbers of elements; the mean is weighted with them.
+        shape: the shape of the whole.
+    """
+    statistics: dict[str, Any] = dict.fromkeys(STATISTIC_NAMES)
+    columns = {name: [bounded(raw.get(name)) for raw in raws] for name in STATISTIC_NAMES}
+    if all(_is_number(value) for values in columns.values() for value in values):
+        shards = [Shard(*values, numel) for *values, numel in zip(*columns.values(), sizes, strict=True)]
+        statistics = dict(zip(STATISTIC_NAMES, merged_statistics(shards)[:-1], strict=True))
+    else:  # flags have extremes, but no mean
+        folds = {Merge.LARGEST: max, Merge.SMALLEST: min}
+        for spec in STATISTICS:
+            fold = folds.get(spec.merge)
+            if fold is not None and all(isinstance(value, (int, float)) for value in columns[spec.name]):
+                statistics[spec.name] = fold(columns[spec.name])
     frame = {key: value for key, value in raws[0].items() if key != ORDERED}  # does not follow from those of parts
-    return _whole({**frame, "shape": list(shape), **statistics})
+    return _rank_free({**frame, "shape": list(shape), **statistics})
 
 
-def _whole(raw: _Raw) -> _Raw:
-    return {key: value for key, value in raw.items() if key not in _LOCAL}
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _rank_free(raw: _Raw) -> _Raw:
+    """Return the record without what is true of a single rank only."""
+    return {key: value for key, value in raw.items() if key not in _RANK_KEYS}

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.configcheck.named_tensors import NamedTensors
-from msprobe.core.errors import ReadError, said
+from msprobe.core.errors import ReadError, error_text
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.core.tensors.stored import StoredTensor
 
@@ -66,7 +66,7 @@ def read_safetensors(path: Path) -> NamedTensors:
     except OSError as error:
         raise ReadError(f"{path}: cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
-        raise ReadError(f"{path}: damaged, its header cannot be read ({said(error)})") from error
+        raise ReadError(f"{path}: damaged, its header cannot be read ({error_text(error)})") from error
 
 
 def _tensor(path: Path, start: int, header: dict[str, Any], name: str) -> StoredTensor:
@@ -96,7 +96,7 @@ def _mapped(path: Path, start: int, container: str, shape: tuple[int, ...]) -> N
     try:
         flat = np.memmap(path, np.uint8, "r", start, (prod(shape) * np.dtype(container).itemsize,))
     except (OSError, ValueError) as error:
-        raise ReadError(f"{path}: cannot be read any more ({said(error)})") from error
+        raise ReadError(f"{path}: cannot be read any more ({error_text(error)})") from error
     return np.asarray(flat).view(container).reshape(shape)
 
 

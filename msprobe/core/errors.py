@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-_SHOWN_VALUE = 80
-_SAID_ERROR = 500
+_VALUE_LENGTH = 80
+_ERROR_LENGTH = 500
 MEMORY_ERROR = "memory ran out; free some, or give a part of the dumps (a step or rank folder) and fewer processes"
 
 
@@ -111,7 +111,7 @@ class ReadError(MsprobeException):
 
 
 class NotComparableError(MsprobeException):
-    """Both inputs are readable, but comparing them would say nothing (no common data)."""
+    """Both inputs are readable, but have no data in common, so a comparison has no result."""
 
     def __init__(self, error_info: str) -> None:
         super().__init__(self.INVALID_PARAM_ERROR, error_info)
@@ -121,7 +121,7 @@ class NotComparableError(MsprobeException):
 
 
 class _Absent:
-    """Type of ``ABSENT``: the value of a problem about something that is not there."""
+    """The type of ``ABSENT``, which is the value of a problem about something missing."""
 
     def __repr__(self) -> str:
         return "ABSENT"
@@ -137,9 +137,12 @@ ABSENT = _Absent()
 class Problem:
     """One thing that is wrong in a document.
 
-    ``path`` is the JSON path (``statistics.scope[1]``, empty for the whole document), ``value`` what was found
-    (``ABSENT`` when nothing was), ``expected`` what is allowed or what to do, ``suggestion`` the likely intention.
-    ``argument`` is True when the value came from a function argument and not from the document.
+    Attributes:
+        path: the JSON path (``statistics.scope[1]``); empty for the whole document.
+        value: the value in the document; ``ABSENT`` when there is none.
+        expected: which values are allowed, or what to do.
+        suggestion: what the user probably meant.
+        argument: True when the value is a function argument and not part of the document.
     """
 
     path: str
@@ -150,31 +153,34 @@ class Problem:
     argument: bool = False
 
     def __str__(self) -> str:
-        found = "" if self.value is ABSENT else f"got {shown(self.value)}; "
+        actual = "" if self.value is ABSENT else f"got {json_text(self.value)}; "
         hint = f"; did you mean {self.suggestion}?" if self.suggestion else ""
         where = f"{self.path}{' (argument)' if self.argument else ''}: " if self.path else ""
-        return f"{where}{found}{self.expected}{hint}"
+        return f"{where}{actual}{self.expected}{hint}"
 
 
-def said(error: BaseException) -> str:
-    """Class and text of an error on one line, cut to a readable length, also where its ``__str__`` raises."""
+def error_text(error: BaseException) -> str:
+    """Return class and text of an error on one line of at most 500 characters.
+
+    An exception class of the user whose ``__str__`` raises is named without its text.
+    """
     try:
         text = " ".join(str(error).split())
     except Exception:  # noqa: BLE001  (an exception class of the user)
         text = "its text cannot be shown"
-    return f"{type(error).__name__}: {text}"[:_SAID_ERROR]
+    return f"{type(error).__name__}: {text}"[:_ERROR_LENGTH]
 
 
-def shown(value: object) -> str:
-    """The value as JSON on one line, cut to a readable length; things JSON cannot say as ``given`` says them."""
+def json_text(value: object) -> str:
+    """Return the value as JSON on one line of at most 80 characters; what JSON cannot hold as by ``argument_text``."""
     try:
         return _cut(json.dumps(value, ensure_ascii=False))
     except (TypeError, ValueError, RecursionError):
-        return given(value)
+        return argument_text(value)
 
 
-def given(value: object) -> str:
-    """An argument of a Python call on one line, cut to a readable length, with its type where that is not plain."""
+def argument_text(value: object) -> str:
+    """Return the ``repr`` of an argument on one line of at most 80 characters, with its type unless it is built in."""
     text, kind = " ".join(_repr(value).split()), type(value)
     plain = kind.__module__ == "builtins" or kind.__name__ in text
     return _cut(text if plain else f"{text} ({kind.__name__})")
@@ -182,7 +188,7 @@ def given(value: object) -> str:
 
 def _cut(text: str) -> str:
     text = text.encode("utf-8", "backslashreplace").decode()  # lone surrogates cannot be printed
-    return text if len(text) <= _SHOWN_VALUE else text[: _SHOWN_VALUE - 3] + "..."
+    return text if len(text) <= _VALUE_LENGTH else text[: _VALUE_LENGTH - 3] + "..."
 
 
 def _repr(value: object) -> str:
@@ -193,7 +199,7 @@ def _repr(value: object) -> str:
 
 
 class ConfigError(MsprobeException):
-    """A configuration is wrong. ``problems`` holds everything found, ``source`` names the file or ``config``."""
+    """A configuration is wrong. ``problems`` lists every problem, ``source`` names the file or is ``config``."""
 
     def __init__(self, problems: Sequence[Problem], source: str = "config") -> None:
         if not problems:
@@ -209,7 +215,7 @@ class ConfigError(MsprobeException):
 
 
 class ScopeConfigError(ConfigError, ScopeException):
-    """The only problems are about ``scope``; callers that expect a ``ScopeException`` with code 1 get one."""
+    """All problems are about ``scope``. It is a ``ScopeException`` as well, with code 1, for callers that catch one."""
 
     prefixes: ClassVar[dict[int, str]] = ScopeException.prefixes
 
@@ -218,10 +224,10 @@ class ScopeConfigError(ConfigError, ScopeException):
 
 
 class ConfigTextError(ConfigError, RuntimeError):
-    """The text of a configuration is no JSON or YAML; also a ``RuntimeError``, which older callers expect."""
+    """The text of a configuration is not JSON or YAML; it is a ``RuntimeError`` as well, which older callers catch."""
 
 
 def config_error(problems: Sequence[Problem], source: str) -> ConfigError:
-    """The one error for these problems, of the most specific class that fits all of them."""
+    """Return one error for all these problems, of the most specific class that fits."""
     only_scope = all(problem.kind == "scope" for problem in problems)
     return (ScopeConfigError if only_scope and problems else ConfigError)(problems, source)

@@ -1,10 +1,10 @@
 """The logger ``msprobe``: one line per event, on standard output, without touching the root logger.
 
-A line is ``2026-01-31 12:00:00 (4711) [rank 3] [WARNING] text``; the rank appears once ``set_rank`` told it. The
-environment variable ``MSPROBE_LOG_LEVEL`` chooses 0 debug, 1 info (default), 2 warning, 3 error, 4 silent.
+A line is ``2026-01-31 12:00:00 (4711) [rank 3] [WARNING] text``; the rank appears after ``set_rank``. The environment
+variable ``MSPROBE_LOG_LEVEL`` chooses 0 debug, 1 info (default), 2 warning, 3 error, 4 silent.
 
-    from msprobe.core.log import logger, once
-    if once("no-model"):
+    from msprobe.core.log import logger, first_time
+    if first_time("no-model"):
         logger.warning("...")
 """
 
@@ -31,7 +31,7 @@ logger = logging.getLogger("msprobe")
 
 
 class _Formatter(logging.Formatter):
-    """Time, pid, rank when known, level, text with control characters made visible."""
+    """Formats time, process id, rank (once set), level and text; control characters become visible."""
 
     rank: int | None = None
 
@@ -42,12 +42,12 @@ class _Formatter(logging.Formatter):
         if record.exc_info:
             text = f"{text}\n{self.formatException(record.exc_info)}"
         safe = _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text)
-        # The pid is asked here, not taken from the record, so that a forked child never shows its parent's.
+        # The pid is read here, not taken from the record: a forked child must not show the pid of its parent.
         return f"{time} ({os.getpid()}){rank} [{record.levelname}] {safe}"
 
 
 class _StandardStream(logging.Handler):
-    """Writes to whatever ``sys.stdout`` (or ``sys.stderr``) is at that moment, so that redirection works."""
+    """Writes to the ``sys.stdout`` (or ``sys.stderr``) of that moment, so that redirection works."""
 
     stream_name: Literal["stdout", "stderr"] = "stdout"
 
@@ -72,19 +72,19 @@ class _StandardStream(logging.Handler):
 _formatter = _Formatter()
 _handler = _StandardStream()
 _handler.setFormatter(_formatter)
-_seen: set[Hashable] = set()
-_seen_lock = threading.Lock()
+_logged_keys: set[Hashable] = set()
+_logged_lock = threading.Lock()
 
 
 def configure() -> None:
-    """Attach the handler (once) and read the level from the environment again."""
+    """Attach the handler if it is not attached yet, and read the level from the environment again."""
     logger.propagate = False
     if _handler not in logger.handlers:
         logger.addHandler(_handler)
-    asked = os.environ.get(LEVEL_VARIABLE, "").strip()
-    logger.setLevel(_LEVELS.get(asked, logging.INFO))
-    if asked and asked not in _LEVELS and once((LEVEL_VARIABLE, asked)):
-        logger.warning("%s=%r is not one of 0, 1, 2, 3, 4; using 1 (info).", LEVEL_VARIABLE, asked)
+    level = os.environ.get(LEVEL_VARIABLE, "").strip()
+    logger.setLevel(_LEVELS.get(level, logging.INFO))
+    if level and level not in _LEVELS and first_time((LEVEL_VARIABLE, level)):
+        logger.warning("%s=%r is not one of 0, 1, 2, 3, 4; using 1 (info).", LEVEL_VARIABLE, level)
 
 
 def use_stream(name: Literal["stdout", "stderr"]) -> None:
@@ -93,16 +93,19 @@ def use_stream(name: Literal["stdout", "stderr"]) -> None:
 
 
 def set_rank(rank: int | None) -> None:
-    """Show this rank in every following line; ``None`` shows none."""
+    """Show this rank in every following line; ``None`` shows no rank."""
     _formatter.rank = rank
 
 
-def once(key: Hashable) -> bool:
-    """True the first time it is asked for this key in this process, False ever after. Thread-safe."""
-    with _seen_lock:
-        if key in _seen:
+def first_time(key: Hashable) -> bool:
+    """Return True for the first call with this key in this process, and False for every later one. Thread-safe.
+
+    It keeps a message from being logged again: ``if first_time("no-model"): logger.warning(...)``.
+    """
+    with _logged_lock:
+        if key in _logged_keys:
             return False
-        _seen.add(key)
+        _logged_keys.add(key)
         return True
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from msprobe.core.errors import ReadError, shown
+from msprobe.core.errors import ReadError, json_text
 from msprobe.core.naming.model import ApiName, DebugName, ModuleName, Phase
 from msprobe.core.naming.parse import NameSyntaxError, parse_entry
 from msprobe.core.store.reader import Dump
@@ -83,7 +83,7 @@ def _renamed(key: str, mapping: Mapping[str, str]) -> ApiName | ModuleName:
     entry = _entry(name)
     if entry is None:
         raise ReadError(
-            f"the mapping makes {shown(name)} of {shown(key)}, which is no name of a call; correct --mapping"
+            f"the mapping makes {json_text(name)} of {json_text(key)}, which is no name of a call; correct --mapping"
         )
     return entry
 

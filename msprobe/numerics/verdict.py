@@ -95,6 +95,12 @@ class Measured:
     row_starts: Ints
     depends: Ints
 
+    def sliced(self, rows: Ints | slice) -> Measured:
+        """Return the measurements of some rows, as those of one entry."""
+        by_row = {name: getattr(self, name)[rows] for name in self.__slots__[: self.__slots__.index("row_starts")]}
+        count = len(by_row["role"])
+        return Measured(**by_row, row_starts=np.array([0, count]), depends=np.full(1, -1))
+
     @property
     def worst(self) -> Floats:
         """The largest of the four differences, per row; a new array at each access."""
@@ -116,6 +122,10 @@ class Judged:
     noise: float
     times: Floats
     tolerance: Floats
+
+    def sliced(self, rows: Ints | slice) -> Judged:
+        """Return the verdicts of some rows."""
+        return Judged(self.level[rows], self.kind[rows], self.noise, self.times[rows], self.tolerance[rows])
 
 
 @dataclass(slots=True)

@@ -16,10 +16,11 @@ from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.extras import Extras, load_extras
 from msprobe.compare.locate import Located, locate
 from msprobe.compare.locations import PathLike, is_url, opened
+from msprobe.compare.mode import Policy
 from msprobe.compare.parallel_layout import load_pair
 from msprobe.compare.recorded_layout import with_recorded_layouts
 from msprobe.compare.rows import CompareRow
-from msprobe.compare.run import Comparison, Past, Policy, compare_dumps
+from msprobe.compare.run import Comparison, Past, compare_dumps
 from msprobe.compare.summary import CompareSummary
 from msprobe.core.cores import cores
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError

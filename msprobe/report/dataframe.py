@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from msprobe.compare.run import Comparison
-from msprobe.core.errors import MsprobeException, said
+from msprobe.core.errors import MsprobeException, error_text
 from msprobe.report.typed import Value, typed
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def dataframe(comparisons: Iterable[Comparison]) -> pd.DataFrame:
     try:
         import pandas as pd
     except ImportError as error:
-        reason = f"{said(error)}; to_dataframe() needs pandas (pip install pandas)"
+        reason = f"{error_text(error)}; to_dataframe() needs pandas (pip install pandas)"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error
     parts: list[Any] = []
     for comparison in comparisons:

@@ -16,8 +16,8 @@ from msprobe.analyze.communication import Exchange
 from msprobe.analyze.earliest_rank import RankFinding
 from msprobe.compare.alignment.options import MappingOptions, is_path
 from msprobe.compare.locations import opened
+from msprobe.compare.mode import Policy
 from msprobe.compare.parallel_layout import Replica, parse_layout
-from msprobe.compare.run import Policy
 from msprobe.compare.summary import Counts, FirstDivergence
 from msprobe.core.store.reader import Place
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from msprobe.compare.rows import RowBlock
-from msprobe.core.errors import MsprobeException, said
+from msprobe.core.errors import MsprobeException, error_text
 from msprobe.report.csv import Chunks
 from msprobe.report.new_file import named, unfinished
 from msprobe.report.sheet_rows import SheetRows
@@ -87,7 +87,7 @@ def _library() -> Any:
     try:
         import xlsxwriter
     except ImportError as error:
-        reason = f"{said(error)}; xlsx needs the extra `report` (pip install 'msprobe[report]')"
+        reason = f"{error_text(error)}; xlsx needs the extra `report` (pip install 'msprobe[report]')"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error
     return xlsxwriter
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msprobe.core.naming import Phase
 from msprobe.core.store.reader import Dump
 from msprobe.visualize.between_modules import collect
 from msprobe.visualize.gradients import place_gradients
 from msprobe.visualize.hierarchy import Hierarchy
-from msprobe.visualize.merge.tree import INFO
 from msprobe.visualize.micro_steps import number_micro_steps
-from msprobe.visualize.names import Names
-from msprobe.visualize.node import ROOT, Graph, Kind, Node
+from msprobe.visualize.names import NameCache
+from msprobe.visualize.node import ROOT, Graph, Node, NodeKind, take_merge_notes
 from msprobe.visualize.recompute import place_recomputed
 
 
-def build_graph(dump: Dump, names: Names, *, published: bool = False) -> Graph:
+def build_graph(dump: Dump, names: NameCache, *, published: bool = False) -> Graph:
     """The graph of a dump. ``published`` keeps to the published picture where ours is clearer: recomputed calls stay
     where construct.json has them, all gradients of a module are below its last backward call, and collections mix
     forward and backward."""
-    root = Node(ROOT, Kind.MODULE)
+    root = Node(ROOT, NodeKind.MODULE)
     graph = Graph(root, {ROOT: root}, dump)
     Hierarchy(graph, names).build()
     if not published:
@@ -38,16 +35,10 @@ def number_recorded(graph: Graph) -> None:
     for number, (name, body) in enumerate(graph.dump.data.items()):
         node = graph.nodes[name]
         node.order = number
-        node.merged = _merge_lines(body)
+        node.merged = take_merge_notes(body)
 
 
-def _merge_lines(body: Any) -> list[str]:
-    """Taken out of the record: they are no values of the call."""
-    lines = body.pop(INFO, []) if isinstance(body, dict) else []
-    return lines if isinstance(lines, list) else []
-
-
-def _attach_stacks(graph: Graph, names: Names) -> None:
+def _attach_stacks(graph: Graph, names: NameCache) -> None:
     """Stacks are recorded for forward calls; a backward call shows the one of its forward call."""
     stacks = graph.dump.stacks
     for name, node in graph.nodes.items():

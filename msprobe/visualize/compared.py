@@ -1,86 +1,196 @@
-"""Two graphs compared: nodes paired, values judged by the one verdict engine."""
+"""Two graphs compared: nodes paired, values judged by the one verdict engine.
+
+``GraphComparer`` compares the pairs of graphs of one job, one after the other, and hands what a step showed on to the
+next step.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.compare.alignment import frameworks
 from msprobe.compare.alignment.options import MappingOptions
-from msprobe.compare.mode import Mode
-from msprobe.compare.run import Comparison, Past, Policy, compare_dumps
+from msprobe.compare.incomplete import incomplete
+from msprobe.compare.mode import Mode, Policy
+from msprobe.compare.natural_scale import Vanished
+from msprobe.compare.run import Comparison, Past, compare_dumps, counts
+from msprobe.compare.summary import CompareSummary
+from msprobe.core.errors import NotComparableError
+from msprobe.core.log import logger
 from msprobe.visualize.compared_texts import ComparedTexts
-from msprobe.visualize.findings import find
+from msprobe.visualize.findings import set_verdicts
 from msprobe.visualize.merge.shapes import fit_shapes
 from msprobe.visualize.micro_steps import follow_target
-from msprobe.visualize.names import Names
-from msprobe.visualize.node import Graph
+from msprobe.visualize.names import NameCache
+from msprobe.visualize.node import Graph, Work
 from msprobe.visualize.pairing import NodePairs, pair_by_entries, pair_exactly, pair_fuzzily, pair_merged
-from msprobe.visualize.row_verdicts import RowVerdicts, row_verdicts
+from msprobe.visualize.row_verdicts import LEVELS, RowVerdicts, difference_lines, row_verdicts
 from msprobe.visualize.statistic_pairs import statistic_pairs
 
 if TYPE_CHECKING:
-    from msprobe.visualize.text_maker import TextMaker
+    from msprobe.visualize.text_maker import TextWorker
 
-NOTHING_SAID = MappingOptions()
-TASKS = {Mode.STATISTICS: "summary", Mode.CHECKSUM: "md5", Mode.TENSOR: "all"}
+_NO_MAPPING = MappingOptions()
+_TASKS = {Mode.STATISTICS: "summary", Mode.CHECKSUM: "md5", Mode.TENSOR: "all"}
 
 
 @dataclass(frozen=True, slots=True)
-class Matching:
-    """How nodes pair: ``policy`` whose rules, ``mapping`` what the user said; ``merged`` when ranks were merged."""
+class PairingRules:
+    """How nodes pair.
+
+    ``policy`` says whose rules, ``mapping`` is what the user gave, ``merged`` says whether ranks were merged.
+    """
 
     policy: Policy = Policy.DEFAULT
-    mapping: MappingOptions = NOTHING_SAID
+    mapping: MappingOptions = _NO_MAPPING
     merged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """One pair of graphs: the comparison, the verdicts of its rows, and the texts of both sides."""
+class GraphComparison:
+    """One pair of graphs: the comparison, the verdicts of its rows, and the JSON of both sides."""
 
     comparison: Comparison
     rows: RowVerdicts
     texts: ComparedTexts
 
 
+@dataclass(slots=True)
+class ComparisonResults:
+    """What the comparisons of a job came to, for the metadata of its database."""
+
+    task: str | None = None
+    refused: list[str] = field(default_factory=list)
+    summaries: list[dict[str, Any]] = field(default_factory=list)
+    unapplied: list[list[tuple[str, str, str]]] = field(default_factory=list)
+    divergences: list[tuple[tuple[int, int], dict[str, Any]]] = field(default_factory=list)
+
+
+class GraphComparer:
+    """Compares pair after pair, in the order of the steps; ``results`` has what they came to."""
+
+    def __init__(self, rules: PairingRules, *, log_values: bool) -> None:
+        """``log_values`` logs a line per value that differs."""
+        self.results = ComparisonResults()
+        self._rules, self._log_values = rules, log_values
+        self._noise: dict[str, float] = {}
+        self._vanished: dict[str, Vanished] = {}
+        self._without_divergence: set[str] = set()
+
+    def compare(
+        self, work: Work, graphs: tuple[Graph, Graph], names: NameCache, worker: TextWorker | None
+    ) -> ComparedTexts | None:
+        """Compare a target and a golden graph; their nodes get partners and verdicts.
+
+        Return the JSON of their values; None where the two hold different kinds of values, which is logged. ``worker``
+        makes texts meanwhile.
+        """
+        past = Past(self._noise.get(work.history_key, 0.0), self._vanished.setdefault(work.history_key, {}))
+        try:
+            compared = compare_graphs(graphs, names, self._rules, past, worker)
+        except NotComparableError as error:
+            self.results.refused.append(error.error_info)
+            logger.warning("%s: %s; not drawn.", work.label, error.error_info)
+            return None
+        mapping = self._rules.mapping
+        if mapping.given:
+            from msprobe.compare.alignment.unapplied import unapplied  # mapping files, only where there is one
+
+            self.results.unapplied.append(unapplied(mapping, graphs[0].dump, graphs[1].dump))
+        self._conclude(work, compared.comparison, compared.rows)
+        return compared.texts
+
+    def _conclude(self, work: Work, comparison: Comparison, rows: RowVerdicts) -> None:
+        """Keep the summary and the first divergence of one pair, as ``msprobe compare`` gives them."""
+        key, results = work.history_key, self.results
+        results.task = _TASKS[comparison.mode]
+        inferred = comparison.table.layer_map
+        if inferred is not None:
+            logger.info("%s: layers were paired by inference, %d pairs.", work.label, len(inferred.pairs))
+        divergence = first_divergence(comparison, later_step=key in self._without_divergence)
+        if divergence is None:
+            self._noise[key] = comparison.judged.noise
+            self._without_divergence.add(key)
+        else:
+            self._without_divergence.discard(key)
+            results.divergences.append(((work.step, divergence.entry), _divergence_document(work, divergence)))
+        if self._log_values:
+            for line in difference_lines(comparison, rows):
+                logger.info("%s: %s", work.label, line)
+        not_covered = incomplete(comparison)
+        for line in not_covered:
+            logger.warning("%s: %s.", work.label, line)
+        summary = CompareSummary(
+            verdict="same" if divergence is None else "diverged",
+            target=str(work.target.document),
+            golden=str(work.golden.document if work.golden is not None else ""),
+            policy=self._rules.policy.value,
+            counts=counts(comparison, [LEVELS[level] for level in rows.levels]),
+            first_divergence=None if divergence is None else divergence.found,
+            reason="; ".join(not_covered),
+            incomplete=not_covered,
+        )
+        results.summaries.append({"step": work.step, "rank": work.rank, **summary.document()})
+
+
+def _divergence_document(work: Work, divergence: Divergence) -> dict[str, Any]:
+    first = divergence.found
+    return {
+        "step": work.step,
+        "rank": work.rank,
+        "node": first.target,
+        "golden_node": first.golden,
+        "slot": first.slot,
+        "reason": first.reason,
+        "stack": first.stack,
+    }
+
+
 def compare_graphs(
-    graphs: tuple[Graph, Graph], names: Names, matching: Matching, past: Past, maker: TextMaker | None = None
-) -> Compared:
-    """Pair and judge a target and a golden graph; nodes get their partners and findings. ``past`` is what the steps
-    before showed, ``maker`` makes texts meanwhile.
+    graphs: tuple[Graph, Graph], names: NameCache, rules: PairingRules, past: Past, worker: TextWorker | None = None
+) -> GraphComparison:
+    """Pair and judge a target and a golden graph; their nodes get partners and verdicts.
+
+    Args:
+        graphs: target and golden graph.
+        names: the parsed names of both.
+        rules: how nodes pair.
+        past: what the steps before showed.
+        worker: makes texts meanwhile.
 
     Raises:
         NotComparableError: the dumps hold different kinds of values.
     """
     target, golden = graphs
-    pairs = _pair_first(target, golden, names, matching)
+    pairs = _pair_first(target, golden, names, rules)
     dump = dataclasses.replace(target.dump, has_stacks=False)  # rows need no column of stacks
     comparison = compare_dumps(
         dump,
         golden.dump,
-        matching.policy,
-        mapping=pairs or matching.mapping,
+        rules.policy,
+        mapping=pairs or rules.mapping,
         past=past,
     )
     numbers = statistic_pairs(comparison)
-    if maker is not None:
-        maker.begin(numbers)
+    if worker is not None:
+        worker.begin(numbers)
     if pairs is None:
         pair_by_entries(target, golden, comparison.table.entries)
     if not target.megatron:
-        follow_target(golden, None if matching.policy is Policy.REFERENCE else target.micro_steps)
+        follow_target(golden, None if rules.policy is Policy.REFERENCE else target.micro_steps)
     rows = row_verdicts(comparison)
-    find(target, golden, comparison, rows, merged=matching.merged)
-    return Compared(comparison, rows, ComparedTexts(graphs, comparison, rows, numbers, maker))
+    set_verdicts(graphs, comparison, rows, merged=rules.merged)
+    return GraphComparison(comparison, rows, ComparedTexts(graphs, comparison, rows, numbers, worker))
 
 
-def _pair_first(target: Graph, golden: Graph, names: Names, matching: Matching) -> NodePairs | None:
-    """The pairs where the graphs decide about them; None where the comparison of the entries does."""
-    mapping = matching.mapping
-    published = matching.policy is Policy.REFERENCE and not frameworks.differ(target.dump, golden.dump)
-    if matching.merged:
+def _pair_first(target: Graph, golden: Graph, names: NameCache, rules: PairingRules) -> NodePairs | None:
+    """Return the pairs where the graphs decide about them; None where the comparison of the entries does."""
+    mapping = rules.mapping
+    published = rules.policy is Policy.REFERENCE and not frameworks.differ(target.dump, golden.dump)
+    if rules.merged:
         pair_merged(target, golden, names)
         fit_shapes(target, golden)
     elif published and mapping == MappingOptions(True, pair=mapping.pair, rank=mapping.rank, step=mapping.step):

@@ -1,5 +1,7 @@
-"""The values of the nodes of two compared graphs as texts, made when a node is written: together they would be larger
-than both dumps."""
+"""The values of the nodes of two compared graphs as JSON.
+
+The JSON of a node is made when the node is written: that of all nodes together would be larger than both dumps.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,10 @@ from msprobe.visualize.node import Graph, Node
 from msprobe.visualize.row_verdicts import RowVerdicts, verdict_text
 from msprobe.visualize.statistic_pairs import StatisticPairs
 from msprobe.visualize.statistic_texts import CONSISTENT, StatisticTexts
-from msprobe.visualize.value_text import NOTHING, Made, ValueTexts, fill_values, side_texts
+from msprobe.visualize.value_text import EMPTY_SIDES, OpenedValue, ValueTexts, entry_json, sides_json
 
 if TYPE_CHECKING:
-    from msprobe.visualize.text_maker import TextMaker
+    from msprobe.visualize.text_maker import TextWorker
 
 
 class ComparedTexts:
@@ -29,95 +31,102 @@ class ComparedTexts:
         comparison: Comparison,
         rows: RowVerdicts,
         pairs: StatisticPairs,
-        maker: TextMaker | None = None,
+        worker: TextWorker | None = None,
     ) -> None:
-        """``maker`` has been told to make the texts of ``pairs``."""
+        """Take target and golden graph and their comparison; ``worker`` makes the texts of ``pairs`` already."""
         target, golden = graphs
-        self._table, self._rows, self._maker = comparison.table, rows, maker
+        self._table, self._rows, self._worker = comparison.table, rows, worker
         self._target, self._golden = target.dump.data, golden.dump.data
         self._checksums = comparison.mode is Mode.CHECKSUM
-        self._ours: TextMaker | StatisticTexts = StatisticTexts(pairs) if maker is None else maker
-        self._theirs = StatisticTexts(pairs, golden=True)
+        self._target_statistics: TextWorker | StatisticTexts = StatisticTexts(pairs) if worker is None else worker
+        self._golden_statistics = StatisticTexts(pairs, golden=True)
         self._differences = DifferenceTexts(comparison.mode, comparison.table, comparison.tensors)
         self._texts = ValueTexts(checksums=self._checksums)
         self._starts: list[int] = comparison.table.starts.tolist()
-        self._at = {pair.target: number for number, pair in enumerate(comparison.table.entries)}
-        self._at_golden = {pair.golden: number for number, pair in enumerate(comparison.table.entries)}
-        self._lost_rows = _entries_without_rows(comparison.table)
+        self._entry_of_target = {pair.target: number for number, pair in enumerate(comparison.table.entries)}
+        self._entry_of_golden = {pair.golden: number for number, pair in enumerate(comparison.table.entries)}
+        self._without_rows = _entries_without_rows(comparison.table)
 
-    def of_target(self, node: Node) -> tuple[str, str]:
-        """A node of the target."""
-        number = self._at.get(node.name)
+    def target_json(self, node: Node) -> tuple[str, str]:
+        """Return the inputs and the outputs of a node of the target."""
+        number = self._entry_of_target.get(node.name)
         if number is None or node.name not in self._target:
-            return NOTHING
+            return EMPTY_SIDES
         start, stop = self._starts[number], self._starts[number + 1]
-        if number in self._lost_rows or number in self._table.joined:
-            return self._of_joined(node, range(start, stop) if number in self._table.joined else range(0))
+        if number in self._without_rows or number in self._table.joined:
+            return self._joined_json(node, range(start, stop) if number in self._table.joined else range(0))
         values = self._table.target[start:stop]
         if node.match is None or node.match.name != self._table.entries[number].golden:
-            return fill_values(node.name, (leaf for leaf in values if leaf is not None), self._texts)
-        opened, ordinary, result = self._texts.opened, self._ours.of, self._result
-        made: list[Made] = []
+            return entry_json(node.name, (leaf for leaf in values if leaf is not None), self._texts)
+        open_object, statistics_of, verdict = self._texts.open_object, self._target_statistics.of_row, self._verdict
+        opened: list[OpenedValue] = []
         for row, leaf in enumerate(values, start):
             if leaf is not None:
-                texts = ordinary(row)
+                texts = statistics_of(row)
                 if texts is None:
-                    made.append((leaf, opened(leaf), self._fields(row)))
+                    opened.append((leaf, open_object(leaf), self._added_fields(row)))
                 else:
                     numbers, more = texts
-                    made.append((leaf, opened(leaf, numbers), f",{more}{'' if more[-1] != ',' else result(row)}"))
-        return side_texts(node.name, made)
+                    last = "" if more[-1] != "," else verdict(row)
+                    opened.append((leaf, open_object(leaf, numbers), f",{more}{last}"))
+        return sides_json(node.name, opened)
 
-    def _of_joined(self, node: Node, rows: range) -> tuple[str, str]:
-        """A fused layer, or a part of one: its own values, with what comparing adds where the entry has a row of them.
-        The rows hold what several layers make together."""
-        at = {leaf.suffix: row for row in rows if (leaf := self._table.target[row]) is not None}
-        made: list[Made] = []
+    def _joined_json(self, node: Node, rows: range) -> tuple[str, str]:
+        """Return the own values of a fused layer, or of a part of one.
+
+        The rows of the entry hold what several layers make together; what comparing adds stands where the entry has a
+        row for the value.
+        """
+        row_of = {leaf.suffix: row for row in rows if (leaf := self._table.target[row]) is not None}
+        opened: list[OpenedValue] = []
         for leaf in leaves(node.name, self._target[node.name]):
-            row = at.get(leaf.suffix)
-            made.append((leaf, self._texts.opened(leaf), "" if row is None else self._fields(row)))
-        return side_texts(node.name, made)
+            row = row_of.get(leaf.suffix)
+            opened.append((leaf, self._texts.open_object(leaf), "" if row is None else self._added_fields(row)))
+        return sides_json(node.name, opened)
 
-    def of_golden(self, node: Node) -> tuple[str, str]:
-        """A node of the golden run. Values that rows took to other entries are read from its dump."""
+    def golden_json(self, node: Node) -> tuple[str, str]:
+        """Return the inputs and the outputs of a node of the golden run.
+
+        Values that rows took to other entries are read from its dump.
+        """
         if node.name not in self._golden:
-            return NOTHING
-        number = self._at_golden.get(node.name)
+            return EMPTY_SIDES
+        number = self._entry_of_golden.get(node.name)
         in_order = number is None or bool(self._table.foreign) or self._table.alike[number]
-        ready = self._maker.golden(node.name) if self._maker is not None and in_order else None
+        ready = self._worker.golden_json(node.name) if self._worker is not None and in_order else None
         if ready is not None:
             return ready
-        if number is None or self._table.foreign or number in self._lost_rows or number in self._table.joined:
-            return fill_values(node.name, leaves(node.name, self._golden[node.name]), self._texts)
+        if number is None or self._table.foreign or number in self._without_rows or number in self._table.joined:
+            return entry_json(node.name, leaves(node.name, self._golden[node.name]), self._texts)
         start, stop = self._starts[number], self._starts[number + 1]
-        opened, ordinary = self._texts.opened, self._theirs.of
-        made: list[Made] = []
+        open_object, statistics_of = self._texts.open_object, self._golden_statistics.of_row
+        opened: list[OpenedValue] = []
         for row, leaf in enumerate(self._table.golden[start:stop], start):
             if leaf is not None:
-                texts = ordinary(row)
-                made.append((leaf, opened(leaf, None if texts is None else texts[0]), ""))
-        return side_texts(node.name, made)
+                texts = statistics_of(row)
+                opened.append((leaf, open_object(leaf, None if texts is None else texts[0]), ""))
+        return sides_json(node.name, opened)
 
-    def _fields(self, row: int) -> str:
-        """What comparing adds to any value of the target."""
-        ours, theirs = self._table.target[row], self._table.golden[row]
-        left, right = ours[2] if ours is not None else None, theirs[2] if theirs is not None else None
+    def _added_fields(self, row: int) -> str:
+        """Return what comparing adds to any value of the target, with a leading comma."""
+        target, golden = self._table.target[row], self._table.golden[row]
+        left, right = target[2] if target is not None else None, golden[2] if golden is not None else None
         same = (left.get("requires_grad") if type(left) is dict else None) == (
             right.get("requires_grad") if type(right) is dict else None
         )
-        consistent, result = CONSISTENT % same, self._result(row)
+        consistent, verdict = CONSISTENT % same, self._verdict(row)
         if self._checksums:
-            verdict, _, messages = result.partition(",")
-            return f",{verdict},{consistent},{messages}"
-        return f",{self._differences.of(row)},{consistent},{result}"
+            level, _, messages = verdict.partition(",")
+            return f",{level},{consistent},{messages}"
+        return f",{self._differences.of_row(row)},{consistent},{verdict}"
 
-    def _result(self, row: int) -> str:
-        """The verdict and its messages."""
+    def _verdict(self, row: int) -> str:
+        """Return the fields of the verdict of a row and its messages."""
         return verdict_text(self._rows.levels[row], self._rows.messages(row))
 
 
 def _entries_without_rows(table: LeafTable) -> frozenset[int]:
-    """Entries of one side alone of which a row may have gone to another, where fused layers were joined."""
+    """Return the entries of a single side whose rows may belong to another entry since fused layers were joined."""
     if not table.joined:
         return frozenset()
     parts = {name for names in table.joined.values() for name in names[1:]}

@@ -138,7 +138,7 @@ class _Rows:
         on_target = source == TARGET
         for number, node in enumerate(self._order):
             children = node.children
-            finding = node.finding
+            verdict = node.verdict
             yield (
                 f"{head}_{node.name}",
                 head,
@@ -147,7 +147,7 @@ class _Rows:
                 str(int(node.kind)),
                 "" if node.parent is None else node.parent.name,
                 f"[{','.join([quoted(child.name) for child in children])}]" if children else "",
-                finding.precision if finding is not None and on_target else None,
+                verdict.precision if verdict is not None and on_target else None,
                 node.overflow,
                 node.micro,
                 "[]" if node.match is None else self._link(node.match),
@@ -164,7 +164,7 @@ class _Rows:
             )
 
     def _link(self, match: Node) -> str:
-        """Names from the root of the other side to the matched node, as a JSON list."""
+        """Return the names from the root of the other side to the matched node, as a JSON list."""
         parent = match.parent
         if parent is None:
             return f"[{quoted(match.name)}]"
@@ -188,7 +188,7 @@ class _Rows:
     def ours(self) -> Iterator[tuple[Any, ...]]:
         head, on_golden = self._id, self._source == GOLDEN
         for node in self._order:
-            found = node.finding
+            found = node.verdict
             if found is None:
                 yield f"{head}_{node.name}", None, None, None, None, node.order, None
                 continue

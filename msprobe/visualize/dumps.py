@@ -1,13 +1,12 @@
 """Which dumps become graphs or pairs of graphs, and the step and rank numbers they are shown with.
 
-The numbers are those of the folders. A folder without a number counts as 0; where two folders of a step would share
-one, each further one gets the next free number and the log says which.
+The numbers are those of the folders. A folder without a number counts as 0. Where two folders of a step would have the
+same number, each further one gets the next free number and the log says which.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.compare.alignment.options import MappingOptions, numbers
@@ -15,28 +14,11 @@ from msprobe.compare.locate import locate
 from msprobe.core.errors import NotComparableError
 from msprobe.core.log import logger
 from msprobe.core.store.reader import Place, find_dumps
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """One graph or pair of graphs to make. ``follows`` is what the same process carries from step to step."""
-
-    target: Place
-    golden: Place | None
-    step: int
-    rank: int
-
-    @property
-    def label(self) -> str:
-        return f"step {self.step} rank {self.rank}"
-
-    @property
-    def follows(self) -> str:
-        return self.target.label
+from msprobe.visualize.node import Work
 
 
 def find_work(target: Path, golden: Path | None, mapping: MappingOptions) -> tuple[list[Work], list[str]]:
-    """What to do, in order of step and rank, and a line for each dump without a partner.
+    """Return what to draw, in the order of steps and ranks, and a line for each dump without a partner.
 
     ``mapping`` says which ranks and steps of the target, and how both sides pair.
 
@@ -45,26 +27,29 @@ def find_work(target: Path, golden: Path | None, mapping: MappingOptions) -> tup
         NotComparableError: no dump of one side belongs to one of the other.
     """
     if golden is None:
-        places = _wanted(find_dumps(target), mapping)
-        shown = _numbers(places)
+        places = _selected(find_dumps(target), mapping)
+        shown = _shown_numbers(places)
         return [Work(place, None, *shown[place]) for place in places], []
     located = locate(target, golden, mapping)
-    shown = _numbers([ours for ours, _ in located.pairs])
-    return [Work(ours, theirs, *shown[ours]) for ours, theirs in located.pairs], located.unpaired
+    shown = _shown_numbers([place for place, _ in located.pairs])
+    return [Work(place, other, *shown[place]) for place, other in located.pairs], located.unpaired
 
 
-def _wanted(places: list[Place], mapping: MappingOptions) -> list[Place]:
-    """Only these ranks and steps."""
+def _selected(places: list[Place], mapping: MappingOptions) -> list[Place]:
+    """Return the places of the ranks and steps that the user asks for."""
     ranks, steps = numbers("rank", mapping.rank), numbers("step", mapping.step)
-    found = [place for place in places if (not ranks or place.number in ranks) and (not steps or place.step in steps)]
-    if not found:
+    selected = [
+        place for place in places if (not ranks or place.number in ranks) and (not steps or place.step in steps)
+    ]
+    if not selected:
         asked = ", ".join(f"{name} {text}" for name, text in (("rank", mapping.rank), ("step", mapping.step)) if text)
         raise NotComparableError(f"no dump is of {asked}")
-    return found
+    return selected
 
 
-def _numbers(places: Sequence[Place]) -> dict[Place, tuple[int, int]]:
-    found: dict[Place, tuple[int, int]] = {}
+def _shown_numbers(places: Sequence[Place]) -> dict[Place, tuple[int, int]]:
+    """Return the step and the rank number that each place is shown with."""
+    shown: dict[Place, tuple[int, int]] = {}
     used: set[tuple[int, int]] = set()
     for place in sorted(places, key=lambda place: place.kind != "rank"):
         step = place.step or 0
@@ -74,5 +59,5 @@ def _numbers(places: Sequence[Place]) -> dict[Place, tuple[int, int]]:
         if place.kind != "rank" and rank:
             logger.info("%s is shown as rank %d.", place.document.parent, rank)
         used.add((step, rank))
-        found[place] = step, rank
-    return found
+        shown[place] = step, rank
+    return shown

@@ -1,27 +1,29 @@
-"""Verdicts of nodes: from the rows of a comparison to each node, and from nodes to their parents.
+"""The verdicts of nodes, from the rows of a comparison, and what rolls up from nodes to their parents.
 
-A node's own verdict is that of its worst value. What rolls up is the worst below it, the node included; both sides of
-a pair carry the same, and a call that only the golden run has counts in the module that lacks it.
+A node's own verdict is that of its worst value. What rolls up is the worst verdict below it, the node included. Both
+sides of a pair have the same, and a call that only the golden run has counts in the module that lacks it.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from msprobe.compare.mode import Mode
-from msprobe.compare.run import Comparison, Policy
+from msprobe.compare.mode import Mode, Policy
+from msprobe.compare.run import Comparison
 from msprobe.compare.table import LeafTable
 from msprobe.numerics.verdict import Kind
-from msprobe.visualize.node import Finding, Graph, Node
-from msprobe.visualize.node import Kind as NodeKind
-from msprobe.visualize.pairing import only_here
+from msprobe.visualize.node import Graph, Node, NodeKind, NodeVerdict
+from msprobe.visualize.pairing import is_of_layout_only
 from msprobe.visualize.row_verdicts import LEVELS, RowVerdicts
 
-LARGEST = 1e300
-RANKS = {"no_data": 0, "same": 1, "pass": 2, "not_compared": 3, "unmatched": 4, "warning": 5, "error": 6}
-_COUNTED = {"same": 0, "pass": 0, "not_compared": 1, "warning": 1, "error": 2, "unmatched": 3}
+NO_SIZE = 1e300
+"""The error of a node whose difference is not a matter of size."""
+
+SEVERITY = {"no_data": 0, "same": 1, "pass": 2, "not_compared": 3, "unmatched": 4, "warning": 5, "error": 6}
+_COUNT_INDEX = {"same": 0, "pass": 0, "not_compared": 1, "warning": 1, "error": 2, "unmatched": 3}
 _PRECISION = {"same": 0, "pass": 0, "not_compared": 0.5, "warning": 0.5, "error": 1, "unmatched": 0.5}
-_FORCED = frozenset({
+_LEVEL_PRECISION = (0, 0.5, 1)
+_EMPTY_FAMILY = frozenset({
     "empty",
     "empty_like",
     "empty_with_format",
@@ -35,78 +37,102 @@ _GROUPED = "the other run was recorded at another level and has no such group of
 _RECOMPUTED = "recomputed forward call, on one side only; nothing is missing"
 
 
-def find(target: Graph, golden: Graph, comparison: Comparison, rows: RowVerdicts, *, merged: bool = False) -> None:
-    """Set the finding of every node of both graphs. ``merged`` expects calls that only one layout of ranks has."""
+def set_verdicts(
+    graphs: tuple[Graph, Graph], comparison: Comparison, rows: RowVerdicts, *, merged: bool = False
+) -> None:
+    """Set the verdict of every node of both graphs. ``merged`` expects calls that only one layout of ranks has."""
+    target, golden = graphs
     for graph, other in ((target, "golden run"), (golden, "target")):
         for node in graph.nodes.values():
-            node.finding = _without_partner(node, other, merged) if node.match is None and node.parent else None
-    _from_rows(target, golden, comparison, rows)
+            node.verdict = _verdict_without_partner(node, other, merged) if node.match is None and node.parent else None
+    _set_from_rows(target, golden, comparison, rows)
     for node in target.nodes.values():
-        if node.finding is None:
-            node.finding = Finding()
+        if node.verdict is None:
+            node.verdict = NodeVerdict()
         if node.match is not None:
-            node.match.finding = node.finding
+            node.match.verdict = node.verdict
     if comparison.policy is Policy.REFERENCE:
-        _published_precision(target, checksums=comparison.mode is Mode.CHECKSUM)
+        _set_published_precision(target, checksums=comparison.mode is Mode.CHECKSUM)
     roll_up(target, golden)
     if comparison.policy is not Policy.REFERENCE:
         for node in target.nodes.values():
-            if node.match is not None and node.finding is not None:
-                node.finding.precision = _PRECISION.get(node.finding.rollup)
+            if node.match is not None and node.verdict is not None:
+                node.verdict.precision = _PRECISION.get(node.verdict.rollup)
 
 
-def _without_partner(node: Node, other: str, merged: bool) -> Finding:
-    if merged and (node.kind is NodeKind.COLLECTION or only_here(node)):
-        return Finding("not_compared", reason="only this layout of ranks has it", excused=True)
-    return Finding("unmatched", reason=f"no partner in the {other}")
+def _verdict_without_partner(node: Node, other: str, merged: bool) -> NodeVerdict:
+    if merged and (node.kind is NodeKind.COLLECTION or is_of_layout_only(node)):
+        return NodeVerdict("not_compared", reason="only this layout of ranks has it", excused=True)
+    return NodeVerdict("unmatched", reason=f"no partner in the {other}")
 
 
 def _excuse_groups(graph: Graph) -> None:
-    """Runs of different levels group the same calls differently: a group alone is nothing where its calls are not."""
+    """Excuse groups of calls that only one side has, where the calls in them have partners or excuses.
+
+    Runs that were recorded at different levels group the same calls differently.
+    """
     for node in graph.post_order():
         if node.match is not None or node.parent is None or node.name in graph.dump.data or not node.children:
             continue
-        if all(child.match is not None or (child.finding and child.finding.excused) for child in node.children):
-            node.finding = Finding("not_compared", reason=_GROUPED, excused=True)
+        if all(child.match is not None or (child.verdict and child.verdict.excused) for child in node.children):
+            node.verdict = NodeVerdict("not_compared", reason=_GROUPED, excused=True)
 
 
-def _from_rows(target: Graph, golden: Graph, comparison: Comparison, rows: RowVerdicts) -> None:
-    table, measured = comparison.table, comparison.measured
+def _set_from_rows(target: Graph, golden: Graph, comparison: Comparison, rows: RowVerdicts) -> None:
+    table = comparison.table
     starts = table.starts.tolist()
-    levels = np.array([*rows.levels, 0])
-    hard = measured.kind >= Kind.ARGUMENT
-    allowed = np.nan_to_num(comparison.judged.times, nan=0.0, posinf=LARGEST).clip(0.0, LARGEST)
-    times = np.append(np.where(hard, LARGEST, allowed), 0.0)
-    unchecked = (measured.kind == Kind.UNCHECKED) | (measured.kind == Kind.UNINITIALISED)
-    differs = np.append(hard | (measured.worst > 0.0), False)
-    checked = np.append(~unchecked, False)
-    at = table.starts[:-1]
-    per_entry = [np.maximum.reduceat(values, at).tolist() if len(at) else [] for values in (levels, times)]
-    per_entry += [np.logical_or.reduceat(values, at).tolist() if len(at) else [] for values in (differs, checked)]
+    per_entry = _worst_per_entry(comparison, rows)
     for number, pair in enumerate(table.entries):
         if pair.target is None or pair.golden is None:
             node = target.nodes[pair.target] if pair.target is not None else golden.nodes[pair.golden or ""]
             if pair.benign:
-                node.finding = Finding("not_compared", reason=_why_excused(table, number), excused=True)
+                node.verdict = NodeVerdict("not_compared", reason=_excuse_reason(table, number), excused=True)
             elif number in table.changed:
                 changed = table.changed[number]
-                node.finding = Finding("error", error=LARGEST, reason=f"{changed.suffix.lstrip('.')} {changed.text}")
+                reason = f"{changed.suffix.lstrip('.')} {changed.text}"
+                node.verdict = NodeVerdict("error", error=NO_SIZE, reason=reason)
             continue
         node = target.nodes[pair.target]
         start, stop = starts[number], starts[number + 1]
         if node.match is None or start == stop:
             continue
-        level, error, other, seen = (values[number] for values in per_entry)
-        node.finding = _finding(level, error, other, seen)
+        level, error, differs, checked = (values[number] for values in per_entry)
+        node.verdict = _paired_verdict(level, error, differs, checked)
         if level:
-            node.finding.reason = _reason(comparison, rows, range(start, stop), level)
-    _judge_parts(target, golden, table)
+            node.verdict.reason = _worst_reason(comparison, rows, range(start, stop), level)
+    _set_part_verdicts(target, golden, table)
     if table.unrecorded:
         _excuse_groups(target)
         _excuse_groups(golden)
 
 
-def _why_excused(table: LeafTable, number: int) -> str:
+def _worst_per_entry(
+    comparison: Comparison, rows: RowVerdicts
+) -> tuple[list[int], list[float], list[bool], list[bool]]:
+    """Return by entry: the worst level, the largest error, whether values differ, whether any value was compared.
+
+    The error is in multiples of what is allowed.
+    """
+    table, measured = comparison.table, comparison.measured
+    levels = np.array([*rows.levels, 0])
+    no_size = measured.kind >= Kind.ARGUMENT
+    allowed = np.nan_to_num(comparison.judged.times, nan=0.0, posinf=NO_SIZE).clip(0.0, NO_SIZE)
+    times = np.append(np.where(no_size, NO_SIZE, allowed), 0.0)
+    unchecked = (measured.kind == Kind.UNCHECKED) | (measured.kind == Kind.UNINITIALISED)
+    differs = np.append(no_size | (measured.worst > 0.0), False)
+    checked = np.append(~unchecked, False)
+    starts = table.starts[:-1]
+    if not len(starts):
+        return [], [], [], []
+    return (
+        np.maximum.reduceat(levels, starts).tolist(),
+        np.maximum.reduceat(times, starts).tolist(),
+        np.logical_or.reduceat(differs, starts).tolist(),
+        np.logical_or.reduceat(checked, starts).tolist(),
+    )
+
+
+def _excuse_reason(table: LeafTable, number: int) -> str:
     if number in table.unrecorded:
         return table.unrecorded[number]
     if table.key(number).recompute:
@@ -114,30 +140,33 @@ def _why_excused(table: LeafTable, number: int) -> str:
     return _OTHER_CODE if table.loose else _CUT_OFF
 
 
-def _judge_parts(target: Graph, golden: Graph, table: LeafTable) -> None:
-    """The parts of a fused layer have been judged together: the first stands for them, the others say so."""
+def _set_part_verdicts(target: Graph, golden: Graph, table: LeafTable) -> None:
+    """Set the verdicts of the parts of fused layers, which were judged together.
+
+    The first part has the verdict; the others refer to it.
+    """
     for number, names in table.joined.items():
         pair = table.entries[number]
-        found = target.nodes[pair.target or ""].finding or Finding()
-        told = f"{' + '.join(names)} taken together"
-        found.reason = f"{found.reason}; {told}" if found.reason else told
+        verdict = target.nodes[pair.target or ""].verdict or NodeVerdict()
+        note = f"{' + '.join(names)} taken together"
+        verdict.reason = f"{verdict.reason}; {note}" if verdict.reason else note
         in_target = names[0] == pair.target
         parts, whole = (target, pair.golden) if in_target else (golden, pair.target)
         for name in names[1:]:
-            why = f"judged with {names[0]}, as a part of {whole}"
-            parts.nodes[name].finding = Finding(found.own, error=found.error, reason=why, excused=True)
+            reason = f"judged with {names[0]}, as a part of {whole}"
+            parts.nodes[name].verdict = NodeVerdict(verdict.own, error=verdict.error, reason=reason, excused=True)
 
 
-def _finding(level: int, error: float, differs: bool, checked: bool) -> Finding:
+def _paired_verdict(level: int, error: float, differs: bool, checked: bool) -> NodeVerdict:
+    precision = _LEVEL_PRECISION[level]
     if not checked:
-        return Finding("not_compared", reason="values are missing on a side", precision=(0, 0.5, 1)[level])
-    own = LEVELS[level] if level or differs else "same"
-    return Finding(own, error=error, precision=(0, 0.5, 1)[level])
+        return NodeVerdict("not_compared", reason="values are missing on a side", precision=precision)
+    return NodeVerdict(LEVELS[level] if level or differs else "same", error=error, precision=precision)
 
 
-def _reason(comparison: Comparison, rows: RowVerdicts, of: range, level: int) -> str:
-    """Place and message of the first of the worst values."""
-    for row in of:
+def _worst_reason(comparison: Comparison, rows: RowVerdicts, candidates: range, level: int) -> str:
+    """Return the place and the message of the first row of this level."""
+    for row in candidates:
         messages = rows.messages(row) if rows.levels[row] == level else ()
         if messages:
             leaf = comparison.table.target[row] or comparison.table.golden[row]
@@ -146,66 +175,70 @@ def _reason(comparison: Comparison, rows: RowVerdicts, of: range, level: int) ->
     return ""
 
 
-def _published_precision(target: Graph, *, checksums: bool) -> None:
-    """The exceptions of the published rules: the empty family has a fixed level, collections take their worst child."""
+def _set_published_precision(target: Graph, *, checksums: bool) -> None:
+    """Apply the exceptions of the published rules.
+
+    Calls of the empty family have a fixed precision, collections have that of their worst child.
+    """
     for node in target.post_order():
-        finding = node.finding
-        if finding is None or node.match is None:
+        verdict = node.verdict
+        if verdict is None or node.match is None:
             continue
-        if node.kind is NodeKind.API and finding.precision is not None and node.name.split(".", 2)[1] in _FORCED:
-            finding.precision = 1 if checksums else 0
+        if node.kind is NodeKind.API and verdict.precision is not None and node.name.split(".", 2)[1] in _EMPTY_FAMILY:
+            verdict.precision = 1 if checksums else 0
         elif node.kind is NodeKind.COLLECTION:
-            below = [child.finding.precision for child in node.children if child.finding is not None]
-            finding.precision = max((value for value in below if value is not None), default=0)
+            below = [child.verdict.precision for child in node.children if child.verdict is not None]
+            verdict.precision = max((value for value in below if value is not None), default=0)
 
 
 def roll_up(target: Graph, golden: Graph) -> None:
-    """Counts and worst verdicts of subtrees, on both sides."""
-    lost: dict[int, list[Node]] = {}
+    """Set counts and worst verdicts of subtrees, on both sides."""
+    only_golden: dict[int, list[Node]] = {}
     for node in golden.pre_order():
         if node.match is None and node.parent is not None:
             above: Node | None = node.parent
             while above is not None and above.match is None:
                 above = above.parent
             if above is not None and above.match is not None:
-                lost.setdefault(id(above.match), []).append(node)
+                only_golden.setdefault(id(above.match), []).append(node)
     for node in target.post_order():
-        _sum(node, node.children)
-        for other in lost.get(id(node), ()):
+        _add_children(node)
+        for other in only_golden.get(id(node), ()):
             _add(node, other, own_only=True)
     for node in golden.post_order():
         if node.match is None:
-            _sum(node, node.children)
+            _add_children(node)
 
 
-def _sum(node: Node, children: list[Node]) -> None:
-    finding = node.finding
-    if finding is None:
+def _add_children(node: Node) -> None:
+    verdict = node.verdict
+    if verdict is None:
         return
-    finding.rollup = "no_data" if finding.excused else finding.own
-    finding.counts = [0, 0, 0, 0]
-    position = None if finding.excused else _COUNTED.get(finding.own)
-    if position is not None:
-        finding.counts[position] += 1
-    for child in children:
+    verdict.rollup = "no_data" if verdict.excused else verdict.own
+    verdict.counts = [0, 0, 0, 0]
+    index = None if verdict.excused else _COUNT_INDEX.get(verdict.own)
+    if index is not None:
+        verdict.counts[index] += 1
+    for child in node.children:
         _add(node, child)
-    if finding.excused and finding.rollup == "no_data":
-        finding.rollup = finding.own
+    if verdict.excused and verdict.rollup == "no_data":
+        verdict.rollup = verdict.own
 
 
 def _add(node: Node, other: Node, *, own_only: bool = False) -> None:
-    finding, found = node.finding, other.finding
-    if finding is None or found is None:
+    """Add the verdict of another node to what rolls up to a node; ``own_only``: without what is below the other."""
+    verdict, other_verdict = node.verdict, other.verdict
+    if verdict is None or other_verdict is None:
         return
-    if found.excused and not any(found.counts):
+    if other_verdict.excused and not any(other_verdict.counts):
         return
-    verdict = found.own if own_only else found.rollup
-    if RANKS[verdict] > RANKS[finding.rollup]:
-        finding.rollup = verdict
+    worst = other_verdict.own if own_only else other_verdict.rollup
+    if SEVERITY[worst] > SEVERITY[verdict.rollup]:
+        verdict.rollup = worst
     if own_only:
-        position = _COUNTED.get(found.own)
-        if position is not None:
-            finding.counts[position] += 1
+        index = _COUNT_INDEX.get(other_verdict.own)
+        if index is not None:
+            verdict.counts[index] += 1
         return
-    for position, number in enumerate(found.counts):
-        finding.counts[position] += number
+    for index, number in enumerate(other_verdict.counts):
+        verdict.counts[index] += number

@@ -7,13 +7,13 @@ below the last of these.
 from __future__ import annotations
 
 from msprobe.core.naming import Phase
-from msprobe.visualize.names import Names
+from msprobe.visualize.names import NameCache
 from msprobe.visualize.node import Graph, Node
 
 _BACKWARD, _GRADS = Phase.BACKWARD.value, Phase.PARAMETERS_GRAD.value
 
 
-def place_gradients(graph: Graph, names: Names) -> None:
+def place_gradients(graph: Graph, names: NameCache) -> None:
     """Move gradients that were hung below the last backward call of their module; all get the micro step of their
     parent, which construct.json does not tell."""
     gradients: dict[str, list[Node]] = {}
@@ -35,7 +35,7 @@ def place_gradients(graph: Graph, names: Names) -> None:
                 node.micro = node.parent.micro
 
 
-def _share(gradients: list[Node], backward: list[Node], names: Names) -> None:
+def _share(gradients: list[Node], backward: list[Node], names: NameCache) -> None:
     """Nothing where the backward calls cannot be shared evenly."""
     each, left = divmod(len(backward), len(gradients))
     if not each or left:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from msprobe.core.naming import Phase
-from msprobe.visualize.names import Names, is_call_of_module
-from msprobe.visualize.node import ROOT, Graph, Kind, Node
+from msprobe.visualize.names import NameCache, is_call_of_module
+from msprobe.visualize.node import ROOT, Graph, Node, NodeKind
 
 MICRO_KEY = "megatron_micro_step_number"
 _FORWARD, _BACKWARD, _GRADS = Phase.FORWARD.value, Phase.BACKWARD.value, Phase.PARAMETERS_GRAD.value
@@ -20,7 +20,7 @@ _SHOWN = 5
 class Hierarchy:
     """Hangs every name of construct.json and dump.json below its parent."""
 
-    def __init__(self, graph: Graph, names: Names) -> None:
+    def __init__(self, graph: Graph, names: NameCache) -> None:
         self._graph, self._names = graph, names
         self._parents: dict[str, str | None] = {}
         self._micro: dict[str, int] = {}
@@ -175,7 +175,7 @@ class Hierarchy:
         for name in missing:
             stem = self._names[name].stem
             _, above = last.get((stem, _BACKWARD)) or last.get((stem, _FORWARD)) or (0, self._graph.root)
-            self._graph.add(name, Kind.MODULE, above)
+            self._graph.add(name, NodeKind.MODULE, above)
 
     def _warn(self, text: str, names: list[str]) -> None:
         shown = ", ".join(names[:_SHOWN])

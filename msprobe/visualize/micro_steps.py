@@ -7,17 +7,17 @@ next micro step; what follows belongs to it, and children to the micro step of t
 from __future__ import annotations
 
 from msprobe.core.naming import Phase
-from msprobe.visualize.names import Names, is_call_of_module
-from msprobe.visualize.node import Graph, Kind, Node
+from msprobe.visualize.names import NameCache, is_call_of_module
+from msprobe.visualize.node import Graph, Node, NodeKind
 
 
-def number_micro_steps(graph: Graph, names: Names) -> None:
+def number_micro_steps(graph: Graph, names: NameCache) -> None:
     """Set ``micro`` of all nodes and ``micro_steps`` of the graph."""
     if graph.megatron:
         return
     current, left = 0, False
     for node in graph.root.children:
-        if node.kind is Kind.MODULE and not _recomputed(graph, node):
+        if node.kind is NodeKind.MODULE and not _recomputed(graph, node):
             forward = is_call_of_module(node.name) and names[node.name].phase == Phase.FORWARD.value
             current += forward and left
             left = not forward
@@ -55,7 +55,7 @@ def follow_target(graph: Graph, micro_steps: int | None) -> None:
             tail = node.name.rpartition(".")[2]
             number = int(tail) if tail.isdigit() and tail.isascii() else 0
             if micro_steps is not None:
-                number = before if node.kind is Kind.COLLECTION else min(number, micro_steps - 1)
+                number = before if node.kind is NodeKind.COLLECTION else min(number, micro_steps - 1)
             node.micro = number
         if node.parent is graph.root:
             before = node.micro

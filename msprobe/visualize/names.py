@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from msprobe.core.naming import NameSyntaxError, split_entry
 from msprobe.core.naming.model import MODULE_PREFIXES
-from msprobe.visualize.node import BETWEEN, ROOT, Kind
+from msprobe.visualize.node import BETWEEN, ROOT, NodeKind
 
 
-class Parts(NamedTuple):
+class NameParts(NamedTuple):
     """A parsed name: ``path`` is the attribute path of a module, "" for calls; ``phase`` "" where there is none."""
 
     module: bool
@@ -26,19 +26,19 @@ class Parts(NamedTuple):
         return f"{self.stem}.{number}.{phase}"
 
 
-class Names(dict[str, Parts]):
+class NameCache(dict[str, NameParts]):
     """Parses each name once; one object serves all graphs of a job, which share most names."""
 
-    def __missing__(self, name: str) -> Parts:
+    def __missing__(self, name: str) -> NameParts:
         found = self[name] = _parts(name)
         return found
 
-    def kind(self, name: str) -> Kind:
+    def kind(self, name: str) -> NodeKind:
         """Module, call or collection. What is no name of a call (optimizer, a name of the user) counts as module."""
         if name.startswith(BETWEEN):
-            return Kind.COLLECTION
+            return NodeKind.COLLECTION
         parts = self[name]
-        return Kind.API if parts.phase and not parts.module else Kind.MODULE
+        return NodeKind.API if parts.phase and not parts.module else NodeKind.MODULE
 
     def twin(self, name: str, phase: str) -> str:
         """The same call in another phase; a text that is no entry name stays as it is."""
@@ -46,14 +46,14 @@ class Names(dict[str, Parts]):
         return parts.text(phase) if parts.phase else name
 
 
-def _parts(name: str) -> Parts:
+def _parts(name: str) -> NameParts:
     try:
         stem, phase, call = split_entry(name)
     except NameSyntaxError:
-        return Parts(False, name, "", None, "")
+        return NameParts(False, name, "", None, "")
     prefix, _, rest = stem.partition(".")
     module = prefix in MODULE_PREFIXES
-    return Parts(module, stem, phase, call, rest.rpartition(".")[0] if module else "")
+    return NameParts(module, stem, phase, call, rest.rpartition(".")[0] if module else "")
 
 
 def is_call_of_module(name: str) -> bool:

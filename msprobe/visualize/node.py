@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
-from msprobe.core.store.reader import Dump
+from msprobe.core.store.reader import Dump, Place
 
 ROOT = "DefaultModel"
 BETWEEN = "Apis_Between_Modules"
+MERGE_NOTES = "parallel_merge_info"
+"""Key in the record of a merged entry: lines that say how it was merged."""
 
 
-class Kind(IntEnum):
+class NodeKind(IntEnum):
     """What a node is, by the numbers that viewers know."""
 
     MODULE = 0
@@ -21,7 +24,7 @@ class Kind(IntEnum):
 
 
 @dataclass(slots=True)
-class Finding:
+class NodeVerdict:
     """What comparing said about a node.
 
     ``own`` and ``rollup`` are same, pass, warning, error, unmatched, not_compared or no_data; ``counts`` are the nodes
@@ -44,20 +47,20 @@ class Node:
     """One node. ``order`` is its place in dump.json, ``link`` its partners in other ranks as JSON."""
 
     name: str
-    kind: Kind
+    kind: NodeKind
     parent: Node | None = None
     children: list[Node] = field(default_factory=list)
     order: int | None = None
     micro: int = 0
     stack: Sequence[str] = ()
     match: Node | None = None
-    finding: Finding | None = None
+    verdict: NodeVerdict | None = None
     overflow: str | None = None
     link: str = "{}"
     merged: list[str] = field(default_factory=list)
 
     def path(self) -> list[str]:
-        """Names from the root to this node."""
+        """NameCache from the root to this node."""
         names: list[str] = []
         node: Node | None = self
         while node is not None:
@@ -73,6 +76,26 @@ class Node:
         parent.children.insert(len(parent.children) if position is None else position, self)
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One graph or pair of graphs to draw, with the numbers it is shown with."""
+
+    target: Place
+    golden: Place | None
+    step: int
+    rank: int
+
+    @property
+    def label(self) -> str:
+        """The words for messages."""
+        return f"step {self.step} rank {self.rank}"
+
+    @property
+    def history_key(self) -> str:
+        """The key of what the same process carries from step to step."""
+        return self.target.label
+
+
 @dataclass(slots=True, eq=False)
 class Graph:
     """The graph of one process and step; ``nodes`` holds every node by name, the root among them."""
@@ -86,7 +109,7 @@ class Graph:
     megatron: bool = False
     warnings: list[str] = field(default_factory=list)
 
-    def add(self, name: str, kind: Kind, parent: Node) -> Node:
+    def add(self, name: str, kind: NodeKind, parent: Node) -> Node:
         """A new last child of ``parent``."""
         node = self.nodes[name] = Node(name, kind, parent)
         parent.children.append(node)
@@ -110,3 +133,15 @@ class Graph:
             node = stack.pop()
             yield node
             stack.extend(reversed(node.children))
+
+
+def with_merge_notes(body: Any, lines: Sequence[str]) -> dict[str, Any]:
+    """Return a record with further lines that say how it was merged."""
+    record = body if isinstance(body, dict) else {}
+    return {**record, MERGE_NOTES: [*record.get(MERGE_NOTES, ()), *lines]}
+
+
+def take_merge_notes(body: Any) -> list[str]:
+    """Remove the lines that say how a record was merged, and return them: they are no values of the call."""
+    lines = body.pop(MERGE_NOTES, []) if isinstance(body, dict) else []
+    return lines if isinstance(lines, list) else []

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from msprobe.analyze.communication import COMMUNICATION
 from msprobe.compare.alignment.protocol import Alignment, Positions, Side
 from msprobe.compare.pairs import EntryPair
-from msprobe.visualize.names import Names
-from msprobe.visualize.node import Graph, Kind, Node
+from msprobe.visualize.names import NameCache
+from msprobe.visualize.node import Graph, Node, NodeKind
 
 _OF_RANK = re.compile(r"_rank\d+(?=\.|$)")
 
@@ -48,16 +48,16 @@ def pair_exactly(target: Graph, golden: Graph) -> None:
             _join(node, other)
 
 
-def pair_fuzzily(target: Graph, golden: Graph, names: Names) -> None:
+def pair_fuzzily(target: Graph, golden: Graph, names: NameCache) -> None:
     """The published rule of ``-fm``: modules by name wherever they are; calls inside two matched modules by their
     name without number, in their order."""
     _join(target.root, golden.root)
     for node in target.nodes.values():
         other = golden.nodes.get(node.name)
-        if node.kind is not Kind.API and other is not None and other.kind is not Kind.API:
+        if node.kind is not NodeKind.API and other is not None and other.kind is not NodeKind.API:
             _join(node, other)
     for node in target.nodes.values():
-        if node.kind is Kind.API or node.match is None:
+        if node.kind is NodeKind.API or node.match is None:
             continue
         waiting = dict(_numbered(node.match.children, names))
         for key, call in _numbered(node.children, names):
@@ -66,7 +66,7 @@ def pair_fuzzily(target: Graph, golden: Graph, names: Names) -> None:
                 _join(call, other)
 
 
-def pair_merged(target: Graph, golden: Graph, names: Names) -> None:
+def pair_merged(target: Graph, golden: Graph, names: NameCache) -> None:
     """For merged ranks: as ``pair_fuzzily``, whatever rank a call is of; calls outside of modules count as one list."""
     pair_fuzzily(target, golden, names)
     waiting = dict(_numbered(_outside(golden), names))
@@ -77,7 +77,7 @@ def pair_merged(target: Graph, golden: Graph, names: Names) -> None:
     _complete(target, golden)
 
 
-def only_here(node: Node) -> bool:
+def is_of_layout_only(node: Node) -> bool:
     """Whether a call is there because of the layout: communication, or a call that every rank makes for itself."""
     return node.name.startswith(COMMUNICATION) or _OF_RANK.search(node.name) is not None
 
@@ -87,16 +87,16 @@ def _outside(graph: Graph) -> Iterator[Node]:
     pending = list(reversed(graph.root.children))
     while pending:
         node = pending.pop()
-        if node.kind is Kind.API:
+        if node.kind is NodeKind.API:
             yield node
-        elif node.kind is Kind.COLLECTION:
+        elif node.kind is NodeKind.COLLECTION:
             pending.extend(reversed(node.children))
 
 
-def _numbered(children: Iterable[Node], names: Names) -> Iterable[tuple[tuple[str, str, int], Node]]:
+def _numbered(children: Iterable[Node], names: NameCache) -> Iterable[tuple[tuple[str, str, int], Node]]:
     counted: Counter[tuple[str, str]] = Counter()
     for node in children:
-        if node.kind is Kind.API:
+        if node.kind is NodeKind.API:
             parts = names[node.name]
             key = (_OF_RANK.sub("", parts.stem), parts.phase)
             yield (*key, counted[key]), node

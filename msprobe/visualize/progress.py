@@ -1,68 +1,65 @@
-"""A progress bar on a terminal, for work that takes longer than a moment; nothing elsewhere or without rich."""
+"""How far a graph job is: shown on a bar that the caller opens, or logged with a line per graph."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Protocol
 
 from msprobe.core.log import logger
 
-_LONG = 4_000_000
+_LONG_BYTES = 4_000_000
+
+
+class MoveBar(Protocol):
+    """Shows how many of how many graphs are done, and what is done now."""
+
+    def __call__(self, done: float, total: float, text: str = "") -> None: ...
+
+
+OpenBar = Callable[[], AbstractContextManager[MoveBar | None]]
+"""Opens a progress bar; None inside when there is no terminal to draw it on."""
+
+
+def no_bar() -> AbstractContextManager[MoveBar | None]:
+    """Open no bar."""
+    return nullcontext()
 
 
 class Progress:
-    """Told how far the work is. ``total`` is the number of parts, ``lines`` logs each instead of drawing a bar."""
+    """The progress of one job over ``total`` graphs or pairs of graphs.
 
-    def __init__(self, total: int = 0, *, lines: bool = False, bar: _Bar | None = None) -> None:
-        self._total, self._lines, self._bar = total, lines, bar
-        self._begun, self._text = 0, ""
+    ``move`` moves a bar; without one, ``lines`` says whether a line per graph is logged.
+    """
+
+    def __init__(self, total: int = 0, *, lines: bool = False, move: MoveBar | None = None) -> None:
+        self._total, self._lines, self._move = total, lines, move
+        self._number, self._text = 0, ""
 
     def begin(self, text: str) -> None:
-        """The next part begins."""
-        self._begun, self._text = self._begun + 1, text
-        if self._bar is not None:
-            self._bar.update(text, self._begun - 1)
+        """Begin the next graph; ``text`` names it."""
+        self._number, self._text = self._number + 1, text
+        if self._move is not None:
+            self._move(self._number - 1, self._total, text)
         elif self._lines:
-            logger.info("%d of %d: %s", self._begun, self._total, text)
+            logger.info("%d of %d: %s", self._number, self._total, text)
 
     def stage(self, share: float, what: str) -> None:
-        """``share`` of the part, 0 to 1, is done; ``what`` comes next."""
-        if self._bar is not None:
-            self._bar.update(f"{self._text}, {what}", self._begun - 1 + share)
+        """Show that ``share`` of the graph, 0 to 1, is done; ``what`` comes next."""
+        if self._move is not None:
+            self._move(self._number - 1 + share, self._total, f"{self._text}, {what}")
 
 
 @contextmanager
-def progress(total: int, size: int = 0, *, lines: bool = False) -> Iterator[Progress]:
-    """Gives what is to be told of the progress. ``size`` in bytes says whether a single part is worth a bar."""
-    bar = None
-    if not lines and (total > 1 or size > _LONG) and sys.stderr.isatty():
-        bar = _bar(total)
-    try:
-        yield Progress(total, lines=lines, bar=bar)
-    finally:
-        if bar is not None:
-            bar.stop()
+def progress(total: int, size: int, open_bar: OpenBar, *, lines: bool = False) -> Iterator[Progress]:
+    """Yield the progress of a job, with a bar where the work takes longer than a moment.
 
-
-class _Bar:
-    def __init__(self, total: int) -> None:
-        from rich.console import Console  # an extra, and only wanted on a terminal
-        from rich.progress import Progress as Bar
-
-        self._progress = Bar(console=Console(stderr=True), transient=True)
-        self._task = self._progress.add_task("reading", total=total)
-        self._progress.start()
-
-    def update(self, text: str, completed: float) -> None:
-        self._progress.update(self._task, description=text, completed=completed)
-
-    def stop(self) -> None:
-        self._progress.stop()
-
-
-def _bar(total: int) -> _Bar | None:
-    try:
-        return _Bar(total)
-    except ImportError:
-        return None
+    Args:
+        total: number of graphs or pairs of graphs.
+        size: bytes of all documents; they say whether a single graph is worth a bar.
+        open_bar: opens the bar.
+        lines: log a line per graph instead.
+    """
+    long = not lines and (total > 1 or size > _LONG_BYTES)
+    with open_bar() if long else no_bar() as move:
+        yield Progress(total, lines=lines, move=move)

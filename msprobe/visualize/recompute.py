@@ -7,14 +7,14 @@ PyTorch.
 from __future__ import annotations
 
 from msprobe.core.naming import Phase
-from msprobe.visualize.names import Names, is_call_of_module
+from msprobe.visualize.names import NameCache, is_call_of_module
 from msprobe.visualize.node import Graph, Node
 
 _BACKWARD = Phase.BACKWARD.value
 _CHECKPOINT = ("torch/utils/checkpoint.py", "in recompute_fn")
 
 
-def place_recomputed(graph: Graph, names: Names) -> None:
+def place_recomputed(graph: Graph, names: NameCache) -> None:
     """Move recomputed module calls below the backward call of the same module that follows them."""
     recomputed = [node for node in graph.nodes.values() if _is_top(graph, names, node)]
     if not recomputed:
@@ -34,7 +34,7 @@ def place_recomputed(graph: Graph, names: Names) -> None:
             node.move(target, 0)
 
 
-def _is_top(graph: Graph, names: Names, node: Node) -> bool:
+def _is_top(graph: Graph, names: NameCache, node: Node) -> bool:
     """A recomputed module call whose parent is not a recomputed call itself."""
     if not is_call_of_module(node.name) or names[node.name].phase != Phase.FORWARD.value or node.parent is None:
         return False

@@ -1,69 +1,68 @@
-"""The verdict of each row of a comparison, and its message when one is asked for: a run may have hundreds of thousands,
-of which few are read here."""
+"""The verdict of each row of a comparison, and its messages when they are asked for.
+
+A run may have hundreds of thousands of rows, of which few have messages that are read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
+from msprobe.compare.levels import LEVEL_NAMES as LEVELS
+from msprobe.compare.mode import Policy
 from msprobe.compare.reasons import Reasons
-from msprobe.compare.run import Comparison, Policy
-from msprobe.numerics.verdict import Level
+from msprobe.compare.run import Comparison
 from msprobe.visualize.value_text import quoted
 
-LEVELS = ("pass", "warning", "error")
 _WITHOUT_MESSAGE = tuple(f'"Result":"{level}","Err_message":"[]"' for level in LEVELS)
 
 
 @dataclass(frozen=True, slots=True)
 class RowVerdicts:
-    """``levels`` per row as numbers of ``Level``; ``messages`` gives those of a row."""
+    """The verdicts of all rows: ``levels`` are numbers of ``Level``, ``messages`` returns those of a row."""
 
     levels: list[int]
     messages: Callable[[int], Sequence[str]]
 
 
 def row_verdicts(comparison: Comparison) -> RowVerdicts:
-    """The verdict of each row under the policy of the comparison."""
+    """Return the verdict of each row under the policy of the comparison."""
     if comparison.policy is Policy.REFERENCE:
-        return _published(comparison)
+        return _published_verdicts(comparison)
     table, judged = comparison.table, comparison.judged
-    found = np.where((judged.level > 0) & (table.lone != 0), int(Level.WARNING), judged.level)
-    for number, pair in enumerate(table.entries):
-        if pair.benign:
-            found[table.starts[number] : table.starts[number + 1]] = int(Level.PASS)
-    levels: list[int] = found.tolist()
+    levels: list[int] = comparison.row_levels.levels.tolist()
+    excuses = {row: excuse.message for excuse in comparison.row_levels.excuses.values() for row in excuse.rows}
     kinds: list[int] = judged.kind.tolist()
     reasons, tensors = Reasons(comparison.measured, judged), comparison.tensors
 
     def messages(row: int) -> Sequence[str]:
         together = table.together.get(row)
-        told = (f"{LEVELS[levels[row]]}: {together.name} taken together",) if together is not None else ()
+        notes = (f"{LEVELS[levels[row]]}: {together.name} taken together",) if together is not None else ()
+        if excuses.get(row):
+            return (excuses[row],)
         if not levels[row]:
-            return told
+            return notes
         tensor = tensors[row] if tensors is not None else None
         text = tensor.problem if tensor is not None else ""
         text = text or reasons.text(kinds[row], row, table.target[row], table.golden[row])
-        return (f"{LEVELS[levels[row]]}: {text}", *told)
+        return (f"{LEVELS[levels[row]]}: {text}", *notes)
 
     return RowVerdicts(levels, messages)
 
 
-def _published(comparison: Comparison) -> RowVerdicts:
+def _published_verdicts(comparison: Comparison) -> RowVerdicts:
     levels: list[int] = []
-    told: dict[int, Sequence[str]] = {}
+    messages: dict[int, Sequence[str]] = {}
     for block in comparison.blocks():
         for level, texts in zip(block.levels, block.messages, strict=True):
             if texts:
-                told[len(levels)] = texts
+                messages[len(levels)] = texts
             levels.append(LEVELS.index(level))
-    return RowVerdicts(levels, lambda row: told.get(row, ()))
+    return RowVerdicts(levels, lambda row: messages.get(row, ()))
 
 
-def lines_of(comparison: Comparison, rows: RowVerdicts) -> Iterator[str]:
-    """One line per value that does not pass: its name and why."""
+def difference_lines(comparison: Comparison, rows: RowVerdicts) -> Iterator[str]:
+    """Return a line per value that does not pass: its name and the reason."""
     table = comparison.table
     for number, pair in enumerate(table.entries):
         for row in range(int(table.starts[number]), int(table.starts[number + 1])):
@@ -73,10 +72,10 @@ def lines_of(comparison: Comparison, rows: RowVerdicts) -> Iterator[str]:
 
 
 def verdict_text(level: int, messages: Sequence[str]) -> str:
-    """The fields of a verdict, without braces."""
+    """Return the JSON fields of a verdict, without braces."""
     if not messages:
         return _WITHOUT_MESSAGE[level]
-    told = ", ".join(map(quoted, messages))
-    if len(messages) == 1 and len(told) == len(messages[0]) + 2:  # nothing to escape but the quotes, as nearly always
+    texts = ", ".join(map(quoted, messages))
+    if len(messages) == 1 and len(texts) == len(messages[0]) + 2:  # nothing to escape but the quotes, as nearly always
         return f'"Result":"{LEVELS[level]}","Err_message":"[\\"{messages[0]}\\"]"'
-    return f'"Result":"{LEVELS[level]}","Err_message":{quoted(f"[{told}]")}'
+    return f'"Result":"{LEVELS[level]}","Err_message":{quoted(f"[{texts}]")}'

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.compare.alignment.options import MappingOptions
+from msprobe.compare.parallel_layout import Layout, Replica, load_pair
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.log import logger
-from msprobe.core.store.reader import Dump, Place, load_dump
-from msprobe.visualize.dumps import Work, find_work
-from msprobe.visualize.merge.layout import Layout
-from msprobe.visualize.names import Names
+from msprobe.core.store.reader import Dump, load_dump
+from msprobe.visualize.dumps import find_work
+from msprobe.visualize.names import NameCache
+from msprobe.visualize.node import Work
 
 Loaded = tuple[Work, Dump, Dump | None]
 _Steps = dict[int, list[Work]]
@@ -20,16 +21,21 @@ _Steps = dict[int, list[Work]]
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What two paths hold. ``total`` is how many graphs or pairs come out of ``loaded``."""
+    """What two paths hold.
 
-    target: Path
-    golden: Path | None
+    Attributes:
+        layouts: one per side where ranks are merged, else None.
+        works: the graphs or pairs of graphs, where no ranks are merged.
+        pairs: the ranks of each step of both sides, where ranks are merged.
+    """
+
     layouts: tuple[Layout, ...] | None
     works: list[Work]
     pairs: list[tuple[list[Work], list[Work] | None]]
 
     @property
     def total(self) -> int:
+        """How many graphs or pairs of graphs ``load`` yields."""
         if self.layouts is None:
             return len(self.works)
         first = self.layouts[0]
@@ -38,29 +44,32 @@ class Sources:
     @property
     def size(self) -> int:
         """Bytes of the target's documents."""
-        works = self.works + [work for ours, _ in self.pairs for work in ours]
+        works = self.works + [work for targets, _ in self.pairs for work in targets]
         documents = [work.target.document for work in works]
         return sum(path.stat().st_size for path in documents if path.is_file())
 
-    def loaded(self, names: Names, goldens: list[Dump] | None = None) -> Iterator[Loaded]:
-        """Each graph's dumps, loaded when asked for; the first golden one is taken out of ``goldens`` where it is."""
+    def load(self, names: NameCache, first_golden: list[Dump] | None = None) -> Iterator[Loaded]:
+        """Yield the dumps of each graph, loaded when they are asked for.
+
+        ``first_golden`` may hold the golden dump of the first pair; it is taken out of the list.
+        """
         if self.layouts is None:
             for work in self.works:
-                yield work, load_dump(work.target), _golden(work.golden, goldens)
+                yield _load_work(work, first_golden)
             return
-        for ours, theirs in self.pairs:
-            targets = _merged(ours, self.layouts[0], names)
-            if theirs is None:
-                yield from ((_work(ours, None, number), dump, None) for number, dump in enumerate(targets))
+        for targets, goldens in self.pairs:
+            target_dumps = _merged_dumps(targets, self.layouts[0], names)
+            if goldens is None:
+                yield from ((_replica_work(targets, None, n), dump, None) for n, dump in enumerate(target_dumps))
                 continue
-            goldens = _merged(theirs, self.layouts[-1], names)
-            if len(targets) != len(goldens):
+            golden_dumps = _merged_dumps(goldens, self.layouts[-1], names)
+            if len(target_dumps) != len(golden_dumps):
                 raise NotComparableError(
-                    f"the target merges to {len(targets)} replicas, the golden run to {len(goldens)}; "
+                    f"the target merges to {len(target_dumps)} replicas, the golden run to {len(golden_dumps)}; "
                     "give the same data parallelism to both sides"
                 )
-            for number, (target, golden) in enumerate(zip(targets, goldens, strict=True)):
-                yield _work(ours, theirs, number), target, golden
+            for number, (target, golden) in enumerate(zip(target_dumps, golden_dumps, strict=True)):
+                yield _replica_work(targets, goldens, number), target, golden
 
 
 def find_sources(
@@ -76,23 +85,29 @@ def find_sources(
         works, unpaired = find_work(target, golden, mapping)
         for line in unpaired:
             logger.warning("%s: not drawn.", line)
-        return Sources(target, golden, None, works, [])
-    ours = _by_step(find_work(target, None, mapping)[0])
+        return Sources(None, works, [])
+    targets = _by_step(find_work(target, None, mapping)[0])
     if golden is None:
-        return Sources(target, None, layouts, [], [(works, None) for works in ours.values()])
-    theirs = _by_step(find_work(golden, None, mapping)[0])
-    if len(ours) == len(theirs) == 1:
-        return Sources(target, golden, layouts, [], list(zip(ours.values(), theirs.values(), strict=True)))
-    common = [step for step in ours if step in theirs]
+        return Sources(layouts, [], [(works, None) for works in targets.values()])
+    goldens = _by_step(find_work(golden, None, mapping)[0])
+    if len(targets) == len(goldens) == 1:
+        return Sources(layouts, [], list(zip(targets.values(), goldens.values(), strict=True)))
+    common = [step for step in targets if step in goldens]
     if not common:
-        raise NotComparableError(f"no step is on both sides (target {_told(ours)}; golden run {_told(theirs)})")
-    return Sources(target, golden, layouts, [], [(ours[step], theirs[step]) for step in common])
+        steps = f"target {_step_numbers(targets)}; golden run {_step_numbers(goldens)}"
+        raise NotComparableError(f"no step is on both sides ({steps})")
+    return Sources(layouts, [], [(targets[step], goldens[step]) for step in common])
 
 
-def _golden(place: Place | None, loaded: list[Dump] | None) -> Dump | None:
-    if place is None:
-        return None
-    return loaded.pop() if loaded else load_dump(place)
+def _load_work(work: Work, first_golden: list[Dump] | None) -> Loaded:
+    if work.golden is None:
+        return work, load_dump(work.target), None
+    if isinstance(work.target, Replica) or isinstance(work.golden, Replica):
+        target, golden, notes = load_pair(work.target, work.golden)
+        for note in notes:
+            logger.warning("%s: %s.", work.label, note)
+        return work, target, golden
+    return work, load_dump(work.target), first_golden.pop() if first_golden else load_dump(work.golden)
 
 
 def _by_step(works: Sequence[Work]) -> _Steps:
@@ -102,11 +117,11 @@ def _by_step(works: Sequence[Work]) -> _Steps:
     return steps
 
 
-def _told(steps: _Steps) -> str:
+def _step_numbers(steps: _Steps) -> str:
     return ", ".join(map(str, steps))
 
 
-def _merged(works: Sequence[Work], layout: Layout, names: Names) -> list[Dump]:
+def _merged_dumps(works: Sequence[Work], layout: Layout, names: NameCache) -> list[Dump]:
     from msprobe.visualize.merge.ranks import merge_ranks  # a fiftieth of a second, only where ranks are merged
 
     if len(works) != layout.rank_size:
@@ -119,6 +134,6 @@ def _merged(works: Sequence[Work], layout: Layout, names: Names) -> list[Dump]:
     return merge_ranks({work.rank: load_dump(work.target) for work in works}, layout, names)
 
 
-def _work(ours: Sequence[Work], theirs: Sequence[Work] | None, number: int) -> Work:
-    golden = None if theirs is None else theirs[min(number, len(theirs) - 1)].target
-    return Work(ours[min(number, len(ours) - 1)].target, golden, ours[0].step, number)
+def _replica_work(targets: Sequence[Work], goldens: Sequence[Work] | None, number: int) -> Work:
+    golden = None if goldens is None else goldens[min(number, len(goldens) - 1)].target
+    return Work(targets[min(number, len(targets) - 1)].target, golden, targets[0].step, number)

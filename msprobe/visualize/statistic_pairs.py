@@ -1,62 +1,60 @@
-"""What the texts of ordinary rows are made of, as arrays that another process can be sent: a line per row."""
+"""The statistics and verdicts of ordinary rows as arrays that another process can be sent: a line per row."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from msprobe.compare.divided.channel import Arrays
-from msprobe.compare.mode import Mode
-from msprobe.compare.plain import FloatPairs
-from msprobe.compare.run import Comparison, Policy
-from msprobe.numerics.verdict import Bools, Floats, Ints
+from msprobe.compare.mode import Mode, Policy
+from msprobe.compare.run import Comparison
+from msprobe.core.tensors.statistics import STATISTICS
+from msprobe.numerics.verdict import Bools, Floats, Ints, Judged, Measured
 
-_NO_PAIRS = FloatPairs(np.empty(0, np.int64), np.empty((0, 8)))
+_JUDGED_ARRAYS = ("level", "kind", "times", "tolerance")
 
 
 @dataclass(frozen=True, slots=True)
 class StatisticPairs:
-    """``rows`` and ``values`` as in ``FloatPairs``; ``consistent``: both sides say the same about ``requires_grad``.
+    """The pairs of tensors of a comparison whose statistics are all floats.
 
-    The others are those of ``Judged`` and ``Measured``; ``level`` is -1 where the policy has not judged by them.
+    Attributes:
+        rows: numbers of the rows, ascending.
+        values: shape (rows, 2, statistics): the statistics of the target, then those of the golden run.
+        consistent: whether both sides say the same about ``requires_grad``.
+        judged: the verdicts of these rows; ``level`` is -1 where other rules than the default policy decide.
+        measured: the differences of these rows.
     """
 
     rows: Ints
     values: Floats
     consistent: Bools
-    level: Ints
-    kind: Ints
-    role: Ints
-    times: Floats
-    tolerance: Floats
-    element: Floats
-    mean: Floats
-    norm: Floats
-    projection: Floats
+    judged: Judged
+    measured: Measured
 
     def arrays(self) -> Arrays:
-        """By name, to be sent."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+        """Return all arrays by name, to be sent to another process."""
+        judged = {f"judged.{name}": getattr(self.judged, name) for name in _JUDGED_ARRAYS}
+        measured = {f"measured.{field.name}": getattr(self.measured, field.name) for field in fields(Measured)}
+        return {"rows": self.rows, "values": self.values, "consistent": self.consistent, **judged, **measured}
+
+
+def received_pairs(arrays: Arrays) -> StatisticPairs:
+    """Return the pairs that another process sent as arrays."""
+    judged = {name: arrays[f"judged.{name}"] for name in _JUDGED_ARRAYS}
+    measured = Measured(**{field.name: arrays[f"measured.{field.name}"] for field in fields(Measured)})
+    return StatisticPairs(arrays["rows"], arrays["values"], arrays["consistent"], Judged(noise=0.0, **judged), measured)
 
 
 def statistic_pairs(comparison: Comparison) -> StatisticPairs:
-    """Those of the ordinary rows of a comparison of statistics, none of any other."""
-    judged, measured = comparison.judged, comparison.measured
-    pairs = comparison.table.float_pairs if comparison.mode is Mode.STATISTICS else _NO_PAIRS
-    rows = pairs.rows
-    by_frame = [ours.get("requires_grad") == theirs.get("requires_grad") for ours, theirs in pairs.samples]
-    return StatisticPairs(
-        rows,
-        pairs.values,
-        np.array(by_frame, np.bool_)[pairs.frames],
-        np.full(len(rows), -1) if comparison.policy is Policy.REFERENCE else judged.level[rows],
-        judged.kind[rows],
-        measured.role[rows],
-        judged.times[rows],
-        judged.tolerance[rows],
-        measured.element[rows],
-        measured.mean[rows],
-        measured.norm[rows],
-        measured.projection[rows],
-    )
+    """Return the pairs of the ordinary rows of a comparison of statistics; none of any other comparison."""
+    pairs = comparison.table.float_pairs
+    rows = pairs.rows if comparison.mode is Mode.STATISTICS else pairs.rows[:0]
+    values = pairs.values[: len(rows)].reshape(len(rows), 2, len(STATISTICS))
+    same_flag = [left.get("requires_grad") == right.get("requires_grad") for left, right in pairs.samples]
+    judged = comparison.judged.sliced(rows)
+    if comparison.policy is Policy.REFERENCE:
+        judged = replace(judged, level=np.full(len(rows), -1))
+    consistent = np.array(same_flag, np.bool_)[pairs.frames[: len(rows)]]
+    return StatisticPairs(rows, values, consistent, judged, comparison.measured.sliced(rows))

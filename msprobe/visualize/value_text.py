@@ -1,6 +1,6 @@
-"""The values of a node as JSON text: one object per value, every field a string, in the words that viewers know.
+"""The values of a node as JSON: one object per value, every field a string, with the field names that viewers expect.
 
-Texts are put together by hand: a large graph has hundreds of thousands of them.
+The JSON is put together by hand, because a large graph has hundreds of thousands of values.
 """
 
 from __future__ import annotations
@@ -10,19 +10,23 @@ from collections.abc import Iterable
 from typing import Any
 
 from msprobe.compare.items import OUTPUT, RANK_KEYS, Leaf, describe, is_tensor, row_name
+from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.metrics.checksum import text_checksum
 
 quoted = json.encoder.encode_basestring
-NOTHING = "{}", "{}"
+EMPTY_SIDES = "{}", "{}"
 NULL = '{"value":"null"}'
-Made = tuple[Leaf, str | None, str]
-"""A value, its opened object, and the fields to add."""
-_TENSOR = ("type", "dtype", "shape", "Max", "Min", "Mean", "Norm", "requires_grad")
-_PROCESS_GROUP = ("type", "group_ranks", "group_id")
-_P2P = "torch.distributed.P2POp"
-_ADDED = ("Max", "Min", "Mean", "Norm")
-_REPEATED = (int, float, bool, str)
-_INTERNAL = frozenset({"state", "full_op_name", "p2p", "shards"})
+STATISTIC_FIELDS = ",".join(f'"{name}":"%s"' for name in STATISTIC_NAMES)
+OpenedValue = tuple[Leaf, str | None, str]
+"""A value, its object without the closing brace (None for null), and the fields to add."""
+
+_TENSOR_KEYS = ("type", "dtype", "shape", *STATISTIC_NAMES, "requires_grad")
+_TENSOR_SIZE = len(_TENSOR_KEYS)
+_PROCESS_GROUP_KEYS = ("type", "group_ranks", "group_id")
+_P2P_CLASS = "torch.distributed.P2POp"
+_FLOATS_ONLY = {float}
+_PLAIN_TYPES = (int, float, bool, str)
+_INTERNAL_KEYS = frozenset({"state", "full_op_name", "p2p", "shards"})
 
 
 class ValueTexts:
@@ -33,20 +37,22 @@ class ValueTexts:
         self._heads: dict[tuple[object, ...], str] = {}
         self._arguments: dict[tuple[object, ...], str] = {}
 
-    def opened(self, leaf: Leaf, numbers: str | None = None) -> str | None:
-        """The object of a value without its closing brace, so that fields can follow; None for null. ``numbers`` are
-        the four statistics where their text is known."""
+    def open_object(self, leaf: Leaf, numbers: str | None = None) -> str | None:
+        """Return the object of a value without its closing brace, so that fields can follow; None for null.
+
+        ``numbers`` are the fields of its statistics where they are at hand.
+        """
         raw = leaf[2]
-        if type(raw) is dict and tuple(raw)[:8] == _TENSOR:
+        if type(raw) is dict and tuple(raw)[:_TENSOR_SIZE] == _TENSOR_KEYS:
             return self._tensor(raw, numbers)
         if raw is None:
             return None
-        if type(raw) is dict and len(raw) == 2 and type(raw.get("value")) in _REPEATED:
+        if type(raw) is dict and len(raw) == 2 and type(raw.get("value")) in _PLAIN_TYPES:
             return self._argument(leaf, raw)
         return self._other(leaf, raw)
 
     def _argument(self, leaf: Leaf, raw: dict[str, Any]) -> str:
-        """Plain arguments repeat over and over: each is put into words once."""
+        """Return the object of a plain argument, from the cache where it was made before: they repeat often."""
         value = raw["value"]
         key = raw.get("type"), type(value), str(value), leaf[0].endswith(RANK_KEYS)
         text = self._arguments.get(key)
@@ -55,84 +61,81 @@ class ValueTexts:
         return text
 
     def _tensor(self, raw: dict[str, Any], numbers: str | None) -> str:
-        kind, dtype, shape, largest, smallest, mean, norm, grad = tuple(raw.values())[:8]
-        head = self._head(kind, dtype, shape)
-        if numbers is None and not float is type(largest) is type(smallest) is type(mean) is type(norm):
-            fields = zip(_ADDED, (largest, smallest, mean, norm), strict=True)
-            numbers = ",".join(_field(name, value) for name, value in fields)
-        if numbers is None:
-            text = f'{head}"Max":"{largest}","Min":"{smallest}","Mean":"{mean}","Norm":"{norm}"'
-        else:
-            text = head + numbers
-        text = f'{text},"requires_grad":"{grad}"' if type(grad) is bool else f"{text},{_field(_TENSOR[7], grad)}"
-        if len(raw) == 8:
+        kind, dtype, shape, *statistics, grad = tuple(raw.values())[:_TENSOR_SIZE]
+        if numbers is None and set(map(type, statistics)) == _FLOATS_ONLY:
+            numbers = STATISTIC_FIELDS % tuple(statistics)
+        elif numbers is None:
+            numbers = ",".join(map(_field, STATISTIC_NAMES, statistics))
+        text = self._head(kind, dtype, shape) + numbers
+        text = f'{text},"requires_grad":"{grad}"' if type(grad) is bool else f"{text},{_field('requires_grad', grad)}"
+        if len(raw) == _TENSOR_SIZE:
             return text + ',"data_name":"-1"'
-        rest = [(name, value) for name, value in list(raw.items())[8:] if name not in _INTERNAL]
+        rest = [(name, value) for name, value in list(raw.items())[_TENSOR_SIZE:] if name not in _INTERNAL_KEYS]
         text += "".join(f",{_field(name, value)}" for name, value in rest)
         if "data_name" not in raw:
             text += ',"data_name":"-1"'
-        return f'{text},"class_type":"{_P2P}"' if "p2p" in raw else text
+        return f'{text},"class_type":"{_P2P_CLASS}"' if "p2p" in raw else text
 
     def _head(self, kind: Any, dtype: Any, shape: Any) -> str:
-        """What stands before the numbers: few kinds of tensors serve many values."""
+        """Return the fields before the statistics, from the cache: few kinds of tensors serve many values."""
         key = kind, dtype, tuple(shape) if type(shape) is list else shape
         try:
             head = self._heads.get(key)
         except TypeError:  # a damaged dump may hold anything
-            return _opening(kind, dtype, shape)
+            return _tensor_head(kind, dtype, shape)
         if head is None:
-            head = self._heads[key] = _opening(kind, dtype, shape)
+            head = self._heads[key] = _tensor_head(kind, dtype, shape)
         return head
 
     def _other(self, leaf: Leaf, raw: Any) -> str:
         if type(raw) is not dict:
             raw = {"type": type(raw).__name__, "value": raw}
         if raw.get("type") == "torch.ProcessGroup":
-            fields = {name: raw.get(name) for name in _PROCESS_GROUP} | {"data_name": raw.get("data_name", "-1")}
+            fields = {name: raw.get(name) for name in _PROCESS_GROUP_KEYS} | {"data_name": raw.get("data_name", "-1")}
         else:
-            fields = {name: value for name, value in raw.items() if name not in _INTERNAL}
+            fields = {name: value for name, value in raw.items() if name not in _INTERNAL_KEYS}
             fields.setdefault("data_name", "-1")
             if not is_tensor(raw):
                 self._describe(leaf, raw, fields)
             if "p2p" in raw:
-                fields["class_type"] = _P2P
+                fields["class_type"] = _P2P_CLASS
         return "{" + ",".join(_field(name, value) for name, value in fields.items())
 
     def _describe(self, leaf: Leaf, raw: dict[str, Any], fields: dict[str, Any]) -> None:
-        """What a table shows of an argument: its value in place of statistics, a type, a shape."""
-        told = describe(leaf._replace(raw=raw))
+        """Add what a table shows of an argument: its value in place of statistics, a type, a shape."""
+        description = describe(leaf._replace(raw=raw))
         fields.setdefault("requires_grad", None)
-        for name, cell in zip(_ADDED, told.statistics, strict=True):
+        for name, cell in zip(STATISTIC_NAMES, description.statistics, strict=True):
             fields.setdefault(name, cell)
-        fields.setdefault("dtype", told.dtype)
-        fields.setdefault("shape", told.shape)
+        fields.setdefault("dtype", description.dtype)
+        fields.setdefault("shape", description.shape)
         if self._checksums and "md5" not in fields:
             fields["md5"] = text_checksum(str(raw.get("value")))
 
 
-def _opening(kind: Any, dtype: Any, shape: Any) -> str:
+def _tensor_head(kind: Any, dtype: Any, shape: Any) -> str:
     return f"{{{_field('type', kind)},{_field('dtype', dtype)},{_field('shape', shape)},"
 
 
 def _field(name: str, value: Any) -> str:
-    return f"{quoted(str(name))}:{quoted(_plain(value))}"
+    return f"{quoted(str(name))}:{quoted(_field_text(value))}"
 
 
-def _plain(value: Any) -> str:
-    """The text of a field: without single quotes, ``null`` for what is missing or blank."""
+def _field_text(value: Any) -> str:
+    """Return the text of a field: without single quotes, ``null`` for what is missing or blank."""
     text = value if type(value) is str else str(value)
     text = text.replace("'", "")
     return "null" if text in ("None", " ") else text
 
 
-def side_texts(name: str, made: Iterable[Made]) -> tuple[str, str]:
-    """Texts of the inputs and the outputs of an entry, from its values: each opened object and the fields to add.
+def sides_json(name: str, values: Iterable[OpenedValue]) -> tuple[str, str]:
+    """Return the JSON of the inputs and of the outputs of an entry.
 
-    A value goes by its tensor file without extension, else by its place in the entry.
+    The key of a value is its tensor file without extension, else the name of the entry and its place in it.
     """
     inputs: list[str] = []
     outputs: list[str] = []
-    for leaf, opened, more in made:
+    for leaf, opened, more in values:
         raw = leaf[2]
         key = row_name(name, leaf) if type(raw) is dict and "data_name" in raw else name + leaf[0]
         side = outputs if leaf[1] == OUTPUT else inputs
@@ -140,7 +143,7 @@ def side_texts(name: str, made: Iterable[Made]) -> tuple[str, str]:
     return "{" + ",".join(inputs) + "}", "{" + ",".join(outputs) + "}"
 
 
-def fill_values(name: str, found: Iterable[Leaf], texts: ValueTexts) -> tuple[str, str]:
-    """Inputs and outputs of an entry that is not compared."""
-    opened = texts.opened
-    return side_texts(name, [(leaf, opened(leaf), "") for leaf in found])
+def entry_json(name: str, values: Iterable[Leaf], texts: ValueTexts) -> tuple[str, str]:
+    """Return the JSON of the inputs and of the outputs of an entry that is not compared."""
+    open_object = texts.open_object
+    return sides_json(name, [(leaf, open_object(leaf), "") for leaf in values])

@@ -17,9 +17,9 @@ from msprobe.core.errors import (
     ReadError,
     ScopeConfigError,
     ScopeException,
+    argument_text,
     config_error,
-    given,
-    shown,
+    json_text,
 )
 
 ALL = [
@@ -103,7 +103,7 @@ class Ones:
         return self.text
 
 
-@pytest.mark.parametrize("how", [given, shown])
+@pytest.mark.parametrize("how", [argument_text, json_text])
 def test_a_value_of_another_type_is_shown_with_it(how: Callable[[object], str]) -> None:
     assert how(Ones("1\n1")) == "1 1 (Ones)"
     assert how(Ones("Ones(1)")) == "Ones(1)"
@@ -112,15 +112,15 @@ def test_a_value_of_another_type_is_shown_with_it(how: Callable[[object], str]) 
 
 
 def test_arguments_are_shown_as_python_and_configurations_as_json() -> None:
-    assert [given(value) for value in (True, None, "a")] == ["True", "None", "'a'"]
-    assert [shown(value) for value in (True, None, "a")] == ["true", "null", '"a"']
+    assert [argument_text(value) for value in (True, None, "a")] == ["True", "None", "'a'"]
+    assert [json_text(value) for value in (True, None, "a")] == ["true", "null", '"a"']
 
 
 def test_values_are_shown_short_and_on_one_line() -> None:
     loop: list[object] = []
     loop.append(loop)
-    assert shown("ü\n") == '"ü\\n"'
-    assert shown(object()).startswith("<object")
-    assert shown(loop)
-    assert shown("\ud800") == '"\\ud800"'
-    assert len(shown("x" * 1000)) == 80
+    assert json_text("ü\n") == '"ü\\n"'
+    assert json_text(object()).startswith("<object")
+    assert json_text(loop)
+    assert json_text("\ud800") == '"\\ud800"'
+    assert len(json_text("x" * 1000)) == 80

@@ -111,7 +111,7 @@ def test_configuring_twice_does_not_double_lines(capsys: pytest.CaptureFixture[s
 
 def test_once_is_true_for_one_thread_only() -> None:
     key, answers = object(), []
-    threads = [threading.Thread(target=lambda: answers.append(log.once(key))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: answers.append(log.first_time(key))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

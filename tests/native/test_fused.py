@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from msprobe.core.tensors.dtypes import ALL_DTYPES, DType, Kind, find_dtype
-from msprobe.core.tensors.statistics import TensorStats
 from msprobe.core.tensors.numpy_ops import decode, statistics
+from msprobe.core.tensors.statistics import TensorStats
 from tests.native.agreement import assert_agree
 from tests.native.random_bits import bits_of, random_bits
 

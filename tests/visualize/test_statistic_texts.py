@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from msprobe.compare.items import Leaf
-from msprobe.compare.run import Comparison, Policy, compare_dumps
+from msprobe.compare.mode import Policy
+from msprobe.compare.run import Comparison, compare_dumps
 from msprobe.core.store.reader import find_dumps, load_dump
 from msprobe.numerics.verdict import Level
 from msprobe.visualize.row_verdicts import row_verdicts, verdict_text
 from msprobe.visualize.statistic_pairs import statistic_pairs
-from msprobe.visualize.statistic_texts import ROWS_AT_ONCE, StatisticTexts, Texts, own_numbers
+from msprobe.visualize.statistic_texts import ROWS_PER_BLOCK, StatisticTexts, Texts, own_numbers
 from msprobe.visualize.value_text import ValueTexts
 from tests.report.test_divided import Program
 
@@ -33,7 +34,7 @@ def compared(folder: Path, policy: Policy) -> tuple[Comparison, dict[int, Texts]
     comparison = compare_dumps(*dumps, policy)
     texts = StatisticTexts(statistic_pairs(comparison))
     found: dict[int, Texts] = {}
-    for number in range(comparison.table.rows // ROWS_AT_ONCE + 1):
+    for number in range(comparison.table.rows // ROWS_PER_BLOCK + 1):
         found.update(texts.block(number))
     return comparison, found
 
@@ -104,8 +105,8 @@ def test_own_numbers_are_those_made_one_by_one(change: dict[str, Any], made: boo
     numbers = own_numbers(found)
     assert [text is not None for text in numbers] == [False, made, False, True]
     texts = ValueTexts()
-    assert [texts.opened(leaf, text) for leaf, text in zip(found, numbers, strict=True)] == [
-        texts.opened(leaf) for leaf in found
+    assert [texts.open_object(leaf, text) for leaf, text in zip(found, numbers, strict=True)] == [
+        texts.open_object(leaf) for leaf in found
     ]
 
 

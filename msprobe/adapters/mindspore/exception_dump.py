@@ -19,7 +19,7 @@ from msprobe.core.config import DumpConfig
 from msprobe.core.config.watch import ConfigWatch
 from msprobe.core.dump.session import DumpSession, MakeBackend
 from msprobe.core.dump.watched import open_session
-from msprobe.core.errors import MsprobeException, said
+from msprobe.core.errors import MsprobeException, error_text
 from msprobe.core.kernels.exception_request import write_exception_request
 from msprobe.core.log import logger
 
@@ -37,7 +37,7 @@ def open_exception_session(config: DumpConfig, make: MakeBackend, watch: ConfigW
         request = write_exception_request(config)
     except OSError as error:
         raise MsprobeException(
-            0, f"dump_path {config.dump_path}: cannot write the dump request ({said(error)})"
+            0, f"dump_path {config.dump_path}: cannot write the dump request ({error_text(error)})"
         ) from error
     on_cpu = mindspore.get_context("device_target") == "CPU"
     asked = not (on_cpu and in_graph_mode())  # there the runtime would only write the parameters, with many warnings

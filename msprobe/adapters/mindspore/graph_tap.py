@@ -27,8 +27,8 @@ from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 from msprobe.core.dump.graph_calls import PARAMETERS_GRAD, Spot
 from msprobe.core.dump.modules import ModuleSite
-from msprobe.core.errors import said
-from msprobe.core.log import logger, once
+from msprobe.core.errors import error_text
+from msprobe.core.log import first_time, logger
 from msprobe.core.selection.modes import Modes
 
 Known = tuple[weakref.ref[nn.Cell], ModuleSite]
@@ -154,12 +154,12 @@ class GraphCellTap:
                 with self._aside(), self._tapped():
                     return original(executor, *args, **kwargs)
             except _COMPILE_ERRORS as error:
-                fault = said(error)
+                fault = error_text(error)
             finally:
                 self._compiling = False
             with self._aside():
                 compiled = original(executor, *args, **kwargs)  # what was wrong with the user's own code is raised here
-            if once(("graph without taps", fault)):
+            if first_time(("graph without taps", fault)):
                 logger.warning("a graph cannot be compiled with taps and is not recorded: %s", fault)
             return compiled
 

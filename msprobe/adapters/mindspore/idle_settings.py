@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msprobe.adapters.mindspore.graph_tap import in_graph_mode
 from msprobe.core.config import DumpConfig
-from msprobe.core.log import logger, once
+from msprobe.core.log import first_time, logger
 from msprobe.core.selection.build import uses_risk_level
 
 
@@ -19,5 +19,5 @@ def warn_of_idle_settings(config: DumpConfig) -> None:
 
 
 def _warn(text: str) -> None:
-    if once(text):
+    if first_time(text):
         logger.warning("config: %s", text)

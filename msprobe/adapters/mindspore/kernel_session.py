@@ -27,7 +27,7 @@ from msprobe.core.kernels.importing import FOUR, ImportPlan, import_iterations
 from msprobe.core.kernels.native_files import Newcomers, remove_files
 from msprobe.core.kernels.native_folder import Iteration, NativeFolder
 from msprobe.core.kernels.request import categories
-from msprobe.core.log import logger, once, set_rank
+from msprobe.core.log import first_time, logger, set_rank
 
 _NON_FINITE = ("nan count", "positive inf count", "negative inf count")
 
@@ -122,7 +122,7 @@ class KernelSession:
 
     def save(self, value: Any, name: str, backward: bool = True) -> None:
         """Single points are not collected at level L2."""
-        if once("kernel-save"):
+        if first_time("kernel-save"):
             logger.warning("save: has no effect at level L2, which collects kernels; use level debug for %s", name)
 
     def reset(self) -> None:
@@ -244,7 +244,7 @@ class KernelSession:
         return ImportPlan(config.task, words, header, reduce=on_cpu)
 
     def _explain_empty(self) -> None:
-        if not once("kernel-empty"):
+        if not first_time("kernel-empty"):
             return
         if self._native.accepted:
             logger.warning("step %d: MindSpore wrote no kernels; see list and data_mode", self.current_step)

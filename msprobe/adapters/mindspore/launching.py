@@ -14,13 +14,13 @@ from msprobe.adapters.mindspore.graph_tap import in_graph_mode
 from msprobe.adapters.mindspore.runtime_facts import on_cpu
 from msprobe.adapters.mindspore.versions import launch_blocking
 from msprobe.core.config import DumpConfig
-from msprobe.core.errors import said
+from msprobe.core.errors import error_text
 from msprobe.core.log import logger
 
 
 def looks_at_values(config: DumpConfig) -> bool:
     """Whether ``config`` has values of a dynamic graph on a CPU looked at, one call after the other."""
-    return on_cpu() and not in_graph_mode() and config.task != "structure" and config.level != "L2"
+    return on_cpu() and not in_graph_mode() and config.task_spec.bodies and config.level != "L2"
 
 
 def launch_at_once() -> None:
@@ -31,5 +31,5 @@ def launch_at_once() -> None:
         logger.warning(
             "operators run behind the program's back: collecting waits for them, and errors may be raised by a later "
             "call than the one that failed (%s)",
-            said(error),
+            error_text(error),
         )

@@ -16,7 +16,7 @@ from msprobe.adapters.mindspore.versions import can_have_gradient, executor
 from msprobe.core.backend.protocols import GradientReceiver, Template
 from msprobe.core.capture.containers import shape_of, tensors_in
 from msprobe.core.capture.thread import ThreadState
-from msprobe.core.log import logger, once
+from msprobe.core.log import first_time, logger
 
 _executor = executor()
 
@@ -26,7 +26,7 @@ class OutputGradientTap:
 
     def __init__(self, thread: ThreadState) -> None:
         self._thread = thread
-        if once("mindspore output gradients"):
+        if first_time("mindspore output gradients"):
             logger.warning("this MindSpore does not show where gradients leave a call: only those of outputs are kept")
 
     def prepare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

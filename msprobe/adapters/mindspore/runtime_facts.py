@@ -5,7 +5,7 @@ from __future__ import annotations
 import mindspore
 
 from msprobe.adapters.mindspore.versions import compiled_graphs, executor, jit_level, number
-from msprobe.core.kernels.request import RuntimeFacts
+from msprobe.core.backend.protocols import RuntimeFacts
 
 
 def runtime_facts() -> RuntimeFacts:

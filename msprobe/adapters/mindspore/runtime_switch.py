@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from msprobe.adapters.mindspore.versions import wait_for_device
-from msprobe.core.kernels.request import RuntimeFacts
+from msprobe.core.backend.protocols import RuntimeFacts
 
 
 class RuntimeSwitch:

@@ -17,7 +17,7 @@ from msprobe.core.config.watch import ConfigWatch
 from msprobe.core.dump.session import MakeBackend
 from msprobe.core.dump.watched import open_session
 from msprobe.core.errors import ConfigError, Problem
-from msprobe.core.log import logger, once
+from msprobe.core.log import first_time, logger
 
 
 def refuse_for_mode(config: DumpConfig) -> None:
@@ -26,7 +26,7 @@ def refuse_for_mode(config: DumpConfig) -> None:
     problems = mode_problems(config, facts)
     if problems:
         raise ConfigError(problems)
-    if facts.graph_mode and config.level == "debug" and once("mindspore debug in graphs"):
+    if facts.graph_mode and config.level == "debug" and first_time("mindspore debug in graphs"):
         logger.warning(
             "level debug in a static graph (GRAPH_MODE): save() keeps values outside of compiled code; inside of "
             "construct the compiler refuses it. Return the value and save it there, or use PYNATIVE_MODE or level L0"

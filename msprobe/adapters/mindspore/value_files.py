@@ -24,8 +24,8 @@ from msprobe.adapters.mindspore.runtime import MindSporeRuntime
 from msprobe.adapters.mindspore.tensor_ops import MindSporeTensorOps
 from msprobe.adapters.mindspore.versions import can_have_gradient
 from msprobe.core.capture.containers import tensors_in
-from msprobe.core.errors import MsprobeException, given
-from msprobe.core.log import logger, once
+from msprobe.core.errors import MsprobeException, argument_text
+from msprobe.core.log import first_time, logger
 from msprobe.core.store.layout import process_folder, step_folder
 from msprobe.core.store.links import make_folder_below
 
@@ -52,10 +52,10 @@ class _Files:
             make_folder_below(Path(folder), place)
             for position, tensor in enumerate(tensors):
                 part = f".{position}" if len(tensors) > 1 else ""
-                if not _ops.save(tensor, place / f"{name}.{number}{part}.npy") and once((folder, name)):
+                if not _ops.save(tensor, place / f"{name}.{number}{part}.npy") and first_time((folder, name)):
                     logger.warning("%s: a value has no data to write", name)
         except OSError as error:
-            if once((folder, str(error))):
+            if first_time((folder, str(error))):
                 logger.warning("%s cannot be written into %s: %s", name, place, error)
 
 
@@ -82,7 +82,7 @@ def save_grad(save_dir: str, name: str, data: Any) -> Any:
         raise MsprobeException(0, f"save_grad: data is a mindspore.Tensor, got {type(data).__name__}")
     if can_have_gradient(data):
         data.register_hook(lambda gradient: _files.write(save_dir, f"{name}_grad", [gradient]))
-    elif once(("save_grad", name)):
+    elif first_time(("save_grad", name)):
         logger.warning(
             "save_grad: no gradient flows to %s here; it is called inside the function that is differentiated", name
         )
@@ -96,7 +96,7 @@ def step() -> None:
 
 def _checked(caller: str, name: Any, data: Any) -> list[Any]:
     if not isinstance(name, str) or not name or name != Path(name).name or name.startswith("."):
-        raise MsprobeException(0, f"{caller}: name is a plain file name, got {given(name)}")
+        raise MsprobeException(0, f"{caller}: name is a plain file name, got {argument_text(name)}")
     tensors = tensors_in(data, Tensor)
     if not tensors:
         raise MsprobeException(0, f"{caller}: there is no mindspore.Tensor in data ({type(data).__name__})")

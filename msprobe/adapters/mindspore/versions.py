@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from msprobe.core.log import logger, once
+from msprobe.core.log import first_time, logger
 
 OLDEST, NEWEST = (2, 4), (2, 10)
 SUPPORTED = ".".join(map(str, OLDEST)) + " to " + ".".join(map(str, NEWEST))
@@ -35,7 +35,7 @@ def require() -> None:
     fault = version_fault(mindspore.__version__)
     if fault is not None:
         raise ImportError(f"msprobe.mindspore: {fault}")
-    if parsed(mindspore.__version__)[:2] > NEWEST and once("mindspore version"):
+    if parsed(mindspore.__version__)[:2] > NEWEST and first_time("mindspore version"):
         logger.warning("MindSpore %s is newer than what was tried (%s)", mindspore.__version__, SUPPORTED)
     survive_first_conversion(np.__version__)
 
@@ -64,7 +64,7 @@ def survive_first_conversion(numpy_version: str) -> bool:
 
     Whether an operator had to be thrown away.
     """
-    if parsed(numpy_version)[0] < 2 or not once("mindspore numpy 2"):
+    if parsed(numpy_version)[0] < 2 or not first_time("mindspore numpy 2"):
         return False
     import mindspore
 

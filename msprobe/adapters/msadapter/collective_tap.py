@@ -44,7 +44,7 @@ class MSAdapterCollectiveTap(MindSporeCollectiveTap):
                 continue
             self._done.add(name)
             if name == "init_process_group":
-                self._patches.plan(owner, name, self._calls.announcing(found))
+                self._patches.plan(owner, name, self._calls.with_rank_notice(found))
             elif isinstance(found, type):
                 self._let_operations_know(found)
             else:

@@ -12,7 +12,7 @@ from msprobe.adapters.pytorch.idle_dropout import remove_dropout
 from msprobe.adapters.pytorch.random_sources import RandomState, Source, replaced
 from msprobe.core.capture.patch import Patches
 from msprobe.core.dump import handle
-from msprobe.core.log import logger, once
+from msprobe.core.log import first_time, logger
 from msprobe.core.seeding import check_seed, seed_host
 
 
@@ -35,7 +35,7 @@ def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False, is_
     torch.manual_seed(seed)
     torch.use_deterministic_algorithms(mode)
     _seed_devices(seed)
-    if (rm_dropout or is_enhanced) and handle.peek() is not None and once("seed_all after the debugger"):
+    if (rm_dropout or is_enhanced) and handle.peek() is not None and first_time("seed_all after the debugger"):
         logger.warning("seed_all: call it before PrecisionDebugger is made; recorded functions stay random otherwise")
     _enhance_no_more()
     if rm_dropout:

@@ -25,8 +25,9 @@ _SAFE_SQUARES = (1e-290, 1e290)
 
 
 def host_statistics(tensor: torch.Tensor, dtype: DType, precision: Precision) -> TensorStats:
-    """The statistics of a detached, non-empty, contiguous CPU tensor of ``dtype``, as ``core.tensors.statistics`` defines
-    them.
+    """Return the statistics of a detached, non-empty, contiguous CPU tensor of ``dtype``.
+
+    They are defined in ``core.tensors.statistics``.
     """
     if dtype.kind is Kind.BOOL:
         low, high = _F.aminmax(_view(tensor, torch.uint8))  # forty times faster than any() and all()

@@ -24,7 +24,7 @@ import torch
 from msprobe.adapters.pytorch.random_sources import Source, replaced
 from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.core.capture.stack import StackTable
-from msprobe.core.errors import FileCheckException, MsprobeException, given, said
+from msprobe.core.errors import FileCheckException, MsprobeException, argument_text, error_text
 from msprobe.core.log import logger
 from msprobe.core.store.atomic import make_folder, open_private
 
@@ -43,15 +43,17 @@ def random_save(output_path: str = "./output") -> None:
     global _active
     asked: object = output_path
     if not isinstance(asked, str) or not asked:
-        raise MsprobeException(0, f"random_save: output_path is a non-empty str, got {given(asked)}")
+        raise MsprobeException(0, f"random_save: output_path is a non-empty str, got {argument_text(asked)}")
     if _active is not None:
         logger.warning("random_save is on already and writes to %s", _active.path)
         return
     try:
         _active = RandomCalls(Path(output_path).absolute())
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        where = f"random_save: output_path {given(output_path)}"
-        raise FileCheckException(3, f"{where} cannot be written ({said(error)}); give a folder that can be") from error
+        where = f"random_save: output_path {argument_text(output_path)}"
+        raise FileCheckException(
+            3, f"{where} cannot be written ({error_text(error)}); give a folder that can be"
+        ) from error
     replaced(_active.around).apply()
     logger.info("calls of random functions go to %s", _active.path)
 

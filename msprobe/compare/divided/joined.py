@@ -14,10 +14,12 @@ from msprobe.compare.divided.later import JoinedLeaves, LaterPairs, LaterRecords
 from msprobe.compare.divided.own_part import Account, OwnPart
 from msprobe.compare.items import Leaf
 from msprobe.compare.leaf_pairs import LeafPairs
+from msprobe.compare.levels import row_levels
 from msprobe.compare.measure import measure
+from msprobe.compare.mode import Policy
 from msprobe.compare.pairs import EntryPair
 from msprobe.compare.row_facts import joined_facts
-from msprobe.compare.run import Comparison, Past, Policy, judged_as
+from msprobe.compare.run import Comparison, Past, judged_as
 from msprobe.compare.table import LeafTable
 from msprobe.core.free_memory import give_back
 from msprobe.core.store.parts import Part
@@ -43,7 +45,8 @@ def joined(
         give_back()
         judged = judged_as(own.account.mode, measured, past)
     give_back()
-    return Comparison(target, golden, own.account.mode, policy, table, measured, judged, None)
+    levels = row_levels(table, judged, policy)
+    return Comparison(target, golden, own.account.mode, policy, table, measured, judged, levels, None)
 
 
 def _table(

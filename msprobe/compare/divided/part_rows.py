@@ -10,8 +10,10 @@ import numpy as np
 
 from msprobe.compare.divided.channel import Arrays, Channel
 from msprobe.compare.divided.own_part import OwnPart
-from msprobe.compare.rows import RowBlock, RowMaker
-from msprobe.compare.run import Comparison, Policy
+from msprobe.compare.levels import row_levels
+from msprobe.compare.mode import Policy
+from msprobe.compare.rows import RowBlock, RowMaker, RowSource
+from msprobe.compare.run import Comparison
 from msprobe.numerics.verdict import Floats, Ints, Judged
 
 _SMALL = ("level", "kind")
@@ -63,5 +65,6 @@ def part_blocks(own: OwnPart, verdicts: Verdicts, policy: Policy) -> Iterator[Ro
     judged = Judged(level, kind, 0.0, *(given[name] for name in _JUDGED))
     measured = _Measured(own.account.facts.role, *(given[name] for name in _MEASURED))
     own.table.as_floats = verdicts.as_floats
-    maker = RowMaker(own.target, own.account.mode, own.table, judged, measured, None)
-    return maker.blocks(reference=policy is Policy.REFERENCE)
+    levels = row_levels(own.table, judged, policy)
+    source = RowSource(own.target, own.account.mode, own.table, levels, judged, measured)
+    return RowMaker(source).blocks(reference=policy is Policy.REFERENCE)

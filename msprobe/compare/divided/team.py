@@ -22,11 +22,11 @@ from msprobe.compare.divided.own_part import Account, OwnPart, UndividedError, a
 from msprobe.compare.divided.part_rows import part_blocks, received_verdicts, verdicts_of
 from msprobe.compare.divided.sent_rows import Chunks, Report, Take, received_rows, send_rows
 from msprobe.compare.float_columns import shown_as_floats
-from msprobe.compare.mode import Mode
+from msprobe.compare.mode import Mode, Policy
 from msprobe.compare.parent_cycle import parent_cycle
 from msprobe.compare.plain import ReadyTexts
 from msprobe.compare.rows import RowBlock
-from msprobe.compare.run import Comparison, Past, Policy, titles
+from msprobe.compare.run import Comparison, Past, titles
 from msprobe.core.errors import ReadError
 from msprobe.core.store.parts import Part, opened_documents
 from msprobe.core.store.reader import Dump, Place, dump_of

@@ -15,7 +15,6 @@ from msprobe.core.backend.protocols import (
     NpuRuntime,
     OperatorTap,
     OptimizerTap,
-    OutputTracker,
     Runtime,
     TensorOps,
     Values,
@@ -47,7 +46,6 @@ class Backend:
     ranked: bool = True
     operators: OperatorTap | None = None
     kernels: NpuRuntime | None = None
-    output_tracker: OutputTracker | None = None
 
     def take_over(self, earlier: Backend, focused: Iterable[tuple[Any, str]] = ()) -> None:
         """Record the functions that were registered with ``earlier``, whose place this one takes, and the modules that

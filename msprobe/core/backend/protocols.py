@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -21,6 +22,33 @@ from msprobe.core.capture.describe import Expansion, Handler
 T_contra = TypeVar("T_contra", contravariant=True)
 Template = tuple[Sequence[Any], Mapping[str, Any]]
 """The arguments' shape, positional and by keyword: slots (ints) where a gradient can arrive, None elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeFacts:
+    """The version of MindSpore and how it is set up. What can be collected depends on it.
+
+    Args:
+        graph_mode: whether graphs are static (``GRAPH_MODE``).
+        jit_level: ``O0``, ``O1`` or ``O2``; "" when the user chose none.
+        device: the target device, such as ``CPU`` or ``Ascend``.
+        version: the version of MindSpore as numbers, such as ``(2, 10, 0)``.
+    """
+
+    graph_mode: bool
+    jit_level: str
+    device: str
+    version: tuple[int, ...]
+
+    @property
+    def whole_graph(self) -> bool:
+        """Whether a graph is compiled and run as one piece (O2) and not kernel by kernel."""
+        return self.graph_mode and self.jit_level == "O2"
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the target device is the CPU."""
+        return self.device == "CPU"
 
 
 class TensorOps(Protocol[T_contra]):
@@ -108,17 +136,6 @@ class Runtime(Protocol):
         """Report the begin of each forward call of ``model`` (the first of a list) until the returned one is called.
 
         Raises MsprobeException when it is no model.
-        """
-        ...
-
-
-class OutputTracker(Protocol):
-    """Learns which tensors a call created, so that their measured statistics can be used again."""
-
-    def created(self, value: Any) -> None:
-        """Note that a call of the framework returned ``value``, which has not been measured yet.
-
-        All arguments of that call have been measured.
         """
         ...
 

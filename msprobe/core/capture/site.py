@@ -9,14 +9,13 @@ from collections.abc import Iterator
 class CallSite:
     """The names of the calls of one API, made from a prefix built once and a counter.
 
-    ``recorded`` is the verdict of the risk table: a site that is not recorded still counts its calls, because the call
-    numbers of a dump do not depend on what was filtered. ``differentiable`` is False for calls through which no
-    gradient flows, so that their backward is not looked for. ``creates`` is True where the memory of what comes out is
-    either that of an argument or new, and of no other owner: so it is with functions of the framework, and who knows of
-    others.
+    Attributes:
+        recorded: the verdict of the risk table. A site that is not recorded still counts its calls, because the call
+            numbers of a dump do not depend on what was filtered.
+        differentiable: False for calls through which no gradient flows, so that their backward is not looked for.
     """
 
-    __slots__ = ("api", "calls", "creates", "differentiable", "prefix", "recorded", "stem")
+    __slots__ = ("api", "calls", "differentiable", "prefix", "recorded", "stem")
 
     def __init__(self, prefix: str, api: str) -> None:
         self.prefix = prefix
@@ -24,7 +23,6 @@ class CallSite:
         self.stem = f"{prefix}.{api}."
         self.recorded = True
         self.differentiable = True
-        self.creates = False
         self.calls: Iterator[int] = itertools.count()
 
     def reset(self) -> None:

@@ -1,4 +1,4 @@
-"""What the tool knows about the current thread: whether it is inside an observed call, and inside which modules."""
+"""The state of a thread: whether it is inside an observed call, and which modules are running."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class ThreadState(threading.local):
-    """The state of one thread. One instance serves all threads of a session; each thread sees its own attributes.
+    """The state of each thread. One instance serves all threads of a session; each reads attributes of its own.
 
     Attributes:
-        busy: True while the tool works, so that calls which the tool makes itself are not recorded. Where operators
-            are recorded too, it is ``CALLING`` while an observed API runs: operators that the API calls are recorded,
-            operators that the tool calls are not.
-        compiling: True while a compiler traces modules; the module calls of the trace are not those of the program.
-        scopes: the records of the running modules (and of ``optimizer``, ``clip_grad``), outermost first.
+        busy: True while an API call is observed, so that the calls it makes, and those the tool makes, are not
+            recorded. Where operators are recorded too it is ``CALLING`` while the API itself runs, so that the
+            operators it calls can be told from those of the tool.
+        compiling: True while a compiler works; the modules that it calls are not called by the program.
+        scopes: the records of the running modules (and ``optimizer``, ``clip_grad``), outermost first.
     """
 
     busy: int = False
@@ -30,12 +30,12 @@ class ThreadState(threading.local):
         self.scopes: list[Any] = []
 
     def quiet(self) -> Quiet:
-        """Return a context in which no call of this thread is recorded, because the tool is at work."""
+        """Return a context in which nothing that this thread calls is recorded, because the tool is at work."""
         return Quiet(self)
 
 
 class Quiet:
-    """Set ``busy`` on entry and restore its former value on exit."""
+    """A context in which ``busy`` of a thread is True; afterwards it is what it was before."""
 
     __slots__ = ("_before", "_thread")
 

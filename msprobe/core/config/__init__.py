@@ -5,18 +5,20 @@ config = load_config("config.json", level="mix")
 3 in config.step, config.section.scope
 """
 
-from msprobe.core.config.dump_config import DumpConfig, LoadConfig
+from msprobe.core.config.dump_config import TASKS, DumpConfig, LoadConfig, TaskSpec
 from msprobe.core.config.load import ConfigReport, ConfigSource, check_config, load_config
 from msprobe.core.config.ranges import IntRanges
 from msprobe.core.config.sections import Section
 
 __all__ = [
+    "TASKS",
     "ConfigReport",
     "ConfigSource",
     "DumpConfig",
     "IntRanges",
     "LoadConfig",
     "Section",
+    "TaskSpec",
     "check_config",
     "load_config",
 ]

@@ -1,9 +1,13 @@
-"""``DumpConfig``: the whole of config.json as one frozen value, the same for every framework.
+"""``DumpConfig``: the whole of config.json as one frozen value, the same for every framework; and the table of tasks.
 
 Building a ``DumpConfig`` directly checks each field on its own; ``load_config`` also applies the rules between fields.
+
+A new task is a section class, one line in ``TaskName``, ``TASKS`` and ``DumpConfig``, its name in the tuple of each
+framework that has it (``core/backend/support.py``), and the module of its judge.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, JsonValue, Strict, Tag
@@ -33,6 +37,70 @@ TaskName = Literal[
     "nan_check",
 ]
 LevelName = Literal["L0", "L1", "L2", "mix", "debug"]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """What one task is. Code outside of this table asks these fields and never compares the name of a task.
+
+    Args:
+        section: the model of the task's section in config.json.
+        levels: the levels at which the task works. Which of them a framework has is said by ``Support``.
+        default_level: the level that is used when the file gives none.
+        settles_level: replace a level that is not in ``levels`` by the default, with a warning, instead of refusing it.
+        aliases: older names of the task and of its section.
+        bodies: record arguments and results; otherwise names, call stacks and the module tree only.
+        saves_tensors: save every tensor to a file.
+        async_dump: results may be written after the step instead of during it.
+        kernels: at level L2 the task records kernels.
+        needs_output: ``data_mode`` must include ``output``.
+        needs_bench_path: ``bench_path`` is required.
+        only_findings: record nothing but the calls that the judge reports, so an empty dump is a good result.
+        judge: import path (``module:function``) of what makes the judge of one step from no arguments; "" when every
+            call is recorded without a verdict. It is imported when a session begins.
+    """
+
+    section: type[Section]
+    levels: tuple[LevelName, ...] = ("L0", "L1", "L2", "mix")
+    default_level: LevelName = "L1"
+    settles_level: bool = False
+    aliases: tuple[str, ...] = ()
+    bodies: bool = True
+    saves_tensors: bool = False
+    async_dump: bool = False
+    kernels: bool = False
+    needs_output: bool = False
+    needs_bench_path: bool = False
+    only_findings: bool = False
+    judge: str = ""
+
+    @property
+    def compares_live(self) -> bool:
+        """Whether ``bench_path`` of the section compares calls with a golden dump while the program runs."""
+        return "bench_path" not in self.section.inert
+
+
+_ALL_LEVELS: tuple[LevelName, ...] = ("L0", "L1", "L2", "mix", "debug")
+
+TASKS: Mapping[TaskName, TaskSpec] = {
+    "statistics": TaskSpec(StatisticsSection, _ALL_LEVELS, async_dump=True, kernels=True),
+    "tensor": TaskSpec(TensorSection, _ALL_LEVELS, saves_tensors=True, async_dump=True, kernels=True),
+    "acc_check": TaskSpec(AccCheckSection, aliases=("run_ut",)),  # for a later release: no framework supports it yet
+    "overflow_check": TaskSpec(
+        OverflowCheckSection, kernels=True, only_findings=True, judge="msprobe.core.dump.nonfinite:overflow_judge"
+    ),
+    "structure": TaskSpec(StructureSection, ("L0", "mix"), default_level="mix", settles_level=True, bodies=False),
+    "exception_dump": TaskSpec(
+        ExceptionDumpSection,
+        ("L2",),
+        default_level="L2",
+        only_findings=True,
+        judge="msprobe.core.dump.exceptional:RaisingCall",
+    ),
+    "diff_check": TaskSpec(DiffCheckSection, saves_tensors=True, needs_bench_path=True),
+    "nan_check": TaskSpec(NanCheckSection, ("L1",), needs_output=True, judge="msprobe.core.dump.nonfinite:nan_judge"),
+}
+"""Every task by its name in config.json."""
 
 
 def _apis_form(value: Any) -> str:
@@ -118,12 +186,17 @@ class DumpConfig(ConfigModel):
     nan_check: NanCheckSection = NanCheckSection()
 
     @property
+    def task_spec(self) -> TaskSpec:
+        """Return what the active task is."""
+        return TASKS[self.task]
+
+    @property
     def section(self) -> Section:
-        """The section of the active task."""
+        """Return the section of the active task."""
         section: Section = getattr(self, self.task)
         return section
 
     @property
     def load_only(self) -> bool:
-        """True when inputs are overridden and nothing is collected; then no ``dump_path`` is needed."""
+        """Return True when inputs are replaced and nothing is collected; then no ``dump_path`` is needed."""
         return self.load is not None and not self.load.dump_after_load

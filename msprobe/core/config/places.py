@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from msprobe.core.config.dump_config import DumpConfig
 from msprobe.core.config.read import UNNAMED
-from msprobe.core.config.sections import AccCheckSection
 from msprobe.core.errors import FileCheckException, Problem, config_error
 
 
@@ -32,12 +31,10 @@ def require_places(config: DumpConfig) -> None:
 
 def _problems(config: DumpConfig) -> Iterator[Problem]:
     section = config.section
-    if section.bench_path and not os.path.isdir(section.bench_path):
-        expected = "there is no such directory; give the dump_path of the golden run"
-        yield Problem(f"{config.task}.bench_path", section.bench_path, expected)
-    if isinstance(section, AccCheckSection) and not os.path.isdir(section.error_data_path):
-        expected = "there is no such directory; create it first"
-        yield Problem("acc_check.error_data_path", section.error_data_path, expected)
+    for key, expected in section.input_folders.items():
+        folder = getattr(section, key)
+        if folder and not os.path.isdir(folder):
+            yield Problem(f"{config.task}.{key}", folder, expected)
     if isinstance(config.custom_apis, str) and not os.path.isfile(config.custom_apis):
         expected = "there is no such file; give the path of a YAML file with module names and lists of API names"
         yield Problem("custom_apis", config.custom_apis, expected)

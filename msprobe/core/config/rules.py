@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from msprobe.core.config.dump_config import DumpConfig
+from msprobe.core.config.dump_config import TASKS, DumpConfig
 from msprobe.core.errors import ABSENT, Problem
 
 _API_NAME = re.compile(r"(?!(?:Module|Cell)\.)[^.].*\.\d+\.(?:forward|backward)\Z", re.DOTALL)
@@ -78,26 +78,30 @@ def _completed(name: str, level: str) -> str | None:
 
 
 def _task_and_level(config: DumpConfig) -> Iterator[Problem]:
-    if config.task == "nan_check" and config.level != "L1":
-        yield Problem("level", config.level, "task nan_check works at level L1 only")
-    if config.task == "exception_dump" and config.level != "L2":
-        yield Problem("level", config.level, "task exception_dump (of MindSpore) works at level L2 only")
-    if config.level == "debug" and config.task in {"acc_check", "overflow_check", "diff_check"}:
-        yield Problem("level", config.level, "level debug needs task statistics or tensor")
+    levels = config.task_spec.levels
+    if config.level in levels:
+        return
+    if config.level == "debug" and len(levels) > 1:
+        tasks = " or ".join(name for name, spec in TASKS.items() if "debug" in spec.levels)
+        yield Problem("level", config.level, f"level debug needs task {tasks}")
+    else:
+        yield Problem("level", config.level, f"task {config.task} works at level {' or '.join(levels)} only")
 
 
-def _nan_check_sides(config: DumpConfig) -> Iterator[Problem]:
-    if config.task == "nan_check" and "output" not in config.section.data_mode:
+def _needed_output(config: DumpConfig) -> Iterator[Problem]:
+    if config.task_spec.needs_output and "output" not in config.section.data_mode:
         written = sorted(config.section.data_mode)
-        yield Problem("nan_check.data_mode", written, 'must include "output": only results are checked')
+        yield Problem(f"{config.task}.data_mode", written, 'must include "output": only results are checked')
 
 
-def _async_judging(config: DumpConfig) -> Iterator[Problem]:
-    if config.async_dump and config.task == "tensor" and config.section.bench_path is not None:
+def _async_live_compare(config: DumpConfig) -> Iterator[Problem]:
+    spec = config.task_spec
+    if config.async_dump and spec.async_dump and spec.compares_live and config.section.bench_path is not None:
         yield Problem(
             "async_dump",
             True,
-            "cannot go with tensor.bench_path, which judges each call before the next starts; leave out one of them",
+            f"cannot go with {config.task}.bench_path, which judges each call before the next starts; "
+            "leave out one of them",
         )
 
 
@@ -149,8 +153,8 @@ RULES: tuple[Rule, ...] = (
     Rule(("task", "level", "section.scope"), _scope),
     _list_names("list", "names"),
     _list_names("tensor_list", "tensor_list"),
-    Rule(("section.data_mode",), _nan_check_sides),
-    Rule(("task", "async_dump", "section.bench_path"), _async_judging),
+    Rule(("section.data_mode",), _needed_output),
+    Rule(("task", "async_dump", "section.bench_path"), _async_live_compare),
     Rule(("load",), _loaded_modules),
     Rule(("custom_apis",), _custom_apis),
 )
@@ -174,12 +178,13 @@ def settled(config: DumpConfig, given: Collection[str]) -> tuple[DumpConfig, lis
 
 
 def _settled_level(config: DumpConfig, given: Collection[str], warnings: list[str]) -> str:
-    if config.task == "structure" and config.level not in {"L0", "mix"}:
-        if "level" in given:
-            warnings.append(f"level: task structure works at L0 or mix, not {config.level}; using mix")
-        return "mix"
-    if config.task == "exception_dump" and "level" not in given:
-        return "L2"
+    spec = config.task_spec
+    if "level" not in given:
+        return spec.default_level
+    if spec.settles_level and config.level not in spec.levels:
+        levels, default = " or ".join(spec.levels), spec.default_level
+        warnings.append(f"level: task {config.task} works at {levels}, not {config.level}; using {default}")
+        return default
     return config.level
 
 
@@ -191,9 +196,7 @@ def _idle_section_keys(config: DumpConfig, warnings: list[str]) -> Iterator[tupl
 
 
 def _warn_idle_common(config: DumpConfig, warnings: list[str]) -> None:
-    if (
-        config.async_dump and config.task not in {"statistics", "tensor"} and config.level != "L2"
-    ):  # L2 is the runtime's
+    if config.async_dump and not config.task_spec.async_dump and config.level != "L2":  # at L2 the runtime decides
         warnings.append("async_dump: has no effect; it works for tasks statistics and tensor at L0, L1, mix and debug")
     if config.level in {"L0", "debug"} and config.custom_apis is not None:
         warnings.append(f"custom_apis: has no effect at level {config.level}; it works where functions are recorded")

@@ -1,9 +1,10 @@
 """The part of the configuration that belongs to one task: ``{"task": "tensor", "tensor": {...}}``.
 
-All sections share one base, so whoever reads a section finds every selection attribute with a neutral value even
-where the task does not have that key. ``inert`` names the keys that a section inherits but does nothing with.
+All sections share one base class. A reader of a section therefore finds every selection attribute, with a neutral
+value where the task does not have that key.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Strict, Tag
@@ -49,9 +50,14 @@ class SliceItem(ConfigModel):
 
 
 class Section(ConfigModel):
-    """What every section can be asked for."""
+    """The keys that the sections of all tasks share."""
 
     inert: ClassVar[frozenset[str]] = frozenset({"tensor_list", "bench_path"})
+    """Keys that this section inherits and that have no effect in it."""
+    input_folders: ClassVar[Mapping[str, str]] = {
+        "bench_path": "there is no such directory; give the dump_path of the golden run"
+    }
+    """Keys that name a directory which must exist before a run, each with what to do when it does not."""
 
     scope: Names = Field(
         default=(), description="Empty, or the two full names between which (both included) data is collected."
@@ -86,7 +92,7 @@ class Section(ConfigModel):
 
     @property
     def one_mode(self) -> str:
-        """``summary_mode``; ``statistics`` where it is a list of them."""
+        """Return ``summary_mode`` as one word: ``statistics`` when it is a list of statistics."""
         return self.summary_mode if isinstance(self.summary_mode, str) else "statistics"
 
 
@@ -119,7 +125,12 @@ class TensorSection(Section):
 
 
 class AccCheckSection(Section):
-    """task acc_check: each recorded API is run again and judged."""
+    """task acc_check: each recorded API is run again and judged. No framework supports this task yet."""
+
+    input_folders: ClassVar[Mapping[str, str]] = {
+        **Section.input_folders,
+        "error_data_path": "there is no such directory; create it first",
+    }
 
     white_list: Names = Field(default=(), description="Check only these APIs, for example conv1d.")
     black_list: Names = Field(default=(), description="Do not check these APIs.")

@@ -9,16 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from msprobe.core.config.base import ConfigModel
-from msprobe.core.config.dump_config import DumpConfig, LoadConfig
+from msprobe.core.config.dump_config import TASKS, DumpConfig, LoadConfig
 from msprobe.core.config.problems import nearest
 from msprobe.core.config.sections import Section, SliceItem
 
-TASK_ALIASES = {"run_ut": "acc_check"}
-SECTIONS: dict[str, type[Section]] = {
-    name: info.annotation
-    for name, info in DumpConfig.model_fields.items()
-    if isinstance(info.annotation, type) and issubclass(info.annotation, Section)
-}
+TASK_ALIASES: dict[str, str] = {alias: name for name, spec in TASKS.items() for alias in spec.aliases}
+SECTIONS: dict[str, type[Section]] = {name: spec.section for name, spec in TASKS.items()}
 COMMON_KEYS = frozenset(DumpConfig.model_fields) - frozenset(SECTIONS)
 # Keys for editors and remarks of people; they mean nothing to us and deserve no warning.
 _REMARK_STARTS = ("$", "_", "//", "#")

@@ -127,8 +127,6 @@ class AsyncTensors:
         errors: the error log of the step.
     """
 
-    measures_outputs_once = True
-
     def __init__(self, measured: MeasuredTensors[Any], worker: AsyncWorker, errors: ErrorLog) -> None:
         self.errors = errors
         self._measured = measured

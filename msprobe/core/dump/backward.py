@@ -68,7 +68,6 @@ class BackwardCall:
         "_keywords",
         "_outputs",
         "_positional",
-        "creates",
         "errors",
         "is_module",
         "name",
@@ -82,7 +81,6 @@ class BackwardCall:
         self.name = name
         self.parent = parent
         self.is_module = False
-        self.creates = False
         self.record: CallRecord | None = None
         self._expected = 0
         self._outputs: list[Node] | None = None
@@ -143,8 +141,6 @@ class BackwardCall:
     def _fill(self, gradients: Mapping[int, Any]) -> list[Node]:
         """Return the template of the arguments with each slot replaced by the node of its gradient."""
         recorder = self._calls.recorder
-        if self.creates and recorder.output_tracker is not None:
-            recorder.output_tracker.created(tuple(gradients.values()))
         node, prefix = recorder.values.node, recorder.save_name(self.name) and f"{self.name}.output"
         filled = [
             None if shape is None else _fill(shape, gradients, node, prefix and f"{prefix}.{number}")

@@ -19,7 +19,7 @@ from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.dump.record import UNRELATED, CallRecord, EarlyRecord, StackRecord
 from msprobe.core.dump.recording import StepRecorder
 from msprobe.core.dump.shield import never_raises
-from msprobe.core.errors import said
+from msprobe.core.errors import error_text
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 _FRAMES = 4
@@ -46,7 +46,6 @@ class Collector:
         self._runtime = backend.runtime
         self._gradients = backend.gradients if recorder.modes.backward else None
         self._backward = BackwardCalls(recorder)
-        self._output_tracker = recorder.output_tracker
         self._declared: set[int] = set()
         self._open: dict[int, CallRecord] = {}
         self._graphs = GraphCalls(recorder)
@@ -63,7 +62,6 @@ class Collector:
         if site.differentiable:
             record.backward = f"{site.stem}{number}.backward"
         self._begin(record, site.recorded, (args, kwargs))
-        record.creates = site.creates and self._output_tracker is not None
         return record
 
     @never_raises
@@ -71,8 +69,6 @@ class Collector:
         """End a call of a function that returned ``result``."""
         try:
             if record.body is not None and self._modes.output:
-                if record.creates and self._output_tracker is not None:
-                    self._output_tracker.created(result)
                 self._add_output(record, result)
         finally:
             self._finish(record)
@@ -83,7 +79,7 @@ class Collector:
     def fail(self, record: CallRecord, error: BaseException) -> None:
         """End a call that has raised: its record has the inputs, and the error beside them."""
         if record.body is not None and not self._runtime.expected(error):
-            record.body["error"] = said(error)
+            record.body["error"] = error_text(error)
         self._finish(record)
 
     # ---- calls of modules ----
@@ -289,5 +285,4 @@ class Collector:
             parent = next((scope.backward for scope in reversed(scopes) if scope.name == record.parent), None)
         call = BackwardCall(self._backward, record.backward, parent, self._gradients.template(prepared))
         call.is_module = record.owner is not None
-        call.creates = record.creates
         self._gradients.attach(prepared, result, call, announced=call.is_module)

@@ -27,8 +27,8 @@ from msprobe.core.dump.service import Service, Settings, settings_of
 from msprobe.core.dump.session import DumpSession
 from msprobe.core.dump.shield import log_unexpected
 from msprobe.core.dump.watched import WatchedSession, open_session, watch_of
-from msprobe.core.errors import MsprobeException, given
-from msprobe.core.log import logger, once
+from msprobe.core.errors import MsprobeException, argument_text
+from msprobe.core.log import first_time, logger
 
 
 class Debugger:
@@ -90,7 +90,11 @@ class Debugger:
     def _warn_if_other_arguments(cls, arguments: tuple[Any, ...]) -> None:
         """Warn when the debugger is constructed again with another configuration, which has no effect."""
         configured = any(value is not None for value in arguments)
-        if configured and repr(arguments) != repr(cls._arguments) and once(("constructed again", repr(arguments))):
+        if (
+            configured
+            and repr(arguments) != repr(cls._arguments)
+            and first_time(("constructed again", repr(arguments)))
+        ):
             logger.warning(
                 "PrecisionDebugger exists already in this process and keeps its configuration: what it is constructed "
                 "with now is not used"
@@ -244,7 +248,7 @@ class Debugger:
 def _warn_unknown(call: str, unknown: dict[str, Any], *known: str) -> None:
     """Warn once about each unknown argument: arguments of other versions must not end a training."""
     for name in sorted(unknown):
-        if once((call, name)):
+        if first_time((call, name)):
             close = nearest(name, known)
             hint = f"; did you mean {close}?" if close else ""
             logger.warning("%s: the argument %s is unknown and ignored%s", call, name, hint)
@@ -252,7 +256,7 @@ def _warn_unknown(call: str, unknown: dict[str, Any], *known: str) -> None:
 
 def _index(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise MsprobeException(0, f"{name} must be an integer, got {given(value)}")
+        raise MsprobeException(0, f"{name} must be an integer, got {argument_text(value)}")
     if value < 0:
-        raise MsprobeException(0, f"{name} must be greater than or equal to 0, got {given(value)}")
+        raise MsprobeException(0, f"{name} must be greater than or equal to 0, got {argument_text(value)}")
     return value

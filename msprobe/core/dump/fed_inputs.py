@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.core.backend.protocols import InputSource
-from msprobe.core.capture.describe import DEPTH_LIMIT
-from msprobe.core.errors import said
+from msprobe.core.capture.parts import DEPTH_LIMIT, with_parts
+from msprobe.core.errors import error_text
 from msprobe.core.log import logger
 
 
@@ -31,7 +31,7 @@ class FedInputs:
         is_tensor: Callable[[type], bool],
         suffix: str,
         read: Callable[[Path, Any], Any],
-        reason: Callable[[BaseException], str] = said,
+        reason: Callable[[BaseException], str] = error_text,
     ) -> None:
         self._is_tensor = is_tensor
         self._suffix = suffix
@@ -51,21 +51,16 @@ class FedInputs:
         try:
             return self._recorded(value, name, source, depth)
         except Exception as error:  # noqa: BLE001  (a key that cannot be shown, a tensor without a shape)
-            logger.warning("load: %s cannot be fed (%s): the live value is used", name, said(error))
+            logger.warning("load: %s cannot be fed (%s): the live value is used", name, error_text(error))
             return value
 
     def _recorded(self, value: Any, name: str, source: InputSource, depth: int) -> Any:
         if self._is_tensor(type(value)):
             path = source.file(name, self._suffix)
             return value if path is None else self._loaded(path, name, value)
-        if depth >= DEPTH_LIMIT:  # deeper values are not recorded
+        if depth >= DEPTH_LIMIT or type(value) not in (list, tuple, dict):  # deeper values are not recorded
             return value
-        if type(value) in (list, tuple):
-            parts = enumerate(value)
-            return type(value)(self._replaced(part, f"{name}.{number}", source, depth + 1) for number, part in parts)
-        if type(value) is dict:
-            return {key: self._replaced(part, f"{name}.{key}", source, depth + 1) for key, part in value.items()}
-        return value
+        return with_parts(value, lambda key, part: self._replaced(part, f"{name}.{key}", source, depth + 1))
 
     def _loaded(self, path: Path, name: str, live: Any) -> Any:
         try:

@@ -22,7 +22,7 @@ from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.dump.record import CallRecord
 from msprobe.core.dump.recording import StepRecorder
 from msprobe.core.dump.shield import never_raises
-from msprobe.core.log import logger, once
+from msprobe.core.log import first_time, logger
 
 BACKWARD, PARAMETERS_GRAD = "backward", "parameters_grad"
 _FILE_SECTIONS = {"input_args": "input", "input_kwargs": "kwargs"}
@@ -131,7 +131,7 @@ class GraphCalls:
                 return
             self._remove_files(nodes[key])
             nodes[key] = None
-            if once(("gradient in parts", site.stem, key)):
+            if first_time(("gradient in parts", site.stem, key)):
                 logger.warning(
                     "%s: the gradient of %s comes in parts (control flow, recomputation) and is not recorded",
                     *(site.stem, key),

@@ -87,8 +87,6 @@ class DeferredTensors(MeasuredTensors[Any]):
     Values that the user saves by ``save`` are not judged: they are written at once.
     """
 
-    measures_outputs_once = False
-
     def __init__(self, ops: TensorOps[Any], summary_mode: str, folder: Path | None) -> None:
         super().__init__(ops, summary_mode, folder)
         self._copies: dict[int, tuple[dict[str, Any], str, Callable[[], Any]]] = {}

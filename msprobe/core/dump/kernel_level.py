@@ -21,7 +21,7 @@ from msprobe.core.dump.record import CallRecord
 from msprobe.core.dump.recording import StepRecorder
 from msprobe.core.dump.shield import never_raises
 from msprobe.core.dump.task import StepContext
-from msprobe.core.log import logger, once
+from msprobe.core.log import first_time, logger
 from msprobe.core.store.sink import DirectorySink
 
 NPU = "npu"
@@ -49,14 +49,14 @@ def make_collector(context: StepContext, recorder: StepRecorder, sink: Directory
     if not _has_target(config):
         return Collector(recorder, backend, context.thread, context.stacks)
     (target,) = config.section.names
-    if config.async_dump and once("kernel level async"):
+    if config.async_dump and first_time("kernel level async"):
         logger.warning("async_dump: has no effect on level L2 of one call, which the program waits for")
     window: Window
     if backend.kernels is not None:
         window = KernelWindow(backend.kernels, sink)
     else:
         window = OperatorWindow(target, context.thread)
-        if once("kernel level without NPU"):
+        if first_time("kernel level without NPU"):
             logger.warning(
                 "level L2: there is no NPU here: the operators that %s calls are recorded instead of its kernels "
                 "(kernel_source %s)",
@@ -68,7 +68,7 @@ def make_collector(context: StepContext, recorder: StepRecorder, sink: Directory
 
 def _has_target(config: DumpConfig) -> bool:
     """Return whether the configuration records the kernels of one call."""
-    return config.level == "L2" and config.task != "exception_dump"
+    return config.level == "L2" and config.task_spec.kernels
 
 
 class KernelCollector(Collector):

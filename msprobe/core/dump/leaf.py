@@ -18,14 +18,7 @@ _INPUT_SECTIONS = ("input_args", "input_kwargs", "input", "parameters")
 
 
 class TensorNodes(Protocol):
-    """Makes the nodes of the tensors of one step.
-
-    Attributes:
-        measures_outputs_once: True when each tensor is measured whole and at once, so that a value which was measured
-            as the output of a call need not be measured again as the input of the next one.
-    """
-
-    measures_outputs_once: bool
+    """Makes the nodes of the tensors of one step."""
 
     @property
     def folder(self) -> Path | None:
@@ -54,8 +47,6 @@ class MeasuredTensors(Generic[T_contra]):
         folder: where tensor files are written; None to keep no tensors.
         projection: also measure the order-sensitive statistic.
     """
-
-    measures_outputs_once = True
 
     def __init__(
         self, ops: TensorOps[T_contra], summary_mode: str, folder: Path | None, projection: bool = False

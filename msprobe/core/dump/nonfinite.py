@@ -22,6 +22,16 @@ from msprobe.core.naming.model import Phase
 _PathAndNode = tuple[str, dict[str, Any]]
 
 
+def overflow_judge() -> NonFinite:
+    """Return the judge of task ``overflow_check``."""
+    return NonFinite(only_findings=True)
+
+
+def nan_judge() -> NonFinite:
+    """Return the judge of task ``nan_check``."""
+    return NonFinite(only_findings=False)
+
+
 class NonFinite:
     """Judge by the extremes of each tensor: a NaN or infinity anywhere in it shows in Max or Min.
 

@@ -37,8 +37,8 @@ class RecordingPlan:
         return cls(
             apis=config.level in ("L1", "mix", "L2"),
             modules=modules,
-            bodies=config.task != "structure",
-            save_all=config.task in ("tensor", "diff_check"),
+            bodies=config.task_spec.bodies,
+            save_all=config.task_spec.saves_tensors,
             stacks=config.extra_info,
             construct=config.extra_info and modules,
             dropped=_dropped(config.section.summary_mode),

@@ -10,14 +10,15 @@ when the last one has arrived or the step ends; a second backward pass replaces 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from msprobe.core.backend.model import Backend
-from msprobe.core.capture.describe import DEPTH_LIMIT, PARTS_LIMIT, Node
+from msprobe.core.capture.describe import Node
+from msprobe.core.capture.parts import DEPTH_LIMIT, PARTS_LIMIT, items_of
 from msprobe.core.dump.recording import StepRecorder
 from msprobe.core.dump.shield import never_raises
-from msprobe.core.errors import given
+from msprobe.core.errors import argument_text
 from msprobe.core.store.journal import POINT
 
 _Path = tuple[int | str, ...]
@@ -118,9 +119,9 @@ class SavedValues:
         if len(path) >= DEPTH_LIMIT:
             return None
         if isinstance(value, dict):
-            return {str(key): self._watched(part, (*path, str(key)), gradients) for key, part in _parts(value)}
+            return {str(key): self._watched(part, (*path, str(key)), gradients) for key, part in items_of(value)}
         if isinstance(value, (list, tuple)):
-            return [self._watched(part, (*path, number), gradients) for number, part in _parts(value)]
+            return [self._watched(part, (*path, number), gradients) for number, part in items_of(value)]
         if self._backend.values.is_tensor(type(value)) and self._backend.gradients is not None:
             release = self._backend.gradients.watch(value, gradients.receiver(path))
             if release is not None:
@@ -176,17 +177,10 @@ def save_fault(value: Any, name: Any, save_backward: Any, is_tensor: Callable[[t
     of such values; None is refused anywhere.
     """
     if not isinstance(name, str) or not name:
-        return f"name is a non-empty str, got {given(name)}"
+        return f"name is a non-empty str, got {argument_text(name)}"
     if not isinstance(save_backward, bool):
-        return f"save_backward is True or False, got {given(save_backward)}"
+        return f"save_backward is True or False, got {argument_text(save_backward)}"
     return _FaultSearch(is_tensor).first(value, "variable", ())
-
-
-def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
-    """Return the parts of a container with their keys or positions; methods of a subclass are not called."""
-    if isinstance(value, dict):
-        return dict.items(value)
-    return enumerate(list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value))
 
 
 class _FaultSearch:
@@ -210,12 +204,12 @@ class _FaultSearch:
     def _inside(self, value: Any, where: str, around: tuple[int, ...]) -> str | None:
         if id(value) in around or len(around) >= DEPTH_LIMIT:
             return f"{where} contains itself, or is nested deeper than {DEPTH_LIMIT} levels"
-        for key, part in _parts(value):
+        for key, part in items_of(value):
             self._room -= 1
             if self._room < 0:
                 return f"variable has more than {PARTS_LIMIT} parts"
             if isinstance(value, dict) and not isinstance(key, str):
-                return f"{where} has the key {given(key)}; keys are str"
+                return f"{where} has the key {argument_text(key)}; keys are str"
             if fault := self.first(part, f"{where}[{key!r}]", (*around, id(value))):
                 return fault
         return None

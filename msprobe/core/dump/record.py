@@ -24,7 +24,6 @@ class CallRecord:
         grads: what the gradient tap prepared for the call.
         owner: the module that is called, None for a function.
         recompute: whether the call repeats a forward in a backward pass.
-        creates: whether the output tracker is to learn the outputs.
         brings: whether the forward and the backward of calls inside this one are selected with it.
         ticks: how many ticks of the flusher the call has been open for.
     """
@@ -33,7 +32,6 @@ class CallRecord:
         "backward",
         "body",
         "brings",
-        "creates",
         "grads",
         "name",
         "owner",
@@ -52,7 +50,6 @@ class CallRecord:
         self.grads: Any = None
         self.owner: Any = None
         self.recompute = False
-        self.creates = False
         self.brings: tuple[bool, bool] = (False, False)
         self.ticks = 0
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from msprobe.core.backend.model import Backend
-from msprobe.core.backend.protocols import OutputTracker
 from msprobe.core.capture.describe import Describer
 from msprobe.core.dump.leaf import TensorNodes
 from msprobe.core.dump.plan import RecordingPlan
@@ -42,7 +41,6 @@ class StepRecorder:
         recorded: the number of records so far.
         skipped: the first few names that a filter left out.
         before_record: writes records that come before any other; called before each record, None to call nothing.
-        output_tracker: learns which tensors calls made; None where tensors are not measured whole.
     """
 
     def __init__(
@@ -59,8 +57,6 @@ class StepRecorder:
         self.values = Describer(
             nodes.leaf, values.is_tensor, values.handlers(), values.keyed(), lambda *fault: self._faults.append(fault)
         )
-        tracks = nodes.measures_outputs_once and selection.modes.input
-        self.output_tracker: OutputTracker | None = backend.output_tracker if tracks else None
         self.before_record: Callable[[], Any] | None = None
         self.recorded = 0
         self.skipped: list[str] = []

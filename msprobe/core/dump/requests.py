@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from msprobe.core.config.sections import SliceItem
-from msprobe.core.errors import MsprobeException, given
+from msprobe.core.errors import MsprobeException, argument_text
 
 
 def tokens_of(request: str, scheduled: Mapping[str, int]) -> SliceItem | None:
@@ -49,7 +49,7 @@ def check_scheduled_tokens(value: Any) -> dict[str, int] | None:
             raise MsprobeException(
                 0,
                 "start(scheduled_tokens=...): expected request ids (str) with token counts, "
-                f"got {given(name)}: {given(count)}",
+                f"got {argument_text(name)}: {argument_text(count)}",
             )
     return {name: int(count) for name, count in value.items()}
 

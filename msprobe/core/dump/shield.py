@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from msprobe.core.errors import MsprobeException, said
-from msprobe.core.log import logger, once
+from msprobe.core.errors import MsprobeException, error_text
+from msprobe.core.log import first_time, logger
 from msprobe.core.store.atomic import open_private
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,9 +42,9 @@ class ErrorLog:
     def note(self, what: str, error: BaseException) -> None:
         """Count an error by which ``what`` was not recorded; the first one of the process is also a line in the log."""
         self.count += 1
-        if once("shield"):
+        if first_time("shield"):
             where = "" if self._path is None else f"; see {self._path} for this and later errors"
-            logger.error("%s could not be recorded: %s (the run goes on%s)", what, said(error), where)
+            logger.error("%s could not be recorded: %s (the run goes on%s)", what, error_text(error), where)
         if self._path is None or self.count > self.LIMIT:
             return
         text = f"{what}\n{''.join(traceback.format_exception(error))}\n"
@@ -86,7 +86,7 @@ def log_unexpected(function: F) -> F:
             if error.__traceback__ is None or error.__traceback__.tb_next is None:
                 raise  # the call itself was wrong
             name = function.__qualname__.rpartition(".")[2]
-            logger.error("%s failed: %s (the run goes on, what it records may be incomplete)", name, said(error))
+            logger.error("%s failed: %s (the run goes on, what it records may be incomplete)", name, error_text(error))
             logger.debug("%s", "".join(traceback.format_exception(error)))
             return None
 

@@ -29,8 +29,6 @@ class SlicedTensors:
         tokens: returns one more cut, for the tokens of one request; it changes with every start.
     """
 
-    measures_outputs_once = False
-
     def __init__(self, nodes: TensorNodes, items: Sequence[SliceItem], tokens: Callable[[], SliceItem | None]) -> None:
         self._nodes = nodes
         self._leaf = nodes.leaf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,27 +58,26 @@ class StepContext:
 
 def make_worker(config: DumpConfig, thread: ThreadState) -> AsyncWorker | None:
     """Return the worker of a session with ``async_dump``, else None. Judged calls are finished at once without one."""
-    wanted = config.async_dump and config.task in ("statistics", "tensor") and config.section.bench_path is None
+    wanted = config.async_dump and config.task_spec.async_dump and config.section.bench_path is None
     return AsyncWorker(queue_limit(), thread) if wanted and config.level != "L2" else None
 
 
 def make_golden(config: DumpConfig) -> GoldenSteps | None:
     """Return the golden dump of ``bench_path``, or None. Raises FileCheckException when it is no folder."""
     path = config.section.bench_path
-    return GoldenSteps(path, config.section.one_mode) if path and config.task in ("tensor", "diff_check") else None
+    return GoldenSteps(path, config.section.one_mode) if path and config.task_spec.compares_live else None
 
 
 def make_judge(context: StepContext) -> Judge | None:
     """Return the judge of a step, or None. Raises MsprobeException when there is no golden dump to judge by."""
-    task = context.config.task
     if context.golden is not None:
         data = context.golden.data(context.number, context.rank)
         return LiveComparison(data, context.golden.divergence)
-    if task == "exception_dump":
-        return RaisingCall()
-    if task in ("overflow_check", "nan_check"):
-        return NonFinite(only_findings=task == "overflow_check")
-    return None
+    module, _, name = context.config.task_spec.judge.partition(":")
+    if not module:
+        return None
+    judge: Judge = getattr(importlib.import_module(module), name)()
+    return judge
 
 
 def make_barrier(context: StepContext) -> SettleBarrier:

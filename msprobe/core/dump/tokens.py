@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from msprobe.core.capture.observer import Observer, Relay
-from msprobe.core.errors import MsprobeException, given
+from msprobe.core.errors import MsprobeException, argument_text
 from msprobe.core.log import logger
 
 
@@ -86,11 +86,11 @@ def check_token_range(value: Any, model: Any) -> tuple[int, int] | None:
         return None
     if not isinstance(value, (list, tuple)) or len(value) != 2:
         raise MsprobeException(
-            0, f"token_range must be a list or tuple of two integers [first, last], got {given(value)}"
+            0, f"token_range must be a list or tuple of two integers [first, last], got {argument_text(value)}"
         )
     for bound in value:
         if isinstance(bound, bool) or not isinstance(bound, int):
-            raise MsprobeException(0, f"token_range must hold two integers, got {given(bound)}")
+            raise MsprobeException(0, f"token_range must hold two integers, got {argument_text(bound)}")
     first, last = value
     if first < 0 or first > last:
         raise MsprobeException(0, f"token_range must satisfy 0 <= first <= last, got [{first}, {last}]")

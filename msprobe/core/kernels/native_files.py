@@ -11,7 +11,7 @@ from pathlib import Path
 from msprobe.core.kernels.file_names import KernelFile, parse_file, read_mapping
 from msprobe.core.kernels.native_folder import STATISTIC, Iteration, NativeFolder
 from msprobe.core.kernels.statistic_csv import read_statistics
-from msprobe.core.log import logger, once
+from msprobe.core.log import first_time, logger
 
 _SLACK_SECONDS = 2.0
 """How much older than its newest file a folder may look."""
@@ -28,7 +28,7 @@ def files_of(run: Iteration) -> Iterator[KernelFile]:
                 yield file
         elif path.is_file() and path.name not in ("mapping.csv", STATISTIC):
             skipped.append(path.name)
-    if skipped and once(("no-npy", run.folder)):
+    if skipped and first_time(("no-npy", run.folder)):
         logger.warning(
             "%s: %d files are no .npy of a kernel and are left out (%s); .bin files must be converted to .npy first",
             run.folder,

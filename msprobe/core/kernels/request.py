@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from msprobe.core.backend.mindspore_modes import KERNEL_SIDES
+from msprobe.core.backend.protocols import RuntimeFacts
 from msprobe.core.config import DumpConfig
-from msprobe.core.config.base import ALL_FLOWS
 
 KERNELS = "kernel_kbyk_dump.json"
 WHOLE_GRAPH = "kernel_graph_dump.json"
@@ -24,28 +25,8 @@ NET_NAME = "Net"
 _RANKS_WITHOUT_FILTER = list(range(8))
 _MD5_ALONE_UP_TO = (2, 7, 0)
 _OP_DEBUG_MODE = {"aicore": 1, "atomic": 2, "all": 3}
-_SIDES = {ALL_FLOWS: 0, ALL_FLOWS - {"output"}: 1, ALL_FLOWS - {"input"}: 2}
 
 Document = dict[str, dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class RuntimeFacts:
-    """What a request depends on: ``jit_level`` is "" when the user chose none, ``version`` as ``(2, 10, 0)``."""
-
-    graph_mode: bool
-    jit_level: str
-    device: str
-    version: tuple[int, ...]
-
-    @property
-    def whole_graph(self) -> bool:
-        """Compiled and run as one piece (O2), not kernel by kernel."""
-        return self.graph_mode and self.jit_level == "O2"
-
-    @property
-    def on_cpu(self) -> bool:
-        return self.device == "CPU"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +66,7 @@ def common_settings(config: DumpConfig, saved_data: str) -> dict[str, Any]:
         "net_name": NET_NAME,
         "iteration": "|".join(map(str, config.step.to_list())) or "all",
         "saved_data": saved_data,
-        "input_output": sides(config),
+        "input_output": KERNEL_SIDES[config.section.data_mode],
         "kernels": list(config.section.names),
         "support_device": ranks or _RANKS_WITHOUT_FILTER,
     }
@@ -94,11 +75,6 @@ def common_settings(config: DumpConfig, saved_data: str) -> dict[str, Any]:
 def transport(config: DumpConfig) -> dict[str, Any]:
     """How the runtime brings data to the host: ``enable`` is the synchronous way."""
     return {"enable": not config.async_dump, "trans_flag": True}
-
-
-def sides(config: DumpConfig) -> int:
-    """``data_mode`` as the runtime's number: all, input or output. Raises KeyError for any other choice."""
-    return _SIDES[frozenset(config.section.data_mode)]
 
 
 def categories(summary_mode: str | tuple[str, ...], version: tuple[int, ...]) -> list[str]:

@@ -10,8 +10,8 @@ import threading
 import weakref
 from typing import Protocol
 
-from msprobe.core.errors import said
-from msprobe.core.log import logger, once
+from msprobe.core.errors import error_text
+from msprobe.core.log import first_time, logger
 
 FLUSH_SECONDS = 0.05
 
@@ -76,8 +76,8 @@ def _tick(flushed: Flushed) -> None:
     try:
         flushed.tick()
     except Exception as error:  # noqa: BLE001
-        if once("flusher"):
-            logger.error("what was recorded could not be written: %s (the run goes on)", said(error))
+        if first_time("flusher"):
+            logger.error("what was recorded could not be written: %s (the run goes on)", error_text(error))
 
 
 FLUSHER = Flusher()

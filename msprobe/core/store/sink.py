@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from msprobe.core.errors import said
-from msprobe.core.log import logger, once
+from msprobe.core.errors import error_text
+from msprobe.core.log import first_time, logger
 from msprobe.core.store.earlier_run import clear_earlier_run, remove_documents
 from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.journal import VERSION
@@ -201,9 +201,9 @@ class DirectorySink:
             for line in record.lines():
                 self._add(drop_statistics(line, self._dropped) if self._dropped else line)
         except Exception as error:  # noqa: BLE001  (one record must not take those behind it along)
-            if once(("encode", type(error))):
+            if first_time(("encode", type(error))):
                 name = getattr(record, "name", "a record")
-                logger.error("%s could not be written: %s (the run goes on)", name, said(error))
+                logger.error("%s could not be written: %s (the run goes on)", name, error_text(error))
 
     def _add(self, line: dict[str, Any]) -> None:
         if not self.failed:

@@ -1,6 +1,9 @@
-"""What is known about one tensor: its description, its four statistics, and the rules that make them comparable.
+"""The statistics of a tensor: one table of what exists, and the rules that make the numbers of all backends comparable.
 
-The rules, the same for every backend (a backend may compute differently, not differ):
+``STATISTICS`` is the only list of statistics. Names in files, order of columns, how parts of a tensor are merged and
+which tolerance judges a difference are derived from it everywhere.
+
+The definitions, the same for every backend (a backend may compute in another way, not to another result):
 
 | tensor                     | Max, Min                      | Mean                 | Norm                      |
 |----------------------------|-------------------------------|----------------------|---------------------------|
@@ -23,19 +26,20 @@ float16 tensor of 300 times 60000 has a finite norm). Magnitudes of complex64 el
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from msprobe.core.tensors.dtypes import FLOAT32, DType, Kind, round_to
 
 Number = float | int | bool
 Precision = Literal["low", "high"]
-"""Of Mean and Norm: the tensor's own dtype, or float32 and better."""
+"""To what statistics of sums are rounded: "low" is the tensor's own dtype, "high" is float32 or better."""
 
 
 class Merge(Enum):
-    """How the statistic of a whole tensor follows from those of its parts (see ``numerics/merged_statistics``)."""
+    """How the statistic of a tensor is computed from those of its parts (``numerics.merged_statistics`` does it)."""
 
     LARGEST = "the largest"
     SMALLEST = "the smallest"
@@ -44,7 +48,11 @@ class Merge(Enum):
 
 
 class ToleranceOf(Enum):
-    """Which tolerance judges a statistic: that of single elements, or that of sums over all elements."""
+    """Which tolerance of ``numerics.tolerance`` judges a difference of a statistic.
+
+    ``ELEMENT`` is for statistics that are the value of one element; they are exact and exist for bool as well. ``MEAN``
+    and ``NORM`` are for sums over all elements: float64 for integers, rounded for floats, None for bool.
+    """
 
     ELEMENT = "element"
     MEAN = "mean"
@@ -56,11 +64,11 @@ class StatisticSpec:
     """One statistic of a tensor: everything that config, dump, compare, graphs and trends know about it.
 
     Attributes:
-        name: the key in dump.json ("Max"); also the attribute of ``TensorStats``, in lower case.
+        name: the key in dump.json ("Max").
         config_name: the name in ``summary_mode`` of config.json ("max").
         title: the word in column titles of the result table ("max", "l2norm").
-        unit: what the number is measured in.
-        merge: how the statistic of a whole follows from those of its parts.
+        unit: the unit of the number, in words.
+        merge: how the statistic of a tensor is computed from those of its parts.
         tolerance: which tolerance judges a difference.
     """
 
@@ -96,9 +104,11 @@ class TensorMeta:
     requires_grad: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TensorStats:
-    """The four statistics; None where the table above defines no value. `norm` is L2 in the unit of the data."""
+class TensorStats(NamedTuple):
+    """The statistics of one tensor, in the order of ``STATISTICS``; None where the module table defines no value.
+
+    ``norm`` is the L2 norm. All numbers are in the unit of the data.
+    """
 
     max: Number | None = None
     min: Number | None = None
@@ -106,13 +116,11 @@ class TensorStats:
     norm: float | None = None
 
 
-NO_STATS: Final = TensorStats()
+class RawStats(NamedTuple):
+    """Statistics before rounding, in the order of ``STATISTICS``; complex elements count by magnitude.
 
-
-@dataclass(frozen=True, slots=True)
-class RawStats:
-    """Statistics before rounding, as a backend measured them in double (or the best it has); complex elements by
-    magnitude.
+    A backend fills in what it measured in float64, or in the best format it has. None means that a statistic is not
+    measured.
     """
 
     max: Number
@@ -121,8 +129,12 @@ class RawStats:
     norm: float
 
 
+NO_STATS: Final = TensorStats()
+"""The statistics of a tensor without elements: None throughout."""
+
+
 def round_statistic(value: float, dtype: DType, precision: Precision = "low") -> float:
-    """A mean or norm in double, rounded as the module table says for a tensor of `dtype`."""
+    """Return a mean or norm, given in double, rounded as the module table says for a tensor of ``dtype``."""
     if dtype.digits == 0 or dtype.digits == 53:
         return value
     target = dtype if precision == "low" and dtype.digits in (8, 11) else FLOAT32
@@ -134,17 +146,39 @@ def round_statistic(value: float, dtype: DType, precision: Precision = "low") ->
 
 
 def finish(raw: RawStats, dtype: DType, precision: Precision = "low") -> TensorStats:
-    """Turns measured values of a non-empty tensor into its `TensorStats`: NaN spreads, bool has no mean, floats are
-    rounded.
+    """Turn the measured values of a non-empty tensor into its ``TensorStats``.
+
+    A NaN in the elements makes every statistic NaN, bool has statistics of single elements only, and statistics of
+    floats are rounded as the module table says.
     """
     if dtype.kind is Kind.BOOL:
-        return TensorStats(bool(raw.max), bool(raw.min))
+        return TensorStats._make(_per_kind(raw, bool, _nothing))
     if dtype.kind is Kind.INT:
-        return TensorStats(int(raw.max), int(raw.min), raw.mean, raw.norm)
+        return TensorStats._make(_per_kind(raw, int, _unchanged))
     if math.isnan(raw.max) or math.isnan(raw.min) or math.isnan(raw.norm):
-        return TensorStats(math.nan, math.nan, math.nan, math.nan)
-    highest, lowest = float(raw.max), float(raw.min)
-    if dtype.kind is Kind.COMPLEX:
-        highest, lowest = round_statistic(highest, dtype, "high"), round_statistic(lowest, dtype, "high")
-    mean, norm = (round_statistic(value, dtype, precision) for value in (raw.mean, raw.norm))
-    return TensorStats(highest, lowest, mean, norm)
+        return TensorStats._make(None if value is None else math.nan for value in raw)
+
+    def rounded(value: float) -> float:
+        return round_statistic(value, dtype, precision)
+
+    def magnitude(value: float) -> float:
+        return round_statistic(float(value), dtype, "high")
+
+    return TensorStats._make(_per_kind(raw, magnitude if dtype.kind is Kind.COMPLEX else float, rounded))
+
+
+def _per_kind(
+    raw: RawStats, of_element: Callable[[Number], Number], of_sum: Callable[[float], float | None]
+) -> Iterator[Any]:
+    """Convert statistics of single elements by ``of_element`` and statistics of sums by ``of_sum``; None stays None."""
+    for spec, value in zip(STATISTICS, raw, strict=True):
+        convert: Callable[[Any], Any] = of_element if spec.tolerance is ToleranceOf.ELEMENT else of_sum
+        yield None if value is None else convert(value)
+
+
+def _nothing(value: float) -> None:
+    return None
+
+
+def _unchanged(value: float) -> float:
+    return value

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from msprobe.core.cores import cores
-from msprobe.core.errors import MsprobeException, said
+from msprobe.core.errors import MsprobeException, error_text
 from msprobe.report.execute.protocol import work_named
 
 _CONNECT_SECONDS = 20
@@ -32,7 +32,7 @@ class DaskExecutor:
                 for future, answer in as_completed(futures, with_results=True):
                     yield numbers[future.key], answer
             except KilledWorker as error:
-                raise _refused(f"the workers ended, perhaps out of memory ({said(error)})") from error
+                raise _refused(f"the workers ended, perhaps out of memory ({error_text(error)})") from error
 
 
 def _do(work: str, task: str) -> str:
@@ -44,7 +44,7 @@ def _client(address: str) -> Iterator[Any]:
     try:
         from distributed import Client, LocalCluster
     except ImportError as error:
-        raise _refused(f"{said(error)}; it needs the extra `dask` (pip install 'msprobe[dask]')") from error
+        raise _refused(f"{error_text(error)}; it needs the extra `dask` (pip install 'msprobe[dask]')") from error
     try:
         if address == "local":
             with _started(LocalCluster) as cluster, Client(cluster) as client:
@@ -53,7 +53,7 @@ def _client(address: str) -> Iterator[Any]:
             with Client(f"tcp://{address}", timeout=_CONNECT_SECONDS) as client:
                 yield client
     except (OSError, TimeoutError, ValueError) as error:
-        raise _refused(f"no scheduler answers at {address} ({said(error)})") from error
+        raise _refused(f"no scheduler answers at {address} ({error_text(error)})") from error
 
 
 def _started(cluster: Any) -> Any:
@@ -62,8 +62,8 @@ def _started(cluster: Any) -> Any:
         return cluster(n_workers=cores(), threads_per_worker=1, dashboard_address="127.0.0.1:0")
     except RuntimeError as error:
         raise _refused(
-            f"the workers of dask://local do not start ({said(error)}); they import the script that runs: put the call "
-            'of msprobe under `if __name__ == "__main__":`'
+            f"the workers of dask://local do not start ({error_text(error)}); they import the script that runs: put "
+            'the call of msprobe under `if __name__ == "__main__":`'
         ) from error
 
 

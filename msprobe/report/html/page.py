@@ -15,7 +15,7 @@ from typing import Any
 
 from msprobe import __version__
 from msprobe.compare.summary import CompareSummary
-from msprobe.core.errors import MsprobeException, said
+from msprobe.core.errors import MsprobeException, error_text
 from msprobe.core.store.atomic import make_folder, write_atomic
 from msprobe.report.outcome import PairOutcome
 from msprobe.report.text import source_line
@@ -66,7 +66,7 @@ def _template() -> Any:
     try:
         import jinja2
     except ImportError as error:
-        reason = f"{said(error)}; --html needs the extra `report` (pip install 'msprobe[report]')"
+        reason = f"{error_text(error)}; --html needs the extra `report` (pip install 'msprobe[report]')"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error
     loader = jinja2.FileSystemLoader(_FOLDER)
     return jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True).get_template(

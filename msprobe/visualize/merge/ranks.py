@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from msprobe.compare.parallel_layout import Layout
 from msprobe.core.errors import MsprobeException
 from msprobe.core.store.reader import Dump
 from msprobe.visualize.merge.detect import pipelines, reducing
-from msprobe.visualize.merge.layout import Layout
 from msprobe.visualize.merge.pipeline import Stage, merge_stages
 from msprobe.visualize.merge.tensor_parallel import merge_shards
 from msprobe.visualize.merge.tree import Branch, to_dump, to_tree
-from msprobe.visualize.names import Names
+from msprobe.visualize.names import NameCache
 
 
-def merge_ranks(dumps: Mapping[int, Dump], layout: Layout, names: Names) -> list[Dump]:
+def merge_ranks(dumps: Mapping[int, Dump], layout: Layout, names: NameCache) -> list[Dump]:
     """Merged dumps, one per replica, ordered by their first rank.
 
     Raises:

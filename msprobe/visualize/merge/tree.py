@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,11 +9,10 @@ from typing import Any
 
 from msprobe.core.store.reader import Dump
 from msprobe.visualize.hierarchy import Hierarchy
-from msprobe.visualize.names import Names
-from msprobe.visualize.node import ROOT, Graph, Kind, Node
+from msprobe.visualize.names import NameCache
+from msprobe.visualize.node import ROOT, Graph, Node, NodeKind
 
-INFO = "parallel_merge_info"
-_OF_A_RANK = frozenset({"md5", "data_name"})
+_RANK_KEYS = frozenset({"md5", "data_name"})
 
 
 @dataclass(slots=True, eq=False)
@@ -22,7 +20,7 @@ class Branch:
     """One record with everything below it. ``body`` is None where nothing was recorded."""
 
     name: str
-    kind: Kind
+    kind: NodeKind
     body: Any = None
     stack: Sequence[str] = ()
     children: list[Branch] = field(default_factory=list)
@@ -44,9 +42,9 @@ class Branch:
         return self
 
 
-def to_tree(dump: Dump, names: Names) -> Branch:
+def to_tree(dump: Dump, names: NameCache) -> Branch:
     """The tree of a dump; bodies are copied when they are changed, not here."""
-    root = Node(ROOT, Kind.MODULE)
+    root = Node(ROOT, NodeKind.MODULE)
     graph = Graph(root, {ROOT: root}, dump)
     Hierarchy(graph, names).build()
     made = {node: Branch(node.name, node.kind) for node in graph.nodes.values()}
@@ -81,12 +79,5 @@ def to_dump(tree: Branch, like: Dump) -> Dump:
 
 def _statistics_only(node: Any) -> Any:
     if isinstance(node, dict):
-        return {key: _statistics_only(value) for key, value in node.items() if key not in _OF_A_RANK}
+        return {key: _statistics_only(value) for key, value in node.items() if key not in _RANK_KEYS}
     return [_statistics_only(value) for value in node] if isinstance(node, list) else node
-
-
-def noted(branch: Branch, lines: Sequence[str]) -> None:
-    """Say in a record how it was merged."""
-    body = copy.copy(branch.body) if isinstance(branch.body, dict) else {}
-    body[INFO] = [*body.get(INFO, ()), *lines]
-    branch.body = body

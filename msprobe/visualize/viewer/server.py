@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from msprobe.core.errors import MsprobeException, ReadError, said
+from msprobe.core.errors import MsprobeException, ReadError, error_text
 from msprobe.core.log import logger
 from msprobe.visualize.viewer.assembly import asset, served_page
 from msprobe.visualize.viewer.queries import GraphDatabase
@@ -95,7 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
         except ReadError as error:
             status, content = HTTPStatus.NOT_FOUND, _error(str(error))
         except (MsprobeException, sqlite3.Error, OSError) as error:
-            status, content = HTTPStatus.INTERNAL_SERVER_ERROR, _error(said(error))
+            status, content = HTTPStatus.INTERNAL_SERVER_ERROR, _error(error_text(error))
         self._send(status, content, "application/json")
 
     def _file(self, name: str) -> None:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from msprobe.adapters.pytorch.host_reductions import host_statistics
 from msprobe.adapters.pytorch.tensor_ops import TorchTensorOps
 from msprobe.core.tensors.dtypes import ALL_DTYPES, FLOAT32, DType
-from msprobe.core.tensors.statistics import TensorStats
 from msprobe.core.tensors.numpy_ops import decode, statistics
+from msprobe.core.tensors.statistics import TensorStats
 from msprobe.native import fused
 from tests.native.agreement import assert_agree
 from tests.native.random_bits import bits_of, random_bits

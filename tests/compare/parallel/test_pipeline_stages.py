@@ -14,13 +14,14 @@ def _dump(data: dict[str, Any], construct: dict[str, Any] | None = None) -> Dump
     return Dump(Place(Path("dump.json")), "statistics", "mix", "pytorch", data, construct=construct or {})
 
 
-def _stage(*layers: int) -> Dump:
+def _stage(*layers: int, first: int = 0) -> Dump:
+    """A stage with layers of these numbers; values are those of the layers ``first`` and following of the model."""
     data: dict[str, Any] = {}
     construct: dict[str, Any] = {}
     for call, layer in enumerate(layers):
         module = f"Module.net.layers.{layer}.Layer.forward.0"
         data[f"Torch.add.{call}.forward"] = dumps.call([], [])
-        data[module] = dumps.module([], [dumps.tensor(layer + 1)])
+        data[module] = dumps.module([], [dumps.tensor(first + layer + 1)])
         construct[f"Torch.add.{call}.forward"] = module
         construct[module] = "Module.net.Net.forward.0"
     for call, layer in reversed(list(enumerate(layers))):
@@ -30,7 +31,7 @@ def _stage(*layers: int) -> Dump:
 
 
 def test_layers_and_calls_are_numbered_on() -> None:
-    found = merge_stages([_stage(0, 1), _stage(0, 1)])
+    found = merge_stages([_stage(0, 1), _stage(0, 1, first=2)])
     assert list(found.data) == [
         *(name for n in range(4) for name in (f"Torch.add.{n}.forward", f"Module.net.layers.{n}.Layer.forward.0")),
         *(
@@ -47,6 +48,14 @@ def test_layers_that_count_on_by_themselves_stay() -> None:
     found = merge_stages([_stage(0, 1), _stage(2, 3)])
     modules = [name for name in found.data if "Layer.forward" in name]
     assert modules == [f"Module.net.layers.{n}.Layer.forward.0" for n in range(4)]
+
+
+def test_layers_that_all_stages_share_stay() -> None:
+    """Equal values on all stages: the list is not split, as embeddings that each stage computes."""
+    found = merge_stages([_stage(0, 1), _stage(0, 1)])
+    assert [name for name in found.data if "Layer.forward" in name] == [
+        f"Module.net.layers.{n}.Layer.forward.0" for n in range(2)
+    ]
 
 
 def test_an_enclosing_module_takes_its_inputs_first_and_its_outputs_last() -> None:

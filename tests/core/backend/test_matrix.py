@@ -6,12 +6,12 @@ import pytest
 
 from msprobe.core.backend.matrix import FEATURES, cells
 from msprobe.core.backend.support import (
-    ALL,
     MINDSPORE,
     MINDSPORE_STATIC,
     MINDSPORE_WHOLE_GRAPH,
     MSADAPTER,
     PYTORCH,
+    SUPPORTS,
     Support,
     check_support,
 )
@@ -24,7 +24,7 @@ BY_PLACE = {(cell.framework, cell.task, cell.level): cell.features for cell in F
 
 
 def test_every_declared_task_and_level_has_a_cell() -> None:
-    for support in ALL:
+    for support in SUPPORTS:
         assert {cell.task for cell in FOUND if cell.framework == support.name} == set(support.tasks)
         assert {cell.level for cell in FOUND if cell.framework == support.name} == set(support.levels)
 
@@ -144,5 +144,5 @@ def test_a_configuration_of_pytorch_runs_unchanged_elsewhere() -> None:
         "step": [0],
         "tensor": {"data_mode": ["forward"]},
     }
-    for support in ALL:
+    for support in SUPPORTS:
         check_support(load_config(settings), support)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from msprobe.core.backend.mindspore_modes import mode_problems
+from msprobe.core.backend.protocols import RuntimeFacts
 from msprobe.core.config import load_config
-from msprobe.core.kernels.request import RuntimeFacts
 
 
 def problems(graph: str | None, task: str = "statistics", level: str = "L2", **section: Any) -> list[str]:

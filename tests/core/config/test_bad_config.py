@@ -141,7 +141,7 @@ INPUT_OVERRIDE = [
 ]
 TOGETHER = [
     *rows("level", "task nan_check works at level L1 only", "mix", task="nan_check"),
-    *rows("level", "task exception_dump (of MindSpore) works at level L2 only", "L1", task="exception_dump"),
+    *rows("level", "task exception_dump works at level L2 only", "L1", task="exception_dump"),
     *rows("level", "level debug needs task statistics or tensor", "debug", task="overflow_check"),
     *rows("nan_check.data_mode", 'must include "output"', ["input"]),
     *rows("tensor.list", "exactly one full API name", [], ["relu"], [API, API], [MODULE], level="L2"),

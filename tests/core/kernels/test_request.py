@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from msprobe.core.backend.protocols import RuntimeFacts
 from msprobe.core.config import DumpConfig, load_config
-from msprobe.core.kernels.request import RuntimeFacts, categories, request_of
+from msprobe.core.kernels.request import categories, request_of
 
 REQUESTS = Path(__file__).parent / "requests"
 ASCEND = RuntimeFacts(graph_mode=True, jit_level="O0", device="Ascend", version=(2, 10, 0))

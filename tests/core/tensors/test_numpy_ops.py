@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from msprobe.core.tensors.statistics import NO_STATS, TensorMeta, TensorStats
 from msprobe.core.tensors.numpy_ops import meta, statistics
+from msprobe.core.tensors.statistics import NO_STATS, TensorMeta, TensorStats
 
 NAN, INF = math.nan, math.inf
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+import msprobe
+from msprobe.compare.parallel_layout import layout_of_sizes
 from msprobe.visualize.job import Request, visualize
-from msprobe.visualize.merge.layout import layout
 from tests.compare.dumps import call, gradient, module, number, tensor, write
 from tests.visualize.databases import Tables, check, read
 
@@ -34,7 +35,7 @@ def stage(folder: Path, first: int, layers: int, chunk: int | None = None, *, sh
 
 
 def draw(target: Path, output: Path, *sizes: Any) -> Tables:
-    tables = read(visualize(Request(target=target, output=output, layouts=(layout(*sizes),))))
+    tables = read(visualize(Request(target=target, output=output, layouts=(layout_of_sizes(*sizes),))))
     check(tables)
     return tables
 
@@ -105,6 +106,24 @@ def test_a_module_of_all_stages_takes_inputs_from_the_first_and_results_from_the
     assert (largest(name, "input_data"), largest(name, "output_data")) == ("2.0", "12.0")
     assert (largest(back, "input_data"), largest(back, "output_data")) == ("16.0", "18.0")
     assert json.loads(side[name]["parallel_merge_info"]) == ["inputs of rank 0, results of rank 1"]
+
+
+def test_uneven_shards_have_the_mean_that_a_comparison_finds(tmp_path: Path) -> None:
+    """The mean of a shard counts by its number of elements; the graph and the comparison of these ranks agree."""
+    name = "Module.up.ColumnParallelLinear.forward.0"
+    for rank, rows in enumerate((6, 2)):
+        body = module([], [], weight=tensor(rank + 1.0, shape=(rows, 8)))
+        write(tmp_path / f"dump/rank{rank}", {name: body}, {name: None})
+    whole = {name: module([], [], weight=tensor(shape=(8, 8)))}
+    write(tmp_path / "whole/rank0", whole, {name: None})
+    mean = (48 * 0.1 + 16 * 0.2) / 64
+    side = draw(tmp_path / "dump", tmp_path / "out", 2, 2, 1).side()
+    value = json.loads(side[name]["input_data"])[f"{name}.parameters.weight"]
+    assert float(value["Mean"]) == pytest.approx(mean)
+    notes = json.loads(side[name]["parallel_merge_info"])
+    assert any(".Mean = average of [0.1, 0.2] weighted by [48, 16] elements = " in line for line in notes)
+    (comparison,) = msprobe.compare(tmp_path / "dump", tmp_path / "whole", target_parallel="tp=2").comparisons()
+    assert value["Mean"] == str(comparison.target.data[name]["parameters"]["weight"]["Mean"])
 
 
 @pytest.mark.parametrize("tp", [1, 2])

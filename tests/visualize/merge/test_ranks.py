@@ -9,9 +9,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from msprobe.compare.parallel_layout import layout_of_sizes, layouts_of_flags
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.visualize.job import Request, visualize
-from msprobe.visualize.merge.layout import layout, layouts
 from tests.ranks import run_ranks
 from tests.visualize.databases import check, read
 
@@ -38,7 +38,7 @@ def modules(tables: object) -> list[str]:
 @pytest.mark.parametrize("mode", ["tp", "pp"])
 def test_merged_ranks_show_the_modules_of_one_process(mode: str, dumps: dict[str, Path], tmp_path: Path) -> None:
     tp, pp = SIZES[mode]
-    merged = visualize(Request(target=dumps[mode], output=tmp_path, layouts=(layout(2, tp, pp),)))
+    merged = visualize(Request(target=dumps[mode], output=tmp_path, layouts=(layout_of_sizes(2, tp, pp),)))
     single = visualize(Request(target=dumps["single"], output=tmp_path))
     tables = read(merged)
     check(tables)
@@ -51,7 +51,10 @@ def test_merged_ranks_have_the_values_of_one_process(mode: str, dumps: dict[str,
     tp, pp = SIZES[mode]
     path = visualize(
         Request(
-            target=dumps[mode], golden=dumps["single"], output=tmp_path, layouts=(layout(2, tp, pp), layout(1, 1, 1))
+            target=dumps[mode],
+            golden=dumps["single"],
+            output=tmp_path,
+            layouts=(layout_of_sizes(2, tp, pp), layout_of_sizes(1, 1, 1)),
         )
     )
     tables = read(path)
@@ -67,7 +70,7 @@ def test_merged_ranks_have_the_values_of_one_process(mode: str, dumps: dict[str,
 
 
 def test_formulas_of_shards_are_told(dumps: dict[str, Path], tmp_path: Path) -> None:
-    side = read(visualize(Request(target=dumps["tp"], output=tmp_path, layouts=(layout(2, 2, 1),)))).side()
+    side = read(visualize(Request(target=dumps["tp"], output=tmp_path, layouts=(layout_of_sizes(2, 2, 1),)))).side()
     name = "Module.layers.0.up.ColumnParallelLinear.forward.0"
     told = json.loads(side[name]["parallel_merge_info"])
     assert told[0] == "ranks 0, 1"
@@ -82,7 +85,7 @@ def test_formulas_of_shards_are_told(dumps: dict[str, Path], tmp_path: Path) -> 
 
 
 def test_merged_dump_as_files_draws_the_same_graph(dumps: dict[str, Path], tmp_path: Path) -> None:
-    sizes = (layout(2, 1, 2),)
+    sizes = (layout_of_sizes(2, 1, 2),)
     folder = visualize(Request(target=dumps["pp"], output=tmp_path / "files", layouts=sizes, as_json=True))
     document = json.loads((folder / "step0/rank0/dump.json").read_text())
     assert document["is_merged"] is True
@@ -99,12 +102,12 @@ def test_merged_dump_as_files_draws_the_same_graph(dumps: dict[str, Path], tmp_p
 
 def test_a_wrong_number_of_ranks_is_told(dumps: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(MsprobeException, match=r"--rank_size 4, but step 0 .* has 2 rank folders"):
-        visualize(Request(target=dumps["pp"], output=tmp_path, layouts=(layout(4, 2, 2),)))
+        visualize(Request(target=dumps["pp"], output=tmp_path, layouts=(layout_of_sizes(4, 2, 2),)))
     assert not list(tmp_path.iterdir())
 
 
 def test_replicas_must_be_as_many_on_both_sides(dumps: dict[str, Path], tmp_path: Path) -> None:
-    sizes = (layout(2, 1, 1), layout(1, 1, 1))
+    sizes = (layout_of_sizes(2, 1, 1), layout_of_sizes(1, 1, 1))
     with pytest.raises(NotComparableError, match="2 replicas, the golden run to 1"):
         visualize(Request(target=dumps["tp"], golden=dumps["single"], output=tmp_path, layouts=sizes))
 
@@ -124,16 +127,16 @@ def test_replicas_must_be_as_many_on_both_sides(dumps: dict[str, Path], tmp_path
 def test_wrong_layouts_are_told(arguments: dict[str, list[int]], message: str) -> None:
     values = {"rank_size": [], "tp": [], "pp": [], "vpp": [], **arguments}
     with pytest.raises(MsprobeException, match=message):
-        layouts(values, [], 1)
+        layouts_of_flags(values, [], 1)
 
 
 def test_an_unknown_order_is_told() -> None:
     with pytest.raises(MsprobeException, match="--order 'foo'"):
-        layout(8, 2, 2, order="foo")
+        layout_of_sizes(8, 2, 2, order="foo")
 
 
 def test_groups_follow_the_order() -> None:
-    sizes = layout(8, 2, 2)
+    sizes = layout_of_sizes(8, 2, 2)
     assert sizes.groups("tp") == [[0, 1], [2, 3], [4, 5], [6, 7]]
     assert sizes.groups("pp") == [[0, 4], [1, 5], [2, 6], [3, 7]]
-    assert layout(8, 2, 2, order="tp-pp-dp").groups("pp") == [[0, 2], [1, 3], [4, 6], [5, 7]]
+    assert layout_of_sizes(8, 2, 2, order="tp-pp-dp").groups("pp") == [[0, 2], [1, 3], [4, 6], [5, 7]]

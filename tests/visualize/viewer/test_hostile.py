@@ -1,4 +1,4 @@
-"""Names and values that are markup, very long, unprintable or written from right to left, from a dump to the page."""
+"""NameCache and values that are markup, very long, unprintable or written from right to left, from a dump to the page."""
 
 from __future__ import annotations
 
