@@ -1,4 +1,4 @@
-"""The gradients of single calls of the fake framework, seen at the nodes a call made."""
+"""Observe the gradients of single calls of the fake framework, at the nodes that a call made."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class FakeGradientTap:
         makers = {id(node): node for node, _ in outputs}
         call = _Call(prepared, receiver, outputs, _own_nodes(list(makers.values()), prepared.since))
         for node in makers.values():
-            node.before.append(lambda gradients, node=node: call.arrive(node, gradients))
+            node.before.append(lambda gradients, node=node: call.on_output_gradients(node, gradients))
         for node in call.nodes.values():
-            node.after.append(lambda found, _gradients, node=node: call.leave(node, list(found)))
+            node.after.append(lambda inputs, _outputs, node=node: call.on_input_gradients(node, list(inputs)))
 
     def watch(self, tensor: Any, report: Callable[[Any], None]) -> Callable[[], None] | None:
         if tensor.maker is None:
@@ -61,7 +61,7 @@ class FakeGradientTap:
 
 
 class _Call:
-    """Joins what flows out of all nodes of one call."""
+    """Collect the gradients that flow out of all nodes of one call."""
 
     def __init__(self, prepared: Prepared, receiver: GradientReceiver, outputs: list[Edge], nodes: list[Node]) -> None:
         self._prepared, self._receiver, self._outputs = prepared, receiver, outputs
@@ -70,35 +70,35 @@ class _Call:
         self._reset()
 
     def _reset(self) -> None:
-        self._left, self._to_come = set(self.nodes), set(self._makers)
-        self._found: dict[int, Any] = {}
+        self._pending_nodes, self._pending_outputs = set(self.nodes), set(self._makers)
+        self._collected: dict[int, Any] = {}
 
-    def arrive(self, node: Node, gradients: list[Any]) -> None:
+    def on_output_gradients(self, node: Node, gradients: list[Any]) -> None:
         for position, (maker, number) in enumerate(self._outputs):
             if maker is node:
                 self._receiver.grad_output(position, _tensor(gradients[number]))
         for number in range(node.outputs):  # outputs that are arguments handed on unchanged
             if id(node) not in self.nodes and (node, number) in self._prepared.edges:
-                self._found[self._prepared.edges.index((node, number))] = gradients[number]
-        self._to_come.discard(id(node))
+                self._collected[self._prepared.edges.index((node, number))] = gradients[number]
+        self._pending_outputs.discard(id(node))
         self._report_if_complete()
 
-    def leave(self, node: Node, found: list[Any]) -> None:
+    def on_input_gradients(self, node: Node, gradients: list[Any]) -> None:
         taken: set[int] = set()
-        for edge, gradient in zip(node.edges, found, strict=True):
-            slots = [slot for slot, known in enumerate(self._prepared.edges) if known == edge and slot not in taken]
+        for edge, gradient in zip(node.edges, gradients, strict=True):
+            slots = [slot for slot, own in enumerate(self._prepared.edges) if own == edge and slot not in taken]
             if slots and gradient is not None:
                 taken.add(slots[0])
-                earlier = self._found.get(slots[0])
-                self._found[slots[0]] = gradient if earlier is None else earlier + gradient
-        self._left.discard(id(node))
+                earlier = self._collected.get(slots[0])
+                self._collected[slots[0]] = gradient if earlier is None else earlier + gradient
+        self._pending_nodes.discard(id(node))
         self._report_if_complete()
 
     def _report_if_complete(self) -> None:
-        if not self._left and not self._to_come:
-            found = self._found
+        if not self._pending_nodes and not self._pending_outputs:
+            collected = self._collected
             self._reset()
-            self._receiver.grad_inputs({slot: _tensor(gradient) for slot, gradient in found.items()})
+            self._receiver.grad_inputs({slot: _tensor(gradient) for slot, gradient in collected.items()})
 
 
 def _tensor(gradient: Any) -> Tensor | None:
@@ -106,13 +106,13 @@ def _tensor(gradient: Any) -> Tensor | None:
 
 
 def _own_nodes(start: list[Node], since: int) -> list[Node]:
-    found: dict[int, Node] = {}
+    nodes: dict[int, Node] = {}
     while start:
         node = start.pop()
-        if node.number >= since and not isinstance(node, Leaf) and id(node) not in found:
-            found[id(node)] = node
+        if node.number >= since and not isinstance(node, Leaf) and id(node) not in nodes:
+            nodes[id(node)] = node
             start += [edge[0] for edge in node.edges if edge is not None]
-    return list(found.values())
+    return list(nodes.values())
 
 
 def _shape(value: Any, prepared: Prepared) -> Any:

@@ -1,4 +1,4 @@
-"""What msprobe sees of the fake framework's calls: functions, methods, modules, optimizer steps."""
+"""The taps of the fake framework: functions, methods, modules, optimizer steps."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class FakeModuleTap:
             head = "Module" if part is model else f"Module.{position}"
             for path, module in part.named_modules():
                 if path and id(module) not in self._sites:
-                    self._know(module, f"{head}.{path}.{type(module).__name__}")
+                    self._register(module, f"{head}.{path}.{type(module).__name__}")
 
     def focus(self, module: Any, name: str) -> None:
         if self._unfocused is None:
             self._unfocused = dict(self._sites)
             self._sites.clear()
-        self._know(module, f"Module.{name}.{type(module).__name__}", focused=True)
+        self._register(module, f"Module.{name}.{type(module).__name__}", focused=True)
 
     def focus_end(self) -> None:
         if self._unfocused is not None:
@@ -80,41 +80,33 @@ class FakeModuleTap:
         ]
         return lambda: [remove() for remove in detach] and None
 
-    def _know(self, module: nn.Module, stem: str, focused: bool = False) -> None:
-        known = self._sites if self._unfocused is None or focused else self._unfocused
-        known[id(module)] = (module, ModuleSite(stem, module.own_parameters))
+    def _register(self, module: nn.Module, stem: str, focused: bool = False) -> None:
+        entries = self._sites if self._unfocused is None or focused else self._unfocused
+        entries[id(module)] = (module, ModuleSite(stem, module.own_parameters))
 
     def _report(self, site: ModuleSite, key: str, gradient: Any) -> None:
         if self._relay.observer is not None:
-            with self._quiet():
+            with self._thread.quiet():
                 self._relay.observer.parameter_gradient(site, key, Tensor(gradient))
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            known, observer = self._sites.get(id(module)), self._relay.observer
-            if known is None or observer is None:
+            entry, observer = self._sites.get(id(module)), self._relay.observer
+            if entry is None or observer is None:
                 return original(module, *args, **kwargs)
-            with self._quiet():
-                token = observer.module_begin(known[1], args, kwargs)
+            with self._thread.quiet():
+                token = observer.module_begin(entry[1], args, kwargs)
             try:
                 result = original(module, *args, **kwargs)
             except BaseException as error:
-                with self._quiet():
+                with self._thread.quiet():
                     observer.module_fail(token, error)
                 raise
-            with self._quiet():
+            with self._thread.quiet():
                 observer.module_end(token, result)
             return result
 
         return call
-
-    @contextlib.contextmanager
-    def _quiet(self) -> Iterator[None]:
-        before, self._thread.busy = self._thread.busy, True
-        try:
-            yield
-        finally:
-            self._thread.busy = before
 
 
 class FakeOptimizerTap:

@@ -62,12 +62,12 @@ class MindSporeModuleTap:
 
     def cells(self) -> list[nn.Cell]:
         """Return every cell of the adopted models that still lives; the models themselves come first."""
-        present = [reference() for reference in (*self._models, *(known[0] for known in self._sites.all()))]
+        present = [reference() for reference in (*self._models, *(known[0] for known in self._sites.items()))]
         return [cell for cell in present if cell is not None]
 
     def named_cells(self) -> Sequence[Known]:
         """Return the adopted cells with their names, in the order of the cell tree."""
-        return self._sites.all()
+        return self._sites.items()
 
     def models(self) -> list[nn.Cell]:
         """Return the adopted models that still live."""
@@ -75,7 +75,7 @@ class MindSporeModuleTap:
 
     def stem(self, cell: Any) -> str | None:
         """Return the name of an adopted or recomputed cell without phase and number, such as ``Cell.fc1.Dense``."""
-        known = self._sites.known.get(id(cell)) or (self._again.get(id(cell)) if reopens(cell) else None)
+        known = self._sites.by_id.get(id(cell)) or (self._again.get(id(cell)) if reopens(cell) else None)
         return known[1].stem if known is not None and known[0]() is cell else None
 
     def focus(self, module: Any, name: Any) -> None:
@@ -100,7 +100,7 @@ class MindSporeModuleTap:
             return lambda: None  # the graph's own taps see them
         hooks = [
             _Hook(parameter, self._gradient_reporter(site, key))
-            for _, site in self._sites.all()
+            for _, site in self._sites.items()
             for key, parameter in site.parameters()
             if parameter.requires_grad
         ]
@@ -129,15 +129,15 @@ class MindSporeModuleTap:
         if not any(reference() is model for reference in self._models):
             self._models.append(weakref.ref(model))
         for path, cell in model.cells_and_names():
-            if not path or is_recompute_cell(cell) or self._sites.of(cell) is not None:
+            if not path or is_recompute_cell(cell) or self._sites.get(cell) is not None:
                 continue
-            site = self._sites.know(f"{head}.{path}.{type(cell).__name__}", cell, _own_parameters)
+            site = self._sites.register(f"{head}.{path}.{type(cell).__name__}", cell, _own_parameters)
             runner = second_runner(cell)
             if runner is not None:
                 remember(self._again, runner, site)
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        sites, again = self._sites.known, self._again
+        sites, again = self._sites.by_id, self._again
 
         def find_site(cell: nn.Cell) -> ModuleSite | None:
             entry = sites.get(id(cell)) or (again.get(id(cell)) if reopens(cell) else None)

@@ -15,7 +15,7 @@ from msprobe.adapters.mindspore.bfloat16_values import widened
 from msprobe.core.backend.protocols import GradientReceiver
 from msprobe.core.capture.thread import ThreadState, quiet_hook
 from msprobe.core.dump.call_gradients import gradient_at
-from msprobe.core.dump.shield import shielded
+from msprobe.core.dump.shield import never_raises
 
 Fed = dict[int, int]
 """The slot of the call's arguments by the input of a node."""
@@ -55,7 +55,7 @@ class OneNode:
     def errors(self) -> Any:
         return self._receiver.errors
 
-    @shielded
+    @never_raises
     def _collect(self, arrived: Any, gradients: dict[int, Any]) -> None:
         for number, slot in self._fed.items():
             gradient = gradient_at(arrived, number)

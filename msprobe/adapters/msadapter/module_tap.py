@@ -45,8 +45,8 @@ class MSAdapterModuleTap(MindSporeModuleTap):
 
     def _adopt_named(self, head: str, model: Any) -> None:
         for path, module in named_modules(model):
-            if path and self._sites.of(module) is None:
-                self._sites.know(f"{head}.{path}.{type(module).__name__}", module, _own_parameters)
+            if path and self._sites.get(module) is None:
+                self._sites.register(f"{head}.{path}.{type(module).__name__}", module, _own_parameters)
 
 
 def named_modules(model: Any) -> Iterable[tuple[str, Any]]:

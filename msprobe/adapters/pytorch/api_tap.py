@@ -32,10 +32,6 @@ OWNERS: Mapping[str, Any] = {
 }
 
 
-_RESHAPING = ("resize_", "resize_as_")
-"""Functions whose result may show more of an argument's memory than the argument did."""
-
-
 class TorchApiTap(WrappedApis):
     """Implements ``ApiTap``.
 
@@ -61,8 +57,6 @@ class TorchApiTap(WrappedApis):
         self._operators = operators
         for table in tables:
             self._plan_table(table, OWNERS)
-        for site in self._sites.values():
-            site.creates = site.api not in _RESHAPING
         list_device_constructors()
         show_originals(self._patches)
 
@@ -79,7 +73,6 @@ class TorchApiTap(WrappedApis):
         if not callable(original):
             return None
         site = self.site(prefix, attribute, name)
-        site.creates = False  # a function of the user
         replacement = bind_like_original(owner, attribute, functools.partial(self._observed, site), is_traced)
         wrapper = getattr(replacement, "__func__", replacement)
         skip_in_dynamo(wrapper)

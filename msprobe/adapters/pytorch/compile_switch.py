@@ -111,7 +111,7 @@ def _reporting(thread: ThreadState) -> Iterator[None]:
         for function in (enter, leave):
             torch.compiler.allow_in_graph(function)
             torch.fx.node.has_side_effect(function)
-        for method in (Collector.module_begin, Quiet.__enter__, Quiet.__exit__):  # the first: every shielded method
+        for method in (Collector.module_begin, Quiet.__enter__, Quiet.__exit__):  # the first: every guarded method
             skip_in_dynamo(method, inside=True)
     with RECOMPILE_GUARD.in_force(ReportingTable()), unobserved_compiler(thread):
         yield

@@ -20,7 +20,7 @@ from torch import nn
 from msprobe.adapters.pytorch.compiled_target import Target
 from msprobe.adapters.pytorch.compiled_values import NO_VALUES, Packed, pack
 from msprobe.core.backend.protocols import Template
-from msprobe.core.dump.shield import ErrorLog, shielded
+from msprobe.core.dump.shield import ErrorLog, never_raises
 
 _RECOMPUTATION_MARKS = ("recompute", "ac_graph_id")
 
@@ -120,7 +120,7 @@ class CompiledCalls:
 
     # ---- while a graph is traced ----
 
-    @shielded
+    @never_raises
     def stage_enter(self, number: int, args: Any, kwargs: Any) -> torch.Tensor | None:
         """Add the operator that begins a call to the graph, and return its ticket."""
         target = self.target
@@ -136,7 +136,7 @@ class CompiledCalls:
         self._stack().append(key)
         return ticket
 
-    @shielded
+    @never_raises
     def stage_leave(self, number: int, ticket: torch.Tensor, result: Any) -> None:
         """Add the operator that ends a call to the graph, and hooks for its gradients."""
         target, stack = self.target, self._stack()
@@ -157,7 +157,7 @@ class CompiledCalls:
 
     # ---- while the code runs ----
 
-    @shielded
+    @never_raises
     def begin(self, number: int, args: Any, kwargs: Any, staged: StagedCall | None = None) -> int:
         """Begin a call and return its ticket, 0 for one that is not recorded."""
         target = self.target
@@ -172,7 +172,7 @@ class CompiledCalls:
             self._open[ticket] = (observer, observer.module_begin(site, args, kwargs))
         return ticket
 
-    @shielded
+    @never_raises
     def end(self, ticket: int, result: Any) -> None:
         """End the call with this ticket."""
         target = self.target
@@ -181,7 +181,7 @@ class CompiledCalls:
             with target.quiet():
                 observer.module_end(record, result)
 
-    @shielded
+    @never_raises
     def run_enter(self, values: list[torch.Tensor], sizes: list[int], key: int) -> int:
         """Begin a traced call with the values of this run, and return its ticket."""
         staged = self._staged[key]
@@ -189,13 +189,13 @@ class CompiledCalls:
             args, kwargs = self._unpacked(staged.arguments, values, sizes)
             return int(self.begin(staged.number, args, kwargs, staged) or 0)
 
-    @shielded
+    @never_raises
     def run_leave(self, values: list[torch.Tensor], sizes: list[int], ticket: int, key: int) -> None:
         """End a traced call with the values of this run."""
         with torch.no_grad():
             self.end(ticket, self._unpacked(self._staged[key].result, values, sizes))
 
-    @shielded
+    @never_raises
     def run_gradient(self, values: list[torch.Tensor], ticket: int, key: int, position: int) -> None:
         """Report gradients of a traced call: of the output at ``position``, or of arguments where that is negative."""
         receiver, target = self.receivers.get(ticket), self.target

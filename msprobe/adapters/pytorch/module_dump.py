@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from msprobe.core.dump import handle
-from msprobe.core.dump.shield import contained
+from msprobe.core.dump.shield import log_unexpected
 
 
-@contained
+@log_unexpected
 def module_dump(module: Any, dump_name: str) -> None:
     """Record ``module`` alone, as ``Module.{dump_name}.{Class}``, until ``module_dump_end``.
 
@@ -19,7 +19,7 @@ def module_dump(module: Any, dump_name: str) -> None:
         handle.current().focus(module, dump_name)
 
 
-@contained
+@log_unexpected
 def module_dump_end() -> None:
     """End ``module_dump``: record as configured again."""
     with handle.LOCK:

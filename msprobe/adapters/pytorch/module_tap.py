@@ -44,7 +44,7 @@ class TorchModuleTap:
         self._relay = relay
         self._thread = thread
         self._sites = ModuleSites()
-        self._target = Target(relay, gradients, self._sites.of, functools.partial(Quiet, thread))
+        self._target = Target(relay, gradients, self._sites.get, functools.partial(Quiet, thread))
         self._compiled = CompiledModels()
         self._observed: dict[Callable[..., Any], Callable[..., Any]] = {}
         self._models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
@@ -70,9 +70,9 @@ class TorchModuleTap:
             raise MsprobeException(0, f"module_dump: the name is a non-empty str, got {argument_text(name)}")
         stem = f"Module.{name}.{type(module).__name__}"
         site = self._focused.setdefault(stem, make_site(stem, module, _own_parameters))
-        shown = {} if self._unfocused is None else dict(self._sites.known)
+        shown = {} if self._unfocused is None else dict(self._sites.by_id)
         if self._unfocused is None:
-            self._unfocused = dict(self._sites.known)
+            self._unfocused = dict(self._sites.by_id)
         self._show({**shown, id(module): (weakref.ref(module), site)})
 
     def focus_end(self) -> None:
@@ -86,17 +86,17 @@ class TorchModuleTap:
         if self._unfocused is None:
             yield
             return
-        shown = dict(self._sites.known)
+        shown = dict(self._sites.by_id)
         self._show(self._unfocused)
         try:
             yield
         finally:
-            self._unfocused = dict(self._sites.known)
+            self._unfocused = dict(self._sites.by_id)
             self._show(shown)
 
     def _show(self, sites: dict[int, Known]) -> None:
-        self._sites.known.clear()
-        self._sites.known.update(sites)
+        self._sites.by_id.clear()
+        self._sites.by_id.update(sites)
         for reference, _ in sites.values():
             module = reference()
             if module is not None:
@@ -109,19 +109,19 @@ class TorchModuleTap:
                 continue
             named.add(id(module))
             stem = f"{head}.{path}.{class_name(module)}"
-            known = self._sites.of(module)
+            known = self._sites.get(module)
             if known is None or known.stem != stem:
-                self._sites.know(stem, module, _own_parameters)
+                self._sites.register(stem, module, _own_parameters)
                 CALLS.register(module)
 
     def stem(self, module: nn.Module) -> str | None:
         """Return the name of an adopted module without phase and number, ``Module.fc1.Linear``."""
-        site = self._sites.of(module)
+        site = self._sites.get(module)
         return None if site is None else site.stem
 
     def reset(self) -> None:
         CALLS.reset()
-        shown = [site for _, site in self._sites.all()]
+        shown = [site for _, site in self._sites.items()]
         with self._all_known():
             self._sites.reset()
         self._focused = {stem: site for stem, site in self._focused.items() if site in shown}
@@ -141,10 +141,10 @@ class TorchModuleTap:
                 yield
         finally:
             CALLS.target = None
-            self._compiled.warn_if_unseen(self._sites.of)
+            self._compiled.warn_if_unseen(self._sites.get)
 
     def attach_gradients(self) -> Callable[[], None]:
-        known = self._sites.all()
+        known = self._sites.items()
         present = [module for module in (*self._models, *(reference() for reference, _ in known)) if module is not None]
         shard_of, flats = find_shards(present), flat_parameters(present)
         inside_flat = {id(parameter) for flat in flats for parameter in flat.parameters}
@@ -182,7 +182,7 @@ class TorchModuleTap:
 
     def _site_lookup(self) -> Callable[[nn.Module], ModuleSite | None]:
         """Return a function that gives the site of a module whose call is recorded, and None for another call."""
-        sites, thread, compiled = self._sites.known, self._thread, self._compiled
+        sites, thread, compiled = self._sites.by_id, self._thread, self._compiled
 
         def find_site(module: nn.Module) -> ModuleSite | None:
             entry = sites.get(id(module))
@@ -196,7 +196,7 @@ class TorchModuleTap:
 
     def _report_parts(self, flat: FlatParameter, gradient: torch.Tensor) -> None:
         with Quiet(self._thread):
-            parts = [(self._sites.of(module), key, part) for (module, key), part in flat.split(gradient)]
+            parts = [(self._sites.get(module), key, part) for (module, key), part in flat.split(gradient)]
         for site, key, part in parts:
             if site is not None:
                 self._report_gradient(site, key, part)

@@ -8,7 +8,6 @@ from typing import Any
 
 from msprobe.core.backend.protocols import (
     ApiTap,
-    Births,
     CollectiveTap,
     GradientTap,
     GraphTap,
@@ -55,7 +54,6 @@ class Backend:
     operators: OperatorTap | None = None
     kernels: NpuRuntime | None = None
     kernel_dump: Callable[[], KernelDump] | None = None
-    births: Births | None = None
     header: Mapping[str, str] = field(default_factory=dict)
 
     def take_over(self, earlier: Backend, focused: Iterable[tuple[Any, str]] = ()) -> None:

@@ -153,16 +153,6 @@ class Runtime(Protocol):
         ...
 
 
-class Births(Protocol):
-    """Learns which tensors a call made, so that what is measured of them need not be measured again."""
-
-    def made(self, value: Any) -> None:
-        """``value`` came out of a call of the framework's own, all of whose arguments have been measured; it has not
-        been measured yet.
-        """
-        ...
-
-
 class GradientReceiver(Protocol):
     """Takes the gradients of one call as the backward pass computes them. ``errors`` is a log of what fails."""
 

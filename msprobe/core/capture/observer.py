@@ -63,13 +63,14 @@ class Observer(Protocol):
 
 
 class Relay:
-    """Holds the observer of the present step; the taps live as long as the session.
+    """Hold the current observer: the taps live as long as the session, an observer lives for one step.
 
-    ``ranked`` is called when this process has just been given its rank.
+    Args:
+        ranked: called when this process has just got its rank.
     """
 
     __slots__ = ("observer", "ranked")
 
-    def __init__(self) -> None:
+    def __init__(self, ranked: Callable[[], None] | None = None) -> None:
         self.observer: Observer | None = None
-        self.ranked: Callable[[], None] | None = None
+        self.ranked = ranked

@@ -13,11 +13,9 @@ class CallSite:
         recorded: the verdict of the risk table. A site that is not recorded still counts its calls, because the call
             numbers of a dump do not depend on what was filtered.
         differentiable: False for calls through which no gradient flows, so that their backward is not looked for.
-        creates: whether the memory of a result is new or that of an argument, and has no other owner. That holds for
-            functions of the framework; it is not known of others.
     """
 
-    __slots__ = ("api", "calls", "creates", "differentiable", "prefix", "recorded", "stem")
+    __slots__ = ("api", "calls", "differentiable", "prefix", "recorded", "stem")
 
     def __init__(self, prefix: str, api: str) -> None:
         self.prefix = prefix
@@ -25,7 +23,6 @@ class CallSite:
         self.stem = f"{prefix}.{api}."
         self.recorded = True
         self.differentiable = True
-        self.creates = False
         self.calls: Iterator[int] = itertools.count()
 
     def reset(self) -> None:

@@ -95,7 +95,7 @@ TASKS: Mapping[str, TaskSpec] = {
         ("L2",),
         default_level="L2",
         only_findings=True,
-        judge="msprobe.core.dump.exceptional:Exceptional",
+        judge="msprobe.core.dump.exceptional:RaisingCall",
     ),
     "diff_check": TaskSpec(DiffCheckSection, saves_tensors=True, needs_bench_path=True),
     "nan_check": TaskSpec(NanCheckSection, ("L1",), needs_output=True, judge="msprobe.core.dump.nonfinite:nan_judge"),

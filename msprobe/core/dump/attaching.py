@@ -1,4 +1,4 @@
-"""What a session does with the taps of its backend: show them the model, attach them, number calls anew."""
+"""Show the model to the taps of a backend, attach the taps, and number their calls anew."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import contextlib
 from typing import Any
 
 from msprobe.core.backend.model import Backend
-from msprobe.core.dump.plan import DumpPlan
+from msprobe.core.dump.plan import RecordingPlan
 from msprobe.core.errors import MsprobeException
 
 
 def adopt(backend: Backend, level: str, model: Any) -> None:
-    """Name the modules of ``model``. Raises MsprobeException when there is none, or it is none."""
+    """Name the modules of ``model``. Raises MsprobeException when it is None, or no model."""
     if model is None:
         raise MsprobeException(
             0, f"level {level} needs the model: call start(model=...), or use level L1, which does not"
@@ -20,10 +20,12 @@ def adopt(backend: Backend, level: str, model: Any) -> None:
     backend.modules.adopt(model)
 
 
-def attach_taps(backend: Backend, plan: DumpPlan, taps: contextlib.ExitStack, alone: bool) -> None:
-    """Enter into ``taps`` what ``plan`` needs of ``backend``; what comes later is seen first.
+def attach_taps(backend: Backend, plan: RecordingPlan, taps: contextlib.ExitStack, alone: bool) -> None:
+    """Attach the taps of ``backend`` that ``plan`` needs; the tap attached last sees a call first.
 
-    ``alone``: modules were focused, and are all that is recorded.
+    Args:
+        taps: detaches them when it is closed.
+        alone: attach the modules only, as some of them are focused.
     """
     if alone and backend.modules is not None:
         taps.enter_context(backend.modules.attach())

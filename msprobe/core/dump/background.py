@@ -1,11 +1,11 @@
-"""``async_dump``: checksums and tensor files are made by a thread, from a copy taken when the call was observed.
+"""``async_dump``: a worker thread makes checksums and tensor files, from a copy taken when the call was observed.
 
     training thread:   describe, copy, put ───────────────▶ [ bytes waiting <= limit ] ──▶ worker: checksum, file
 
 Statistics stay on the training thread: the one pass that makes them costs no more than the copy that would replace it
-(and on a device nothing waits for them anyway). Copies that wait count their bytes; beyond the limit the training
-thread waits for the worker, so memory is bounded whatever the disk does. Results equal the synchronous ones: the same
-code runs on the copy. A record is laid out only when its last job is done.
+(and on a device nothing waits for them anyway). The bytes of waiting copies are counted; beyond the limit the training
+thread waits for the worker, so memory is bounded however slow the disk is. Results equal the synchronous ones: the same
+code runs on the copy. A record is written whole only when its last job is done.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from msprobe.core.backend.protocols import TensorOps
 from msprobe.core.capture.describe import Node
 from msprobe.core.capture.thread import ThreadState
-from msprobe.core.dump.leaf import LeafTask
-from msprobe.core.dump.shield import ErrorLog, shielded
+from msprobe.core.dump.leaf import MeasuredTensors
+from msprobe.core.dump.shield import ErrorLog, never_raises
 from msprobe.core.log import logger
 
 LIMIT_VARIABLE = "MSPROBE_ASYNC_BYTES"
@@ -29,12 +30,16 @@ DEFAULT_LIMIT = 1 << 30
 Job = Callable[[], None]
 
 
-class Background:
+class AsyncWorker:
     """One worker thread with a queue bounded in bytes.
 
     Args:
         limit: bytes that may wait; a single job may be larger when nothing else waits.
-        thread: the session's per-thread state: what the worker calls is the tool's, never recorded.
+        thread: the session's per-thread state: what the worker calls is never recorded.
+
+    Attributes:
+        jobs_put: the number of jobs put so far.
+        jobs_done: the number of jobs done so far.
     """
 
     def __init__(self, limit: int, thread: ThreadState) -> None:
@@ -55,7 +60,7 @@ class Background:
         return self.jobs_done != self.jobs_put
 
     def put(self, job: Job, size: int) -> None:
-        """Queue a job that keeps ``size`` bytes alive; waits while the queue is full."""
+        """Queue a job that keeps ``size`` bytes alive; wait while the queue is full."""
         if self._abandoned:
             return
         with self._changed:
@@ -74,17 +79,18 @@ class Background:
         if self._abandoned:
             return
         with self._changed:
-            goal = self.jobs_put
-            while self.jobs_done < goal:
+            last = self.jobs_put
+            while self.jobs_done < last:
                 self._changed.wait()
 
     def abandon(self) -> None:
-        """In a forked child: the worker is gone, its lock may be held for ever; drop everything."""
+        """Drop every job: in a forked child the thread is gone, and its lock may be held for ever."""
         self._abandoned = True
         self.jobs_put = self.jobs_done = 0
 
-    @shielded
+    @never_raises
     def run(self, job: Job) -> None:
+        """Run one job; an error ends that job only."""
         job()
 
     def _start_worker(self) -> bool:
@@ -112,60 +118,91 @@ class Background:
                 self._changed.notify_all()
 
 
-class BackgroundLeaves(LeafTask[Any]):
-    """Makes the nodes of tensors with what takes long done in the background."""
+class AsyncTensors:
+    """Make the nodes of tensors; checksums and files are left to the worker (implements ``TensorNodes``).
 
-    def __init__(self, leaves: LeafTask[Any], background: Background) -> None:
-        super().__init__(leaves.ops, leaves.summary_mode, leaves.folder, leaves.projection)
-        self._background = background
+    Args:
+        measured: measures the statistics at once, and the rest when the worker asks for it.
+        worker: the worker of the session.
+        errors: the error log of the step.
+    """
 
-    def leaf(self, tensor: Any, place: str, around: tuple[int, ...] = ()) -> Node:
-        node = self.described(tensor)
-        if not place and self._checksum is None:
+    def __init__(self, measured: MeasuredTensors[Any], worker: AsyncWorker, errors: ErrorLog) -> None:
+        self.errors = errors
+        self._measured = measured
+        self._worker = worker
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of tensor files; None when no tensors are kept."""
+        return self._measured.folder
+
+    def leaf(self, tensor: Any, save_as: str, around: tuple[int, ...] = ()) -> Node:
+        """Return the node of ``tensor``; its checksum and the name of its file are added later."""
+        measured = self._measured
+        node = measured.describe(tensor)
+        if not save_as and not measured.has_checksums:
             return node
-        snapshot = self.ops.snapshot(tensor)
-        if snapshot is None:  # no data behind it: nothing to save, and the checksum says so by itself
-            self.complete(tensor, "", node)
+        snapshot = measured.ops.snapshot(tensor)
+        if snapshot is None:  # a tensor without data: nothing to save, and its checksum is None at once
+            measured.complete(tensor, "", node)
             return node
         copy, size = snapshot
-        self._background.put(lambda: self.complete(copy(), place, node), size)
+        self._worker.put(lambda: self.complete(save_as, copy, node), size)
         return node
 
     def settle(self) -> None:
-        self._background.drain()
-        super().settle()
+        """Return when every node made so far is complete."""
+        self._worker.drain()
+        self._measured.settle()
+
+    def move(self, folder: Path) -> None:
+        """Save tensors into ``folder`` from now on, if any are saved."""
+        self._measured.move(folder)
+
+    @never_raises
+    def complete(self, save_as: str, copy: Callable[[], Any], node: dict[str, Any]) -> None:
+        self._measured.complete(copy(), save_as, node)
 
 
-class Settling:
-    """Stands between sink and framework: records wait for device statistics and for the background."""
+class SettleBarrier:
+    """What the records of a step wait for: statistics on their way from a device, and jobs of the worker.
 
-    def __init__(self, ops: TensorOps[Any], background: Background) -> None:
+    Implements ``PendingJobs`` of the sink. Without a worker there are no jobs.
+    """
+
+    def __init__(self, ops: TensorOps[Any], worker: AsyncWorker | None) -> None:
         self._ops = ops
-        self._background = background
+        self._worker = worker
 
     @property
     def outstanding(self) -> bool:
-        return self._background.outstanding or self._ops.outstanding
+        """Whether a record may still be incomplete."""
+        return (self._worker is not None and self._worker.outstanding) or self._ops.outstanding
 
     @property
     def put(self) -> int:
-        return self._background.jobs_put
+        """The number of jobs put so far."""
+        return 0 if self._worker is None else self._worker.jobs_put
 
     @property
     def done(self) -> int:
-        return self._background.jobs_done
+        """The number of jobs done so far."""
+        return 0 if self._worker is None else self._worker.jobs_done
 
     def settle_statistics(self) -> None:
-        """Return when the numbers that do not come from the background are there."""
+        """Return when the statistics have arrived; jobs of the worker are not waited for."""
         self._ops.settle()
 
     def settle(self) -> None:
-        self._background.drain()
+        """Return when the statistics have arrived and every job put so far is done."""
+        if self._worker is not None:
+            self._worker.drain()
         self._ops.settle()
 
 
 def queue_limit() -> int:
-    """Bytes that may wait, from the environment variable ``MSPROBE_ASYNC_BYTES`` or 1 GiB."""
+    """Return how many bytes may wait, from the environment variable ``MSPROBE_ASYNC_BYTES``, or 1 GiB."""
     written = os.environ.get(LIMIT_VARIABLE, "").strip()
     if not written:
         return DEFAULT_LIMIT

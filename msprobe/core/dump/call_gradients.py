@@ -1,7 +1,7 @@
-"""The gradients of one call, gathered over the autograd nodes it made and told to their receiver.
+"""Collect the gradients of one call from the autograd nodes that it made, and pass them to their receiver.
 
-Thousands of calls wait for their gradients at a time, so what waits is made of few objects, and of tuples that calls
-have in common: each object more brings the garbage collector closer, which walks the whole program.
+Thousands of calls wait for their gradients at a time, so a waiting call consists of few objects, and of tuples that it
+shares with other calls: every further object makes the garbage collector run sooner, which walks the whole program.
 """
 
 from __future__ import annotations
@@ -11,19 +11,21 @@ from typing import Any
 
 from msprobe.core.backend.protocols import GradientReceiver
 from msprobe.core.capture.thread import ThreadState, quiet_hook
-from msprobe.core.dump.shield import shielded
+from msprobe.core.dump.shield import never_raises
 
 Slots = Collection[tuple[int, int]]
-"""Position among the gradients of a node, and whose it is: the output at a position, or the argument in a slot."""
+"""Pairs: the position among the gradients of a node, and the position of the output or the slot of the argument."""
 
 
 class CallGradients:
-    """Makes the hooks of the nodes, and reports the gradients of the arguments when the last one is there.
+    """Make the hooks of the nodes, and report the gradients of the arguments when the last one has arrived.
 
     Args:
-        feeding: the keys of the nodes that feed arguments.
+        receiver: the gradients are passed to it.
+        thread: the session's per-thread state.
+        feeding: the keys of the nodes whose inputs are arguments of the call.
         targets: how many nodes made outputs.
-        add: the sum of two gradients of one argument, outside of any graph.
+        add: returns the sum of two gradients of one argument, computed outside of any graph.
     """
 
     __slots__ = ("_add", "_feeding", "_gradients", "_outputs_left", "_pending", "_receiver", "_targets", "_thread")
@@ -46,19 +48,24 @@ class CallGradients:
         self._outputs_left = targets
 
     def before(self, outputs: Slots, through: Slots) -> Callable[..., None]:
-        """The hook for a node that made outputs: its incoming gradients, and arguments returned unchanged."""
-        return _NodeHook(self._thread, self._came, outputs, through)
+        """Return the hook of a node that made outputs.
+
+        Args:
+            outputs: the outputs that it made.
+            through: the arguments that the call returned unchanged as outputs of this node.
+        """
+        return _NodeHook(self._thread, self.on_output_gradients, outputs, through)
 
     def after(self, node: int, slots: Slots) -> Callable[..., None]:
-        """The hook for a node that feeds arguments."""
-        return _NodeHook(self._thread, self._left, node, slots)
+        """Return the hook of a node whose inputs are arguments, in ``slots``."""
+        return _NodeHook(self._thread, self.on_input_gradients, node, slots)
 
     @property
     def errors(self) -> Any:
         return self._receiver.errors
 
-    def _came(self, grad_outputs: Any, outputs: Slots, through: Slots) -> None:
-        """One of the nodes that made outputs has its gradients."""
+    def on_output_gradients(self, grad_outputs: Any, outputs: Slots, through: Slots) -> None:
+        """Take the gradients that have arrived at a node that made outputs."""
         for number, position in outputs:
             self._receiver.grad_output(position, gradient_at(grad_outputs, number))
         self._collect(through, grad_outputs)
@@ -66,14 +73,14 @@ class CallGradients:
         if not self._pending and self._outputs_left <= 0:
             self._report()
 
-    def _left(self, grad_inputs: Any, node: int, slots: Slots) -> None:
-        """One of the nodes that feed arguments has handed its gradients on."""
+    def on_input_gradients(self, grad_inputs: Any, node: int, slots: Slots) -> None:
+        """Take the gradients that a node has passed on to arguments."""
         self._collect(slots, grad_inputs)
         self._pending.discard(node)
         if not self._pending:
             self._report()
 
-    @shielded
+    @never_raises
     def _collect(self, slots: Slots, gradients: Any) -> None:
         for number, slot in slots:
             gradient = gradient_at(gradients, number)
@@ -105,7 +112,11 @@ class _NodeHook:
 
 
 def gradient_at(gradients: Any, position: int) -> Any:
-    """The gradient at ``position`` of what a hook was given: several in a tuple, or a single one; None past the end."""
+    """Return the gradient at ``position``; None past the end.
+
+    Args:
+        gradients: the argument of a hook: several gradients in a tuple, or a single one.
+    """
     if type(gradients) is not tuple and not isinstance(gradients, (tuple, list)):
         return gradients if position == 0 else None
     return gradients[position] if position < len(gradients) else None

@@ -1,12 +1,12 @@
-"""The collector of one step: it sees calls begin and end, asks the selection, and hands finished records on.
+"""The collector of one step sees calls begin and end, applies the selection, and passes finished records on.
 
-It owns the calls that are still open and nothing else; a new step gets a new collector. Every method that a tap calls
-is shielded, so nothing that goes wrong here reaches the user's program.
+It owns the calls that are still open and nothing else; a new step gets a new collector. A method that a tap calls never
+raises, so no error of the tool reaches the user's program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msprobe.core.backend.model import Backend
@@ -17,44 +17,44 @@ from msprobe.core.dump.backward import BackwardCall, BackwardCalls
 from msprobe.core.dump.graph_calls import GraphCalls
 from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.dump.record import UNRELATED, CallRecord, EarlyRecord, StackRecord
-from msprobe.core.dump.recording import Recording
-from msprobe.core.dump.shield import shielded
+from msprobe.core.dump.recording import StepRecorder
+from msprobe.core.dump.shield import never_raises
 from msprobe.core.errors import error_text
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 _FRAMES = 4
-"""Frames from the shielded begin of a call down to ``_note_stack``."""
+"""The stack frames of the tool between the begin of a call and ``_note_stack``."""
 
 
 class Collector:
     """Observer of API calls, module calls and parameter gradients of one step (implements ``Observer``).
 
     Args:
-        recording: where the records of the step go.
+        recorder: takes the records of the step.
         backend: the framework; its gradient tap observes the backward pass of each recorded call.
         thread, stacks: the session's per-thread state and interned call stacks.
     """
 
-    def __init__(self, recording: Recording, backend: Backend, thread: ThreadState, stacks: StackTable) -> None:
-        self.recording = recording
-        self.errors = recording.errors
+    def __init__(self, recorder: StepRecorder, backend: Backend, thread: ThreadState, stacks: StackTable) -> None:
+        self.recorder = recorder
+        self.errors = recorder.errors
         self._thread = thread
         self._stacks = stacks
-        self._plan = recording.plan
-        self._modes = recording.modes
-        self._selection = recording.selection
+        self._plan = recorder.plan
+        self._modes = recorder.modes
+        self._selection = recorder.selection
         self._runtime = backend.runtime
-        self._gradients = backend.gradients if recording.modes.backward else None
-        self._backward = BackwardCalls(recording)
-        self._births = recording.births
+        self._gradients = backend.gradients if recorder.modes.backward else None
+        self._backward = BackwardCalls(recorder)
         self._declared: set[int] = set()
         self._open: dict[int, CallRecord] = {}
-        self._graphs = GraphCalls(recording)
+        self._graphs = GraphCalls(recorder)
 
     # ---- calls of functions ----
 
-    @shielded
+    @never_raises
     def api_begin(self, site: CallSite, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallRecord | None:
+        """Begin a call of a function; return its record, or None for a call that is not recorded."""
         number = next(site.calls)
         if not site.recorded and not self._plan.construct:
             return None
@@ -62,32 +62,31 @@ class Collector:
         if site.differentiable:
             record.backward = f"{site.stem}{number}.backward"
         self._begin(record, site.recorded, (args, kwargs))
-        record.creates = site.creates and self._births is not None
         return record
 
-    @shielded
+    @never_raises
     def end(self, record: CallRecord, result: Any) -> None:
+        """End a call of a function that returned ``result``."""
         try:
             if record.body is not None and self._modes.output:
-                if record.creates and self._births is not None:
-                    self._births.made(result)
                 self._add_output(record, result)
         finally:
             self._finish(record)
         if record.grads is not None:
-            self._await_backward(record, result)
+            self._expect_backward(record, result)
 
-    @shielded
+    @never_raises
     def fail(self, record: CallRecord, error: BaseException) -> None:
-        """A call has raised: its inputs stay, with the error beside them."""
+        """End a call that has raised: its record has the inputs, and the error beside them."""
         if record.body is not None and not self._runtime.expected(error):
             record.body["error"] = error_text(error)
         self._finish(record)
 
     # ---- calls of modules ----
 
-    @shielded
+    @never_raises
     def module_begin(self, site: ModuleSite, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallRecord:
+        """Begin a call of a module and return its record."""
         number = next(site.calls)
         record = CallRecord(f"{site.stem}.forward.{number}", None)
         record.backward = f"{site.stem}.backward.{number}"
@@ -100,8 +99,9 @@ class Collector:
             self._thread.scopes.append(record)
         return record
 
-    @shielded
+    @never_raises
     def module_end(self, record: CallRecord, result: Any) -> None:
+        """End a call of a module that returned ``result``."""
         self.leave(record)
         try:
             if record.body is not None and self._modes.output:
@@ -110,73 +110,82 @@ class Collector:
         finally:
             self._finish(record)
         if record.grads is not None:
-            self._await_backward(record, result)
+            self._expect_backward(record, result)
 
-    @shielded
+    @never_raises
     def module_fail(self, record: CallRecord, error: BaseException) -> None:
+        """End a call of a module that has raised."""
         self.leave(record)
         self.fail(record, error)
 
-    @shielded
+    @never_raises
     def enter(self, name: str) -> CallRecord:
-        """A named part of the step (``optimizer``, ``clip_grad``) that is the parent of the calls inside it."""
+        """Begin a named part of the step (``optimizer``, ``clip_grad``), the parent of the calls inside it."""
         record = CallRecord(name, None)
         if self._plan.construct:
             record.parent = None
-            self.recording.sink.write(record)
+            self.recorder.sink.write(record)
         self._thread.scopes.append(record)
         return record
 
-    @shielded
+    @never_raises
     def leave(self, record: CallRecord | None) -> None:
-        """Take ``record`` and everything left above it (by calls that never ended) off the stack of running modules."""
+        """Remove ``record`` from the stack of running modules, and what calls that never ended left above it."""
         scopes = self._thread.scopes
         if record is not None and record in scopes:
             del scopes[scopes.index(record) :]
 
-    @shielded
+    @never_raises
     def parameter_gradient(self, site: ModuleSite, key: str, gradient: Any) -> None:
-        """The gradient that one backward pass brings to a module's parameter."""
-        recording = self.recording
-        if recording.closed or not self._modes.parameters_grad or not self._plan.bodies:
+        """Record the gradient that one backward pass brings to a module's parameter."""
+        recorder = self.recorder
+        if recorder.closed or not self._modes.parameters_grad or not self._plan.bodies:
             return
         name = site.gradient_name(key)
-        if not recording.in_scope(name) or not recording.lists_gradients_of(site.stem, name):
-            recording.pass_over(name)
+        if not recorder.in_scope(name) or not recorder.lists_gradients_of(site.stem, name):
+            recorder.skip(name)
             return
-        place = recording.place(name)
-        recording.finish(CallRecord(name, {key: [recording.values.node(gradient, place and f"{place}.{key}")]}))
+        prefix = recorder.save_name(name)
+        recorder.finish(CallRecord(name, {key: [recorder.values.node(gradient, prefix and f"{prefix}.{key}")]}))
 
     # ---- calls inside compiled graphs ----
 
     def graph_run(self, parts: Sequence[str]) -> GraphCalls:
-        """The program is about to run a graph, which tells what it does; ``parts`` are what the model itself calls."""
+        """Return the receiver of what a graph reports; the graph is about to run.
+
+        Args:
+            parts: the names of the parts that the model itself calls.
+        """
         scopes = self._thread.scopes
         self._graphs.run(scopes[-1] if scopes else None, parts)
         return self._graphs
 
     def graphs(self) -> GraphCalls:
-        """The graphs of this step."""
+        """Return the receiver of what the graphs of this step report."""
         return self._graphs
 
     # ---- the step as a whole ----
 
-    def early(self) -> Iterable[EarlyRecord]:
-        """Calls that have been open since the last time this was asked: the inputs of long calls go to disk early."""
-        found = []
+    def tick(self) -> None:
+        """Write the inputs of calls that have been open since the last tick of the flusher, in its thread.
+
+        So a process that dies inside a long call leaves its inputs.
+        """
         for record in list(self._open.values()):
-            if record.beats == 1:
-                found.append(EarlyRecord(record))
-            record.beats += 1
-        return found
+            if record.ticks == 1:
+                self.recorder.sink.write(EarlyRecord(record))
+            record.ticks += 1
+
+    def release(self) -> None:
+        """Do nothing in a forked child: the collector holds no file."""
 
     def finish(self) -> None:
-        """The step is over: write what is still incomplete and take nothing more."""
+        """End the step: write what is still incomplete and take nothing more."""
         self._backward.finish()
         self._graphs.flush()
         for record in list(self._open.values()):
             self._finish(record)
-        self.recording.end()
+        self.recorder.end()
 
     # ---- inside ----
 
@@ -203,54 +212,55 @@ class Collector:
         body: dict[str, Any] = {}
         record.body = body
         if self._modes.input:
-            values, place = self.recording.values, self.recording.place(record.name)
-            body["input_args"] = values.sequence(arguments[0], place and f"{place}.input")
-            body["input_kwargs"] = values.keywords(arguments[1], place and f"{place}.kwargs") if arguments[1] else {}
+            values, prefix = self.recorder.values, self.recorder.save_name(record.name)
+            body["input_args"] = values.sequence(arguments[0], prefix and f"{prefix}.input")
+            body["input_kwargs"] = values.keywords(arguments[1], prefix and f"{prefix}.kwargs") if arguments[1] else {}
         if record.recompute:
             body["is_recompute"] = True
         self._open[id(record)] = record
 
     def _note_stack(self, record: CallRecord) -> None:
-        """The stack is that of the forward call, whatever phase is recorded: it is where the user looks."""
+        """Note the stack of the forward call, whichever phase is recorded: users look for the forward."""
         record.stack = self._stacks.capture(_FRAMES)
         if record.stack not in self._declared:
             self._declared.add(record.stack)
-            self.recording.sink.write(StackRecord(record.stack, self._stacks.text(record.stack)))
+            self.recorder.sink.write(StackRecord(record.stack, self._stacks.text(record.stack)))
 
     def _select(self, record: CallRecord) -> tuple[bool, bool]:
-        """Apply list and scope: are the forward and the backward of a call wanted? Scope decides on the
-        latter later.
+        """Return whether the forward and the backward of a call are selected, by list and scope.
+
+        The scope decides about the backward when that begins.
         """
         selection, scopes = self._selection, self._thread.scopes
         keep = keep_backward = True
         if selection.listed is not None:
-            above = scopes[-1].brings if scopes and selection.inherits else (False, False)
-            keep = above[0] or selection.listed(record.name)
-            keep_backward = above[1] or selection.listed(record.backward or "")
+            outer = scopes[-1].brings if scopes and selection.inherits else (False, False)
+            keep = outer[0] or selection.listed(record.name)
+            keep_backward = outer[1] or selection.listed(record.backward or "")
             record.brings = (keep, keep_backward)
-        keep = self.recording.in_scope(record.name) and keep
+        keep = self.recorder.in_scope(record.name) and keep
         if not keep:
-            self.recording.pass_over(record.name)
+            self.recorder.skip(record.name)
         return keep, keep_backward
 
     def _add_output(self, record: CallRecord, result: Any) -> None:
-        values, place = self.recording.values, self.recording.place(record.name)
+        values, prefix = self.recorder.values, self.recorder.save_name(record.name)
         assert record.body is not None
-        spread = tuple(tuple.__iter__(result)) if isinstance(result, tuple) else (result,)
-        record.body["output"] = values.sequence(spread, place and f"{place}.output")
+        outputs = tuple(tuple.__iter__(result)) if isinstance(result, tuple) else (result,)
+        record.body["output"] = values.sequence(outputs, prefix and f"{prefix}.output")
 
     def _add_parameters(self, record: CallRecord) -> None:
-        values, place = self.recording.values, self.recording.place(record.name)
+        values, prefix = self.recorder.values, self.recorder.save_name(record.name)
         assert record.body is not None
         record.body["parameters"] = {
-            key: values.node(parameter, place and f"{place}.parameters.{key}")
+            key: values.node(parameter, prefix and f"{prefix}.parameters.{key}")
             for key, parameter in record.owner.parameters()
         }
 
     def _relate_module(self, record: CallRecord, site: ModuleSite) -> None:
-        """The parent of a module call.
+        """Set the parent of a module call.
 
-        A recomputation starts without the modules around it: it has its first call's.
+        A recomputation starts without the modules around it: its parent is that of the first call.
         """
         if record.recompute and not self._thread.scopes:
             record.parent = site.last_parent
@@ -258,14 +268,14 @@ class Collector:
             site.last_parent = record.parent
 
     def _parent_in_backward(self) -> str | None:
-        """What a hand-written backward calls runs inside the backward of a module."""
+        """Return the module whose backward runs, for a call that a hand-written backward makes; else None."""
         return self._backward.running_module() if self._runtime.in_written_backward() else None
 
     def _finish(self, record: CallRecord) -> None:
         self._open.pop(id(record), None)
-        self.recording.finish(record)
+        self.recorder.finish(record)
 
-    def _await_backward(self, record: CallRecord, result: Any) -> None:
+    def _expect_backward(self, record: CallRecord, result: Any) -> None:
         if self._gradients is None or record.backward is None:
             return
         prepared, record.grads = record.grads, None
@@ -275,5 +285,4 @@ class Collector:
             parent = next((scope.backward for scope in reversed(scopes) if scope.name == record.parent), None)
         call = BackwardCall(self._backward, record.backward, parent, self._gradients.template(prepared))
         call.is_module = record.owner is not None
-        call.creates = record.creates
         self._gradients.attach(prepared, result, call, report_early=call.is_module)

@@ -1,4 +1,4 @@
-"""What ``PrecisionDebugger`` is in every framework: the documented API over one collection session of the process.
+"""The base of ``PrecisionDebugger`` in every framework: the documented API over the one session of the process.
 
 Every method works on the class as well as on the object, because the documented way to collect from another file is
 ``PrecisionDebugger.start()``. There is one debugger per process; a construction that fails leaves nothing behind.
@@ -22,10 +22,10 @@ from msprobe.core.config.problems import nearest
 from msprobe.core.config.watch import ConfigWatch
 from msprobe.core.dump import handle
 from msprobe.core.dump.named_function import check_function, owner_name
-from msprobe.core.dump.points import point_fault
+from msprobe.core.dump.points import save_fault
 from msprobe.core.dump.service import Service, Settings, settings_of
 from msprobe.core.dump.session import DumpSession
-from msprobe.core.dump.shield import contained
+from msprobe.core.dump.shield import log_unexpected
 from msprobe.core.dump.watched import WatchedSession, open_session, watch_of
 from msprobe.core.errors import MsprobeException, argument_text
 from msprobe.core.kernel_dumps.kernel_session import KernelSession
@@ -33,24 +33,24 @@ from msprobe.core.log import first_time, logger
 
 
 class Debugger:
-    """Collects what flows through a model; a framework's ``PrecisionDebugger`` says what it can do and how.
+    """Collect the values that flow through a model; a framework's ``PrecisionDebugger`` defines what it supports.
 
     Args:
-        config_path: config.json (or a dict with its content); None takes the documented defaults.
-        task, dump_path, level, step: beat the fields of the file.
-        model: for ``start()`` without one (the older order ``..., level, model, step`` is understood too).
+        config_path: config.json, or a dict with its content; None for the documented defaults.
+        task, dump_path, level, step: override the fields of the same name in the file.
+        model: the model of a ``start()`` without one. The older order ``..., level, model, step`` works too.
 
     Raises:
-        ConfigError: something in the configuration is wrong, or not available for the framework.
+        ConfigError: the configuration is wrong, or asks for what the framework does not support.
         FileCheckException: the configuration file cannot be used.
 
-    Constructing it again in the same process returns the debugger that is already there.
+    Constructing it again in the same process returns the existing debugger.
     """
 
     support: ClassVar[Support]
     _instance: ClassVar[Any] = None
     _model: ClassVar[Any] = None
-    _given: ClassVar[tuple[Any, ...]] = ()
+    _arguments: ClassVar[tuple[Any, ...]] = ()
     config: Settings
     service: Service
 
@@ -67,31 +67,35 @@ class Debugger:
             if cls.is_model(step):  # the older order of arguments
                 model, step = step, model
             if cls._instance is not None and handle.peek() is not None:
-                cls._keep((config_path, task, dump_path, level, step))
+                cls._warn_if_other_arguments((config_path, task, dump_path, level, step))
                 return cls._instance
             fields = {"task": task, "dump_path": dump_path, "level": level, "step": step}
-            arguments = {name: value for name, value in fields.items() if value is not None}
-            accept = functools.partial(cls._accept, config_path, arguments)
-            watch = watch_of(config_path, arguments, accept)  # before the file is read: no change falls in between
-            config = load_config(config_path, **arguments)
+            overrides = {name: value for name, value in fields.items() if value is not None}
+            accept = functools.partial(cls._accept, config_path, overrides)
+            watch = watch_of(config_path, overrides, accept)  # before the file is read: no change falls in between
+            config = load_config(config_path, **overrides)
             accept(config)
             if handle.peek() is not None:  # `_instance = None` asks for a fresh object
                 handle.peek().close()
-            with attributed(config_path, arguments):
+            with attributed(config_path, overrides):
                 session = cls.open(config, watch)
             handle.put(session, in_force=lambda: cls._instance is not None)
             cls._instance = super().__new__(cls)
             cls._instance.config = settings_of(config, session.backend.name)
             cls._instance.service = Service(session)
             cls._model = model
-            cls._given = (config_path, task, dump_path, level, step)
+            cls._arguments = (config_path, task, dump_path, level, step)
             return cls._instance
 
     @classmethod
-    def _keep(cls, given: tuple[Any, ...]) -> None:
-        """Constructed again: say so when another configuration is asked for than the one that stays."""
-        asked = any(value is not None for value in given)
-        if asked and repr(given) != repr(cls._given) and first_time(("constructed again", repr(given))):
+    def _warn_if_other_arguments(cls, arguments: tuple[Any, ...]) -> None:
+        """Warn when the debugger is constructed again with another configuration, which has no effect."""
+        configured = any(value is not None for value in arguments)
+        if (
+            configured
+            and repr(arguments) != repr(cls._arguments)
+            and first_time(("constructed again", repr(arguments)))
+        ):
             logger.warning(
                 "PrecisionDebugger exists already in this process and keeps its configuration: what it is constructed "
                 "with now is not used"
@@ -99,12 +103,12 @@ class Debugger:
 
     @classmethod
     def is_model(cls, value: Any) -> bool:
-        """Whether ``value`` is what ``start(model=...)`` takes."""
+        """Return whether ``value`` is a model, as ``start(model=...)`` takes it."""
         raise NotImplementedError
 
     @classmethod
     def make(cls, config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
-        """The framework's capabilities, made for one session."""
+        """Return the framework's capabilities, made for one session."""
         raise NotImplementedError
 
     @classmethod
@@ -116,22 +120,22 @@ class Debugger:
 
     @classmethod
     def _accept(cls, source: Any, arguments: Mapping[str, Any], config: DumpConfig) -> None:
-        """Refuse what cannot be served here, naming where it was asked for."""
+        """Raise ConfigError for what is not supported; the message names the field and where it was set."""
         with attributed(source, arguments):
             cls.check(config)
             require_places(config)
 
     @classmethod
     def check(cls, config: DumpConfig) -> None:
-        """Raise ConfigError when the framework cannot do what ``config`` asks for."""
+        """Raise ConfigError when the framework does not support what ``config`` asks for."""
         check_support(config, cls.support)
 
     @classmethod
     def look_again(cls, session: DumpSession) -> None:
-        """Before a step begins: take in what the program has imported since ``make``. May raise ConfigError."""
+        """Take in what the program has imported since ``make``, before a step begins. May raise ConfigError."""
 
     @classmethod
-    @contained
+    @log_unexpected
     def start(
         cls,
         model: Any = None,
@@ -148,11 +152,11 @@ class Debugger:
             rank_id: names the folder of this process instead of the rank in the job.
             scheduled_tokens: for serving: how many tokens of each request this step holds, by request id.
 
-        Arguments that no version knows are told in a warning and ignored.
+        Arguments that no version knows are ignored with a warning.
         """
         with handle.LOCK:
             session = handle.current()
-            _ignore("start", unknown, "model", "token_range", "rank_id", "scheduled_tokens")
+            _warn_unknown("start", unknown, "model", "token_range", "rank_id", "scheduled_tokens")
             if not session.opened:
                 cls.look_again(session)
             if cls._instance is not None and not cls._instance.service.before_start():
@@ -161,24 +165,24 @@ class Debugger:
             session.start(cls._model if model is None else model, rank, token_range, scheduled_tokens)
 
     @classmethod
-    @contained
+    @log_unexpected
     def stop(cls) -> None:
-        """Stop collecting and publish dump.json; ``start`` goes on in the same step."""
+        """Stop collecting and publish dump.json; ``start`` continues in the same step."""
         with handle.LOCK:
             handle.current().stop()
 
     @classmethod
-    @contained
+    @log_unexpected
     def step(cls, dump: bool = True, **unknown: Any) -> None:
-        """End the step; what is collected next belongs to the next one. ``dump=False`` forgets what it recorded."""
+        """End the step; what is collected next belongs to the next one. ``dump=False`` removes what it recorded."""
         with handle.LOCK:
-            _ignore("step", unknown, "dump")
+            _warn_unknown("step", unknown, "dump")
             handle.current().step(dump)
 
     @classmethod
     @contextlib.contextmanager
     def collect(cls, model: Any = None, **arguments: Any) -> Iterator[None]:
-        """One step as a block: ``start(model, ...)`` before, ``stop`` and ``step`` after it, whatever happens in it."""
+        """Collect a block as one step: ``start(model, ...)`` before it, ``stop`` and ``step`` after it."""
         cls.start(model, **arguments)
         try:
             yield
@@ -187,27 +191,30 @@ class Debugger:
             cls.step()
 
     @classmethod
-    @contained
+    @log_unexpected
     def _maybe_reload_config(cls, force: bool = False) -> bool:
-        """With ``dump_enable``: look at the configuration file (``force``: now); whether it was read again.
+        """Look at the configuration file of ``dump_enable``; return whether it was read again.
 
         Not private in practice: serving frameworks call it after they have edited the file.
+
+        Args:
+            force: look now, even if the file was looked at a moment ago.
         """
         with handle.LOCK:
             session = handle.current()
             return isinstance(session, WatchedSession) and session.check(force)
 
     @classmethod
-    @contained
+    @log_unexpected
     def save(cls, variable: Any, name: str, save_backward: bool = True) -> None:
         """Record one value as ``{name}.{n}.debug`` in debug.json, and the gradients of its tensors as ``{name}_grad``.
 
-        Works at every level, between start and stop or not; level debug records nothing else. What cannot be saved is
-        told in a warning and left out.
+        It works at every level, between start and stop or not; level debug records nothing else. A value that cannot
+        be saved is left out with a warning.
         """
         with handle.LOCK:
             session = handle.current()
-            fault = point_fault(variable, name, save_backward, session.backend.values.is_tensor)
+            fault = save_fault(variable, name, save_backward, session.backend.values.is_tensor)
             if fault is None:
                 session.save(variable, name, save_backward)
             else:
@@ -234,15 +241,15 @@ class Debugger:
                 logger.warning("level %s records no functions: API %s of %s is not", level, api, owner_name(module))
 
     @classmethod
-    @contained
+    @log_unexpected
     def restore_custom_api(cls, module: Any, api: str) -> None:
         """Record ``module.api`` no longer."""
         with handle.LOCK:
             handle.current().backend.apis.remove(module, api)
 
 
-def _ignore(call: str, unknown: dict[str, Any], *known: str) -> None:
-    """Arguments of other versions must not end a training."""
+def _warn_unknown(call: str, unknown: dict[str, Any], *known: str) -> None:
+    """Warn once about each unknown argument: arguments of other versions must not end a training."""
     for name in sorted(unknown):
         if first_time((call, name)):
             close = nearest(name, known)

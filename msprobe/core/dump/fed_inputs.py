@@ -1,7 +1,7 @@
-"""Recorded inputs in place of live ones: the arguments of one module call with every recorded tensor put in.
+"""Replace the arguments of a module call by recorded tensors.
 
-A value nested in a list, tuple or dict is replaced too. What was not recorded, or cannot be used, stays as it is and
-is told: a file may hold anything, and the call belongs to the user.
+A tensor nested in a list, tuple or dict is replaced too. A tensor that was not recorded, or whose file cannot be used,
+stays live with a warning: a file may hold anything, and the call belongs to the user.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from msprobe.core.log import logger
 
 
 class FedInputs:
-    """Puts recorded tensors of one framework in.
+    """Replace tensors of one framework by recorded ones.
 
     Args:
-        is_tensor: whether a type is that of its tensors.
+        is_tensor: returns whether a type is that of its tensors.
         suffix: the ending of its tensor files, such as ``.pt``.
-        read: makes the tensor of a file stand in for a live one. May raise anything.
-        reason: what an exception of ``read`` means, on one line.
+        read: returns the tensor of a file, prepared to replace the live tensor. May raise anything.
+        reason: returns what an exception of ``read`` means, on one line.
     """
 
     def __init__(
@@ -41,28 +41,28 @@ class FedInputs:
     def arguments(
         self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], source: InputSource
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments of the call ``name`` as they were recorded."""
-        fed = tuple(self._replaced(value, f"{name}.input.{place}", source) for place, value in enumerate(args))
-        named = {key: self._replaced(value, f"{name}.kwargs.{key}", source) for key, value in kwargs.items()}
+        """Return the arguments of the call ``name`` as they were recorded."""
+        positional = tuple(self._replaced(value, f"{name}.input.{index}", source) for index, value in enumerate(args))
+        keywords = {key: self._replaced(value, f"{name}.kwargs.{key}", source) for key, value in kwargs.items()}
         logger.info("load: %s gets recorded inputs", name)
-        return fed, named
+        return positional, keywords
 
-    def _replaced(self, value: Any, place: str, source: InputSource, depth: int = 0) -> Any:
+    def _replaced(self, value: Any, name: str, source: InputSource, depth: int = 0) -> Any:
         try:
-            return self._recorded(value, place, source, depth)
+            return self._recorded(value, name, source, depth)
         except Exception as error:  # noqa: BLE001  (a key that cannot be shown, a tensor without a shape)
-            logger.warning("load: %s cannot be fed (%s): the live value is used", place, error_text(error))
+            logger.warning("load: %s cannot be fed (%s): the live value is used", name, error_text(error))
             return value
 
-    def _recorded(self, value: Any, place: str, source: InputSource, depth: int) -> Any:
+    def _recorded(self, value: Any, name: str, source: InputSource, depth: int) -> Any:
         if self._is_tensor(type(value)):
-            path = source.file(place, self._suffix)
-            return value if path is None else self._loaded(path, place, value)
-        if depth >= DEPTH_LIMIT or type(value) not in (list, tuple, dict):  # deeper nothing is recorded
+            path = source.file(name, self._suffix)
+            return value if path is None else self._loaded(path, name, value)
+        if depth >= DEPTH_LIMIT or type(value) not in (list, tuple, dict):  # deeper values are not recorded
             return value
-        return with_parts(value, lambda key, part: self._replaced(part, f"{place}.{key}", source, depth + 1))
+        return with_parts(value, lambda key, part: self._replaced(part, f"{name}.{key}", source, depth + 1))
 
-    def _loaded(self, path: Path, place: str, live: Any) -> Any:
+    def _loaded(self, path: Path, name: str, live: Any) -> Any:
         try:
             tensor = self._read(path, live)
         except Exception as error:  # noqa: BLE001  (a damaged file can make a reader raise anything)
@@ -71,6 +71,6 @@ class FedInputs:
         if tensor.shape != live.shape or tensor.dtype != live.dtype:
             logger.warning(
                 "load: %s was recorded as %s %s, the live one is %s %s: the recorded one is used",
-                *(place, tensor.dtype, list(tensor.shape), live.dtype, list(live.shape)),
+                *(name, tensor.dtype, list(tensor.shape), live.dtype, list(live.shape)),
             )
         return tensor

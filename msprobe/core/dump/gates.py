@@ -1,9 +1,9 @@
-"""What may hold a start back or narrow it: the token range, the request, and the findings that are already complete.
+"""The filters of a start: the token range, the request, and the number of findings.
 
-ask(...)    what this start() was given, checked
-admit()     may this start collect at all?
+begin(...)  check the arguments of a start()
+admit()     return whether this start collects
 open(...)   show the observer to the taps: now, or token by token
-shut()      stop() was called
+close()     stop() was called
 """
 
 from __future__ import annotations
@@ -15,13 +15,18 @@ from msprobe.core.capture.observer import Observer, Relay
 from msprobe.core.config import DumpConfig
 from msprobe.core.config.sections import OverflowCheckSection, SliceItem
 from msprobe.core.dump.judging import Findings
-from msprobe.core.dump.requests import checked_tokens, tokens_of
-from msprobe.core.dump.tokens import TokenGate, checked_range
+from msprobe.core.dump.requests import check_scheduled_tokens, tokens_of
+from msprobe.core.dump.tokens import TokenRange, check_token_range
 from msprobe.core.log import logger
 
 
-class Gates:
-    """The gates of one session. ``tokens`` is the cut for the present start's request, ``findings`` counts for all."""
+class StartFilters:
+    """The filters of one session.
+
+    Attributes:
+        findings: the count of findings, for all starts.
+        tokens: the cut for the request of the present start; None when tensors are recorded whole.
+    """
 
     def __init__(self, config: DumpConfig, relay: Relay, runtime: Runtime) -> None:
         section = config.section
@@ -34,61 +39,61 @@ class Gates:
         self._model: Any = None
         self._range: tuple[int, int] | None = None
         self._scheduled: dict[str, int] | None = None
-        self._gate: TokenGate | None = None
+        self._token_range: TokenRange | None = None
 
-    def ask(self, model: Any, token_range: Any, scheduled_tokens: Any) -> None:
-        """Take the arguments of a start. Raises MsprobeException for what cannot be used."""
-        self._range = checked_range(token_range, model)
-        self._scheduled = checked_tokens(scheduled_tokens)
+    def begin(self, model: Any, token_range: Any, scheduled_tokens: Any) -> None:
+        """Take the arguments of a start. Raises MsprobeException for an argument that cannot be used."""
+        self._range = check_token_range(token_range, model)
+        self._scheduled = check_scheduled_tokens(scheduled_tokens)
         self._model = model if self._range is not None else None
 
     def admit(self) -> bool:
-        """Whether this start collects; says why not."""
+        """Return whether this start collects; log why not."""
         if self.findings.exhausted:
             return False
         self.tokens = None
         if self._request is not None:
             self.tokens = tokens_of(self._request, self._scheduled or {})
             if self.tokens is None:
-                self._say_absent()
+                self._warn_request_absent()
                 return False
-        self.shut()
+        self.close()
         if self._range is not None:
-            self._gate = TokenGate(*self._range, self._relay)
-            self._gate.unwatch = self._runtime.watch_calls(self._model, self._gate.next_token)
+            self._token_range = TokenRange(*self._range, self._relay)
+            self._token_range.count_calls(self._runtime.watch_calls, self._model)
             self._model = None
         return True
 
-    def stay(self) -> bool:
-        """Whether a step that begins without a start collects, under what the last start was given."""
+    def admit_next_step(self) -> bool:
+        """Return whether a step that begins without a start collects, under the arguments of the last start."""
         return not self.findings.exhausted and (self._request is None or self.tokens is not None)
 
     def open(self, observer: Observer) -> None:
         """Report to ``observer`` from now on, or while the token range lasts."""
         if self.findings.exhausted:
             self._relay.observer = None
-        elif self._gate is None:
+        elif self._token_range is None:
             self._relay.observer = observer
         else:
-            self._gate.hold(observer)
+            self._token_range.hold(observer)
 
-    def shut(self, tell: bool = False) -> None:
-        """Count tokens no longer; with ``tell`` say when the range never began."""
-        if self._gate is not None:
-            if tell:
-                self._gate.conclude()
-            self._gate.close()
-            self._gate = None
+    def close(self, warn: bool = False) -> None:
+        """Count tokens no longer; with ``warn`` log when the token range never began."""
+        if self._token_range is not None:
+            if warn:
+                self._token_range.warn_if_not_reached()
+            self._token_range.close()
+            self._token_range = None
 
     def _end(self) -> None:
-        """The last finding: nothing more is observed, in this step and all that follow."""
-        if self._gate is not None:
-            self._gate.release()
+        """Observe nothing more, in this step and all that follow: the last finding was added."""
+        if self._token_range is not None:
+            self._token_range.release()
         self._relay.observer = None
 
-    def _say_absent(self) -> None:
+    def _warn_request_absent(self) -> None:
         if self._scheduled is None:
-            reason = "start() was not told the scheduled_tokens"
+            reason = "start() got no scheduled_tokens"
         else:
             reason = f"it is not among the scheduled ones ({', '.join(list(self._scheduled)[:5]) or 'none'})"
         logger.warning("nothing is collected in this step for request %s: %s", self._request, reason)

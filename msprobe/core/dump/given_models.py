@@ -1,4 +1,4 @@
-"""What ``start(model=...)`` is given: one model, or several in a list or tuple."""
+"""Check the model of ``start(model=...)``: one model, or several in a list or tuple."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from msprobe.core.errors import MsprobeException
 
 
 def headed_models(model: Any, kind: type, called: str, prefix: str) -> list[tuple[str, Any]]:
-    """Each model with the head of its children's names: ``prefix`` for a single one, ``prefix.position`` in a list.
+    """Return each model with the prefix of its children's names: ``prefix``, or ``prefix.position`` in a list.
 
     Args:
         kind: the class of models.
-        called: what messages call that class, such as ``torch.nn.Module``.
+        called: the name of that class in messages, such as ``torch.nn.Module``.
 
     Raises:
-        MsprobeException: a part is no model, or there is none.
+        MsprobeException: a part is no model, or the list is empty.
     """
     parts: list[Any] = list(model) if isinstance(model, (list, tuple)) else [model]
     if not parts:
@@ -31,10 +31,10 @@ def headed_models(model: Any, kind: type, called: str, prefix: str) -> list[tupl
 
 
 def counted_model(model: Any, kind: type, called: str) -> Any:
-    """The model whose calls ``token_range`` counts: the first of several.
+    """Return the model whose calls ``token_range`` counts: the first of several.
 
     Raises:
-        MsprobeException: it is none, or there is none.
+        MsprobeException: it is no model, or the list is empty.
     """
     first = model[0] if isinstance(model, (list, tuple)) and model else model
     if not isinstance(first, kind):

@@ -1,4 +1,4 @@
-"""The sections of an entry, put together from single tensors that come with their paths."""
+"""Build the sections of an entry from single tensors that arrive with their paths."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ Section = dict[Path, Node]
 
 
 def section_tree(leaves: Section, kind: type) -> Node:
-    """Lists and dicts with each leaf at its path, and null where a list has nothing."""
+    """Return lists and dicts with each leaf at its path, and null at positions of a list that got no leaf."""
     below: dict[int | str, Section] = {}
     for path, node in leaves.items():
         below.setdefault(path[0], {})[path[1:]] = node
-    parts = {step: inner[()] if () in inner else section_tree(inner, _kind(inner)) for step, inner in below.items()}
+    parts = {
+        step: inner[()] if () in inner else section_tree(inner, _container(inner)) for step, inner in below.items()
+    }
     if kind is dict:
         return dict(parts)
     length = 1 + max((step for step in parts if isinstance(step, int)), default=-1)
@@ -24,7 +26,7 @@ def section_tree(leaves: Section, kind: type) -> Node:
 
 
 def gradient_body(sections: dict[str, Section], modes: Modes) -> dict[str, Any]:
-    """The body of a backward entry: ``input`` are gradients of outputs, ``output`` those of the arguments."""
+    """Return the body of a backward entry: ``input`` are gradients of outputs, ``output`` those of the arguments."""
     body: dict[str, Any] = {}
     if modes.input:
         body["input"] = section_tree(sections.get("input", {}), list)
@@ -33,5 +35,5 @@ def gradient_body(sections: dict[str, Section], modes: Modes) -> dict[str, Any]:
     return body
 
 
-def _kind(inner: Section) -> type:
+def _container(inner: Section) -> type:
     return list if all(isinstance(path[0], int) for path in inner) else dict

@@ -1,8 +1,8 @@
-"""Calls of modules inside compiled graphs: a graph tells when one begins, what it holds, and when it is over.
+"""Calls of modules inside compiled graphs: a graph reports the begin, the values and the end of each call.
 
-A graph runs in the order in which its values depend on each other, and calls that do not may overlap. Records wait
-until it has run. They stand as in a dynamic graph then: calls in the order in which they began, those inside a call
-before it, and the backward records the other way round.
+A graph runs in the order in which its values depend on each other, and independent calls may overlap. So records wait
+until it has run. Then they are written as in a dynamic graph: calls in the order in which they began, the calls inside
+a call before it, and the backward records in reverse.
 """
 
 from __future__ import annotations
@@ -17,22 +17,26 @@ from typing import Any
 from msprobe.core.capture.describe import Node
 from msprobe.core.dump.graph_body import Path, gradient_body, section_tree
 from msprobe.core.dump.graph_tree import GraphCall, GraphTree, in_order
-from msprobe.core.dump.judging import tensor_nodes
+from msprobe.core.dump.leaf import tensor_nodes
 from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.dump.record import CallRecord
-from msprobe.core.dump.recording import Recording
-from msprobe.core.dump.shield import shielded
+from msprobe.core.dump.recording import StepRecorder
+from msprobe.core.dump.shield import never_raises
 from msprobe.core.log import first_time, logger
 
 BACKWARD, PARAMETERS_GRAD = "backward", "parameters_grad"
-_PLACES = {"input_args": "input", "input_kwargs": "kwargs"}
+_FILE_SECTIONS = {"input_args": "input", "input_kwargs": "kwargs"}
 _numbers = itertools.count(1)  # no call of an earlier step has the number of a present one
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """One tensor of a call: the key in the entry of dump.json, and the path inside it. What comes with ``phase`` spare
-    is a forward value once more, from the backward pass.
+    """The position of one tensor in a call.
+
+    Attributes:
+        phase: ``forward``, ``backward``, or ``spare`` for a forward value that the backward pass repeats.
+        section: the key in the entry of dump.json.
+        path: the path inside the section.
     """
 
     phase: str
@@ -41,18 +45,18 @@ class Spot:
 
 
 class GraphCalls:
-    """What compiled graphs hand over in one step. May be called from any thread.
+    """Receive what compiled graphs report in one step. May be called from any thread.
 
     Args:
-        recording: measures the values and takes the records.
+        recorder: measures the values and takes the records.
     """
 
-    def __init__(self, recording: Recording) -> None:
-        self.errors = recording.errors
-        self._recording = recording
+    def __init__(self, recorder: StepRecorder) -> None:
+        self.errors = recorder.errors
+        self._recorder = recorder
         self._lock = threading.RLock()
-        self._clock: list[bool] = []  # of the program: did a call begin (or end) then?
-        self._tree = GraphTree(recording)
+        self._clock: list[bool] = []  # one entry per begin (True) or end (False) of a call, in the order of the program
+        self._tree = GraphTree(recorder)
         self._calls: dict[int, GraphCall] = {}
         self._waiting: list[GraphCall] = []
         self._first: dict[str, GraphCall] = {}
@@ -61,26 +65,27 @@ class GraphCalls:
 
     # ---- as a graph runs ----
 
-    @shielded
+    @never_raises
     def run(self, around: CallRecord | None, parts: Sequence[str]) -> None:
-        """The program is about to run a graph, inside the call ``around``; ``parts`` are what the model calls."""
+        """Note that a graph is about to run inside the call ``around``; the model itself calls ``parts``."""
         with self._lock:
             self.flush()
             self._tree.run(around, parts)
             self._first.clear()
 
-    @shielded
+    @never_raises
     def ran(self) -> None:
-        """The graph that the program called has run, and all its values are here."""
+        """Note that the graph has run, and that all its values have arrived."""
         with self._lock:
             self._tree.ran()
             self.flush()
 
-    @shielded
+    @never_raises
     def begin(self, site: ModuleSite, parts: Sequence[str] = ()) -> int:
-        """A call begins; the answer is its number, which everything that belongs to it names.
+        """Begin a call and return its number, which everything that belongs to the call names.
 
-        ``parts`` are the names of the modules inside it, as its source calls them.
+        Args:
+            parts: the names of the modules inside it, in the order in which its source calls them.
         """
         if self._closed:
             return 0
@@ -91,9 +96,9 @@ class GraphCalls:
             self._hold()
             return number
 
-    @shielded
+    @never_raises
     def value(self, number: int, spot: Spot, tensor: Any) -> None:
-        """One value of a call; measured at once, so that ``tensor`` may change afterwards."""
+        """Take one value of a call; it is measured at once, so that ``tensor`` may change afterwards."""
         call = self._calls.get(number)
         if call is None or self._closed:
             return
@@ -101,54 +106,53 @@ class GraphCalls:
             if spot.phase == BACKWARD:
                 self._backward_value(call, spot, tensor)
             elif call.forward and spot.path not in call.sections.setdefault(spot.section, {}):
-                place = f"{call.record.name}.{_PLACES.get(spot.section, spot.section)}"
-                node = self._measured(call.record.name, place, spot, tensor)
+                prefix = f"{call.record.name}.{_FILE_SECTIONS.get(spot.section, spot.section)}"
+                node = self._measured(call.record.name, prefix, spot, tensor)
                 call.sections[spot.section][spot.path] = node
 
-    @shielded
+    @never_raises
     def end(self, number: int) -> None:
-        """A call is over."""
+        """End a call."""
         call = self._calls.get(number)
         if call is not None:
             call.running = False
 
-    @shielded
+    @never_raises
     def gradient(self, site: ModuleSite, key: str, tensor: Any) -> None:
-        """The gradient of a parameter."""
-        if self._closed or not self._recording.modes.parameters_grad:
+        """Take the gradient of a parameter."""
+        if self._closed or not self._recorder.modes.parameters_grad:
             return
         with self._lock:
-            found = self._gradients.setdefault(site.stem, (site, {}))[1]
+            nodes = self._gradients.setdefault(site.stem, (site, {}))[1]
             self._hold()
-            if key not in found:
+            if key not in nodes:
                 name = self._gradient_name(site, key)
-                found[key] = self._measured(name, name, Spot("", "", (key,)), tensor)
+                nodes[key] = self._measured(name, name, Spot("", "", (key,)), tensor)
                 return
-            self._forget(found[key])
-            found[key] = None
+            self._remove_files(nodes[key])
+            nodes[key] = None
             if first_time(("gradient in parts", site.stem, key)):
                 logger.warning(
                     "%s: the gradient of %s comes in parts (control flow, recomputation) and is not recorded",
                     *(site.stem, key),
                 )
 
-    @shielded
+    @never_raises
     def flush(self) -> None:
         """Write the records of what has arrived, in the order of a dynamic graph."""
         with self._lock:
-            self._recording.precedes = None
+            self._recorder.before_record = None
             outermost = self._tree.take()
             waiting, self._waiting = self._waiting, []
             gradients, self._gradients = self._gradients, {}
             if self._closed or not (outermost or waiting or gradients):
                 return
-            if self._recording.tensors is not None:
-                self._recording.tensors.settle()  # a file may have to go again
+            self._recorder.nodes.settle()  # a file may have to be removed again
             for call in outermost:
                 self._write_forward(call)
             entries: list[tuple[float, Any]] = [(-call.returns(), call) for call in waiting]
-            entries += [(self._turn(stem), found) for stem, found in gradients.items()]
-            for _, entry in sorted(entries, key=lambda one: one[0]):
+            entries += [(self._moment(stem), nodes) for stem, nodes in gradients.items()]
+            for _, entry in sorted(entries, key=lambda pair: pair[0]):
                 if isinstance(entry, GraphCall):
                     self._write_backward(entry)
                 else:
@@ -167,41 +171,41 @@ class GraphCalls:
 
     @property
     def _closed(self) -> bool:
-        return self._recording.closed or not self._recording.plan.bodies
+        return self._recorder.closed or not self._recorder.plan.bodies
 
     def _hold(self) -> None:
-        """Another record is on its way only when the graph has run; what is waiting comes before it."""
+        """Write the waiting records before the next record, unless the graph still runs."""
         if not self._tree.running:
-            self._recording.precedes = self.flush
+            self._recorder.before_record = self.flush
 
     def _tick(self, begins: bool) -> int:
         self._clock.append(begins)
         return len(self._clock) - 1
 
     def _write_forward(self, call: GraphCall) -> None:
-        recording, record = self._recording, call.record
+        recorder, record = self._recorder, call.record
         call.opened = self._tick(begins=True)
-        wanted = recording.in_scope(record.name) and call.forward
+        wanted = recorder.in_scope(record.name) and call.forward
         for inner in in_order(call.inside, call.parts):
             self._write_forward(inner)
         call.closed = self._tick(begins=False)
         if wanted:
             self._fill(call)
         else:
-            recording.pass_over(record.name)
-            self._forget([list(paths.values()) for paths in call.sections.values()])
+            recorder.skip(record.name)
+            self._remove_files([list(paths.values()) for paths in call.sections.values()])
         call.sections, call.inside = {}, []
-        recording.finish(record)
+        recorder.finish(record)
 
-    def _measured(self, name: str, place: str, spot: Spot, tensor: Any) -> Node:
-        """The node of a value; its file, where one is asked for, has its name from ``place`` and the path."""
-        recording = self._recording
-        saved = recording.place(name) and ".".join([place, *(str(step) for step in spot.path)])
-        return recording.values.node(tensor, saved)
+    def _measured(self, name: str, prefix: str, spot: Spot, tensor: Any) -> Node:
+        """Return the node of a value; its file, where one is written, is named ``prefix`` and the path."""
+        recorder = self._recorder
+        save_as = recorder.save_name(name) and ".".join([prefix, *(str(step) for step in spot.path)])
+        return recorder.values.node(tensor, save_as)
 
     def _fill(self, call: GraphCall) -> None:
-        """The sections of a forward entry, in the order of dump.json."""
-        modes, sections = self._recording.modes, call.sections
+        """Set the sections of a forward entry, in the order of dump.json."""
+        modes, sections = self._recorder.modes, call.sections
         body: dict[str, Any] = {}
         if modes.input:
             body["input_args"] = section_tree(sections.get("input_args", {}), list)
@@ -214,38 +218,40 @@ class GraphCalls:
         call.record.body = body
 
     def _write_backward(self, call: GraphCall) -> None:
-        recording, name = self._recording, str(call.record.backward)
+        recorder, name = self._recorder, str(call.record.backward)
         sections, call.gradients = call.gradients, {}
         record = CallRecord(name, None)
-        if recording.plan.construct:
+        if recorder.plan.construct:
             record.parent = call.above
-        if recording.in_scope(name):
-            record.body = gradient_body(sections, recording.modes)
+        if recorder.in_scope(name):
+            record.body = gradient_body(sections, recorder.modes)
         else:
-            recording.pass_over(name)
-            self._forget([list(paths.values()) for paths in sections.values()])
-        recording.finish(record)
+            recorder.skip(name)
+            self._remove_files([list(paths.values()) for paths in sections.values()])
+        recorder.finish(record)
 
-    def _write_gradients(self, site: ModuleSite, found: dict[str, Node | None]) -> None:
-        recording = self._recording
+    def _write_gradients(self, site: ModuleSite, nodes: dict[str, Node | None]) -> None:
+        recorder = self._recorder
         by_name: dict[str, dict[str, Any]] = {}
-        for key, node in found.items():
+        for key, node in nodes.items():
             name = self._gradient_name(site, key)
             self._gradient_runs[site.stem, key] += 1
             if node is not None:
                 by_name.setdefault(name, {})[key] = [node]
         for name, body in by_name.items():
-            if recording.in_scope(name) and recording.lists_gradients_of(site.stem, name):
-                recording.finish(CallRecord(name, body))
+            if recorder.in_scope(name) and recorder.lists_gradients_of(site.stem, name):
+                recorder.finish(CallRecord(name, body))
             else:
-                recording.pass_over(name)
-                self._forget(list(body.values()))
+                recorder.skip(name)
+                self._remove_files(list(body.values()))
 
     def _gradient_name(self, site: ModuleSite, key: str) -> str:
         return f"{site.stem}.parameters_grad.{self._gradient_runs[site.stem, key]}"
 
-    def _turn(self, stem: str) -> float:
-        """A parameter's gradient is whole after the backward of the first call that used it, and of those around it
+    def _moment(self, stem: str) -> float:
+        """Return when the gradients of a module's parameters are complete, negated on the clock of the forward calls.
+
+        That is after the backward of the first call that used the parameter, and after those of the calls around it
         that have their gradients at the same moment.
         """
         call = self._first.get(stem)
@@ -256,8 +262,8 @@ class GraphCalls:
             moment -= 1
         return 0.5 - moment
 
-    def _forget(self, node: Node) -> None:
-        tensors = self._recording.tensors
+    def _remove_files(self, node: Node) -> None:
+        folder = self._recorder.nodes.folder
         for tensor in tensor_nodes(node):
-            if tensors is not None and tensors.folder is not None and "data_name" in tensor:
-                (tensors.folder / tensor.pop("data_name")).unlink(missing_ok=True)
+            if folder is not None and "data_name" in tensor:
+                (folder / tensor.pop("data_name")).unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""Which call of a compiled graph is inside of which, and which is before which.
+"""Nesting and order of the calls in a compiled graph.
 
-A graph says when calls begin and end. Those that do not depend on each other it runs in an order of its own: there the
-order in which the source of the cell around them calls its parts decides, where it can be told.
+A graph reports when calls begin and end. Calls that do not depend on each other run in any order: they are sorted as
+the source of the cell around them calls its parts, where that order is certain.
 """
 
 from __future__ import annotations
@@ -13,16 +13,24 @@ from dataclasses import dataclass, field
 from msprobe.core.dump.graph_body import Section
 from msprobe.core.dump.modules import ModuleSite
 from msprobe.core.dump.record import CallRecord
-from msprobe.core.dump.recording import Recording
+from msprobe.core.dump.recording import StepRecorder
 
 
 @dataclass(slots=True, eq=False)
 class GraphCall:
-    """One call of a module, with what has come of it.
+    """One call of a module, with the values that have arrived.
 
-    ``above`` is the backward entry of the call around it. ``forward`` and ``backward`` say whether it is recorded.
-    ``opened`` and ``closed`` are times on the clock of the forward calls, given when their order is known. ``path`` is
-    that of the module, ``parts`` are the names of those inside it as its source calls them.
+    Attributes:
+        record: the record of the forward.
+        above: the backward entry of the call around it.
+        forward, backward: whether each is recorded.
+        path: the path of the module.
+        parts: the names of the modules inside it, in the order in which its source calls them.
+        running: whether the call has not ended.
+        opened, closed: begin and end on the clock of the forward calls, set when their order is known.
+        sections: the nodes of the forward entry, by section and path.
+        gradients: the nodes of the backward entry, by section and path.
+        inside: the calls inside this one.
     """
 
     record: CallRecord
@@ -39,20 +47,24 @@ class GraphCall:
     inside: list[GraphCall] = field(default_factory=list)
 
     def misses(self, path: str) -> bool:
-        """Whether its source calls the part ``path`` more often than it was called so far."""
+        """Return whether its source calls the part ``path`` more often than it was called so far."""
         above, _, part = path.rpartition(".")
         return above == self.path and self.parts.count(part) > sum(call.path == path for call in self.inside)
 
     def returns(self) -> int:
-        """When a dynamic graph has all its gradients, on the clock of the forward calls."""
+        """Return when a dynamic graph would have all its gradients, on the clock of the forward calls."""
         return self.opened if "output" in self.gradients else self.closed
 
 
 class GraphTree:
-    """The calls of one step as trees, one run of a graph after the other."""
+    """The calls of one step as trees, one run of a graph after the other.
 
-    def __init__(self, recording: Recording) -> None:
-        self._recording = recording
+    Attributes:
+        running: whether a graph runs.
+    """
+
+    def __init__(self, recorder: StepRecorder) -> None:
+        self._recorder = recorder
         self._outermost: list[GraphCall] = []
         self._begun: dict[str, list[GraphCall]] = defaultdict(list)
         self._parts: Sequence[str] = ()
@@ -61,26 +73,26 @@ class GraphTree:
         self.running = False
 
     def run(self, around: CallRecord | None, parts: Sequence[str]) -> None:
-        """A graph is about to run inside the call ``around``; ``parts`` are called by the model itself."""
+        """Note that a graph is about to run inside the call ``around``; the model itself calls ``parts``."""
         self._around, self._parts, self.running = around, parts, True
         self._begun.clear()
 
     def ran(self) -> None:
-        """The graph has run."""
+        """Note that the graph has run."""
         self.running = False
         self._begun.clear()
 
     def take(self) -> list[GraphCall]:
-        """The outermost calls since this was last asked, in order."""
+        """Return and forget the outermost calls since the last ``take``, in order."""
         outermost, self._outermost = self._outermost, []
         return in_order(outermost, self._parts)
 
     def begin(self, site: ModuleSite, parts: Sequence[str]) -> GraphCall:
-        """A call begins, inside the one that it must belong to."""
-        recording, selection, modes = self._recording, self._recording.selection, self._recording.modes
-        turn = next(site.calls)
-        record = CallRecord(f"{site.stem}.forward.{turn}", None)
-        record.backward = f"{site.stem}.backward.{turn}"
+        """Return the call that begins now, placed inside the call that it belongs to."""
+        recorder, selection, modes = self._recorder, self._recorder.selection, self._recorder.modes
+        number = next(site.calls)
+        record = CallRecord(f"{site.stem}.forward.{number}", None)
+        record.backward = f"{site.stem}.backward.{number}"
         record.recompute = not self.running  # a gradient that runs a part of the graph once more
         path = site.stem.rpartition(".")[0]
         outer = call_around(path, self._begun)
@@ -90,7 +102,7 @@ class GraphTree:
         else:
             parents = (None, None) if around is None else (around.name, around.backward)
             self._parents[site.stem] = parents
-        if recording.plan.construct:
+        if recorder.plan.construct:
             record.parent = parents[0]
         record.brings = keep, keep_backward = True, True
         if selection.listed is not None:
@@ -106,25 +118,32 @@ class GraphTree:
 
 
 def call_around(path: str, begun: Mapping[str, Sequence[GraphCall]]) -> GraphCall | None:
-    """The call that a new call of the module ``path`` is inside of: of the modules around it, the nearest, and of
-    the calls of that which have ``begun``, by path, the latest that still runs, or that misses this part.
+    """Return the call that a new call of the module ``path`` is inside of; None for an outermost call.
 
-    What tells that a call is over may run before what tells that a part of it begins: neither waits for the other.
+    It is a call of the nearest module around: the latest one that still runs, else the latest one that misses this
+    part. The second rule is needed because the end of a call may be reported before the begin of a part of it: a
+    graph orders neither after the other.
+
+    Args:
+        path: the path of the module that is called.
+        begun: the calls so far, by the path of their module.
     """
     above = path.rpartition(".")[0]
     while above:
         calls = begun.get(above, ())
-        found = next((call for call in reversed(calls) if call.running), None)
-        found = found or next((call for call in reversed(calls) if call.misses(path)), None)
-        if found is not None:
-            return found
+        outer = next((call for call in reversed(calls) if call.running), None)
+        outer = outer or next((call for call in reversed(calls) if call.misses(path)), None)
+        if outer is not None:
+            return outer
         above = above.rpartition(".")[0]
     return None
 
 
 def in_order(calls: list[GraphCall], parts: Sequence[str]) -> list[GraphCall]:
-    """``calls`` as the source calls ``parts``, when every part was called as often as the source says; else (loops,
-    lists of cells, other methods) as they began.
+    """Return ``calls`` in the order in which the source calls ``parts``.
+
+    Where a part was called more or less often than the source says (loops, lists of cells, other methods), the calls
+    stay in the order in which they began.
     """
     names = [call.path.rpartition(".")[2] for call in calls]
     if Counter(names) != Counter(part for part in parts if part in names):
@@ -132,5 +151,5 @@ def in_order(calls: list[GraphCall], parts: Sequence[str]) -> list[GraphCall]:
     turns: dict[str, list[int]] = defaultdict(list)
     for turn, part in enumerate(parts):
         turns[part].append(turn)
-    places = [turns[name].pop(0) for name in names]
-    return [call for _, call in sorted(zip(places, calls, strict=True), key=lambda one: one[0])]
+    positions = [turns[name].pop(0) for name in names]
+    return [call for _, call in sorted(zip(positions, calls, strict=True), key=lambda pair: pair[0])]

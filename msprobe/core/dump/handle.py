@@ -1,7 +1,6 @@
-"""The one debugger of the process. The documented API calls ``PrecisionDebugger.start()`` from anywhere, so it must
-be found.
+"""The session of the process, which ``PrecisionDebugger.start()`` and its like find from anywhere in the program.
 
-This is the only mutable state of the package that belongs to the process and not to an object.
+``docs/architecture.md`` lists all mutable state of the package that belongs to the process and not to an object.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from msprobe.core.errors import MsprobeException
 LOCK = threading.RLock()
 _current: Any = None
 _in_force: Callable[[], bool] | None = None
-_inherited: Any = None  # in a forked child: the session of the parent, until one is asked for
+_inherited: Any = None  # in a forked child: the session of the parent, until ``current`` is called
 
 
 def current() -> Any:
-    """The session of this process. A forked child that asks for it gets one like its parent's, in folders of its own.
+    """Return the session of this process. In a forked child it becomes one like the parent's, in folders of its own.
 
     Raises:
-        MsprobeException: there is none yet, or the debugger it belongs to was taken away.
+        MsprobeException: there is no session, or its debugger was removed.
     """
     global _current, _inherited
     if _current is None and _inherited is not None:
@@ -36,12 +35,16 @@ def current() -> Any:
 
 
 def peek() -> Any:
-    """The session of this process, or None."""
+    """Return the session of this process, or None."""
     return _current
 
 
 def put(session: Any, in_force: Callable[[], bool] | None = None) -> None:
-    """Make ``session`` the one of this process, for as long as ``in_force`` says; None takes it away."""
+    """Make ``session`` the session of this process; None removes it.
+
+    Args:
+        in_force: returns whether the session still counts; None for always.
+    """
     global _current, _in_force, _inherited
     _current, _in_force, _inherited = session, in_force, None
 
@@ -54,8 +57,8 @@ def _close_at_exit() -> None:
         session.close()
 
 
-def _forget_in_child() -> None:
-    """A forked child (a data loader's worker, a trainer) must not write into its parent's files."""
+def _abandon_in_child() -> None:
+    """Detach a forked child (a data loader's worker, a trainer): it must not write into the files of its parent."""
     global LOCK, _current, _inherited
     LOCK = threading.RLock()
     session, _current = _current, None
@@ -64,4 +67,4 @@ def _forget_in_child() -> None:
         _inherited = session
 
 
-os.register_at_fork(after_in_child=_forget_in_child)
+os.register_at_fork(after_in_child=_abandon_in_child)

@@ -1,7 +1,7 @@
-"""Tasks that judge each call when it is over and keep real data only of the calls that are found guilty.
+"""Tasks that judge each call when it is over, and keep real data only of the calls with a finding.
 
-A judge sees the body of a finished call and answers with a ``Verdict``. Until then copies of the call's tensors are
-held: an in-place operator would overwrite its own inputs. With the last finding that the configuration allows,
+A judge sees the body of a finished call and returns a ``CallVerdict``. Until then copies of the call's tensors are
+kept, as an in-place operator would overwrite its own inputs. With the last finding that the configuration allows,
 collection ends for the whole process.
 """
 
@@ -13,43 +13,54 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from msprobe.core.backend.model import Backend
 from msprobe.core.backend.protocols import TensorOps
 from msprobe.core.capture.describe import Node
-from msprobe.core.dump.leaf import LeafTask
+from msprobe.core.dump.leaf import MeasuredTensors, TensorNodes, tensor_nodes
+from msprobe.core.dump.plan import RecordingPlan
 from msprobe.core.dump.record import UNRELATED, CallRecord
-from msprobe.core.dump.recording import Recording
+from msprobe.core.dump.recording import StepOutput, StepRecorder
 from msprobe.core.log import logger
+from msprobe.core.selection.build import Selection
 from msprobe.core.store.journal import POINT
 
-_POINT = re.compile(rf"\.\d+{re.escape(POINT)}(\.|$)")
-INPUTS = ("input_args", "input_kwargs", "input", "parameters")
+_SAVED_VALUE = re.compile(rf"\.\d+{re.escape(POINT)}(\.|$)")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What becomes of a call. ``finding`` says in words what was found, None when there is nothing; ``wait`` that the
-    call can be judged only when more calls are over.
+class CallVerdict:
+    """The verdict on one call.
+
+    Attributes:
+        keep: whether the entry of the call is written.
+        finding: what was found, in words; None when nothing was. The tensors of a call with a finding are saved.
+        defer: the call can be judged only when more calls are over; ask again then.
     """
 
-    record: bool = True
+    keep: bool = True
     finding: str | None = None
-    wait: bool = False
+    defer: bool = False
 
 
 class Judge(Protocol):
     """Decides on one finished call at a time."""
 
     def conclusion(self) -> str:
-        """What is to be said when the step is over."""
+        """Return the message for the end of the step."""
         ...
 
-    def judge(self, name: str, body: dict[str, Node], final: bool = False) -> Verdict:
-        """The verdict on a call that is over; ``final`` when nothing follows it, so that waiting is of no use."""
+    def judge(self, name: str, body: dict[str, Node], final: bool = False) -> CallVerdict:
+        """Return the verdict on a finished call. With ``final`` no call follows, so that deferring is of no use."""
         ...
 
 
 class Findings:
-    """How many calls were found, and how many may be: ``limit`` calls, or without end for -1. One per session."""
+    """Count the findings of a session.
+
+    Args:
+        limit: how many calls may be found; -1 for any number.
+        on_last: called when the last finding was added.
+    """
 
     def __init__(self, limit: int, on_last: Callable[[], None]) -> None:
         self.limit = limit
@@ -58,9 +69,11 @@ class Findings:
 
     @property
     def exhausted(self) -> bool:
+        """Whether the limit is reached."""
         return 0 <= self.limit <= self.count
 
     def add(self, name: str, finding: str) -> None:
+        """Log and count a finding; the last one ends the collection."""
         self.count += 1
         logger.warning("finding %d: %s: %s", self.count, name, finding)
         if self.exhausted:
@@ -68,47 +81,72 @@ class Findings:
             self._on_last()
 
 
-class HeldLeaves(LeafTask[Any]):
-    """Holds a copy of each tensor that might have to be saved, until its call is judged."""
+class DeferredTensors(MeasuredTensors[Any]):
+    """Keep a copy of each tensor that might have to be saved until its call is judged.
+
+    Values that the user saves by ``save`` are not judged: they are written at once.
+    """
 
     def __init__(self, ops: TensorOps[Any], summary_mode: str, folder: Path | None) -> None:
         super().__init__(ops, summary_mode, folder)
-        self._held: dict[int, tuple[dict[str, Any], str, Callable[[], Any]]] = {}
+        self._copies: dict[int, tuple[dict[str, Any], str, Callable[[], Any]]] = {}
 
-    def save(self, tensor: Any, place: str, node: dict[str, Any]) -> None:
-        if _POINT.search(place):  # a point of the user's choice is nobody's to judge
-            super().save(tensor, place, node)
+    def save(self, tensor: Any, save_as: str, node: dict[str, Any]) -> None:
+        """Copy ``tensor`` until ``release``."""
+        if _SAVED_VALUE.search(save_as):
+            super().save(tensor, save_as, node)
             return
         snapshot = self.ops.snapshot(tensor)
         if snapshot is not None:
-            self._held[id(node)] = (node, place, snapshot[0])
+            self._copies[id(node)] = (node, save_as, snapshot[0])
 
     def release(self, nodes: Iterator[dict[str, Any]], keep: bool) -> None:
-        """Write the copies of these nodes, or let go of them."""
+        """Drop the copies of these nodes; with ``keep`` write their files before."""
         for node in nodes:
-            held = self._held.pop(id(node), None)
-            if held is not None and keep:
-                super().save(held[2](), held[1], node)
+            entry = self._copies.pop(id(node), None)
+            if entry is not None and keep:
+                super().save(entry[2](), entry[1], node)
 
 
-class JudgedRecording(Recording):
-    """A recording whose calls pass a judge on their way to the sink."""
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """What a ``JudgedRecorder`` judges by: the judge of the step, the count of findings, and the deferred tensors."""
 
     judge: Judge
     findings: Findings
-    held: HeldLeaves
+    deferred: DeferredTensors
 
-    def use(self, judge: Judge, findings: Findings, held: HeldLeaves) -> None:
-        """The judge of this step, where findings are counted, and where tensors wait for the verdict."""
-        self.judge, self.findings, self.held = judge, findings, held
-        self._stacks: dict[str, int] = {}  # of forward calls that were let go: their backward may be found guilty
-        self._found: set[str] = set()
-        self._waiting: list[CallRecord] = []
 
-    def place(self, name: str) -> str:
+class JudgedRecorder(StepRecorder):
+    """A recorder whose calls are judged before they are written.
+
+    Args:
+        nodes: makes the nodes by means of ``judging.deferred``.
+    """
+
+    def __init__(
+        self,
+        plan: RecordingPlan,
+        selection: Selection,
+        backend: Backend,
+        nodes: TensorNodes,
+        output: StepOutput,
+        judging: Judging,
+    ) -> None:
+        super().__init__(plan, selection, backend, nodes, output)
+        self._judge = judging.judge
+        self._findings = judging.findings
+        self._deferred = judging.deferred
+        self._stacks: dict[str, int] = {}  # of forward calls that were not kept: their backward may have a finding
+        self._reported: set[str] = set()
+        self._undecided: list[CallRecord] = []
+
+    def save_name(self, name: str) -> str:
+        """Return the name to save the tensors of the entry under: every call may have a finding."""
         return name
 
     def finish(self, record: CallRecord) -> None:
+        """Judge the call, and write its record when the verdict keeps it."""
         body = record.body
         if self.closed:
             self._drop(record)
@@ -116,86 +154,60 @@ class JudgedRecording(Recording):
         if body is None:
             super().finish(record)
             return
-        if self.held.ops.outstanding:
-            self.held.ops.settle()
+        if self._deferred.ops.outstanding:
+            self._deferred.ops.settle()
         if self._faults:
-            self.tell_faults(record.name)
-        verdict = self.judge.judge(record.name, body)
-        if verdict.wait:
-            self._waiting.append(record)
+            self.log_faults(record.name)
+        verdict = self._judge.judge(record.name, body)
+        if verdict.defer:
+            self._undecided.append(record)
             return
-        self._settle(record, body, verdict)
-        if self._waiting:
-            self._settle_waiting()
+        self._apply(record, body, verdict)
+        if self._undecided:
+            self._judge_undecided()
 
     def end(self) -> None:
-        self._settle_waiting(final=True)
+        """Judge what was deferred, and take nothing more."""
+        self._judge_undecided(final=True)
         super().end()
 
     def conclusion(self) -> str | None:
-        return self.judge.conclusion()
+        """Return what the judge says of the whole step."""
+        return self._judge.conclusion()
 
-    def _settle_waiting(self, final: bool = False) -> None:
-        """Ask again about the records that had to wait."""
-        waiting, self._waiting = self._waiting, []
-        for record in waiting:
+    def _judge_undecided(self, final: bool = False) -> None:
+        """Judge the deferred records again."""
+        undecided, self._undecided = self._undecided, []
+        for record in undecided:
             body = record.body
             if self.closed or body is None:
                 self._drop(record)
                 continue
-            verdict = self.judge.judge(record.name, body, final)
-            if verdict.wait:
-                self._waiting.append(record)
+            verdict = self._judge.judge(record.name, body, final)
+            if verdict.defer:
+                self._undecided.append(record)
             else:
-                self._settle(record, body, verdict)
+                self._apply(record, body, verdict)
 
-    def _settle(self, record: CallRecord, body: dict[str, Node], verdict: Verdict) -> None:
-        """Write what the verdict lets through."""
+    def _apply(self, record: CallRecord, body: dict[str, Node], verdict: CallVerdict) -> None:
+        """Write what the verdict keeps, and count its finding."""
         tensors = self.selection.tensors
         listed = tensors is not None and tensors(record.name)
-        self.held.release(tensor_nodes(body), verdict.finding is not None or (verdict.record and listed))
-        if not verdict.record:
+        self._deferred.release(tensor_nodes(body), verdict.finding is not None or (verdict.keep and listed))
+        if not verdict.keep:
             if record.stack is not None:
                 self._stacks[record.name] = record.stack
             record.body = record.stack = None
         elif record.stack is None and verdict.finding is not None:
             record.stack = self._stacks.get(".forward".join(record.name.rsplit(".backward", 1)))
         super().finish(record)
-        if verdict.finding is not None and record.name not in self._found:  # gradients of a module come one by one
-            self._found.add(record.name)
-            self.findings.add(record.name, verdict.finding)
-            self.closed = self.findings.exhausted
+        if verdict.finding is not None and record.name not in self._reported:  # gradients of a module come one by one
+            self._reported.add(record.name)
+            self._findings.add(record.name, verdict.finding)
+            self.closed = self._findings.exhausted
 
     def _drop(self, record: CallRecord) -> None:
         if record.body is not None:
-            self.held.release(tensor_nodes(record.body), False)
+            self._deferred.release(tensor_nodes(record.body), False)
         record.body = record.stack = None
         record.parent = UNRELATED
-
-
-def sides(name: str, body: dict[str, Node]) -> tuple[dict[str, Node], dict[str, Node]]:
-    """What went into a call and what came out of it, by section of its body; a lone gradient came out."""
-    given = {key: body[key] for key in INPUTS if key in body}
-    made = {key: value for key, value in body.items() if key not in given}
-    return given, made
-
-
-def leaf_nodes(node: Node, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every tensor and scalar below ``node`` with its dotted path; what has no form (None) is left out."""
-    if isinstance(node, list):
-        for position, part in enumerate(node):
-            yield from leaf_nodes(part, f"{path}.{position}" if path else str(position))
-    elif isinstance(node, dict):
-        if isinstance(node.get("type"), str):
-            yield path, node
-        else:
-            for key, part in node.items():
-                yield from leaf_nodes(part, f"{path}.{key}" if path else key)
-
-
-def is_tensor_node(node: Any) -> bool:
-    return isinstance(node, dict) and "shape" in node and "dtype" in node
-
-
-def tensor_nodes(node: Node) -> Iterator[dict[str, Any]]:
-    return (leaf for _, leaf in leaf_nodes(node) if is_tensor_node(leaf))

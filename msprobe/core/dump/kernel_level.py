@@ -1,52 +1,53 @@
-"""Level L2: one call is chosen, and while it runs the kernels below it are recorded.
+"""Level L2: the kernels of one call, the target, are recorded while it runs.
 
 With an NPU its runtime does that (``KernelWindow``), into files of its own beside the process folder. Without one the
 operators that the call dispatches are recorded instead, and the header says so: ``"kernel_source": "cpu-fallback"``.
-In both cases the chosen call has its entry in dump.json, measured before and after, never in between.
+In both cases the target call has its entry in dump.json, measured before and after the window, never inside it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from msprobe.core.backend.model import Backend
 from msprobe.core.capture.site import CallSite
+from msprobe.core.capture.stack import StackTable
+from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.dump.collector import Collector
 from msprobe.core.dump.kernel_window import KernelWindow, OperatorWindow
 from msprobe.core.dump.record import CallRecord
-from msprobe.core.dump.recording import Recording
-from msprobe.core.dump.shield import shielded
+from msprobe.core.dump.recording import StepRecorder
+from msprobe.core.dump.shield import never_raises
+from msprobe.core.dump.task import StepContext
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.sink import DirectorySink
-
-if TYPE_CHECKING:
-    from msprobe.core.dump.session import DumpSession
 
 NPU = "npu"
 FALLBACK = "cpu-fallback"
 
 
 class Window(Protocol):
-    """The time in which the chosen call runs. Both methods may be called again: once is enough."""
+    """The time in which the target call runs. Opening an open window, and closing a closed one, does nothing."""
 
     def open(self) -> None: ...
 
     def close(self) -> None: ...
 
 
-def kernel_source(session: DumpSession) -> dict[str, str]:
-    """What the header of dump.json says at level L2: where its kernels come from."""
-    if not _around_one_call(session.config):
+def kernel_source(context: StepContext) -> dict[str, str]:
+    """Return the header field of level L2 that says where its kernels come from; empty at other levels."""
+    if not _has_target(context.config):
         return {}
-    return {"kernel_source": FALLBACK if session.backend.kernels is None else NPU}
+    return {"kernel_source": FALLBACK if context.backend.kernels is None else NPU}
 
 
-def make_collector(session: DumpSession, recording: Recording, sink: DirectorySink) -> Collector:
-    """The collector of a step."""
-    config, backend = session.config, session.backend
-    if not _around_one_call(config):
-        return Collector(recording, backend, session.thread, session._stacks)
+def make_collector(context: StepContext, recorder: StepRecorder, sink: DirectorySink) -> Collector:
+    """Return the collector of a step."""
+    config, backend = context.config, context.backend
+    if not _has_target(config):
+        return Collector(recorder, backend, context.thread, context.stacks)
     (target,) = config.section.names
     if config.async_dump and first_time("kernel level async"):
         logger.warning("async_dump: has no effect on level L2 of one call, which the program waits for")
@@ -54,7 +55,7 @@ def make_collector(session: DumpSession, recording: Recording, sink: DirectorySi
     if backend.kernels is not None:
         window = KernelWindow(backend.kernels, sink)
     else:
-        window = OperatorWindow(target, session.thread)
+        window = OperatorWindow(target, context.thread)
         if first_time("kernel level without NPU"):
             logger.warning(
                 "level L2: there is no NPU here: the operators that %s calls are recorded instead of its kernels "
@@ -62,25 +63,36 @@ def make_collector(session: DumpSession, recording: Recording, sink: DirectorySi
                 target,
                 FALLBACK,
             )
-    collector = KernelCollector(recording, backend, session.thread, session._stacks)
-    collector.choose(target, window)
-    return collector
+    return KernelCollector(recorder, backend, context.thread, context.stacks, target, window)
 
 
-def _around_one_call(config: DumpConfig) -> bool:
+def _has_target(config: DumpConfig) -> bool:
+    """Return whether the configuration records the kernels of one call."""
     return config.level == "L2" and config.task_spec.kernels
 
 
 class KernelCollector(Collector):
-    """Opens a window around exactly one call, or around its backward, and records it as ever outside the window."""
+    """Open a window around one call, or around its backward, and record calls outside the window as usual.
 
-    _target = ""
-    _window: Window
-    _awaited: tuple[CallRecord, Any] | None = None
+    Args:
+        recorder, backend, thread, stacks: as those of ``Collector``.
+        target: the full name of the call; its phase says whether the forward or the backward is meant.
+        window: opened while the target runs.
+    """
 
-    def choose(self, target: str, window: Window) -> None:
-        """``target`` is the full name of the call; its phase says whether the forward or the backward is meant."""
-        self._target, self._window = target, window
+    def __init__(
+        self,
+        recorder: StepRecorder,
+        backend: Backend,
+        thread: ThreadState,
+        stacks: StackTable,
+        target: str,
+        window: Window,
+    ) -> None:
+        super().__init__(recorder, backend, thread, stacks)
+        self._target = target
+        self._window = window
+        self._target_call: tuple[CallRecord, Any] | None = None  # with what the gradient tap prepared for it
 
     def api_begin(self, site: CallSite, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallRecord | None:
         record: CallRecord | None = super().api_begin(site, args, kwargs)
@@ -91,14 +103,14 @@ class KernelCollector(Collector):
     def end(self, record: CallRecord, result: Any) -> None:
         if record.name == self._target:
             self.close_window(record)
-        awaited = self._awaited
-        if awaited is None or awaited[0] is not record:
+        call = self._target_call
+        if call is None or call[0] is not record:
             super().end(record, result)
             return
-        self._awaited = None
-        self._attach(awaited[1], result, _Closing(self, record))  # before that of the record, which measures at its end
+        self._target_call = None
+        self._attach(call[1], result, _CloseWindow(self, record))  # before the hook of the record, which measures last
         super().end(record, result)
-        self._attach(awaited[1], result, _Opening(self, record))  # after it: what arrives is measured first
+        self._attach(call[1], result, _OpenWindow(self, record))  # after that hook: it measures what arrives first
 
     def fail(self, record: CallRecord, error: BaseException) -> None:
         if record.name == self._target:
@@ -109,53 +121,58 @@ class KernelCollector(Collector):
         self.close_window(None)
         super().finish()
 
-    @shielded
+    @never_raises
     def _before(self, record: CallRecord, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         if record.name == self._target:
             self._window.open()
         elif self._gradients is not None:
-            self._awaited = record, self._gradients.prepare(args, kwargs)
+            self._target_call = record, self._gradients.prepare(args, kwargs)
 
-    @shielded
+    @never_raises
     def close_window(self, record: CallRecord | None) -> None:
+        """Close the window; ``record`` names the call in the log when that fails."""
         self._window.close()
 
-    @shielded
+    @never_raises
     def open_window(self, record: CallRecord) -> None:
-        if not self.recording.closed:
+        """Open the window, unless the step is over."""
+        if not self.recorder.closed:
             self._window.open()
 
-    @shielded
+    @never_raises
     def _attach(self, prepared: Any, result: Any, receiver: Any) -> None:
         if prepared is not None and self._gradients is not None:
             self._gradients.attach(prepared, result, receiver, report_early=True)
 
 
-class _Opening:
-    """Opens the window when the backward of the call begins (implements ``GradientReceiver``)."""
+class _OpenWindow:
+    """Open the window when the backward of the call begins (implements ``GradientReceiver``)."""
 
     def __init__(self, collector: KernelCollector, record: CallRecord) -> None:
+        self.errors = collector.errors
         self._collector = collector
         self._record = record
 
     def expect(self, outputs: int) -> None:
-        """Nothing to prepare."""
+        """Prepare nothing."""
 
     def whole(self, grad_outputs: Any, grad_inputs: Any) -> None:
-        """Never: the begin is asked for."""
+        """Do nothing: this receiver asks for the begin and the end by themselves."""
 
     def grad_output(self, position: int, gradient: Any) -> None:
+        """Open the window."""
         self._collector.open_window(self._record)
 
     def grad_inputs(self, gradients: Any) -> None:
-        """Told by ``_Closing``."""
+        """Do nothing: ``_CloseWindow`` ends the window."""
 
 
-class _Closing(_Opening):
-    """Closes it when the backward is done."""
+class _CloseWindow(_OpenWindow):
+    """Close the window when the backward of the call has ended."""
 
     def grad_output(self, position: int, gradient: Any) -> None:
-        """Told by ``_Opening``."""
+        """Do nothing: ``_OpenWindow`` begins the window."""
 
     def grad_inputs(self, gradients: Any) -> None:
+        """Close the window."""
         self._collector.close_window(self._record)

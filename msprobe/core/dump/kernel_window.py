@@ -1,4 +1,4 @@
-"""What happens while the chosen call of level L2 runs: the NPU dumps its kernels, or its operators are let through."""
+"""While the target call of level L2 runs, the NPU dumps its kernels, or its operators are selected."""
 
 from __future__ import annotations
 
@@ -15,26 +15,32 @@ from msprobe.core.store.sink import DirectorySink
 
 
 class KernelWindow:
-    """The runtime of an NPU dumps every kernel between ``open`` and ``close``.
+    """Have the runtime of an NPU dump every kernel between ``open`` and ``close``.
 
     Its configuration, ``kernel_config_{pid}.json`` in the folder of the step, is the acl.json of the runtime; the dump
-    goes into that folder too. The device is waited for at every turn, so that no kernel of another call falls in.
+    is written into that folder too. The device is synchronized before and after, so that no kernel of another call is
+    dumped.
     """
 
     def __init__(self, runtime: NpuRuntime, sink: DirectorySink) -> None:
         self._runtime = runtime
         self._sink = sink
-        self._begun = False
+        self._is_open = False
 
     def open(self) -> None:
-        """Raises OSError when the configuration cannot be written, RuntimeError from the runtime; then it is closed."""
-        if self._begun:
+        """Start the dump; do nothing when it runs.
+
+        Raises:
+            OSError: the configuration cannot be written.
+            RuntimeError: the runtime refused; the dump is ended.
+        """
+        if self._is_open:
             return
-        self._sink.flush()  # fetch the statistics on the device now: nothing of ours may run in the window
+        self._sink.flush()  # fetch the statistics on the device now: no kernel of the tool may run in the window
         path = write_acl_config(self._sink.folder.parent)
         self._runtime.synchronize()
         self._runtime.init_dump()
-        self._begun = True
+        self._is_open = True
         try:
             self._runtime.set_dump(str(path))
             self._runtime.synchronize()
@@ -43,10 +49,10 @@ class KernelWindow:
             raise
 
     def close(self) -> None:
-        """Raises RuntimeError from the runtime."""
-        if not self._begun:
+        """End the dump, if it runs. Raises RuntimeError from the runtime."""
+        if not self._is_open:
             return
-        self._begun = False
+        self._is_open = False
         self._runtime.synchronize()
         self._runtime.finalize_dump()
         self._runtime.synchronize()
@@ -54,7 +60,7 @@ class KernelWindow:
 
 
 def write_acl_config(folder: Path) -> Path:
-    """Write the runtime's dump configuration for this process into ``folder``, where the dump goes as well."""
+    """Write the runtime's dump configuration into ``folder``, where the dump is written too; return its path."""
     path = folder.resolve() / f"kernel_config_{os.getpid()}.json"
     content = {"dump": {"dump_list": [], "dump_path": str(path.parent), "dump_mode": "all", "dump_op_switch": "on"}}
     write_atomic(path, [json.dumps(content, indent=2).encode()])
@@ -62,7 +68,7 @@ def write_acl_config(folder: Path) -> Path:
 
 
 class OperatorWindow:
-    """Everything called between ``open`` and ``close`` is selected, as inside a listed module."""
+    """Select every call between ``open`` and ``close``, as inside a listed module."""
 
     def __init__(self, target: str, thread: ThreadState) -> None:
         self._inside = CallRecord(target, None)
@@ -70,10 +76,12 @@ class OperatorWindow:
         self._thread = thread
 
     def open(self) -> None:
+        """Select the calls of this thread from now on."""
         if self._inside not in self._thread.scopes:
             self._thread.scopes.append(self._inside)
 
     def close(self) -> None:
+        """Select them no longer."""
         scopes = self._thread.scopes
         if self._inside in scopes:
             del scopes[scopes.index(self._inside) :]

@@ -1,4 +1,4 @@
-"""The modules that ``start`` was given, by identity: named when they are met, forgotten when they die."""
+"""The modules that ``start`` was given, by identity; an entry is removed when its module dies."""
 
 from __future__ import annotations
 
@@ -14,58 +14,58 @@ OwnParameters = Callable[[Any], Iterable[tuple[str, Any]]]
 
 
 class ModuleSites:
-    """The site of each module.
+    """The names of modules.
 
-    ``known`` is by ``id``, and always the same dict: the patched call looks modules up in it.
+    Attributes:
+        by_id: the entries by ``id`` of the module. It is always the same dict: the patched call looks modules up in it.
     """
 
     def __init__(self) -> None:
-        self.known: dict[int, Known] = {}
-        self._first: dict[
-            str, ModuleSite
-        ] = {}  # several models may have modules of one name: the first numbers for all
+        self.by_id: dict[int, Known] = {}
+        self._first: dict[str, ModuleSite] = {}  # the first module of each name owns the counters of that name
 
-    def of(self, module: Any) -> ModuleSite | None:
-        known = self.known.get(id(module))
-        return known[1] if known is not None and known[0]() is module else None
+    def get(self, module: Any) -> ModuleSite | None:
+        """Return the names of ``module``; None when it is not registered."""
+        entry = self.by_id.get(id(module))
+        return entry[1] if entry is not None and entry[0]() is module else None
 
-    def know(self, stem: str, module: Any, own_parameters: OwnParameters) -> ModuleSite:
-        """The site of a module from now on; a second one of the same name counts its calls on with the first."""
+    def register(self, stem: str, module: Any, own_parameters: OwnParameters) -> ModuleSite:
+        """Name a module. A second module of the same name continues the numbers of the first."""
         site = make_site(stem, module, own_parameters)
         first = self._first.setdefault(stem, site)
         if first is not site:
-            site.follow(first)
-        remember(self.known, module, site)
+            site.share_numbers(first)
+        remember(self.by_id, module, site)
         return site
 
-    def all(self) -> list[Known]:
-        """As they are now: a module that dies meanwhile does no harm."""
-        return list(self.known.values())
+    def items(self) -> list[Known]:
+        """Return a copy of the entries: a module may die while a caller iterates."""
+        return list(self.by_id.values())
 
     def reset(self) -> None:
         """Number everything from 0 again: a new step begins."""
         for site in self._first.values():
             site.reset()
-        for _, site in self.all():
+        for _, site in self.items():
             if self._first.get(site.stem) is not site:
                 site.reset()
 
 
 def make_site(stem: str, module: Any, own_parameters: OwnParameters) -> ModuleSite:
-    """A site that does not keep its module alive."""
-    return ModuleSite(stem, functools.partial(_of_living, own_parameters, weakref.ref(module)))
+    """Return the names of a module, without a strong reference to the module."""
+    return ModuleSite(stem, functools.partial(_parameters_if_alive, own_parameters, weakref.ref(module)))
 
 
-def remember(known: dict[int, Known], module: Any, site: ModuleSite) -> None:
-    """Enter ``module`` for as long as it lives."""
-    known[id(module)] = weakref.ref(module, functools.partial(_forget, known, id(module))), site
+def remember(entries: dict[int, Known], module: Any, site: ModuleSite) -> None:
+    """Add ``module`` to ``entries`` for as long as it lives."""
+    entries[id(module)] = weakref.ref(module, functools.partial(_remove_entry, entries, id(module))), site
 
 
-def _of_living(own_parameters: OwnParameters, reference: weakref.ref[Any]) -> Iterable[tuple[str, Any]]:
+def _parameters_if_alive(own_parameters: OwnParameters, reference: weakref.ref[Any]) -> Iterable[tuple[str, Any]]:
     module = reference()
     return () if module is None else own_parameters(module)
 
 
-def _forget(known: dict[int, Known], identity: int, reference: Any) -> None:
-    if identity in known and known[identity][0] is reference:
-        del known[identity]
+def _remove_entry(entries: dict[int, Known], identity: int, reference: Any) -> None:
+    if identity in entries and entries[identity][0] is reference:
+        del entries[identity]

@@ -12,10 +12,14 @@ class ModuleSite:
 
     Args:
         stem: ``Module.path.Class``.
-        parameters: gives the module's direct parameters by key at the time it is asked.
+        parameters: returns the module's direct parameters by key, as they are at that time.
+
+    Attributes:
+        calls: yields the numbers of the calls.
+        last_parent: the parent of the latest call; a recomputation of the call has the same one.
     """
 
-    __slots__ = ("_firings", "_first_key", "_twin", "calls", "last_parent", "parameters", "stem")
+    __slots__ = ("_first_key", "_gradient_number", "_shared", "calls", "last_parent", "parameters", "stem")
 
     def __init__(self, stem: str, parameters: Callable[[], Iterable[tuple[str, Any]]]) -> None:
         self.stem = stem
@@ -23,20 +27,23 @@ class ModuleSite:
         self.calls: Iterator[int] = itertools.count()
         self.last_parent: str | None = None
         self._first_key: str | None = None
-        self._firings = -1
-        self._twin: ModuleSite | None = None
+        self._gradient_number = -1
+        self._shared: ModuleSite | None = None
 
-    def follow(self, twin: ModuleSite) -> None:
-        """Number calls and gradients together with another module of the same name, one of another model."""
-        self._twin = twin
-        self.calls = twin.calls
+    def share_numbers(self, first: ModuleSite) -> None:
+        """Number calls and gradients together with ``first``, a module of another model under the same name."""
+        self._shared = first
+        self.calls = first.calls
 
     def reset(self) -> None:
-        """A new step: everything is numbered from 0 again. A twin that was met first is reset first."""
-        self.calls = itertools.count() if self._twin is None else self._twin.calls
+        """Number everything from 0 again: a new step begins.
+
+        Modules registered under one name share a counter; the first registered one owns it, and is reset first.
+        """
+        self.calls = itertools.count() if self._shared is None else self._shared.calls
         self.last_parent = None
         self._first_key = None
-        self._firings = -1
+        self._gradient_number = -1
 
     @property
     def called(self) -> bool:
@@ -44,10 +51,13 @@ class ModuleSite:
         return repr(self.calls) != repr(itertools.count())
 
     def gradient_name(self, key: str) -> str:
-        """The entry for the gradient of parameter ``key``; a new number begins when the first parameter comes again."""
-        if self._twin is not None:
-            return self._twin.gradient_name(key)
+        """Return the entry for the gradient of parameter ``key``.
+
+        A new number begins when the parameter that came first comes again.
+        """
+        if self._shared is not None:
+            return self._shared.gradient_name(key)
         if self._first_key is None or self._first_key == key:
             self._first_key = key
-            self._firings += 1
-        return f"{self.stem}.parameters_grad.{self._firings}"
+            self._gradient_number += 1
+        return f"{self.stem}.parameters_grad.{self._gradient_number}"

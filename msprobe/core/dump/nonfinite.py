@@ -1,10 +1,10 @@
-"""Tasks ``overflow_check`` and ``nan_check``: the calls that turn finite inputs into infinities or NaN.
+"""Tasks ``overflow_check`` and ``nan_check``: find the calls that turn finite inputs into infinities or NaN.
 
-A call is guilty when everything that went into it (arguments, parameters, numbers among them) is finite and something
-that came out is not. So a call that only hands a NaN on is not reported, nor one that was given -inf to mask with.
-What a backward or a parameter's gradient is made of was saved by forward calls: it is guilty only when these were
-given no NaN and gave nothing but finite values, and when the gradients that came in are finite too.
-What cannot be measured (no data, no statistics) is neither.
+A call has a finding when all its inputs are finite (arguments, parameters, numbers among them) and one of its outputs
+is not. So neither a call that passes a NaN on is reported, nor one that got -inf to mask with.
+A backward or the gradient of a parameter is computed from values that forward calls saved: it has a finding only when
+these calls got no NaN and returned finite values only, and when the incoming gradients are finite too.
+A tensor that cannot be measured (no data, no statistics) counts as finite.
 """
 
 from __future__ import annotations
@@ -14,71 +14,72 @@ from collections.abc import Iterable
 from typing import Any
 
 from msprobe.core.capture.describe import Node
-from msprobe.core.dump.judging import Verdict, leaf_nodes, sides
-from msprobe.core.dump.lineage import Lineage, split
+from msprobe.core.dump.judging import CallVerdict
+from msprobe.core.dump.leaf import split_sides, walk_leaves
+from msprobe.core.dump.lineage import CallDependencies, split_name
 from msprobe.core.naming.model import Phase
 
-Leaf = tuple[str, dict[str, Any]]
+_PathAndNode = tuple[str, dict[str, Any]]
 
 
 def overflow_judge() -> NonFinite:
     """Return the judge of task ``overflow_check``."""
-    return NonFinite(only_guilty=True)
+    return NonFinite(only_findings=True)
 
 
 def nan_judge() -> NonFinite:
     """Return the judge of task ``nan_check``."""
-    return NonFinite(only_guilty=False)
+    return NonFinite(only_findings=False)
 
 
 class NonFinite:
-    """Judges by the extremes of each tensor: a NaN or infinity anywhere in it shows in Max or Min.
+    """Judge by the extremes of each tensor: a NaN or infinity anywhere in it shows in Max or Min.
 
     Args:
-        only_guilty: record nothing but guilty calls (``overflow_check``); else the statistics of all calls up to the
-            last guilty one (``nan_check``).
+        only_findings: keep nothing but calls with a finding (``overflow_check``); else the statistics of all calls up
+            to the last finding (``nan_check``).
     """
 
-    def __init__(self, only_guilty: bool) -> None:
-        self._innocent = Verdict(record=not only_guilty)
-        self._found = 0
-        self._handed = ""
-        self._lineage = Lineage()
+    def __init__(self, only_findings: bool) -> None:
+        self._no_finding = CallVerdict(keep=not only_findings)
+        self._count = 0
+        self._first_input = ""
+        self._dependencies = CallDependencies()
 
     def conclusion(self) -> str:
-        handed = f"; {self._handed}, and no recorded call made it" if self._handed and not self._found else ""
-        return f"{self._found} calls made infinities or NaN out of finite inputs{handed}"
+        """Return the number of findings, and the first non-finite input when no recorded call made it."""
+        source = f"; {self._first_input}, and no recorded call made it" if self._first_input and not self._count else ""
+        return f"{self._count} calls made infinities or NaN out of finite inputs{source}"
 
-    def judge(self, name: str, body: dict[str, Node], final: bool = False) -> Verdict:
-        given, made = sides(name, body)
-        wrong_in, wrong_out = _first_wrong(leaf_nodes(given)), _first_wrong(leaf_nodes(made))
-        phase = split(name)[2]
-        spoilt = next((leaf for leaf in leaf_nodes(given) if _spoils(leaf[1], phase)), None)
-        sound = self._lineage.sound(name)
+    def judge(self, name: str, body: dict[str, Node], final: bool = False) -> CallVerdict:
+        """Return the verdict on a finished call."""
+        inputs, outputs = split_sides(body)
+        bad_input, bad_output = _first_non_finite(walk_leaves(inputs)), _first_non_finite(walk_leaves(outputs))
+        phase = split_name(name)[2]
+        tainted = next((leaf for leaf in walk_leaves(inputs) if _taints(leaf[1], phase)), None)
+        sound = self._dependencies.is_sound(name)
         if phase != Phase.PARAMETERS_GRAD.value:
-            self._lineage.note(name, spoilt is None and wrong_out is None)
-        if spoilt is not None and not self._handed:
-            self._handed = f"{name} was handed one in {spoilt[0]} ({_shown(spoilt[1])})"
-        if wrong_out is None or wrong_in is not None or not sound:
-            return self._innocent
-        if phase == Phase.PARAMETERS_GRAD.value and not final and not self._lineage.complete(name):
-            return Verdict(wait=True)
-        self._found += 1
-        path, leaf = wrong_out
-        return Verdict(finding=f"{path} is not finite ({_shown(leaf)}), every input is")
+            self._dependencies.record(name, tainted is None and bad_output is None)
+        if tainted is not None and not self._first_input:
+            self._first_input = f"{name} was given one in {tainted[0]} ({_extremes_text(tainted[1])})"
+        if bad_output is None or bad_input is not None or not sound:
+            return self._no_finding
+        if phase == Phase.PARAMETERS_GRAD.value and not final and not self._dependencies.is_complete(name):
+            return CallVerdict(defer=True)
+        self._count += 1
+        path, leaf = bad_output
+        return CallVerdict(finding=f"{path} is not finite ({_extremes_text(leaf)}), every input is")
 
 
-def finite(leaf: dict[str, Any]) -> bool:
-    """Whether a tensor or number holds no infinity and no NaN, as far as is known."""
+def is_finite_node(leaf: dict[str, Any]) -> bool:
+    """Return whether a tensor or number holds no infinity and no NaN, as far as it was measured."""
     return all(not isinstance(value, float) or math.isfinite(value) for value in _extremes(leaf))
 
 
-def _spoils(leaf: dict[str, Any], phase: str) -> bool:
-    """Whether what comes later is no longer to blame: infinities that go into a forward call may be there on purpose,
-    to mask with.
-    """
+def _taints(leaf: dict[str, Any], phase: str) -> bool:
+    """Return whether this input excuses later calls. An infinity in a forward call may be a mask, so it does not."""
     if phase == Phase.BACKWARD.value:
-        return not finite(leaf)
+        return not is_finite_node(leaf)
     return any(isinstance(value, float) and math.isnan(value) for value in _extremes(leaf))
 
 
@@ -86,11 +87,11 @@ def _extremes(leaf: dict[str, Any]) -> tuple[Any, Any, Any]:
     return leaf.get("Max"), leaf.get("Min"), leaf.get("value")
 
 
-def _first_wrong(leaves: Iterable[Leaf]) -> Leaf | None:
-    return next(((path, leaf) for path, leaf in leaves if not finite(leaf)), None)
+def _first_non_finite(leaves: Iterable[_PathAndNode]) -> _PathAndNode | None:
+    return next(((path, leaf) for path, leaf in leaves if not is_finite_node(leaf)), None)
 
 
-def _shown(leaf: dict[str, Any]) -> str:
+def _extremes_text(leaf: dict[str, Any]) -> str:
     if "value" in leaf:
         return str(leaf["value"])
     return f"Max {leaf.get('Max')}, Min {leaf.get('Min')}"

@@ -4,7 +4,7 @@
 
 Each tensor argument of such a call is replaced by ``golden/step{N}/{rank}/dump_tensor_data/{name}.input.{i}.pt`` (or
 ``.kwargs.{key}.pt``, deeper for nested values). The present step and rank choose the folder; ``step`` and ``rank`` of
-the section choose where inputs are replaced at all. What was not recorded stays as it is, with a warning.
+the section choose where inputs are replaced at all. An argument that was not recorded stays live, with a warning.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from msprobe.core.store.layout import TENSORS, file_name
 
 
 class InputOverride:
-    """Counts the calls of modules and knows the files of those whose inputs are replaced."""
+    """Count the calls of modules, and find the files of calls whose inputs are replaced."""
 
     def __init__(self, config: LoadConfig) -> None:
         self._root = Path(config.path).absolute()
@@ -33,7 +33,7 @@ class InputOverride:
         self._missed: set[str] = set()
 
     def active(self, step: int, rank: int | None) -> bool:
-        """Whether inputs are replaced in this step and rank."""
+        """Return whether inputs are replaced in this step and rank."""
         return (not self._steps or step in self._steps) and (
             not self._ranks or (rank is not None and rank in self._ranks)
         )
@@ -51,7 +51,7 @@ class InputOverride:
             logger.warning("load.path: no recorded inputs for step %d in %s: the live ones are used", step, self._root)
 
     def next_call(self, stem: str) -> str | None:
-        """A module is called: the name of the call when its inputs are to be replaced."""
+        """Count a call of a module; return the name of the call when its inputs are to be replaced, else None."""
         number = next(self._calls.setdefault(stem, itertools.count()))
         name = f"{stem}.forward.{number}"
         if self._folder is None or name not in self._names:
@@ -60,19 +60,19 @@ class InputOverride:
         return name
 
     def close(self) -> None:
-        """The step is over: say which calls never came."""
+        """End the step: warn about calls that never came."""
         missed, self._missed = sorted(self._missed), set()
         for name in missed if self._folder is not None else ():
             close = nearest(name.partition(".forward.")[0], self._calls)
             hint = f"; {close} was called" if close else ""
             logger.warning("load: %s did not come in this step, nothing was fed to it%s", name, hint)
 
-    def file(self, place: str, suffix: str) -> Path | None:
-        """The recorded tensor of ``place`` (``{call}.input.0``); warns when there is none."""
+    def file(self, name: str, suffix: str) -> Path | None:
+        """Return the file of the recorded tensor ``name`` (``{call}.input.0``); warn and return None without one."""
         if self._folder is None:
             return None
-        path = self._folder / TENSORS / file_name(place, suffix)
+        path = self._folder / TENSORS / file_name(name, suffix)
         if path.is_file():
             return path
-        logger.warning("load: %s was not recorded (no %s): the live tensor is used", place, path)
+        logger.warning("load: %s was not recorded (no %s): the live tensor is used", name, path)
         return None

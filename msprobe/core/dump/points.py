@@ -1,9 +1,9 @@
-"""Single points: any value the user hands to ``save``, and the gradients that later reach the tensors in it.
+"""Values that the user hands to ``save``, and the gradients that later reach the tensors in them.
 
     x                    -> x.0.debug      {"type": "torch.Tensor", ...}
     {"y": y, "n": 1}     -> tree.0.debug   {"y": {...}, "n": {...}} and tree_grad.0.debug {"y": {...}, "n": null}
 
-A point is written when it is saved. Its gradients are written as a tree of the same form, with null where none came,
+A value is written when it is saved. Its gradients are written as a tree of the same form, with null where none came,
 when the last one has arrived or the step ends; a second backward pass replaces those of the first.
 """
 
@@ -16,16 +16,16 @@ from typing import Any
 from msprobe.core.backend.model import Backend
 from msprobe.core.capture.describe import Node
 from msprobe.core.capture.parts import DEPTH_LIMIT, PARTS_LIMIT, items_of
-from msprobe.core.dump.recording import Recording
-from msprobe.core.dump.shield import shielded
+from msprobe.core.dump.recording import StepRecorder
+from msprobe.core.dump.shield import never_raises
 from msprobe.core.errors import argument_text
 from msprobe.core.store.journal import POINT
 
-Path = tuple[int | str, ...]
+_Path = tuple[int | str, ...]
 
 
-class PointRecord:
-    """The journal line of one point; unlike the body of a call, that of a point may be null."""
+class SavedValueRecord:
+    """The journal line of one saved value; unlike the body of a call, its body may be null."""
 
     __slots__ = ("_body", "_name")
 
@@ -34,82 +34,88 @@ class PointRecord:
         self._body = body
 
     def lines(self) -> Iterator[dict[str, Any]]:
+        """Yield the journal line of the record."""
         yield {"e": self._name, "d": self._body}
 
 
-class Placeholder(PointRecord):
-    """The nulls that hold the place of gradients. Laid out once: again, they would hide what came meanwhile."""
+class Placeholder(SavedValueRecord):
+    """The nulls in place of gradients that are still to come.
 
-    __slots__ = ("_laid",)
+    It has a line only once: written again, it would hide the gradients that came meanwhile.
+    """
+
+    __slots__ = ("_written",)
 
     def __init__(self, name: str, body: Node) -> None:
         super().__init__(name, body)
-        self._laid = False
+        self._written = False
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        if not self._laid:
+        """Yield the journal line of the record, at the first call only."""
+        if not self._written:
             yield from super().lines()
-            self._laid = True
+            self._written = True
 
 
-class Points:
-    """The points of one step.
+class SavedValues:
+    """The saved values of one step.
 
     Args:
-        recording: where records go.
+        recorder: takes the records.
         backend: its values tell what a tensor is, its gradient tap watches single tensors.
     """
 
-    def __init__(self, recording: Recording, backend: Backend) -> None:
-        self.errors = recording.errors
-        self._recording = recording
+    def __init__(self, recorder: StepRecorder, backend: Backend) -> None:
+        self.errors = recorder.errors
+        self._recorder = recorder
         self._backend = backend
         self._counters: dict[str, Iterator[int]] = {}
         self._incomplete: dict[int, _Gradients] = {}
         self._releases: list[Callable[[], None]] = []
 
-    @shielded
+    @never_raises
     def save(self, name: str, value: Any, backward: bool) -> None:
-        """Record ``value`` as the next point called ``name``, and with ``backward`` the gradients of its tensors."""
+        """Record ``value`` as the next one called ``name``, and with ``backward`` the gradients of its tensors."""
         number = next(self._counters.setdefault(name, itertools.count()))
         entry = f"{name}.{number}{POINT}"
-        recording = self._recording
-        recording.recorded += 1
-        recording.sink.write(PointRecord(entry, recording.values.node(value, self._place(entry))))
+        recorder = self._recorder
+        recorder.recorded += 1
+        recorder.sink.write(SavedValueRecord(entry, recorder.values.node(value, self._save_name(entry))))
         if not backward:
             return
         gradients = _Gradients(self, f"{name}_grad.{number}{POINT}")
         gradients.tree = self._watched(value, (), gradients)
-        recording.sink.write(Placeholder(gradients.name, _nulls(gradients.tree)))
+        recorder.sink.write(Placeholder(gradients.name, _nulls(gradients.tree)))
 
     def finish(self) -> None:
-        """The step is over: write the gradients of points that did not get all of theirs, and watch no more."""
+        """End the step: write the incomplete gradients of values, and watch no more."""
         for release in self._releases:
             release()
         for gradients in list(self._incomplete.values()):
             self.write(gradients)
 
     def write(self, gradients: _Gradients) -> None:
+        """Write the gradients of one value."""
         self._incomplete.pop(id(gradients), None)
-        self._recording.sink.write(PointRecord(gradients.name, gradients.tree))
+        self._recorder.sink.write(SavedValueRecord(gradients.name, gradients.tree))
 
-    @shielded
-    def arrived(self, gradients: _Gradients, path: Path, gradient: Any) -> None:
-        """One gradient has come; the tensors of the tool itself bring none."""
-        if self._recording.closed:
+    @never_raises
+    def add_gradient(self, gradients: _Gradients, path: _Path, gradient: Any) -> None:
+        """Take the gradient of the tensor at ``path``; tensors of the tool itself bring none."""
+        if self._recorder.closed:
             return
         self._incomplete[id(gradients)] = gradients
-        place = self._place(gradients.name)
-        node = self._recording.values.node(gradient, place and ".".join([place, *map(str, path)]))
+        prefix = self._save_name(gradients.name)
+        node = self._recorder.values.node(gradient, prefix and ".".join([prefix, *map(str, path)]))
         gradients.put(path, node)
         if gradients.complete:
             self.write(gradients)
 
-    def _place(self, entry: str) -> str:
-        return entry if self._recording.plan.save_all else ""
+    def _save_name(self, entry: str) -> str:
+        return entry if self._recorder.plan.save_all else ""
 
-    def _watched(self, value: Any, path: Path, gradients: _Gradients) -> Node:
-        """A tree of nulls in the form of ``value``; each tensor in it that can have a gradient is watched."""
+    def _watched(self, value: Any, path: _Path, gradients: _Gradients) -> Node:
+        """Return a tree of nulls in the form of ``value``; watch each tensor in it that can have a gradient."""
         if len(path) >= DEPTH_LIMIT:
             return None
         if isinstance(value, dict):
@@ -125,26 +131,29 @@ class Points:
 
 
 class _Gradients:
-    """The gradients of one point on their way."""
+    """The gradients of one saved value, as they arrive."""
 
-    __slots__ = ("_points", "_seen", "expected", "name", "tree")
+    __slots__ = ("_arrived", "_values", "expected", "name", "tree")
 
-    def __init__(self, points: Points, name: str) -> None:
-        self._points = points
-        self._seen: set[Path] = set()
+    def __init__(self, values: SavedValues, name: str) -> None:
+        self._values = values
+        self._arrived: set[_Path] = set()
         self.name = name
         self.expected = 0
         self.tree: Node = None
 
     @property
     def complete(self) -> bool:
-        return len(self._seen) >= self.expected
+        """Whether the last gradient has arrived."""
+        return len(self._arrived) >= self.expected
 
-    def receiver(self, path: Path) -> Callable[[Any], None]:
-        return lambda gradient: self._points.arrived(self, path, gradient)
+    def receiver(self, path: _Path) -> Callable[[Any], None]:
+        """Return the function that takes the gradient of the tensor at ``path``."""
+        return lambda gradient: self._values.add_gradient(self, path, gradient)
 
-    def put(self, path: Path, node: Node) -> None:
-        self._seen.add(path)
+    def put(self, path: _Path, node: Node) -> None:
+        """Put the node of a gradient into the tree."""
+        self._arrived.add(path)
         if not path:
             self.tree = node
             return
@@ -155,14 +164,14 @@ class _Gradients:
 
 
 def _nulls(tree: Node) -> Node:
-    """A copy of a tree of nulls, so that what is filled in later does not change a record on its way."""
+    """Return a copy of a tree of nulls: a gradient that arrives later must not change a record that is not written."""
     if isinstance(tree, dict):
         return {key: _nulls(part) for key, part in tree.items()}
     return [_nulls(part) for part in tree] if isinstance(tree, list) else None
 
 
-def point_fault(value: Any, name: Any, save_backward: Any, is_tensor: Callable[[type], bool]) -> str | None:
-    """What is wrong with the arguments of ``save``, or None.
+def save_fault(value: Any, name: Any, save_backward: Any, is_tensor: Callable[[type], bool]) -> str | None:
+    """Return what is wrong with the arguments of ``save``, or None.
 
     A name is a non-empty str; a value is a tensor, int, float, str or bool, or a dict (with str keys), list or tuple
     of such values; None is refused anywhere.
@@ -171,17 +180,18 @@ def point_fault(value: Any, name: Any, save_backward: Any, is_tensor: Callable[[
         return f"name is a non-empty str, got {argument_text(name)}"
     if not isinstance(save_backward, bool):
         return f"save_backward is True or False, got {argument_text(save_backward)}"
-    return _Faults(is_tensor).of(value, "variable", ())
+    return _FaultSearch(is_tensor).first(value, "variable", ())
 
 
-class _Faults:
-    """One walk through a value to be saved, up to what cannot be."""
+class _FaultSearch:
+    """One walk through a value to be saved, up to the first part that cannot be saved."""
 
     def __init__(self, is_tensor: Callable[[type], bool]) -> None:
         self._is_tensor = is_tensor
         self._room = PARTS_LIMIT
 
-    def of(self, value: Any, where: str, around: tuple[int, ...]) -> str | None:
+    def first(self, value: Any, where: str, around: tuple[int, ...]) -> str | None:
+        """Return the first fault in ``value``, which stands at ``where``, inside containers of these identities."""
         if isinstance(value, (dict, list, tuple)):
             return self._inside(value, where, around)
         if isinstance(value, (int, float, str)) or self._is_tensor(type(value)):
@@ -200,6 +210,6 @@ class _Faults:
                 return f"variable has more than {PARTS_LIMIT} parts"
             if isinstance(value, dict) and not isinstance(key, str):
                 return f"{where} has the key {argument_text(key)}; keys are str"
-            if fault := self.of(part, f"{where}[{key!r}]", (*around, id(value))):
+            if fault := self.first(part, f"{where}[{key!r}]", (*around, id(value))):
                 return fault
         return None

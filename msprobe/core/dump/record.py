@@ -1,4 +1,4 @@
-"""The record of one call: what was seen at its begin and its end, as nodes ready for JSON."""
+"""The record of one call: the values of its begin and its end, as nodes ready for JSON."""
 
 from __future__ import annotations
 
@@ -8,29 +8,37 @@ from typing import Any
 from msprobe.core.capture.describe import Node
 
 UNRELATED = "\0"
-"""Stands for "has no place in construct.json"; None there means "has no parent"."""
+"""The parent of a record that is not in construct.json; None there means "has no parent"."""
 
 
 class CallRecord:
-    """One call, open from begin to end. Slots because thousands of them are made in a step.
+    """One call, open from begin to end. It has slots because a step makes thousands of records.
 
-    ``body`` holds the sections of the entry in the order of dump.json (``input_args``, ``output``, ...); None means
-    that the entry appears in construct.json only. ``backward`` is the name of the backward record that belongs to a
-    forward one.
+    Attributes:
+        name: the name of the entry.
+        body: the sections of the entry in the order of dump.json (``input_args``, ``output``, ...); None when the
+            entry is in construct.json only.
+        backward: the name of the backward record of a forward one.
+        parent: the entry around this one; ``UNRELATED`` when the record is not in construct.json.
+        stack: the number of the call stack.
+        grads: what the gradient tap prepared for the call.
+        owner: the module that is called, None for a function.
+        recompute: whether the call repeats a forward in a backward pass.
+        brings: whether the forward and the backward of calls inside this one are selected with it.
+        ticks: how many ticks of the flusher the call has been open for.
     """
 
     __slots__ = (
         "backward",
-        "beats",
         "body",
         "brings",
-        "creates",
         "grads",
         "name",
         "owner",
         "parent",
         "recompute",
         "stack",
+        "ticks",
     )
 
     def __init__(self, name: str, body: dict[str, Node] | None) -> None:
@@ -42,12 +50,11 @@ class CallRecord:
         self.grads: Any = None
         self.owner: Any = None
         self.recompute = False
-        self.creates = False
         self.brings: tuple[bool, bool] = (False, False)
-        self.beats = 0
+        self.ticks = 0
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """The journal line of the record."""
+        """Yield the journal line of the record."""
         line: dict[str, Any] = {"e": self.name}
         if self.body is not None:
             line["d"] = self.body
@@ -59,7 +66,7 @@ class CallRecord:
 
 
 class StackRecord:
-    """Tells the journal how a stack number reads."""
+    """The journal line that defines the number of a call stack."""
 
     __slots__ = ("frames", "number")
 
@@ -68,11 +75,12 @@ class StackRecord:
         self.frames = frames
 
     def lines(self) -> Iterator[dict[str, Any]]:
+        """Yield the journal line of the record."""
         yield {"k": self.number, "f": self.frames}
 
 
 class EarlyRecord:
-    """The present state of a call that is still running, so that a process that dies inside it leaves its inputs."""
+    """The present state of a running call, so that a process which dies inside the call leaves its inputs."""
 
     __slots__ = ("_line",)
 
@@ -82,4 +90,5 @@ class EarlyRecord:
             self._line["p"] = record.parent
 
     def lines(self) -> Iterator[dict[str, Any]]:
+        """Yield the journal line of the record."""
         yield dict(self._line)

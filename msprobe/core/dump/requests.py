@@ -1,7 +1,7 @@
 """``request_id`` with ``start(scheduled_tokens=...)``: which rows of a batch belong to one request of a server.
 
-A serving framework lays the tokens of all scheduled requests one after the other in dimension 0. From the mapping
-"request to number of tokens", in scheduling order, follow begin and end of the request asked for.
+A serving framework puts the tokens of all scheduled requests one after the other in dimension 0. The mapping from
+request to number of tokens, in scheduling order, gives the begin and the end of one request.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from msprobe.core.errors import MsprobeException, argument_text
 
 
 def tokens_of(request: str, scheduled: Mapping[str, int]) -> SliceItem | None:
-    """The cut that leaves the tokens of ``request``; None when it is not scheduled.
+    """Return the cut that leaves the tokens of ``request``; None when it is not scheduled.
 
-    Servers put a prefix such as ``chatcmpl-`` before the id of their client: where no id is equal, the only one that
-    ends in ``-`` and the id asked for is taken.
+    Servers put a prefix such as ``chatcmpl-`` before the id of their client: when no id is equal, the only id that ends
+    in ``-`` and ``request`` is used.
     """
     if request not in scheduled:
-        longer = [name for name in scheduled if name.endswith(f"-{request}")]
-        if len(longer) != 1:
+        prefixed = [name for name in scheduled if name.endswith(f"-{request}")]
+        if len(prefixed) != 1:
             return None
-        request = longer[0]
+        request = prefixed[0]
     begin = 0
     for name, count in scheduled.items():
         if name == request:
@@ -32,11 +32,11 @@ def tokens_of(request: str, scheduled: Mapping[str, int]) -> SliceItem | None:
     return None
 
 
-def checked_tokens(value: Any) -> dict[str, int] | None:
-    """``start(scheduled_tokens=value)`` as a dict.
+def check_scheduled_tokens(value: Any) -> dict[str, int] | None:
+    """Return ``start(scheduled_tokens=value)`` as a dict; None for None.
 
     Raises:
-        MsprobeException: it is no mapping from request ids to numbers of tokens.
+        MsprobeException: the value is no mapping from request ids to numbers of tokens.
     """
     if value is None:
         return None

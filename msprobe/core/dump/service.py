@@ -1,9 +1,9 @@
-"""``debugger.config`` and ``debugger.service``: the inside of the debugger that integrations read and write.
+"""``debugger.config`` and ``debugger.service``: internals of the debugger that integrations read and write.
 
     debugger.config.dump_path                                stays what it was: the stable prefix
     debugger.service.config.dump_path = "dump/actor_update"  the next start() collects there
 
-Both are copies. Of what is written to them, ``dump_path`` and the counters below take effect; the rest is for reading.
+Both are copies. Writing to ``dump_path`` and to the counters below takes effect; all other fields are for reading.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from msprobe.core.dump.session import DumpSession
 
 
 class Settings(SimpleNamespace):
-    """The fields of a configuration as plain values, those of the active task's section beside the common ones."""
+    """The fields of a configuration as plain values: the common ones, and those of the active task's section."""
 
 
 def settings_of(config: DumpConfig, framework: str) -> Settings:
-    """A mutable copy of ``config``; ranges and names are lists, as in the file."""
+    """Return a mutable copy of ``config``; ranges and names are lists, as in the file."""
     common = {name: getattr(config, name) for name in DumpConfig.model_fields if name not in SECTIONS}
     section = config.section
-    own = {(info.alias or name): getattr(section, name) for name, info in type(section).model_fields.items()}
-    return Settings(**{name: _plain(value) for name, value in {**own, **common}.items()}, framework=framework)
+    specific = {(info.alias or name): getattr(section, name) for name, info in type(section).model_fields.items()}
+    return Settings(**{name: _plain(value) for name, value in {**specific, **common}.items()}, framework=framework)
 
 
 def _plain(value: Any) -> Any:
@@ -34,7 +34,7 @@ def _plain(value: Any) -> Any:
 
 
 class Service:
-    """The running collection of the process, whichever session serves it at the moment."""
+    """The running collection of the process. It works on the current session, which a fork or a reload replaces."""
 
     def __init__(self, session: DumpSession) -> None:
         self.config = settings_of(session.config, session.backend.name)
@@ -43,18 +43,18 @@ class Service:
         self._applied = str(session.config.dump_path)
 
     def before_start(self) -> bool:
-        """Bring what was written to this object into effect; False when collecting was given up."""
+        """Apply what was written to this object; return False when ``should_stop_service`` was set."""
         session = handle.current()
         if session.config is not self._source:
             self._follow(session.config)
-        wanted = str(self.config.dump_path)
-        if wanted != self._applied:
-            session.move(wanted)
-            self._applied = wanted
+        dump_path = str(self.config.dump_path)
+        if dump_path != self._applied:
+            session.move(dump_path)
+            self._applied = dump_path
         return not self.should_stop_service
 
     def reset_status(self) -> None:
-        """Close the files of the present step without counting it; call numbers begin at 0 again."""
+        """Close the files of the current step without counting it; call numbers begin at 0 again."""
         with handle.LOCK:
             handle.current().reset()
 
@@ -62,7 +62,7 @@ class Service:
 
     @property
     def first_start(self) -> bool:
-        """Whether no start has taken effect in this step yet. Set to True, the next start asks for the rank again."""
+        """Whether no start has taken effect in this step yet. Set to True, it makes the next start ask for the rank."""
         return not handle.current().opened
 
     @first_start.setter
@@ -72,7 +72,7 @@ class Service:
 
     @property
     def current_iter(self) -> int:
-        """The number of the present step: ``init_step`` + ``loop``."""
+        """The number of the current step: ``init_step`` + ``loop``."""
         return int(handle.current().current_step)
 
     @current_iter.setter
@@ -82,6 +82,7 @@ class Service:
 
     @property
     def loop(self) -> int:
+        """The number of steps that have ended."""
         return int(handle.current().loop)
 
     @loop.setter
@@ -90,6 +91,7 @@ class Service:
 
     @property
     def init_step(self) -> int:
+        """The number of the first step."""
         return int(handle.current().init_step)
 
     @init_step.setter
@@ -97,7 +99,7 @@ class Service:
         handle.current().init_step = value
 
     def _follow(self, config: DumpConfig) -> None:
-        """The configuration was reloaded: show it, but keep a folder that was written here."""
-        kept = self.config.dump_path if config.dump_path == self._source.dump_path else config.dump_path
-        vars(self.config).update(vars(settings_of(config, handle.current().backend.name)), dump_path=kept)
+        """Copy a configuration that was reloaded, but keep a folder that was written to this object."""
+        dump_path = self.config.dump_path if config.dump_path == self._source.dump_path else config.dump_path
+        vars(self.config).update(vars(settings_of(config, handle.current().backend.name)), dump_path=dump_path)
         self._source = config

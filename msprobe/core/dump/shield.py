@@ -1,8 +1,8 @@
-"""The boundary between the tool and the user's program: what goes wrong in here is written down, never raised.
+"""The boundary between the tool and the user's program: an error of the tool is logged, never raised.
 
-A tool that stops a training is worse than a record that is missing. The few broad ``except`` elsewhere make the loss
-smaller than a record: one value (``capture.describe``), the gradients of one call (the collector), one line of the
-journal (``store.sink``).
+A tool that stops a training is worse than a record that is missing. The few broad ``except`` elsewhere keep
+the loss smaller than a record: one value (``capture.describe``), the gradients of one call (the collector), one line of
+the journal (``store.sink``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class ErrorLog:
-    """Counts what went wrong and keeps the traces in ``dump_error_info.log`` beside the dump."""
+    """Count errors and write their traces into ``dump_error_info.log`` beside the dump.
+
+    Args:
+        path: that file; None to count only.
+    """
 
     LIMIT = 200
 
@@ -31,14 +35,15 @@ class ErrorLog:
         self.count = 0
 
     def move(self, path: Path) -> None:
-        """The log has another name from now on."""
+        """Write into ``path`` from now on, if traces are written at all."""
         if self._path is not None:
             self._path = path
 
     def note(self, what: str, error: BaseException) -> None:
+        """Count an error by which ``what`` was not recorded; the first one of the process is also a line in the log."""
         self.count += 1
         if first_time("shield"):
-            where = "" if self._path is None else f"; this and what follows is told in {self._path}"
+            where = "" if self._path is None else f"; see {self._path} for this and later errors"
             logger.error("%s could not be recorded: %s (the run goes on%s)", what, error_text(error), where)
         if self._path is None or self.count > self.LIMIT:
             return
@@ -50,8 +55,8 @@ class ErrorLog:
             self._path = None
 
 
-def shielded(function: F) -> F:
-    """Make a method of the collector safe: an exception is noted in ``self.errors`` and the answer is None."""
+def never_raises(function: F) -> F:
+    """Decorate a method: an exception is noted in ``self.errors``, and the method returns None."""
 
     @functools.wraps(function)
     def safe(self: Any, *args: Any) -> Any:
@@ -64,9 +69,11 @@ def shielded(function: F) -> F:
     return safe  # type: ignore[return-value]
 
 
-def contained(function: F) -> F:
-    """Make a function of the public interface safe: what is wrong with its arguments is raised (MsprobeException, or
-    TypeError for arguments it does not have), anything else is one line in the log, and the answer is None.
+def log_unexpected(function: F) -> F:
+    """Decorate a function of the public interface: an unexpected exception is one line in the log.
+
+    The function then returns None. Errors of the arguments are raised: MsprobeException, and TypeError for arguments
+    that the function does not have.
     """
 
     @functools.wraps(function)
@@ -88,4 +95,6 @@ def contained(function: F) -> F:
 
 def _subject(args: tuple[Any, ...]) -> str:
     first = args[0] if args else "a call"
+    if isinstance(first, str):
+        return first or "a call"
     return str(getattr(first, "name", None) or getattr(first, "stem", None) or type(first).__name__)

@@ -10,50 +10,64 @@ leaves it whole; so does a tensor that cannot be cut (sparse, nested). The recor
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from msprobe.core.capture.describe import Node
 from msprobe.core.config.sections import SliceItem
+from msprobe.core.dump.leaf import TensorNodes
 
-_UNCUTTABLE = (RuntimeError, TypeError, IndexError, NotImplementedError, ValueError)
+_CANNOT_SLICE = (RuntimeError, TypeError, IndexError, NotImplementedError, ValueError)
 
 
-class SlicedLeaves:
-    """Hands the chosen part of each tensor on to ``leaf``.
+class SlicedTensors:
+    """Pass a part of each tensor on to ``nodes`` (implements ``TensorNodes``).
 
     Args:
-        leaf: what measures and saves a tensor.
+        nodes: measures and saves the part.
         items: the cuts of the configuration.
-        tokens: one more cut, for the tokens of one request; it changes from start to start.
+        tokens: returns one more cut, for the tokens of one request; it changes with every start.
     """
 
-    def __init__(
-        self, leaf: Callable[..., Node], items: Sequence[SliceItem], tokens: Callable[[], SliceItem | None]
-    ) -> None:
-        self._leaf = leaf
+    def __init__(self, nodes: TensorNodes, items: Sequence[SliceItem], tokens: Callable[[], SliceItem | None]) -> None:
+        self._nodes = nodes
+        self._leaf = nodes.leaf
         self._items = items
         self._tokens = tokens
 
-    def leaf(self, tensor: Any, place: str, around: tuple[int, ...] = ()) -> Node:
-        """The node of the cut tensor; gradient facts are those of the whole one."""
+    @property
+    def folder(self) -> Path | None:
+        """The folder of tensor files; None when no tensors are kept."""
+        return self._nodes.folder
+
+    def leaf(self, tensor: Any, save_as: str, around: tuple[int, ...] = ()) -> Node:
+        """Return the node of the cut tensor; gradient facts are those of the whole one."""
         part = cut(tensor, self._items)
         tokens = self._tokens()
         if tokens is not None:
             part = cut(part, [tokens])
-        node = self._leaf(part, place, around)
+        node = self._leaf(part, save_as, around)
         if part is not tensor and "requires_grad" in node:
             node["requires_grad"] = tensor.requires_grad  # a view made under no_grad says False
         return node
 
+    def settle(self) -> None:
+        """Return when every node made so far is complete."""
+        self._nodes.settle()
+
+    def move(self, folder: Path) -> None:
+        """Save tensors into ``folder`` from now on, if any are saved."""
+        self._nodes.move(folder)
+
 
 def cut(tensor: Any, items: Sequence[SliceItem]) -> Any:
-    """``tensor`` with ``items`` applied in order; the very same object when none of them fits."""
+    """Return ``tensor`` with ``items`` applied in order; the same object when no item applies to it."""
     for item in items:
         shape = tensor.shape
         if item.dim >= len(shape) or (item.size is not None and item.size != shape[item.dim]):
             continue
         try:
             tensor = tensor[(slice(None),) * item.dim + (slice(item.begin, item.end),)]
-        except _UNCUTTABLE:
+        except _CANNOT_SLICE:
             continue
     return tensor

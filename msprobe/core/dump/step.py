@@ -4,29 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
+from msprobe.core.capture.observer import Observer
+from msprobe.core.dump import handle
 from msprobe.core.dump.judging import Judge
 from msprobe.core.dump.kernel_level import kernel_source, make_collector
-from msprobe.core.dump.points import Points
-from msprobe.core.dump.shield import ErrorLog
-from msprobe.core.dump.task import make_recording
+from msprobe.core.dump.points import SavedValues
+from msprobe.core.dump.recording import StepOutput
+from msprobe.core.dump.shield import ErrorLog, never_raises
+from msprobe.core.dump.task import StepContext, make_barrier, make_recorder
 from msprobe.core.log import logger
 from msprobe.core.selection.build import build_selection
+from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.layout import DUMP, ERRORS, TENSORS
 from msprobe.core.store.sink import DirectorySink
 
-if TYPE_CHECKING:
-    from msprobe.core.dump.session import DumpSession
+_BEGINNINGS = frozenset({"api_begin", "module_begin", "parameter_gradient", "enter", "graph_run"})
 
 
 class Step:
-    """One step being recorded into ``folder``. An ``unasked`` one, opened as the step before was never stopped, leaves
-    nothing behind when nothing happens in it.
+    """One step being recorded into ``folder``.
+
+    Args:
+        context: what the step needs of its session.
+        folder: the folder of the process.
+        judge: judges the calls; None when every call is recorded.
+        implicit: the step began without a start, as the step before was never stopped: when nothing happens in it,
+            its files are removed.
     """
 
-    def __init__(self, session: DumpSession, folder: Path, judge: Judge | None) -> None:
-        config, backend, plan = session.config, session.backend, session.plan
+    def __init__(self, context: StepContext, folder: Path, judge: Judge | None, implicit: bool) -> None:
+        config, backend, plan = context.config, context.backend, context.plan
         selection = build_selection(config)
         saves = plan.bodies and (plan.save_all or judge is not None or selection.tensors is not None)
         header = {
@@ -35,104 +44,152 @@ class Step:
             "framework": backend.name,
             "dump_data_dir": str(folder / TENSORS) if saves else None,
             **backend.header,
-            **session.label,
-            **kernel_source(session),
+            **context.label,
+            **kernel_source(context),
         }
-        self._session = session
-        self.unasked = False
-        self.sink = DirectorySink(folder, header, extra_info=config.extra_info, tensors=saves)
-        tensors = folder / TENSORS if saves and not self.sink.failed else None
-        self.recording = make_recording(session, selection, self.sink, tensors, judge)
-        self.recording.errors = ErrorLog(folder / ERRORS)
-        if session.background is not None:
-            session.background.errors = self.recording.errors
-        self.collector = make_collector(session, self.recording, self.sink)
-        if judge is None:  # of judged calls nothing is written before the verdict
-            self.sink.early = self.collector.early
-        self.points = Points(self.recording, backend)
+        self._context = context
+        self._implicit = implicit
         self._selection = selection
         self._unwatch: Callable[[], None] | None = None
-        if not self.sink.failed:  # the sink has said why there is no dump
-            logger.info("collecting step %d into %s", session.current_step, folder)
+        self._sink = DirectorySink(
+            folder,
+            header,
+            extra_info=config.extra_info,
+            tensors=saves,
+            pending=make_barrier(context),
+            dropped=plan.dropped,
+        )
+        tensors = folder / TENSORS if saves and not self._sink.failed else None
+        output = StepOutput(self._sink, ErrorLog(folder / ERRORS))
+        self.recorder = make_recorder(context, selection, output, tensors, judge)
+        self.collector = make_collector(context, self.recorder, self._sink)
+        self.saved_values = SavedValues(self.recorder, backend)
+        if judge is None:  # of judged calls nothing is written before the verdict
+            FLUSHER.add(self.collector)
+        if not self._sink.failed:  # the sink has logged why there is no dump
+            logger.info("collecting step %d into %s", context.number, folder)
+
+    @property
+    def folder(self) -> Path:
+        """The folder that the step is recorded into."""
+        return self._sink.folder
 
     def publish(self) -> None:
-        """Make everything so far readable, and say where."""
-        self.sink.publish()
-        if not self.sink.failed:
-            logger.info("%s is at %s", DUMP, self.sink.folder.parent)
+        """Make everything so far readable, and log where it is."""
+        self._sink.publish()
+        if not self._sink.failed:
+            logger.info("%s is at %s", DUMP, self.folder.parent)
 
     def watch_parameters(self) -> None:
         """Observe the gradients of the parameters from now until the step ends."""
-        modules = self._session.backend.modules
+        modules = self._context.backend.modules
         if modules is not None and self._selection.modes.parameters_grad:
             self.unwatch_parameters()
             self._unwatch = modules.attach_gradients()
 
     def unwatch_parameters(self) -> None:
+        """Observe the gradients of the parameters no longer."""
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
 
-    def move(self, folder: Path) -> bool:
-        """Go on recording in ``folder``; False when it cannot be had."""
-        session, tensors = self._session, self.recording.tensors
-        if session.background is not None:
-            session.background.drain()
-        if not self.sink.move(folder):
+    def rename(self, folder: Path) -> bool:
+        """Rename the folder of the step to ``folder`` and record there; return False when that is not possible."""
+        if self._context.worker is not None:
+            self._context.worker.drain()
+        if not self._sink.move(folder):
             return False
-        if tensors is not None and tensors.folder is not None:
-            tensors.folder = folder / TENSORS
-        self.recording.errors.move(folder / ERRORS)
+        self.recorder.nodes.move(folder / TENSORS)
+        self.recorder.errors.move(folder / ERRORS)
         return True
 
     def close(self) -> None:
-        if self.unasked and not self.recording.recorded and not self.sink.failed:
+        """End the step: publish its files, and log its conclusion or why it is empty."""
+        if self._implicit and not self.recorder.recorded and not self._sink.failed:
             self.discard()
             return
         self._finish()
-        conclusion = self.recording.conclusion()
+        conclusion = self.recorder.conclusion()
         if conclusion is None:
             self._explain_empty()
         else:
-            logger.info("%s: %s", self.sink.folder, conclusion)
-        self.sink.close()
+            logger.info("%s: %s", self.folder, conclusion)
+        self._sink.close()
 
     def discard(self) -> None:
-        """Remove what was recorded, and take nothing more."""
+        """End the step and remove what was recorded."""
         self._finish()
-        if self._session.background is not None:
-            self._session.background.drain()
-        self.sink.discard()
-        logger.info("what was recorded in %s is discarded", self.sink.folder)
+        if self._context.worker is not None:
+            self._context.worker.drain()
+        self._sink.discard()
+        logger.info("what was recorded in %s is discarded", self.folder)
 
     def _finish(self) -> None:
         """Take nothing more."""
+        FLUSHER.remove(self.collector)
         self.unwatch_parameters()
-        self.points.finish()
+        self.saved_values.finish()
         self.collector.finish()
-        if self._session.backend.collectives is not None:
-            self._session.backend.collectives.reset()
+        if self._context.backend.collectives is not None:
+            self._context.backend.collectives.reset()
 
     def _explain_empty(self) -> None:
-        if self.recording.recorded or self.sink.failed:
+        if self.recorder.recorded or self._sink.failed:
             return
         filters = self._selection.describe()
-        names = ", ".join(self.recording.passed_over)
+        names = ", ".join(self.recorder.skipped)
         if names:
             reason = f"{filters} let nothing through; names seen: {names}"
         elif filters:
             reason = f"no call was seen that {filters} could choose from"
         else:
-            reason = self._nothing_seen()
-        logger.warning("step is empty (%s): %s", self.sink.folder, reason)
+            reason = self._reason_without_calls()
+        logger.warning("step is empty (%s): %s", self.folder, reason)
 
-    def _nothing_seen(self) -> str:
-        config = self._session.config
+    def _reason_without_calls(self) -> str:
+        config = self._context.config
         if config.level == "L0":
             return "no call of a module inside the model was seen between start and stop (the model itself is no entry)"
-        if config.level != "L1" or not self._session.backend.ranked:
+        if config.level != "L1" or not self._context.backend.ranked:
             return "no call was seen between start and stop"
         compiled = "compiled code calls no APIs: levels L0 and mix record the modules in it"
         if config.risk_level == "ALL":
             return f"no call was seen between start and stop ({compiled})"
         return f"no API of risk_level {config.risk_level} was called (risk_level ALL records all; {compiled})"
+
+
+class LazyStep:
+    """Stands for the observer of a step that nobody started, until the first call opens that step.
+
+    A step that follows one which was never stopped begins in this way: so a server that is idle between two requests
+    leaves no empty folder behind, not even during the pause. Methods that begin something open the step; the others
+    concern calls of a step that is open, and do nothing before.
+
+    Args:
+        begin: opens the step and returns its observer; None when the step is no longer wanted.
+    """
+
+    def __init__(self, begin: Callable[[], Observer | None]) -> None:
+        self.errors = ErrorLog(None)
+        self._begin: Callable[[], Observer | None] | None = begin
+        self._observer: Observer | None = None
+
+    def __getattr__(self, method: str) -> Any:
+        """Return a method of the step's observer; one that does nothing when there is no observer."""
+        if method in _BEGINNINGS:
+            self.open_step()
+        return _do_nothing if self._observer is None else getattr(self._observer, method)
+
+    @never_raises
+    def open_step(self) -> None:
+        """Open the step unless it is open. What keeps it from opening is logged once, and there is no step then."""
+        if self._begin is None:
+            return
+        with handle.LOCK:
+            begin, self._begin = self._begin, None
+            if begin is not None:  # no other thread was faster
+                self._observer = begin()
+
+
+def _do_nothing(*arguments: Any) -> None:
+    """Stand for a method of an observer that is not there."""

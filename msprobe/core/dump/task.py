@@ -1,82 +1,117 @@
-"""From the task of the configuration to the recording of one step: which leaves it has and who judges its calls."""
+"""From the task of the configuration to the recorder of one step: its tensor nodes, and the judge of its calls."""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from msprobe.core.backend.model import Backend
+from msprobe.core.capture.stack import StackTable
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import DumpConfig
-from msprobe.core.dump.background import Background, BackgroundLeaves, Settling, queue_limit
-from msprobe.core.dump.exceptional import Exceptional
+from msprobe.core.dump.background import AsyncTensors, AsyncWorker, SettleBarrier, queue_limit
+from msprobe.core.dump.exceptional import RaisingCall
+from msprobe.core.dump.gates import StartFilters
 from msprobe.core.dump.golden import GoldenSteps
-from msprobe.core.dump.judging import HeldLeaves, Judge, JudgedRecording
-from msprobe.core.dump.leaf import LeafTask, Leaves
-from msprobe.core.dump.live_difference import LiveDifference
+from msprobe.core.dump.judging import DeferredTensors, Judge, JudgedRecorder, Judging
+from msprobe.core.dump.leaf import MeasuredTensors, TensorNodes
+from msprobe.core.dump.live_difference import LiveComparison
 from msprobe.core.dump.nonfinite import NonFinite
-from msprobe.core.dump.recording import Recording
-from msprobe.core.dump.slicing import SlicedLeaves
+from msprobe.core.dump.plan import RecordingPlan
+from msprobe.core.dump.recording import StepOutput, StepRecorder
+from msprobe.core.dump.slicing import SlicedTensors
 from msprobe.core.selection.build import Selection
-from msprobe.core.store.sink import DirectorySink
-
-if TYPE_CHECKING:
-    from msprobe.core.dump.session import DumpSession
 
 
-def make_background(config: DumpConfig, thread: ThreadState) -> Background | None:
-    """The worker of a session with ``async_dump``. Judged calls are done with at once: they need none."""
+@dataclass(frozen=True, slots=True)
+class StepContext:
+    """What one step needs of its session; the objects of a step never see the session itself.
+
+    Attributes:
+        config: the configuration of the session.
+        plan: its switches.
+        backend: the framework.
+        thread: the per-thread state.
+        stacks: the interned call stacks.
+        worker: the worker of ``async_dump``; None without it.
+        golden: the golden dump of ``bench_path``; None without it.
+        filters: the filters of the present start, and the count of findings.
+        label: more fields for the header of dump.json.
+        number: the number of the step.
+        rank: the rank of the process when the step began; None when it had none yet.
+    """
+
+    config: DumpConfig
+    plan: RecordingPlan
+    backend: Backend
+    thread: ThreadState
+    stacks: StackTable
+    worker: AsyncWorker | None
+    golden: GoldenSteps | None
+    filters: StartFilters
+    label: Mapping[str, str]
+    number: int
+    rank: int | None
+
+
+def make_worker(config: DumpConfig, thread: ThreadState) -> AsyncWorker | None:
+    """Return the worker of a session with ``async_dump``, else None. Judged calls are finished at once without one."""
     wanted = config.async_dump and config.task_spec.async_dump and config.section.bench_path is None
-    return Background(queue_limit(), thread) if wanted and config.level != "L2" else None
+    return AsyncWorker(queue_limit(), thread) if wanted and config.level != "L2" else None
 
 
 def make_golden(config: DumpConfig) -> GoldenSteps | None:
-    """The golden dump of ``bench_path``. Raises FileCheckException when it is no folder."""
+    """Return the golden dump of ``bench_path``, or None. Raises FileCheckException when it is no folder."""
     path = config.section.bench_path
     return GoldenSteps(path, config.section.one_mode) if path and config.task_spec.compares_live else None
 
 
-def make_judge(session: DumpSession) -> Judge | None:
-    """The judge of the step that begins. Raises MsprobeException when there is no golden dump to judge by."""
-    if session.golden is not None:
-        data = session.golden.data(session.current_step, session.rank)
-        return LiveDifference(data, session.golden.divergence)
-    module, _, name = session.config.task_spec.judge.partition(":")
+def make_judge(context: StepContext) -> Judge | None:
+    """Return the judge of a step, or None. Raises MsprobeException when there is no golden dump to judge by."""
+    if context.golden is not None:
+        data = context.golden.data(context.number, context.rank)
+        return LiveComparison(data, context.golden.divergence)
+    module, _, name = context.config.task_spec.judge.partition(":")
     if not module:
         return None
     judge: Judge = getattr(importlib.import_module(module), name)()
     return judge
 
 
-def make_recording(
-    session: DumpSession, selection: Selection, sink: DirectorySink, folder: Path | None, judge: Judge | None
-) -> Recording:
-    """The recording of a step into ``sink``; ``folder`` is where tensor files go."""
-    ops, plan, mode = session.backend.ops, session.plan, session.config.section.one_mode
-    sink.statistics = ops
-    sink.left_out = plan.unchosen
+def make_barrier(context: StepContext) -> SettleBarrier:
+    """Return what the records of the step wait for."""
+    return SettleBarrier(context.backend.ops, context.worker)
+
+
+def make_recorder(
+    context: StepContext, selection: Selection, output: StepOutput, folder: Path | None, judge: Judge | None
+) -> StepRecorder:
+    """Return the recorder of a step.
+
+    Args:
+        folder: where tensor files are written; None when the step has none.
+        judge: judges each call before it is written; None to write every call.
+    """
+    ops, plan, backend = context.backend.ops, context.plan, context.backend
+    section = context.config.section
+    mode = section.one_mode
     if judge is not None:
-        if isinstance(judge, (NonFinite, Exceptional)) and mode == "xor":
+        if isinstance(judge, (NonFinite, RaisingCall)) and mode == "xor":
             mode = "statistics"  # a checksum does not tell whether values are finite
-        held = HeldLeaves(ops, mode, folder)
-        judged = JudgedRecording(plan, selection, session.backend, _sliced(session, held), sink)
-        judged.use(judge, session.gates.findings, held)
-        judged.tensors = held
-        return judged
-    leaves = LeafTask(ops, mode, folder, getattr(session.config.section, "projection", False))
-    if session.background is not None:
-        sink.statistics = sink.backlog = Settling(ops, session.background)
-        leaves = BackgroundLeaves(leaves, session.background)
-    sliced = _sliced(session, leaves)
-    recording = Recording(plan, selection, session.backend, sliced, sink)
-    recording.tensors = leaves
-    if sliced is leaves and selection.modes.input:
-        recording.births = session.backend.births
-    return recording
+        deferred = DeferredTensors(ops, mode, folder)
+        judging = Judging(judge, context.filters.findings, deferred)
+        return JudgedRecorder(plan, selection, backend, _sliced(context, deferred), output, judging)
+    measured = MeasuredTensors(ops, mode, folder, getattr(section, "projection", False))
+    nodes: TensorNodes = measured
+    if context.worker is not None:
+        nodes = AsyncTensors(measured, context.worker, output.errors)
+    return StepRecorder(plan, selection, backend, _sliced(context, nodes), output)
 
 
-def _sliced(session: DumpSession, leaves: Leaves) -> Leaves:
-    section = session.config.section
+def _sliced(context: StepContext, nodes: TensorNodes) -> TensorNodes:
+    section = context.config.section
     if not section.slice and section.request_id is None:
-        return leaves
-    return SlicedLeaves(leaves.leaf, section.slice, lambda: session.gates.tokens)
+        return nodes
+    return SlicedTensors(nodes, section.slice, lambda: context.filters.tokens)

@@ -1,7 +1,7 @@
 """``token_range``: collect only while an inference model works on certain tokens.
 
-Each forward call of the model is one token, counted from 0 at ``start``. What runs between two calls belongs to the
-token before; what runs before the first call belongs to none.
+Each forward call of the model is one token, counted from 0 at ``start``. Calls between two tokens belong to the first
+of them; calls before the first token belong to none.
 """
 
 from __future__ import annotations
@@ -14,32 +14,37 @@ from msprobe.core.errors import MsprobeException, argument_text
 from msprobe.core.log import logger
 
 
-class TokenGate:
-    """Shows the observer to the relay while the count lies in ``first`` to ``last``, both included."""
+class TokenRange:
+    """Show the observer to the relay while the count lies in ``first`` to ``last``, both included."""
 
     def __init__(self, first: int, last: int, relay: Relay) -> None:
         self.first = first
         self.last = last
         self.count = -1
-        self.unwatch: Callable[[], None] | None = None
+        self._unwatch: Callable[[], None] | None = None
         self._relay = relay
         self._observer: Observer | None = None
 
     @property
     def within(self) -> bool:
+        """Whether the present token lies in the range."""
         return self.first <= self.count <= self.last
 
+    def count_calls(self, watch_calls: Callable[[Any, Callable[[], None]], Callable[[], None]], model: Any) -> None:
+        """Count the forward calls of ``model`` until ``close``; ``watch_calls`` is that of the framework's runtime."""
+        self._unwatch = watch_calls(model, self.next_token)
+
     def hold(self, observer: Observer) -> None:
-        """Use ``observer`` from now on."""
+        """Show ``observer`` from now on, within the range."""
         self._observer = observer
         self._show()
 
     def release(self) -> None:
-        """Collect nothing until ``hold``; calls of the model still count."""
+        """Show no observer until the next ``hold``; calls of the model still count."""
         self._observer = None
 
     def next_token(self) -> None:
-        """The model is called once more."""
+        """Count one call of the model."""
         self.count += 1
         if self._observer is None:
             return
@@ -49,8 +54,8 @@ class TokenGate:
             logger.info("token %d: the token range [%d, %d] is over", self.count, self.first, self.last)
         self._show()
 
-    def conclude(self) -> None:
-        """Say so when the range never began."""
+    def warn_if_not_reached(self) -> None:
+        """Warn when the range never began."""
         if self._observer is not None and self.count < self.first:
             logger.warning(
                 "nothing is collected: the token range [%d, %d] was not reached, the model was called %d times since "
@@ -61,21 +66,21 @@ class TokenGate:
             )
 
     def close(self) -> None:
-        """Count no longer."""
+        """Count calls no longer."""
         self._observer = None
-        if self.unwatch is not None:
-            self.unwatch()
-            self.unwatch = None
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
 
     def _show(self) -> None:
         self._relay.observer = self._observer if self.within else None
 
 
-def checked_range(value: Any, model: Any) -> tuple[int, int] | None:
-    """``start(token_range=value)`` as first and last token.
+def check_token_range(value: Any, model: Any) -> tuple[int, int] | None:
+    """Return the first and the last token of ``start(token_range=value)``; None for None.
 
     Raises:
-        MsprobeException: it is no pair of integers with 0 <= first <= last, or there is no model to count calls of.
+        MsprobeException: the value is no pair of integers with 0 <= first <= last, or there is no model.
     """
     if value is None:
         return None

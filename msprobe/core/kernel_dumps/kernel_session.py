@@ -15,10 +15,10 @@ from typing import Any
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import DumpConfig
-from msprobe.core.dump.chosen import Chosen
+from msprobe.core.dump.chosen import StepRankFilter
 from msprobe.core.dump.session import MakeBackend
-from msprobe.core.dump.shield import ErrorLog, shielded
-from msprobe.core.dump.whereabouts import Whereabouts
+from msprobe.core.dump.shield import ErrorLog, never_raises
+from msprobe.core.dump.whereabouts import RankFolder
 from msprobe.core.errors import MsprobeException
 from msprobe.core.kernels.importing import MAIN_STATISTICS, ImportPlan, import_iterations
 from msprobe.core.kernels.native_files import NewFiles, remove_files
@@ -50,8 +50,8 @@ class KernelSession:
         self.errors = ErrorLog(None)
         self._rank: int | None = None
         self._root = Path(config.dump_path).absolute()
-        self._chosen = Chosen(config)
-        self._places = Whereabouts()
+        self._chosen = StepRankFilter(config)
+        self._places = RankFolder()
         self._new_files = NewFiles(time.time_ns() // 1000)
         self._pending: list[Iteration] = []
         self._stepped = self._started = False
@@ -170,15 +170,15 @@ class KernelSession:
     def _fresh(self) -> list[Iteration]:
         return self._new_files.poll(self._native)
 
-    @shielded
+    @never_raises
     def _drop_new(self) -> None:
         self._drop(self._fresh())
 
-    @shielded
+    @never_raises
     def _keep_new(self) -> None:
         self._pending += self._fresh()
 
-    @shielded
+    @never_raises
     def _end(self, dump: bool) -> None:
         if self.running:
             self._pending += self._fresh()
@@ -192,7 +192,7 @@ class KernelSession:
         elif self._started:
             self._explain_empty()
 
-    @shielded
+    @never_raises
     def _import_rest(self) -> None:
         if self.running:
             self._pending += self._fresh()

@@ -1,6 +1,6 @@
-"""The beat of the process: what steps have recorded goes to the disk every ``FLUSH_SECONDS``.
+"""The flusher thread of the process writes what steps have recorded every ``FLUSH_SECONDS``.
 
-That bounds what a killed process can lose.
+That bounds how much a killed process can lose.
 """
 
 from __future__ import annotations
@@ -17,15 +17,19 @@ FLUSH_SECONDS = 0.05
 
 
 class Flushed(Protocol):
-    """What is beaten: ``tick`` writes what has been added, ``release`` lets go of the file without writing."""
+    """An object that the flusher calls at every tick, such as a sink."""
 
-    def tick(self) -> None: ...
+    def tick(self) -> None:
+        """Write, or pass on, what was added since the last tick."""
+        ...
 
-    def release(self) -> None: ...
+    def release(self) -> None:
+        """Close files without writing: the process is a forked child, and the files belong to its parent."""
+        ...
 
 
 class Flusher:
-    """One thread for all that is open. Started with the first, never blocks exit."""
+    """One daemon thread for all open sinks; it starts with the first sink and never blocks exit."""
 
     def __init__(self) -> None:
         self._open: weakref.WeakSet[Flushed] = weakref.WeakSet()
@@ -34,6 +38,7 @@ class Flusher:
         self._thread: threading.Thread | None = None
 
     def add(self, flushed: Flushed) -> None:
+        """Call ``flushed.tick`` every ``FLUSH_SECONDS`` from now on; no strong reference is kept."""
         with self._lock:
             self._open.add(flushed)
             if self._thread is None:
@@ -42,16 +47,17 @@ class Flusher:
         self._wake.set()
 
     def remove(self, flushed: Flushed) -> None:
+        """Call ``flushed.tick`` no more; a tick that runs already is not waited for."""
         with self._lock:
             self._open.discard(flushed)
             if not self._open:
                 self._wake.clear()
 
-    def forget(self) -> None:
-        """In a forked child: the thread is gone and what is open belongs to the parent."""
-        left = list(self._open)
+    def release_all(self) -> None:
+        """Start anew in a forked child: the thread is gone, and the open files belong to the parent."""
+        inherited = list(self._open)
         self.__init__()  # type: ignore[misc]
-        for flushed in left:
+        for flushed in inherited:
             flushed.release()
 
     def _run(self) -> None:
@@ -60,13 +66,13 @@ class Flusher:
             self._wake.wait()
             pause.wait(FLUSH_SECONDS)
             with self._lock:
-                beaten = list(self._open)
-            for flushed in beaten:
+                current = list(self._open)
+            for flushed in current:
                 _tick(flushed)
 
 
 def _tick(flushed: Flushed) -> None:
-    """One beat of one. The flusher serves every step to come, so no record may end it."""
+    """Flush one object. An exception must not stop the flusher thread: later steps need it."""
     try:
         flushed.tick()
     except Exception as error:  # noqa: BLE001
@@ -75,4 +81,4 @@ def _tick(flushed: Flushed) -> None:
 
 
 FLUSHER = Flusher()
-os.register_at_fork(after_in_child=FLUSHER.forget)
+os.register_at_fork(after_in_child=FLUSHER.release_all)

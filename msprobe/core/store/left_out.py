@@ -1,6 +1,6 @@
-"""What is left out of a record on its way to the disk: statistics that a list in ``summary_mode`` does not name.
+"""Statistics that a list in ``summary_mode`` does not name are dropped from records on their way to the disk.
 
-They are measured all the same, in one pass with the others, and judges of calls need them.
+They are measured all the same, in one pass with the others, and the judges of calls use them.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections.abc import Collection
 from typing import Any
 
 
-def without(node: Any, names: Collection[str]) -> Any:
-    """A copy of ``node`` whose tensors lack the fields ``names``; everything else is the very same."""
+def drop_statistics(node: Any, names: Collection[str]) -> Any:
+    """Return a copy of ``node`` in which tensors lack the fields ``names``; other values are the same objects."""
     if isinstance(node, dict):
         tensor = "shape" in node and "dtype" in node
-        return {key: without(part, names) for key, part in node.items() if not (tensor and key in names)}
-    return [without(part, names) for part in node] if isinstance(node, list) else node
+        return {key: drop_statistics(part, names) for key, part in node.items() if not (tensor and key in names)}
+    return [drop_statistics(part, names) for part in node] if isinstance(node, list) else node

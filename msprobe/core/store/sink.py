@@ -1,7 +1,7 @@
-"""Where finished records go. A record is anything with ``lines()``: the journal lines that stand for it.
+"""Write finished records into the files of a step. A record is any object with ``lines()``, its journal lines.
 
-``write`` is on the hot path of a training step, so it only lays the record out in memory; the flusher of the process
-brings that to the disk.
+``write`` is on the hot path of a training step, so it only appends to a list in memory; the flusher thread of the
+process writes to the disk.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,30 +20,23 @@ from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.journal import VERSION
 from msprobe.core.store.journal_writer import JournalWriter
 from msprobe.core.store.layout import JOURNAL, TENSORS, root_of
-from msprobe.core.store.left_out import without
+from msprobe.core.store.left_out import drop_statistics
 from msprobe.core.store.links import make_folder_below, take_link_away
-from msprobe.core.store.shown import Backlog, Shown
+from msprobe.core.store.shown import EarlyWrites, PendingJobs
 
 BATCH = 64
 
 
 class Record(Protocol):
-    """Something that can be written: it knows its journal lines once its statistics are there."""
+    """An object that can be written: it knows its journal lines once its statistics have arrived."""
 
-    def lines(self) -> Iterable[dict[str, Any]]: ...
-
-
-class Statistics(Protocol):
-    """The part of ``TensorOps`` a sink needs: are numbers still on their way, and fetch them."""
-
-    @property
-    def outstanding(self) -> bool: ...
-
-    def settle(self) -> None: ...
+    def lines(self) -> Iterable[dict[str, Any]]:
+        """Return the journal lines of the record, as they are now."""
+        ...
 
 
 class Sink(Protocol):
-    """The end of the way of a record. ``publish`` makes everything so far readable, ``close`` ends the step."""
+    """Takes finished records. ``publish`` makes all records so far readable, ``close`` ends the step."""
 
     def write(self, record: Record) -> None: ...
 
@@ -53,26 +46,41 @@ class Sink(Protocol):
 
 
 class DirectorySink:
-    """Writes one step of one process into ``folder``, ``{dump_path}/step{N}/{process}``.
+    """Write one step of one process into ``folder``, ``{dump_path}/step{N}/{process}``.
 
-    Errors of the disk are said once and end the recording of the step.
+    An error of the disk is logged once and ends the recording of the step.
 
-    Records are laid out as bytes some at a time: one by one would find the processor's caches cold, all at the end
-    would keep their objects alive for the garbage collector to walk. While statistics are on their way from a device
-    they wait.
+    Records are encoded in batches: encoding each one by itself would run with cold processor caches, and encoding all
+    of them at the end would keep their objects alive for the garbage collector to walk. While statistics are still
+    being copied from a device, the records wait.
+
+    Args:
+        folder: the folder of the process; it is created, and the files of an earlier run in it are removed.
+        header: the fields of dump.json beside ``data``.
+        extra_info: also write stack.json and construct.json.
+        tensors: also create the folder of tensor files.
+        pending: what records wait for before they are written; None when they are complete at once.
+        dropped: the statistics to leave out of each record, by their names in dump.json.
     """
 
-    def __init__(self, folder: Path, header: Mapping[str, Any], *, extra_info: bool, tensors: bool) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        header: Mapping[str, Any],
+        *,
+        extra_info: bool,
+        tensors: bool,
+        pending: PendingJobs | None = None,
+        dropped: Collection[str] = (),
+    ) -> None:
         self.folder = folder
         self.failed = False
-        self.early: Callable[[], Iterable[Record]] | None = None
-        self.statistics: Statistics | None = None
-        self.backlog: Backlog | None = None
-        self.left_out: tuple[str, ...] = ()  # statistics that were measured and are not written
-        self._shown = Shown()
+        self._pending = pending
+        self._dropped = dropped
+        self._early = EarlyWrites()
         self._extra_info = extra_info
         self._waiting: list[Record] = []
-        self._adding = threading.Lock()  # held while records are laid out
+        self._adding = threading.Lock()  # held while records are encoded
         self._writing = threading.Lock()  # guards the file, held while the disk works
         self._journal = JournalWriter()
         with _DiskGuard(self, "create"):
@@ -88,50 +96,49 @@ class DirectorySink:
         FLUSHER.add(self)
 
     def write(self, record: Record) -> None:
+        """Take a record; it is encoded with its batch, or when its statistics have arrived."""
         self._waiting.append(record)
-        if len(self._waiting) >= BATCH and not (self.statistics is not None and self.statistics.outstanding):
-            self._lay_out_waiting()
+        if len(self._waiting) >= BATCH and not (self._pending is not None and self._pending.outstanding):
+            self._encode_waiting()
 
     def flush(self) -> None:
-        """Bring everything so far onto the disk (the page cache: it survives the process, not a power cut)."""
+        """Write every record so far to the page cache of the disk, which survives the process but not a power cut."""
         with self._writing, _DiskGuard(self, "write"):
-            self._lay_out_waiting()
+            self._encode_waiting()
             self._write_buffer()
 
-    def _show(self, backlog: Backlog) -> None:
-        """Write what has come without waiting for the background: what is complete whole, the rest as it is now."""
+    def _write_early(self, pending: PendingJobs) -> None:
+        """Write the waiting records without waiting for background jobs: complete ones whole, others as they are."""
         with self._writing, _DiskGuard(self, "write"):
-            backlog.settle_statistics()
+            pending.settle_statistics()
             with self._adding:
-                ready = self._waiting[: self._shown.completed(backlog.done)]
-                del self._waiting[: len(ready)]
-                for record in ready:
-                    self._lay_out(record)
+                complete = self._waiting[: self._early.take_complete(pending.done)]
+                del self._waiting[: len(complete)]
+                for record in complete:
+                    self._encode(record)
                 count = len(self._waiting)
-                put = backlog.put  # of a record that waits, all jobs have been put
-                for record in self._waiting[self._shown.count : count]:
-                    self._lay_out(record)
-                self._shown.add(count, put)
+                put = pending.put  # all jobs of a record that waits have been put
+                for record in self._waiting[self._early.count : count]:
+                    self._encode(record)
+                self._early.add(count, put)
             self._write_buffer()
 
     def tick(self) -> None:
-        """One beat of the flusher: what has been added, and the inputs of calls that run for longer than a beat."""
-        if self.early is not None:
-            for record in self.early():
-                self.write(record)
-        if self.backlog is not None and self.backlog.done != self.backlog.put:
-            self._show(self.backlog)
+        """Write what was added since the last tick of the flusher."""
+        if self._pending is not None and self._pending.done != self._pending.put:
+            self._write_early(self._pending)
         else:
             self.flush()
 
     def publish(self) -> None:
+        """Write every record so far, and the documents made of them."""
         with self._writing, _DiskGuard(self, "write"):
-            self._lay_out_waiting()
+            self._encode_waiting()
             self._write_buffer()
             self._publish()
 
     def close(self) -> None:
-        """Publish, then remove the journal: from here on the documents are the whole truth."""
+        """Publish the documents and remove the journal."""
         FLUSHER.remove(self)
         self.publish()
         with self._writing, _DiskGuard(self, "write"):
@@ -140,7 +147,7 @@ class DirectorySink:
             self.release()
 
     def move(self, folder: Path) -> bool:
-        """Rename the folder and go on there, over what an earlier run left in its place. False when it cannot be."""
+        """Rename the folder to ``folder``, replacing the files of an earlier run; return False when that fails."""
         with self._writing:
             if self.failed:
                 return False
@@ -159,42 +166,42 @@ class DirectorySink:
             return True
 
     def discard(self) -> None:
-        """Remove everything of this step, as if nothing had been recorded; its folders too when they are empty."""
+        """Remove the files of this step, and its folders when they are empty then."""
         FLUSHER.remove(self)
         with self._writing, _DiskGuard(self, "remove"):
             self.release()
             self._waiting.clear()
             remove_documents(self.folder)
-            with contextlib.suppress(OSError):  # something of someone else is in there
+            with contextlib.suppress(OSError):  # the folder holds files of others
                 self.folder.rmdir()
                 self.folder.parent.rmdir()
 
     def release(self) -> None:
-        """Let go of the file without writing: for a forked child, which must leave the parent's journal alone."""
+        """Close the file without writing: a forked child must not write into the journal of its parent."""
         self.failed = True
         self._journal.close()
 
-    def _lay_out_waiting(self) -> None:
+    def _encode_waiting(self) -> None:
         with self._adding:
-            waiting, laid = self._waiting[:], 0
-            self._shown.forget()
+            waiting, encoded = self._waiting[:], 0
+            self._early.clear()
             try:
                 del self._waiting[: len(waiting)]  # in place: another thread may be adding to this very list
-                if waiting and self.statistics is not None:
-                    self.statistics.settle()
+                if waiting and self._pending is not None:
+                    self._pending.settle()
                 for record in waiting:
-                    self._lay_out(record)
-                    laid += 1
-            except BaseException:  # an interrupt: the rest waits again
-                self._waiting[:0] = waiting[laid:]
+                    self._encode(record)
+                    encoded += 1
+            except BaseException:  # on an interrupt the rest waits again
+                self._waiting[:0] = waiting[encoded:]
                 raise
 
-    def _lay_out(self, record: Record) -> None:
+    def _encode(self, record: Record) -> None:
         try:
             for line in record.lines():
-                self._add(without(line, self.left_out) if self.left_out else line)
+                self._add(drop_statistics(line, self._dropped) if self._dropped else line)
         except Exception as error:  # noqa: BLE001  (one record must not take those behind it along)
-            if first_time(("lay out", type(error))):
+            if first_time(("encode", type(error))):
                 name = getattr(record, "name", "a record")
                 logger.error("%s could not be written: %s (the run goes on)", name, error_text(error))
 
@@ -217,7 +224,7 @@ class DirectorySink:
 
 
 class _DiskGuard:
-    """Turns an error of the disk into one message and a sink that no longer writes."""
+    """Turn an error of the disk into one message and into a sink that writes no more."""
 
     def __init__(self, sink: DirectorySink, what: str) -> None:
         self._sink = sink

@@ -126,7 +126,7 @@ def test_a_nan_that_no_recorded_call_made_is_told(bench: Any, capsys: pytest.Cap
     debugger.step()
     assert bench.read().names() == []
     said = capsys.readouterr().out
-    assert "Module.first.Linear.backward.0 was handed one in input.0 (Max nan, Min nan), and no recorded call" in said
+    assert "Module.first.Linear.backward.0 was given one in input.0 (Max nan, Min nan), and no recorded call" in said
 
 
 class Scaled(nn.Module):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from msprobe.core.capture.site import CallSite
-from msprobe.core.dump.awaited import Awaited
+from msprobe.core.dump.step import LazyStep
 from tests.core.dump.test_session import recorded, session_of, tensor
 from tests.fake_framework import functional, nn
 from tests.fake_framework.tensor import Tensor
@@ -90,12 +90,12 @@ def test_many_steps_without_a_stop(tmp_path: Path) -> None:
 
 def test_several_threads_begin_it_once() -> None:
     begun: list[Any] = []
-    awaited = Awaited(lambda: begun.append(1))
+    lazy = LazyStep(lambda: begun.append(1))
     site, barrier = CallSite("Torch", "add"), threading.Barrier(4)
 
     def call() -> None:
         barrier.wait()
-        assert awaited.api_begin(site, (), {}) is None
+        assert lazy.api_begin(site, (), {}) is None
 
     threads = [threading.Thread(target=call) for _ in range(4)]
     for thread in threads:
@@ -109,8 +109,8 @@ def test_what_keeps_it_from_beginning_is_told_and_not_raised(tmp_path: Path, cap
     def refuse() -> None:
         raise OSError("no golden step")
 
-    awaited = Awaited(refuse)
+    lazy = LazyStep(refuse)
     for _ in range(2):
-        assert awaited.module_begin(None, (), {}) is None
-    awaited.module_end(None, 1)
-    assert awaited.errors.count == 1
+        assert lazy.module_begin(None, (), {}) is None
+    lazy.module_end(None, 1)
+    assert lazy.errors.count == 1

@@ -8,27 +8,27 @@ import threading
 import pytest
 
 from msprobe.core.capture.thread import ThreadState
-from msprobe.core.dump.background import DEFAULT_LIMIT, LIMIT_VARIABLE, Background, queue_limit
+from msprobe.core.dump.background import DEFAULT_LIMIT, LIMIT_VARIABLE, AsyncWorker, queue_limit
 
 
 def test_jobs_run_in_order_on_one_thread_that_is_busy() -> None:
     state, done = ThreadState(), []
-    background = Background(1000, state)
+    worker = AsyncWorker(1000, state)
     for number in range(100):
-        background.put(lambda number=number: done.append((number, state.busy, threading.current_thread().name)), 1)
-    background.drain()
+        worker.put(lambda number=number: done.append((number, state.busy, threading.current_thread().name)), 1)
+    worker.drain()
     assert done == [(number, True, "msprobe-async-dump") for number in range(100)]
-    assert not background.outstanding
+    assert not worker.outstanding
     assert not state.busy
 
 
 def test_a_full_queue_holds_the_producer_back_until_bytes_are_free() -> None:
-    background, gate = Background(10, ThreadState()), threading.Event()
-    background.put(gate.wait, 8)
+    worker, gate = AsyncWorker(10, ThreadState()), threading.Event()
+    worker.put(gate.wait, 8)
     passed = threading.Event()
 
     def produce() -> None:
-        background.put(lambda: None, 8)
+        worker.put(lambda: None, 8)
         passed.set()
 
     producer = threading.Thread(target=produce)
@@ -37,53 +37,53 @@ def test_a_full_queue_holds_the_producer_back_until_bytes_are_free() -> None:
     gate.set()
     assert passed.wait(5)
     producer.join()
-    background.drain()
+    worker.drain()
 
 
 def test_a_job_larger_than_the_queue_passes_alone() -> None:
-    background, done = Background(10, ThreadState()), []
-    background.put(lambda: done.append(1), 1000)
-    background.drain()
+    worker, done = AsyncWorker(10, ThreadState()), []
+    worker.put(lambda: done.append(1), 1000)
+    worker.drain()
     assert done == [1]
 
 
 def test_an_error_in_a_job_ends_that_job_only() -> None:
-    background, done = Background(10, ThreadState()), []
-    background.put(lambda: 1 / 0, 1)
-    background.put(lambda: done.append(1), 1)
-    background.drain()
+    worker, done = AsyncWorker(10, ThreadState()), []
+    worker.put(lambda: 1 / 0, 1)
+    worker.put(lambda: done.append(1), 1)
+    worker.drain()
     assert done == [1]
-    assert background.errors.count == 1
+    assert worker.errors.count == 1
 
 
 def test_drain_does_not_wait_for_what_is_put_meanwhile() -> None:
-    background, draining, gate = Background(100, ThreadState()), threading.Event(), threading.Event()
+    worker, draining, gate = AsyncWorker(100, ThreadState()), threading.Event(), threading.Event()
 
     def first() -> None:
         draining.wait()
-        background.put(lambda: gate.wait(10), 1)
+        worker.put(lambda: gate.wait(10), 1)
 
-    background.put(first, 1)
+    worker.put(first, 1)
     threading.Timer(0.2, draining.set).start()
-    background.drain()
-    assert background.outstanding
+    worker.drain()
+    assert worker.outstanding
     gate.set()
-    background.drain()
+    worker.drain()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_that_abandons_it_neither_writes_nor_hangs() -> None:
-    background, gate = Background(1, ThreadState()), threading.Event()
-    background.put(gate.wait, 1)
+    worker, gate = AsyncWorker(1, ThreadState()), threading.Event()
+    worker.put(gate.wait, 1)
     child = os.fork()
     if child == 0:
-        background.abandon()
-        background.put(lambda: os._exit(1), 5)
-        background.drain()
+        worker.abandon()
+        worker.put(lambda: os._exit(1), 5)
+        worker.drain()
         os._exit(0)
     _, status = os.waitpid(child, 0)
     gate.set()
-    background.drain()
+    worker.drain()
     assert status == 0
 
 

@@ -14,9 +14,10 @@ from msprobe.core.capture.stack import StackTable
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import load_config
 from msprobe.core.dump.collector import Collector
-from msprobe.core.dump.leaf import LeafTask
-from msprobe.core.dump.plan import DumpPlan
-from msprobe.core.dump.recording import Recording
+from msprobe.core.dump.leaf import MeasuredTensors
+from msprobe.core.dump.plan import RecordingPlan
+from msprobe.core.dump.recording import StepOutput, StepRecorder
+from msprobe.core.dump.shield import ErrorLog
 from msprobe.core.selection.build import build_selection
 from tests.core.memory_sink import MemorySink
 from tests.fake_framework import functional, nn
@@ -32,10 +33,10 @@ class Watched:
         config = load_config({"dump_path": "unused", "risk_level": "ALL", **settings})
         self.relay, thread, self.sink = Relay(), ThreadState(), MemorySink()
         self.backend = make(config, self.relay, thread)
-        selection, plan = build_selection(config), DumpPlan.of(config)
-        leaves = LeafTask(self.backend.ops, str(config.section.summary_mode), None)
-        recording = Recording(plan, selection, self.backend, leaves, self.sink)
-        self.collector = Collector(recording, self.backend, thread, StackTable())
+        selection, plan = build_selection(config), RecordingPlan.of(config)
+        nodes = MeasuredTensors(self.backend.ops, str(config.section.summary_mode), None)
+        recorder = StepRecorder(plan, selection, self.backend, nodes, StepOutput(self.sink, ErrorLog(None)))
+        self.collector = Collector(recorder, self.backend, thread, StackTable())
 
     @contextlib.contextmanager
     def on(self, model: Any = None) -> Iterator[None]:
@@ -155,7 +156,7 @@ def test_what_a_filter_drops_is_still_counted() -> None:
         for _ in range(4):
             tensor().add(tensor())
     assert list(watched.entries) == ["Tensor.add.2.forward"]
-    assert watched.collector.recording.passed_over[:2] == ["Tensor.add.0.forward", "Tensor.add.1.forward"]
+    assert watched.collector.recorder.skipped[:2] == ["Tensor.add.0.forward", "Tensor.add.1.forward"]
 
 
 def test_a_risk_level_counts_all_calls_and_records_some() -> None:
@@ -169,7 +170,7 @@ def test_a_risk_level_counts_all_calls_and_records_some() -> None:
 
 def test_inputs_of_a_running_call_can_be_had_early() -> None:
     watched = Watched()
-    found: list[Any] = []
+    early: list[Any] = []
 
     class Slow(nn.Module):
         def __init__(self) -> None:
@@ -177,14 +178,16 @@ def test_inputs_of_a_running_call_can_be_had_early() -> None:
 
     class Waits(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
-            found.extend([list(watched.collector.early()) for _ in range(3)])
+            for _ in range(3):
+                watched.collector.tick()
+                early.append([line for line in watched.sink.lines if "d" in line])
             return x
 
     slow = Slow()
     with watched.on(slow):
         slow.inner(tensor(5))
-    assert [len(records) for records in found] == [0, 1, 0]
-    (line,) = found[1][0].lines()
+    assert [len(lines) for lines in early] == [0, 1, 1]
+    (line,) = early[1]
     assert line["e"] == "Module.inner.Waits.forward.0"
     assert line["d"]["input_args"][0]["Max"] == 5
     assert "output" not in line["d"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from msprobe.core.dump.evidence import nothing_common
+from msprobe.core.dump.evidence import missing_evidence
 
 STATISTICS = {"Max": 1.0, "Min": 0.0}
 
@@ -32,9 +32,9 @@ def golden(**facts: Any) -> dict[str, Any]:
     ],
 )
 def test_what_two_runs_have_in_common(facts: dict[str, Any], mode: str, held: str | None) -> None:
-    assert nothing_common(golden(**facts), mode) == held
+    assert missing_evidence(golden(**facts), mode) == held
 
 
 @pytest.mark.parametrize("data", [{}, {"f": {"output": [{"type": "int", "value": 1}]}}], ids=["empty", "no tensor"])
 def test_a_dump_without_tensors_has_nothing_against_any_mode(data: dict[str, Any]) -> None:
-    assert nothing_common(data, "xor") is None
+    assert missing_evidence(data, "xor") is None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from msprobe.core.dump.judging import Findings
-from msprobe.core.dump.live_difference import LiveDifference
+from msprobe.core.dump.live_difference import LiveComparison
 from msprobe.core.dump.nonfinite import NonFinite
 
 INF, NAN = math.inf, math.nan
@@ -49,10 +49,10 @@ def call(output: Any, *inputs: Any, **keywords: Any) -> dict[str, Any]:
     ],
 )
 def test_guilty_is_who_makes_non_finite_values_of_finite_ones(body: dict[str, Any], guilty: bool) -> None:
-    strict, lax = NonFinite(only_guilty=True).judge("x", body), NonFinite(only_guilty=False).judge("x", body)
+    strict, lax = NonFinite(only_findings=True).judge("x", body), NonFinite(only_findings=False).judge("x", body)
     assert (strict.finding is not None) == (lax.finding is not None) == guilty
-    assert strict.record == guilty
-    assert lax.record
+    assert strict.keep == guilty
+    assert lax.keep
 
 
 GOLDEN = {"f": call(tensor(), tensor(), number(2.0), x={"y": [tensor(), tensor()]})}
@@ -74,7 +74,7 @@ GOLDEN = {"f": call(tensor(), tensor(), number(2.0), x={"y": [tensor(), tensor()
     ],
 )
 def test_a_call_differs_when_only_its_output_does(body: dict[str, Any], word: str | None) -> None:
-    finding = LiveDifference(GOLDEN).judge("f", body).finding
+    finding = LiveComparison(GOLDEN).judge("f", body).finding
     assert (finding is None) if word is None else (finding is not None and word in finding)
 
 
@@ -83,12 +83,12 @@ def gradient(value: float) -> dict[str, Any]:
 
 
 def test_a_parameter_gradient_waits_for_every_backward_of_its_module() -> None:
-    judge = NonFinite(only_guilty=True)
+    judge = NonFinite(only_findings=True)
     for number in (0, 1):
         assert judge.judge(f"Module.a.A.forward.{number}", call(tensor(), tensor())).finding is None
     judge.judge("Module.a.A.backward.1", {"input": [tensor()], "output": [tensor()]})
-    assert judge.judge("Module.a.A.parameters_grad.0", gradient(NAN)).wait
-    assert not judge.judge("Module.a.A.parameters_grad.0", gradient(1.0)).wait
+    assert judge.judge("Module.a.A.parameters_grad.0", gradient(NAN)).defer
+    assert not judge.judge("Module.a.A.parameters_grad.0", gradient(1.0)).defer
     judge.judge("Module.a.A.backward.0", {"input": [tensor()], "output": [tensor()]})
     assert judge.judge("Module.a.A.parameters_grad.0", gradient(NAN)).finding is not None
 
@@ -108,14 +108,14 @@ def test_a_parameter_gradient_waits_for_every_backward_of_its_module() -> None:
 def test_a_parameter_gradient_is_guilty_when_its_module_was_sound(
     forward: dict[str, Any], backward: dict[str, Any], found: bool
 ) -> None:
-    judge = NonFinite(only_guilty=True)
+    judge = NonFinite(only_findings=True)
     judge.judge("Module.a.A.forward.0", forward)
     judge.judge("Module.a.A.backward.0", backward)
     assert (judge.judge("Module.a.A.parameters_grad.0", gradient(NAN)).finding is not None) == found
 
 
 def test_nothing_waits_when_nothing_follows() -> None:
-    judge = NonFinite(only_guilty=True)
+    judge = NonFinite(only_findings=True)
     judge.judge("Module.a.A.forward.0", call(tensor(), tensor()))
     assert judge.judge("Module.a.A.parameters_grad.0", gradient(NAN), final=True).finding is not None
 
@@ -137,12 +137,12 @@ def test_nothing_waits_when_nothing_follows() -> None:
     ],
 )
 def test_checksums_decide_where_both_have_one(here: Any, golden: Any, differs: bool) -> None:
-    judge = LiveDifference({"f": call(golden)})
+    judge = LiveComparison({"f": call(golden)})
     assert (judge.judge("f", call(here)).finding is not None) == differs
 
 
 def test_unknown_calls_are_counted_and_not_passed() -> None:
-    judge = LiveDifference(GOLDEN)
+    judge = LiveComparison(GOLDEN)
     assert judge.judge("g", call(tensor())).finding is None
     assert "1 calls are not in the golden dump" in judge.conclusion()
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from msprobe.core.dump.points import Placeholder, PointRecord
+from msprobe.core.dump.points import Placeholder, SavedValueRecord
 from msprobe.core.store.journal import fold
 from msprobe.core.store.sink import DirectorySink
 
@@ -37,13 +37,13 @@ def within(seconds: float, sink: DirectorySink, body: Any) -> bool:
 
 
 def test_nulls_do_not_come_back_over_a_gradient_whose_file_waits(tmp_path: Path) -> None:
-    sink, work = DirectorySink(tmp_path / "step0" / "rank0", HEADER, extra_info=True, tensors=False), Work()
-    sink.statistics = sink.backlog = work
+    work = Work()
+    sink = DirectorySink(tmp_path / "step0" / "rank0", HEADER, extra_info=True, tensors=False, pending=work)
     work.put = 1
     sink.write(Placeholder(GRADIENT, None))
     assert within(2.0, sink, None)
     work.put = 2
-    sink.write(PointRecord(GRADIENT, {"Max": 1}))
+    sink.write(SavedValueRecord(GRADIENT, {"Max": 1}))
     assert within(2.0, sink, {"Max": 1})
     work.done = 1  # all that the nulls waited for, and not the file of the gradient
     laid = (sink.folder / "dump.journal").stat().st_size

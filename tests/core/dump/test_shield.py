@@ -12,7 +12,7 @@ import pytest
 
 from msprobe.core.config import load_config
 from msprobe.core.dump.session import DumpSession
-from msprobe.core.dump.shield import ErrorLog, shielded
+from msprobe.core.dump.shield import ErrorLog, never_raises
 from tests.fake_framework import nn
 from tests.fake_framework.backend import make
 from tests.fake_framework.tensor import Tensor
@@ -69,12 +69,12 @@ def test_the_run_goes_on_and_the_trace_is_kept(level: str, tmp_path: Path) -> No
 
 
 class Guarded:
-    """Something with a shielded method."""
+    """Something with a method that never raises."""
 
     def __init__(self, log: Path | None) -> None:
         self.errors = ErrorLog(log)
 
-    @shielded
+    @never_raises
     def work(self, error: BaseException | None) -> int:
         if error is not None:
             raise error

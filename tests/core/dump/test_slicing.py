@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe.core.config.sections import SliceItem
+from msprobe.core.dump.leaf import MeasuredTensors
 from msprobe.core.dump.requests import tokens_of
-from msprobe.core.dump.slicing import SlicedLeaves, cut
+from msprobe.core.dump.slicing import SlicedTensors, cut
 
 TENSOR = np.arange(24).reshape(4, 6)
 
@@ -55,8 +56,15 @@ def test_the_gradient_fact_is_that_of_the_whole_tensor() -> None:
         def __getitem__(self, key: Any) -> Any:
             return Tensor()
 
-    leaves = SlicedLeaves(lambda *_: {"requires_grad": False}, [SliceItem(end=1)], lambda: None)
-    assert leaves.leaf(Tensor(), "") == {"requires_grad": True}
+    class Measured(MeasuredTensors[Any]):
+        def __init__(self) -> None:
+            self.folder = None
+
+        def leaf(self, *_: Any) -> Any:
+            return {"requires_grad": False}
+
+    nodes = SlicedTensors(Measured(), [SliceItem(end=1)], lambda: None)
+    assert nodes.leaf(Tensor(), "") == {"requires_grad": True}
 
 
 COUNTS = st.dictionaries(st.text("abc-", min_size=1, max_size=6), st.integers(0, 5), min_size=1)

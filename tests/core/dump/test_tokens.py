@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe.core.capture.observer import Relay
-from msprobe.core.dump.tokens import TokenGate
+from msprobe.core.dump.tokens import TokenRange
 
 OBSERVER: Any = object()
 
@@ -16,7 +16,7 @@ OBSERVER: Any = object()
 @given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 12))
 def test_the_observer_is_there_exactly_in_the_range(first: int, more: int, calls: int) -> None:
     relay = Relay()
-    gate = TokenGate(first, first + more, relay)
+    gate = TokenRange(first, first + more, relay)
     gate.hold(OBSERVER)
     shown = [relay.observer is OBSERVER]
     for _ in range(calls):
@@ -27,7 +27,7 @@ def test_the_observer_is_there_exactly_in_the_range(first: int, more: int, calls
 
 def test_calls_count_on_while_nothing_is_held() -> None:
     relay = Relay()
-    gate = TokenGate(2, 2, relay)
+    gate = TokenRange(2, 2, relay)
     for _ in range(3):
         gate.next_token()
     assert relay.observer is None
@@ -37,8 +37,8 @@ def test_calls_count_on_while_nothing_is_held() -> None:
 
 def test_close_removes_the_hook_once() -> None:
     removed: list[int] = []
-    gate = TokenGate(0, 1, Relay())
-    gate.unwatch = lambda: removed.append(1)
+    gate = TokenRange(0, 1, Relay())
+    gate.count_calls(lambda model, report: lambda: removed.append(1), None)
     gate.close()
     gate.close()
     assert removed == [1]

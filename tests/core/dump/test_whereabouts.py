@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from msprobe.core.dump import whereabouts
-from msprobe.core.dump.whereabouts import Whereabouts
+from msprobe.core.dump.whereabouts import RankFolder
 from msprobe.core.store.claims import Claims
 
 pytest.importorskip("fcntl")
@@ -17,15 +17,14 @@ pytest.importorskip("fcntl")
 OWN = f"rank0_{os.getpid()}"
 
 
-class MovedStep:
-    """A step as far as moving goes: its folder can be renamed, or cannot."""
+class OpenFolder:
+    """The folder of an open step: it can be renamed, unless the new name is ``taken``."""
 
     def __init__(self, folder: Path, taken: tuple[str, ...] = ()) -> None:
-        self.sink = self
         self.folder = folder
         self.taken = taken
 
-    def move(self, folder: Path) -> bool:
+    def rename(self, folder: Path) -> bool:
         if folder.name in self.taken:
             return False
         self.folder = folder
@@ -48,36 +47,36 @@ def claimed(other: Claims, folder: Path) -> None:
 
 @pytest.mark.parametrize(("rank", "name"), [(3, "rank3"), (None, f"proc{os.getpid()}")], ids=["rank", "process"])
 def test_the_usual_folder(tmp_path: Path, rank: int | None, name: str) -> None:
-    assert Whereabouts().folder(tmp_path, 2, rank) == tmp_path / "step2" / name
+    assert RankFolder().folder(tmp_path, 2, rank) == tmp_path / "step2" / name
 
 
 def test_a_rank_that_is_taken_once_is_left_alone_ever_after(tmp_path: Path, other: Claims) -> None:
     claimed(other, tmp_path / "step0" / "rank0")
-    places = Whereabouts()
-    assert places.folder(tmp_path, 0, 0).name == OWN
+    folders = RankFolder()
+    assert folders.folder(tmp_path, 0, 0).name == OWN
     other.release()
-    assert places.folder(tmp_path, 1, 0).name == OWN
-    assert places.folder(tmp_path, 1, 1).name == "rank1"
+    assert folders.folder(tmp_path, 1, 0).name == OWN
+    assert folders.folder(tmp_path, 1, 1).name == "rank1"
 
 
 def test_a_move_to_a_rank_that_is_taken(tmp_path: Path, other: Claims) -> None:
     claimed(other, tmp_path / "step0" / "rank0")
-    places = Whereabouts()
-    step = MovedStep(places.folder(tmp_path, 0, None))
-    places.move(step, 0)
+    folders = RankFolder()
+    step = OpenFolder(folders.folder(tmp_path, 0, None))
+    folders.move(step.folder, 0, step.rename)
     assert step.folder.name == OWN
 
 
-def test_a_move_that_finds_the_place_full(tmp_path: Path) -> None:
-    places = Whereabouts()
-    step = MovedStep(places.folder(tmp_path, 0, None), taken=("rank0",))
-    places.move(step, 0)
+def test_a_move_that_finds_the_name_taken(tmp_path: Path) -> None:
+    folders = RankFolder()
+    step = OpenFolder(folders.folder(tmp_path, 0, None), taken=("rank0",))
+    folders.move(step.folder, 0, step.rename)
     assert step.folder.name == OWN
 
 
 def test_a_move_that_is_not_possible_at_all(tmp_path: Path) -> None:
-    places = Whereabouts()
-    folder = places.folder(tmp_path, 0, None)
-    step = MovedStep(folder, taken=("rank0", OWN))
-    places.move(step, 0)
+    folders = RankFolder()
+    folder = folders.folder(tmp_path, 0, None)
+    step = OpenFolder(folder, taken=("rank0", OWN))
+    folders.move(step.folder, 0, step.rename)
     assert step.folder == folder

@@ -15,6 +15,7 @@ import pytest
 from msprobe.core.log import logger
 from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.journal import fold
+from msprobe.core.store.shown import PendingJobs
 from msprobe.core.store.sink import DirectorySink
 from tests.core.memory_sink import MemorySink
 
@@ -36,8 +37,10 @@ HEADER = {"task": "statistics", "level": "L1", "framework": "fake", "dump_data_d
 def opened(tmp_path: Path) -> Iterator[Callable[..., DirectorySink]]:
     sinks: list[DirectorySink] = []
 
-    def open_sink(folder: Path = tmp_path / "step0" / "rank0", tensors: bool = False) -> DirectorySink:
-        sinks.append(DirectorySink(folder, HEADER, extra_info=True, tensors=tensors))
+    def open_sink(
+        folder: Path = tmp_path / "step0" / "rank0", tensors: bool = False, pending: PendingJobs | None = None
+    ) -> DirectorySink:
+        sinks.append(DirectorySink(folder, HEADER, extra_info=True, tensors=tensors, pending=pending))
         return sinks[-1]
 
     yield open_sink
@@ -84,9 +87,18 @@ def test_records_reach_the_disk_by_themselves(opened: Callable[..., DirectorySin
 
 def test_running_calls_reach_the_disk_early(opened: Callable[..., DirectorySink]) -> None:
     sink = opened()
-    sink.early = lambda: [Line("A.slow.0.forward", {"input_args": [1]})]
+
+    class Running:
+        def tick(self) -> None:
+            sink.write(Line("A.slow.0.forward", {"input_args": [1]}))
+
+        def release(self) -> None:
+            """Nothing is open."""
+
+    running = Running()
+    FLUSHER.add(running)
     assert within(1.0, lambda: "A.slow.0.forward" in fold(sink.folder / "dump.journal").data)
-    sink.early = None
+    FLUSHER.remove(running)
     sink.write(Line("A.slow.0.forward", {"input_args": [1], "output": [2]}))
     sink.close()
     assert json.loads((sink.folder / "dump.json").read_bytes())["data"]["A.slow.0.forward"] == {
@@ -172,14 +184,17 @@ def test_waiting_statistics_are_fetched_before_their_record_is_written(opened: C
     node: dict[str, Any] = {"Max": None}
 
     class Device:
+        put = done = 0
         outstanding = True
+
+        def settle_statistics(self) -> None:
+            self.settle()
 
         def settle(self) -> None:
             node["Max"] = 7
             self.outstanding = False
 
-    sink = opened()
-    sink.statistics = Device()
+    sink = opened(pending=Device())
     sink.write(Line("A.b.0.forward", {"output": [node]}))
     sink.write(Line("A.b.1.forward", {"output": []}))
     sink.close()
@@ -202,8 +217,8 @@ def test_records_do_not_wait_on_the_disk_for_work_in_the_background(opened: Call
             self.done, self.outstanding = self.put, False
             nodes[1]["data_name"] = "1.pt"
 
-    sink, work = opened(), Work()
-    sink.statistics = sink.backlog = work
+    work = Work()
+    sink = opened(pending=work)
     nodes: list[dict[str, Any]] = [{"Max": 0}, {"Max": 1}]
     work.put = 2
     sink.write(Line("A.b.0.forward", {"output": [nodes[0]]}))
