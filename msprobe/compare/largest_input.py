@@ -10,7 +10,10 @@ import numpy as np
 from msprobe.compare.items import INPUT, element_count, is_tensor
 from msprobe.compare.recorded_number import as_float
 from msprobe.compare.table import LeafTable
+from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.verdict import Bools, Floats
+
+_NORM = STATISTIC_NAMES.index("Norm")
 
 
 def largest_inputs(table: LeafTable, entries: Bools, inputs: Bools) -> Floats:
@@ -27,7 +30,7 @@ def largest_inputs(table: LeafTable, entries: Bools, inputs: Bools) -> Floats:
     found[plain] = 0.0
     counts = np.array([element_count(golden) for _, golden in pairs.samples])[pairs.frames]
     wanted = inputs[pairs.rows] & plain[entry[pairs.rows]] & (counts > 0.0)
-    rows, counts, norms = pairs.rows[wanted], counts[wanted], pairs.values[wanted, 7]
+    rows, counts, norms = pairs.rows[wanted], counts[wanted], pairs.values[wanted, 1, _NORM]
     rms = np.where(np.isfinite(norms), norms, 0.0) / np.sqrt(np.maximum(counts, 1.0))
     last_wins = np.lexsort((-rows, counts))
     found[entry[rows[last_wins]]] = np.stack((rms, counts), axis=1)[last_wins]

@@ -14,6 +14,7 @@ from msprobe.compare.alignment.protocol import Strategy
 from msprobe.compare.columns import columns
 from msprobe.compare.explained import explained_columns
 from msprobe.compare.extras import Extras
+from msprobe.compare.float_columns import NO_FLOAT_COLUMNS, column_types, float_columns
 from msprobe.compare.levels import RowLevels, row_levels
 from msprobe.compare.measure import measure
 from msprobe.compare.mode import Mode, Policy, mode_of
@@ -76,8 +77,15 @@ class Comparison:
             self.measured,
             self.tensors,
             metrics=len(self.metrics),
+            as_floats=self._as_floats(),
         )
         return RowMaker(source).blocks(entries, reference=self.policy is Policy.REFERENCE)
+
+    def _as_floats(self) -> tuple[bool, ...]:
+        """Return which statistics columns show integers as floats."""
+        if self.policy is Policy.DEFAULT or self.mode is Mode.CHECKSUM:
+            return NO_FLOAT_COLUMNS
+        return float_columns([column_types(self.table)])
 
     def rows(self) -> Iterator[CompareRow]:
         """The rows one by one."""
@@ -187,5 +195,5 @@ def counts(comparison: Comparison, row_levels: Iterable[str]) -> Counts:
 def levels(comparison: Comparison) -> list[str]:
     """The level of every row under the policy of the comparison."""
     if comparison.policy is Policy.REFERENCE:
-        return [level for block in comparison.blocks() for level in block.levels]
+        return [level for block in comparison.blocks() for level in block.level_names()]
     return comparison.row_levels.names()

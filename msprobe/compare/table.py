@@ -20,7 +20,7 @@ from msprobe.compare.items import OUTPUT, Leaf, leaves
 from msprobe.compare.leaf_pairs import LeafPairs
 from msprobe.compare.lone_direction import lost_directions
 from msprobe.compare.pairs import EntryKey, EntryPair, entry_keys, in_execution_order, repeats
-from msprobe.compare.plain import FloatPairs, ReadyTexts, float_pairs
+from msprobe.compare.plain import FloatPairs, float_pairs
 from msprobe.compare.twins import twin_leaves
 from msprobe.core.store.reader import Dump
 
@@ -62,7 +62,6 @@ class LeafTable:
     those of which that cannot be told (see ``recomputed``).
     ``unrecorded`` are entries of one side alone that the level of the other leaves out, with that as a sentence.
     ``alike`` says of each entry that both sides have the same leaves in the same order.
-    ``texts`` and ``as_floats`` (see ``float_columns``) are there where they were made before.
     """
 
     entries: list[EntryPair] = field(default_factory=list)
@@ -70,8 +69,6 @@ class LeafTable:
     golden: list[Leaf | None] = field(default_factory=list)
     starts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
     keys: list[EntryKey] = field(default_factory=list)
-    texts: ReadyTexts | None = None
-    as_floats: tuple[bool, ...] | None = None
     foreign: dict[int, str] = field(default_factory=dict)
     across: bool = False
     loose: bool = False

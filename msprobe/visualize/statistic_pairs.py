@@ -8,16 +8,17 @@ import numpy as np
 
 from msprobe.compare.divided.channel import Arrays
 from msprobe.compare.mode import Mode, Policy
-from msprobe.compare.plain import FloatPairs
+from msprobe.compare.plain import COUNT, FloatPairs
 from msprobe.compare.run import Comparison
 from msprobe.numerics.verdict import Bools, Floats, Ints
 
-_NO_PAIRS = FloatPairs(np.empty(0, np.int64), np.empty((0, 8)))
+_NO_PAIRS = FloatPairs(np.empty(0, np.int64), np.empty((0, 2, COUNT)))
 
 
 @dataclass(frozen=True, slots=True)
 class StatisticPairs:
-    """``rows`` and ``values`` as in ``FloatPairs``; ``consistent``: both sides say the same about ``requires_grad``.
+    """``rows`` as in ``FloatPairs``; ``values`` too, of shape (rows, 8). ``consistent``: both sides say the same about
+    ``requires_grad``.
 
     The others are those of ``Judged`` and ``Measured``; ``level`` is -1 where the policy has not judged by them.
     """
@@ -48,7 +49,7 @@ def statistic_pairs(comparison: Comparison) -> StatisticPairs:
     by_frame = [ours.get("requires_grad") == theirs.get("requires_grad") for ours, theirs in pairs.samples]
     return StatisticPairs(
         rows,
-        pairs.values,
+        pairs.values.reshape(len(rows), 2 * COUNT),
         np.array(by_frame, np.bool_)[pairs.frames],
         np.full(len(rows), -1) if comparison.policy is Policy.REFERENCE else judged.level[rows],
         judged.kind[rows],

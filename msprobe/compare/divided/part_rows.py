@@ -64,7 +64,6 @@ def part_blocks(own: OwnPart, verdicts: Verdicts, policy: Policy) -> Iterator[Ro
     level, kind = (given[name].astype(np.int64) for name in _SMALL)
     judged = Judged(level, kind, 0.0, *(given[name] for name in _JUDGED))
     measured = _Measured(own.account.facts.role, *(given[name] for name in _MEASURED))
-    own.table.as_floats = verdicts.as_floats
     levels = row_levels(own.table, judged, policy)
-    source = RowSource(own.target, own.account.mode, own.table, levels, judged, measured)
+    source = RowSource(own.target, own.account.mode, own.table, levels, judged, measured, as_floats=verdicts.as_floats)
     return RowMaker(source).blocks(reference=policy is Policy.REFERENCE)

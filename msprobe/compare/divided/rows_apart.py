@@ -19,8 +19,6 @@ from msprobe.compare.divided.channel import Channel
 from msprobe.compare.divided.forked import Forked, end_now
 from msprobe.compare.divided.own_part import UndividedError
 from msprobe.compare.divided.sent_rows import Chunks, Report, Take, received_rows, send_rows
-from msprobe.compare.float_columns import float_columns
-from msprobe.compare.mode import Mode
 from msprobe.compare.rows import RowBlock
 from msprobe.compare.run import Comparison
 
@@ -53,8 +51,6 @@ def rows_apart(comparison: Comparison, report: Report, folder: Path, processes: 
     Raises:
         UndividedError: there is no room for a process or its files.
     """
-    if comparison.mode is not Mode.CHECKSUM:
-        comparison.table.as_floats = float_columns(comparison.table)  # it would be found by each of them
     first, *rest = _ranges(comparison, processes)
     with ExitStack() as stack:
         others = []
