@@ -11,6 +11,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,13 @@ def write_workbook(folder: Path, stem: str, columns: Sequence[str], blocks: Iter
     with unfinished(folder, stem) as (temporary, descriptor), tempfile.TemporaryDirectory(dir=folder) as parts:
         with os.fdopen(descriptor, "wb") as file:
             book = _Book(xlsxwriter.Workbook(file, {"constant_memory": True, "tmpdir": parts}), columns)
-            for block in blocks:
-                book.add(block)
+            try:
+                for block in blocks:
+                    book.add(block)
+            except BaseException:
+                with suppress(Exception):  # its temporary files are closed with the book
+                    book.close()
+                raise
             book.close()
         return [named(temporary, folder, stem, ".xlsx")]
 
