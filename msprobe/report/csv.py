@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from pydantic_core import to_json
 
 from msprobe.compare.columns import FIRST_WORD, FLOAT, INTEGER, Column, NumberColumn, TextColumn
 from msprobe.compare.plain import float_texts
@@ -147,18 +149,19 @@ def _text_fields(group: Sequence[TextColumn]) -> list[str]:
 def _number_texts(group: Sequence[NumberColumn]) -> list[str]:
     """Return for each row the fields of number columns that share their words, joined by commas.
 
-    Rows without a float, most of them arguments, repeat: the text of equal ones is made once.
+    Most rows hold floats alone and are written many at once. Rows without a float, most of them arguments, repeat: the
+    text of equal ones is made once.
     """
     values, codes = (np.stack([getattr(one, name) for one in group], axis=1) for name in ("values", "codes"))
+    floats = (codes == FLOAT).sum(axis=1)
     texts = [""] * len(values)
-    with_float = (codes == FLOAT).any(axis=1)
-    rows = with_float.nonzero()[0]
-    floats = rows.tolist()
-    for row, text in zip(
-        floats, map(",".join, zip(*_fields(values[rows].T, codes[rows].T, group), strict=True)), strict=True
-    ):
-        texts[row] = text
-    rows = (~with_float).nonzero()[0]
+    rows = (floats == len(group)).nonzero()[0]
+    if len(rows):
+        _put(texts, rows, _float_rows(values[rows], [column.percent for column in group]))
+    rows = ((floats > 0) & (floats < len(group))).nonzero()[0]
+    if len(rows):
+        _put(texts, rows, map(",".join, zip(*_fields(values[rows].T, codes[rows].T, group), strict=True)))
+    rows = (floats == 0).nonzero()[0]
     known: dict[bytes, str] = {}
     keys = np.concatenate((values[rows], codes[rows]), axis=1)
     for row, key in zip(rows.tolist(), keys.view(f"V{keys.shape[1] * keys.itemsize}").ravel().tolist(), strict=True):
@@ -167,6 +170,35 @@ def _number_texts(group: Sequence[NumberColumn]) -> list[str]:
             known[key] = ",".join([_special_field(column, code, value) for column, code, value in cells])
         texts[row] = known[key]
     return texts
+
+
+def _put(texts: list[str], rows: Ints, own: Iterable[str]) -> None:
+    for row, text in zip(rows.tolist(), own, strict=True):
+        texts[row] = text
+
+
+def _float_rows(values: Floats, percent: Sequence[bool]) -> list[str]:
+    """Return the fields of rows that hold floats alone, joined by commas; ``values`` has shape (rows, columns).
+
+    A JSON writer makes the text of all rows at once. Its floats read as those of ``repr`` but for very large and very
+    small ones, which stand in the JSON as texts, the quotes of which are removed again.
+    """
+    size = np.abs(values)
+    odd = (size >= 1e15) | ((size < 1.1e-4) & (size > 0.0))
+    cells: list[list[Any]] = values.tolist()
+    positions = (found.tolist() for found in odd.nonzero())
+    for row, column, text in zip(*positions, map(repr, values[odd].tolist()), strict=True):
+        cells[row][column] = text
+    if True not in percent:
+        return to_json(cells).decode()[2:-2].replace('"', "").split("],[")
+    first, last = percent.index(True), len(percent) - percent[::-1].index(True)
+    parts = []
+    for start, stop in ((0, first), (first, last), (last, len(percent))):
+        if start < stop:
+            text = to_json([row[start:stop] for row in cells]).decode()[2:-2].replace('"', "")
+            signed = percent[start]
+            parts.append(((text.replace(",", "%,").replace("]%,[", "%],[") + "%") if signed else text).split("],["))
+    return list(map(",".join, zip(*parts, strict=True)))
 
 
 def _fields(values: Floats, codes: Ints, group: Sequence[NumberColumn]) -> list[list[str]]:

@@ -40,15 +40,7 @@ def write_workbook(folder: Path, stem: str, columns: Sequence[str], blocks: Iter
     xlsxwriter = _library()
     with unfinished(folder, stem) as (temporary, descriptor), tempfile.TemporaryDirectory(dir=folder) as parts:
         with os.fdopen(descriptor, "wb") as file:
-            book = _Book(xlsxwriter.Workbook(file, {"constant_memory": True, "tmpdir": parts}), columns)
-            try:
-                for block in blocks:
-                    book.add(block)
-            except BaseException:
-                with suppress(Exception):  # its temporary files are closed with the book
-                    book.close()
-                raise
-            book.close()
+            _write_rows(_Book(xlsxwriter.Workbook(file, {"constant_memory": True, "tmpdir": parts}), columns), blocks)
         return [named(temporary, folder, stem, ".xlsx")]
 
 
@@ -59,6 +51,17 @@ def _library() -> Any:
         reason = f"{said(error)}; xlsx needs the extra `report` (pip install 'msprobe[report]')"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error
     return xlsxwriter
+
+
+def _write_rows(book: _Book, blocks: Iterable[RowBlock]) -> None:
+    try:
+        for block in blocks:
+            book.add(block)
+    except BaseException:
+        with suppress(Exception):  # its temporary files are closed with the book
+            book.close()
+        raise
+    book.close()
 
 
 class _Book:
