@@ -17,8 +17,10 @@ _NORM = STATISTIC_NAMES.index("Norm")
 
 
 def largest_inputs(table: LeafTable, entries: Bools, inputs: Bools) -> Floats:
-    """``largest_input`` of these entries, in a line for each entry of the table that is NaN for the others. ``inputs``
-    marks the rows of inputs."""
+    """Return ``largest_input`` of ``entries`` (one bool per entry), shape (entries, 2), NaN for all other entries.
+
+    ``inputs`` has one bool per row and marks the inputs.
+    """
     found = np.full((len(table.entries), 2), np.nan)
     pairs, entry = table.float_pairs, table.entry_of_row()
     others = inputs & entries[entry]
@@ -43,8 +45,8 @@ def _is_tensor(table: LeafTable, row: int) -> bool:
 
 
 def largest_input(table: LeafTable, entry: int) -> tuple[float, float]:
-    """Root mean square (units of the data) and element count of the largest tensor given to the golden call; zeros
-    when there is none."""
+    """Return root mean square (data units) and element count of the largest tensor given to the golden call; zeros when
+    there is none."""
     found = (0.0, 0.0)
     for row in range(int(table.starts[entry]), int(table.starts[entry + 1])):
         leaf = table.golden[row]

@@ -38,7 +38,7 @@ class Account:
     types: ColumnTypes
 
     def send(self, channel: Channel) -> None:
-        """Tell the other process."""
+        """Send the account to the other process."""
         columns = list(zip(*self.keys, strict=True))
         head = [self.mode.value, columns, self.repeated, self.types]
         arrays = {one.name: getattr(self.facts, one.name) for one in fields(RowFacts)}
@@ -46,7 +46,7 @@ class Account:
 
 
 def received(head: Any, arrays: Arrays) -> Account:
-    """The account that was sent."""
+    """Return the account that was sent."""
     mode, columns, repeated, types = head
     facts = RowFacts(**{one.name: arrays[one.name] for one in fields(RowFacts)})
     keys = [EntryKey(*one) for one in zip(*columns, strict=True)]
