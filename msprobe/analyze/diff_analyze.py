@@ -30,6 +30,7 @@ from msprobe.compare.locations import PathLike, local, opened
 from msprobe.compare.mode import Policy
 from msprobe.compare.parallel_layout import load_pair
 from msprobe.compare.recorded_layout import with_recorded_layouts
+from msprobe.compare.records.call_source import CallSource, source_of_pair
 from msprobe.compare.rows import CompareRow
 from msprobe.compare.run import Comparison, Past, compare_dumps
 from msprobe.core.log import logger
@@ -148,7 +149,8 @@ def _step(result: DiffAnalysis, pairs: list[tuple[Place, Place]], how: _How, pas
         if found is not None:
             pair = comparison.table.entries[found.entry]
             name = pair.target or pair.golden or ""
-            records[rank] = _record(name, calls[name], comparison)
+            source = source_of_pair(pair, comparison.target, comparison.golden)
+            records[rank] = _record(name, calls[name], source)
     causes = [standing for standing in earliest(findings) if standing.first] or earliest(findings)[:1]
     for standing in causes:
         if standing.layer == causes[0].layer:
@@ -236,7 +238,7 @@ def _within(cell: Cell) -> bool:
     return float(text[:-1]) <= _HALF if text.endswith("%") else text in ("0", "0.0")
 
 
-def _record(name: str, call: dict[str, Any], comparison: Comparison) -> dict[str, Any]:
+def _record(name: str, call: dict[str, Any], source: CallSource) -> dict[str, Any]:
     info: dict[str, dict[str, Any]] = {"input": {}, "output": {}}
     for item in call["op_items"]:
         side, title = ("NPU", "NPU Name") if item["NPU Name"] != "N/A" else ("Bench", "Bench Name")
@@ -244,6 +246,4 @@ def _record(name: str, call: dict[str, Any], comparison: Comparison) -> dict[str
         values = {key: item[key] for key in wanted if key in item and (side != "NPU" or key != "BENCH MD5")}
         values["NPU P2POp peer"] = item["NPU P2POp peer"]
         info["output" if item["state"] == OUTPUT else "input"][item[title]] = values
-    forward = name.replace(".backward", ".forward")
-    stack = comparison.target.stacks.get(forward) or comparison.golden.stacks.get(forward)
-    return {"op_name": name, "data_info": info, "stack_info": stack or []}
+    return {"op_name": name, "data_info": info, "stack_info": list(source.stack)}

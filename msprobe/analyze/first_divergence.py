@@ -8,16 +8,16 @@ the difference comes from outside of every recorded module.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
-from msprobe.analyze.derived_names import in_phase, module_text
 from msprobe.analyze.explain_row import explained
 from msprobe.compare.pairs import parent_of
 from msprobe.compare.reasons import Reasons
+from msprobe.compare.records.call_source import CallSource, in_phase, module_text, source_of_pair
 from msprobe.compare.run import Comparison
 from msprobe.compare.summary import FirstDivergence, KindText
 from msprobe.core.naming.model import MODULE_PREFIXES
@@ -48,7 +48,8 @@ class _Finder:
         self._table = comparison.table
         self._later_step = later_step
         self._differs = comparison.judged.kind > Kind.UNCHECKED
-        self._at: dict[str, int] = {}
+        self._by_target: dict[str, int] = {}
+        self._by_golden: dict[str, int] = {}
 
     def find(self) -> Divergence | None:
         diverging = self._c.row_levels.diverging.nonzero()[0]
@@ -57,9 +58,9 @@ class _Finder:
         entry = int(diverging[0])
         for number, pair in enumerate(self._table.entries):
             if pair.target is not None:
-                self._at[pair.target] = number
+                self._by_target[pair.target] = number
             if pair.golden is not None:
-                self._at.setdefault(pair.golden, number)
+                self._by_golden[pair.golden] = number
         return Divergence(entry, self._explain(entry))
 
     def _explain(self, entry: int) -> FirstDivergence:
@@ -80,7 +81,7 @@ class _Finder:
     def _effect_in_backward(self, entry: int) -> int:
         """What a hand-written backward or a gradient hook calls tells less than the gradients it leaves behind."""
         keys = self._table.keys
-        own = keys[entry].phase != "forward" or in_phase(keys[entry].name, "backward") in self._at
+        own = keys[entry].phase != "forward" or in_phase(keys[entry].name, "backward") in self._numbers(entry)
         if own or self._module(entry) is not None or all(key.phase != "backward" for key in keys[:entry]):
             return entry
         backward = [
@@ -150,14 +151,14 @@ class _Finder:
         rows = self._tensor_inputs(entry)
         if not rows:
             return None
-        ancestors = list(self._ancestors(entry))
+        ancestors, numbers = list(self._ancestors(entry)), self._numbers(entry)
         for ancestor in ancestors:
-            number = self._at.get(ancestor)
+            number = numbers.get(ancestor)
             if number is not None and self._owns(number, rows[0]):
                 return self._own_parameter(number)
         around: str | None = None
         for ancestor in ancestors:
-            number = self._at.get(ancestor)
+            number = numbers.get(ancestor)
             if number is None:
                 around = self._module(entry)
                 break
@@ -206,8 +207,9 @@ class _Finder:
 
     def _whole_call(self, entry: int) -> tuple[int, str | None]:
         """The outermost module call that is missing as a whole, with its module, when the entry is a part of one."""
+        numbers = self._numbers(entry)
         for name in self._ancestors(entry):
-            number = self._at.get(name)
+            number = numbers.get(name)
             if number is None or not self._is_lone(number):
                 break
             entry = number
@@ -218,14 +220,15 @@ class _Finder:
         around = list(self._ancestors(entry))
         if self._is_module(entry):
             around.insert(0, in_phase(self._name(entry), "backward"))
+        numbers = self._numbers(entry)
         for name in around:
-            number = self._at.get(name)
+            number = numbers.get(name)
             if number is None or not self._is_lone(number) or not self._asks_gradient(number):
                 return module_text(name)
         return None
 
     def _asks_gradient(self, backward: int) -> bool:
-        forward = self._at.get(in_phase(self._name(backward), "forward"))
+        forward = self._numbers(backward).get(in_phase(self._name(backward), "forward"))
         if forward is None:
             return True
         rows = slice(int(self._table.starts[forward]), int(self._table.starts[forward + 1]))
@@ -241,33 +244,27 @@ class _Finder:
     def _is_module(self, entry: int) -> bool:
         return self._name(entry).partition(".")[0] in MODULE_PREFIXES
 
+    def _numbers(self, entry: int) -> dict[str, int]:
+        """The entries of the side that has this one, by name. The other side may have another call of such a name."""
+        return self._by_golden if self._table.entries[entry].target is None else self._by_target
+
     def _ancestors(self, entry: int) -> Iterator[str]:
-        """Names of the enclosing module entries, innermost first."""
+        """Yield the names of the enclosing module entries, from inside to outside."""
         construct = (self._c.golden if self._table.entries[entry].target is None else self._c.target).construct
+        numbers = self._numbers(entry)
         name: str | None = self._name(entry)
-        seen: set[str] = set()
-        while name is not None and name not in seen:
-            seen.add(name)
-            name = self._parent(construct, name)
+        visited: set[str] = set()
+        while name is not None and name not in visited:
+            visited.add(name)
+            name = _parent(construct, name, numbers)
             if name is not None:
                 yield name
 
-    def _parent(self, construct: dict[str, object], name: str) -> str | None:
-        parent = parent_of(construct, name)
-        forward = None if parent is not None else parent_of(construct, in_phase(name, "forward"))
-        if forward is None:
-            return parent
-        backward = in_phase(forward, "backward")
-        return backward if backward in self._at or forward not in self._at else forward
+    def _source(self, entry: int) -> CallSource:
+        return source_of_pair(self._table.entries[entry], self._c.target, self._c.golden)
 
     def _module(self, entry: int) -> str | None:
-        if self._is_module(entry):
-            return module_text(self._name(entry))
-        return next((module_text(name) for name in self._ancestors(entry)), None)
-
-    def _stack(self, entry: int) -> list[str]:
-        name = in_phase(self._name(entry), "forward")
-        return list(self._c.target.stacks.get(name) or self._c.golden.stacks.get(name) or [])
+        return self._source(entry).module
 
     def _result(self, entry: int, row: int, module: str | None, note: str) -> FirstDivergence:
         ours, theirs = self._table.target[row], self._table.golden[row]
@@ -293,5 +290,16 @@ class _Finder:
             kind=kind,
             reason=text,
             module=module,
-            stack=self._stack(entry),
+            stack=list(self._source(entry).stack),
         )
+
+
+def _parent(construct: Mapping[str, Any], name: str, numbers: Mapping[str, int]) -> str | None:
+    """Return the recorded parent of an entry; of a backward entry without one, that of its forward entry in the
+    backward pass."""
+    parent = parent_of(construct, name)
+    forward = None if parent is not None else parent_of(construct, in_phase(name, "forward"))
+    if forward is None:
+        return parent
+    backward = in_phase(forward, "backward")
+    return backward if backward in numbers or forward not in numbers else forward

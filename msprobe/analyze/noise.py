@@ -63,7 +63,7 @@ def learn(runs: Sequence[Path]) -> Learned:
     for comparison in _comparisons(runs, problems):
         if result is None:
             result = Learned(NoiseProfile(_mode(comparison), len(runs)))
-        result.profile.add(comparison)
+        result.profile.learn(comparison.table, comparison.measured)
         problems.update(dict.fromkeys(_structural(comparison)))
     assert result is not None  # locate gives at least one pair
     result.problems = list(problems)

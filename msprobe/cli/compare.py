@@ -122,7 +122,8 @@ def _fails(fail_on: str, *, diverged: bool, incomplete: bool) -> bool:
 
 def _analyzed(paths: tuple[str, str, str], options: dict[str, Any]) -> int:
     from msprobe.analyze.diff_analyze import diff_analyze
-    from msprobe.compare.alignment.options import MappingKeywords, mapping_options
+    from msprobe.compare.alignment.content import read_mapping_options
+    from msprobe.compare.alignment.options import MappingKeywords
 
     unused = [f"--{name.removesuffix('_path')}" for name in _NOT_ANALYZED if options[name]]
     if unused:
@@ -130,7 +131,7 @@ def _analyzed(paths: tuple[str, str, str], options: dict[str, Any]) -> int:
 
         logger.warning("-da writes documents of its own, so this is not used: %s", ", ".join(unused))
     given = mapping_keywords({name: options[name] for name in MappingKeywords.__annotations__ if name in options})
-    result = diff_analyze(*paths, options["policy"], mapping_options(given))
+    result = diff_analyze(*paths, options["policy"], read_mapping_options(given))
     for line in result.lines:
         click.echo(line)
     failed = _fails(options["fail_on"], diverged=bool(result.document), incomplete=bool(result.incomplete))

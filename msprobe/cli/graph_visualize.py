@@ -82,7 +82,8 @@ def command(target_path: str, golden_path: str | None, output_path: str, **optio
     Exit status: 0 done, 2 wrong usage or unreadable input, 3 not comparable.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's idle threads would forbid a copy of this process
-    from msprobe.compare.alignment.options import MappingKeywords, mapping_options
+    from msprobe.compare.alignment.content import read_mapping_options
+    from msprobe.compare.alignment.options import MappingKeywords
     from msprobe.visualize.job import Request, visualize
     from msprobe.visualize.merge.layout import layouts
 
@@ -92,7 +93,7 @@ def command(target_path: str, golden_path: str | None, output_path: str, **optio
         golden=golden_path,
         output=output_path,
         policy=options["policy"],
-        mapping=mapping_options(
+        mapping=read_mapping_options(
             mapping_keywords({name: options[name] for name in MappingKeywords.__annotations__ if name in options})
         ),
         overflow=options["overflow_check"],

@@ -210,7 +210,7 @@ def item_names(table: LeafTable, first: int, last: int) -> tuple[list[str], list
     entries, starts = table.entries[first:last], table.starts[first : last + 1].tolist()
     targets = _names([pair.target or "N/A" for pair in entries], table.target, starts)
     goldens = _names([pair.golden or "N/A" for pair in entries], table.golden, starts)
-    for row, name in table.foreign.items():
+    for row, name in table.other_entry.items():
         if starts[0] <= row < starts[-1]:
             goldens[row - starts[0]] = name
     for row, together in table.together.items():
@@ -219,7 +219,7 @@ def item_names(table: LeafTable, first: int, last: int) -> tuple[list[str], list
     return targets, goldens
 
 
-def _names(entries: list[str], leaves: list[Leaf | None], starts: list[int]) -> list[str]:
+def _names(entries: list[str], leaves: Sequence[Leaf | None], starts: list[int]) -> list[str]:
     """Return the names of the rows of these entries, whose ranges begin at ``starts``."""
     found: list[str] = []
     for number, entry in enumerate(entries):

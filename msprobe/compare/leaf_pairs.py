@@ -20,7 +20,7 @@ class LeafPairs:
     """Pairs the leaves of paired entries. ``gate`` parts leaves whose dtypes are of different kinds, as the published
     rules do; ``across`` folds the kinds of two frameworks.
 
-    ``foreign`` grows: the golden name of each leaf that belongs to another entry than the partner, by its position in
+    ``other_entry`` has the golden name of each leaf that belongs to another entry than the partner, by its position in
     the list that ``pairs`` returned last.
     """
 
@@ -28,7 +28,7 @@ class LeafPairs:
     alignment: Alignment
     gate: bool
     across: bool
-    foreign: dict[int, str] = field(default_factory=dict)
+    other_entry: dict[int, str] = field(default_factory=dict)
     _claimed: set[Item] = field(default_factory=set)
     _known: dict[str, dict[str, Leaf]] = field(default_factory=dict)
 
@@ -44,7 +44,7 @@ class LeafPairs:
 
     def pairs(self, target: EntryKey | None, golden: EntryKey | None, ours: list[Leaf], theirs: list[Leaf]) -> _Pairs:
         """Pairs of leaves, those of the target in their order; then what is left of the golden entry."""
-        self.foreign = {}
+        self.other_entry = {}
         said = self.alignment.items.get(target.name, {}) if target is not None else {}
         if golden is not None and self._claimed:
             theirs = [leaf for leaf in theirs if (golden.name, leaf.suffix) not in self._claimed]
@@ -81,7 +81,7 @@ class LeafPairs:
             self._known[entry] = {leaf.suffix: leaf for leaf in leaves(entry, self.golden.data[entry])}
         leaf = self._known[entry][suffix]
         if golden is None or entry != golden.name:
-            self.foreign[at] = row_name(entry, leaf)
+            self.other_entry[at] = row_name(entry, leaf)
         return leaf
 
     def _same_kind(self, target: Any, golden: Any) -> bool:

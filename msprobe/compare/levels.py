@@ -76,7 +76,7 @@ def _excuse(table: LeafTable, entry: int, policy: Policy) -> Excuse | None:
     if entry in table.unrecorded:
         reason = f"warning: {table.unrecorded[entry]}"
         return None if policy is Policy.REFERENCE else Excuse(rows, Level.WARNING, reason)
-    if entry in table.unrepeated:
+    if entry in table.unmatched_recomputes:
         return Excuse(rows, Level.WARNING, _UNMATCHED_RECOMPUTE)
     if table.key(entry).recompute:
         return Excuse(rows, Level.PASS, _RECOMPUTED)

@@ -17,8 +17,13 @@ PathLike = str | os.PathLike[str]
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
+def is_path(value: object) -> bool:
+    """Return whether a value names a file or folder, in place of holding its content."""
+    return isinstance(value, (str, os.PathLike))
+
+
 def is_url(location: PathLike) -> bool:
-    """True for ``protocol://...``."""
+    """Return True for ``protocol://...``."""
     return isinstance(location, str) and _URL.match(location) is not None
 
 

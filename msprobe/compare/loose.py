@@ -1,10 +1,10 @@
-"""What counts as a difference between two programs that do the same in different words.
+"""Two different programs: which kinds of differences between paired entries are none.
 
-A value that only one of them records cannot be checked, which is no difference: unless it belongs to a lost layer, is
-a parameter that a layer and its partner do not share, or is the (first) result of a forward call, which its partner
-has recorded as null. Further results, arguments and gradients may be null in one program alone (``not_compared`` tells
-of them). Between two frameworks the same goes for arguments that are no tensors (an axis, a shape, a flag: their effect
-shows in the result) and for the width of integers, which frameworks choose by themselves.
+A value that only one program records cannot be checked. It is a difference only where it belongs to a lost layer, is a
+parameter that a layer and its partner do not share, or is the (first) result of a forward call that the partner
+recorded as null. Further results, arguments and gradients may be null in one program (``not_compared`` counts them).
+Between two frameworks this also holds for arguments that are no tensors (an axis, a shape, a flag: their effect shows
+in the result), and for the width of integers, which frameworks choose by themselves.
 """
 
 from __future__ import annotations
@@ -12,22 +12,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from msprobe.compare.items import OUTPUT, PARAMETER, PARAMETER_GRAD, Leaf, is_tensor
 from msprobe.compare.table import LeafTable
 from msprobe.core.naming.model import MODULE_PREFIXES, Phase
 from msprobe.core.tensors.dtypes import Kind as DtypeKind
 from msprobe.core.tensors.dtypes import find_dtype
-from msprobe.numerics.verdict import Kind
+from msprobe.numerics.verdict import Ints, Kind
 
 # MindSpore calls these parameters, PyTorch does not.
 _RUNNING = frozenset({"moving_mean", "moving_variance", "running_mean", "running_var"})
 
 
-def loosen(table: LeafTable, kinds: NDArray[np.int64]) -> None:
-    """Lower the kinds of a loose table, as found before any tolerance."""
+def relax_kinds(table: LeafTable, kinds: Ints) -> None:
+    """Lower the ``kinds`` of the rows of a loose table in place; kinds are those known without a tolerance."""
     rows = (kinds >= Kind.MISSING_IN_GOLDEN).nonzero()[0]
     for row, entry in zip(rows.tolist(), table.entry_of_row()[rows].tolist(), strict=True):
         if not _is_missing(table, entry, row):
@@ -36,8 +33,8 @@ def loosen(table: LeafTable, kinds: NDArray[np.int64]) -> None:
         return
     kinds[kinds == Kind.ARGUMENT] = Kind.UNCHECKED
     for row in (kinds == Kind.DTYPE).nonzero()[0].tolist():
-        ours, theirs = table.target[row], table.golden[row]
-        if ours is not None and theirs is not None and _is_integer(ours.raw) and _is_integer(theirs.raw):
+        target, golden = table.target[row], table.golden[row]
+        if target is not None and golden is not None and _is_integer(target.raw) and _is_integer(golden.raw):
             kinds[row] = Kind.NONE
 
 
@@ -54,22 +51,23 @@ def _is_missing(table: LeafTable, entry: int, row: int) -> bool:
 
 
 def _is_lost_result(table: LeafTable, entry: int, row: int) -> bool:
-    """Whether the row holds the first result of a forward call, a tensor, which the other side tells as null."""
+    """Return whether the row holds the first result of a forward call, a tensor, which the other side records as
+    null."""
     if table.key(entry).phase != Phase.FORWARD.value:
         return False
-    (at, ours), (other, theirs) = _first_result(table.target, table, entry), _first_result(table.golden, table, entry)
-    if ours is None or theirs is None:
+    target_row, target = _first_result(table.target, table, entry)
+    golden_row, golden = _first_result(table.golden, table, entry)
+    if target is None or golden is None:
         return False
-    if ours.raw is None:
-        return row == other and is_tensor(theirs.raw)
-    return row == at and theirs.raw is None and is_tensor(ours.raw)
+    if target.raw is None:
+        return row == golden_row and is_tensor(golden.raw)
+    return row == target_row and golden.raw is None and is_tensor(target.raw)
 
 
 def _first_result(side: Sequence[Leaf | None], table: LeafTable, entry: int) -> tuple[int, Leaf | None]:
-    """The row and the leaf of the first result that a side has in an entry; (-1, None) without any."""
-    rows = range(int(table.starts[entry]), int(table.starts[entry + 1]))
-    found = [(row, leaf) for row in rows if (leaf := side[row]) is not None and leaf.slot == OUTPUT]
-    return min(found, key=lambda one: (len(one[1].suffix), one[1].suffix), default=(-1, None))
+    """Return row and leaf of the first result of a side in an entry; (-1, None) where it has none."""
+    results = [(row, leaf) for row in table.rows_of(entry) if (leaf := side[row]) is not None and leaf.slot == OUTPUT]
+    return min(results, key=lambda result: (len(result[1].suffix), result[1].suffix), default=(-1, None))
 
 
 def _is_layer(*names: str) -> bool:
@@ -77,5 +75,5 @@ def _is_layer(*names: str) -> bool:
 
 
 def _is_integer(raw: Any) -> bool:
-    known = find_dtype(str(raw["dtype"]))
-    return known is not None and known.kind is DtypeKind.INT
+    dtype = find_dtype(str(raw["dtype"]))
+    return dtype is not None and dtype.kind is DtypeKind.INT

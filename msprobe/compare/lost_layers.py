@@ -1,11 +1,11 @@
-"""Which entries of one side alone are lost, and which are other code, where the sides are different programs.
+"""Two different programs: which entries of one side alone are lost, and which are other code.
 
-A function that only one of two programs calls is no difference: the other one computes the same in other words. A
-module is more than words. One that holds parameters, or has a result that the other side has nowhere, is missing there.
-Not lost are
+A function that only one of two programs calls is no difference: the other program computes the same in another way. A
+module is more than a way of writing. A module that holds parameters, or whose result the other side has nowhere, is
+lost when only one side has it. These modules are not lost:
 
-- modules that are said or found to be fused, with all below them;
-- modules without own parameters around others that do have partners (a wrapper);
+- fused modules, as a mapping or the inference says, with all modules below them;
+- modules without own parameters around modules that have partners (a wrapper);
 - modules without own parameters whose results are among the values of the other side (an activation as a function).
 
 A gradient of a module that has a partner is lost when only one side records it.
@@ -14,42 +14,63 @@ A gradient of a module that has a partner is lost when only one side records it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from msprobe.compare.alignment.in_backward import is_module
-from msprobe.compare.alignment.protocol import Fused, Side
+from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.items import OUTPUT, PARAMETER, is_tensor, leaves
-from msprobe.compare.pairs import EntryKey, EntryPair, path_of
-from msprobe.compare.same_values import SameValues
+from msprobe.compare.lone_direction import missing_phase_notes, missing_phases
+from msprobe.compare.loose import relax_kinds
+from msprobe.compare.pairs import EntryKey, EntryPair, path_of, stem_of
+from msprobe.compare.same_values import TensorIndex
+from msprobe.compare.table import LeafTable
+from msprobe.core.naming.model import MODULE_PREFIXES
+from msprobe.core.store.reader import Dump
+from msprobe.numerics.verdict import Ints
 
-if TYPE_CHECKING:
-    from msprobe.compare.table import LeafTable
+
+class OtherProgram(Exemption):
+    """Excuses what only one of two different programs does in other words, and tells what that leaves unjudged."""
+
+    def apply(self, table: LeafTable, dumps: ComparedDumps) -> LeafTable:
+        """Return the table with every entry of one side that is other code marked as benign."""
+        if not table.loose:
+            return table
+        entries = excuse_other_code(table, dumps)
+        return replace(table, entries=missing_phases(entries, table.keys, table.row_counts()))
+
+    def relax(self, table: LeafTable, kinds: Ints) -> None:
+        """See ``relax_kinds``."""
+        if table.loose:
+            relax_kinds(table, kinds)
+
+    def notes(self, table: LeafTable) -> list[str]:
+        """Return sentences about phases that one side lacks, and about functions that no module stands for."""
+        if not table.loose:
+            return []
+        return missing_phase_notes(table.entries, table.keys, table.row_counts()) + _unjudged_functions(table)
 
 
-def other_code(
-    entries: Sequence[EntryPair], keys: Sequence[EntryKey], sides: tuple[Side, Side], fused: Fused
-) -> list[EntryPair]:
-    """The entries, benign where what only one side has is other code. ``keys`` has the key of each entry, ``sides`` are
-    target and golden run, and ``fused`` are the paths of their fused modules (see ``Alignment``)."""
-    both = [pair for pair in entries if pair.target is not None and pair.golden is not None]
-    target, golden = sides
+def excuse_other_code(table: LeafTable, dumps: ComparedDumps) -> list[EntryPair]:
+    """Return the entries of a table of two different programs, benign where an entry of one side is other code."""
+    both = [pair for pair in table.entries if pair.target is not None and pair.golden is not None]
     layers = (
-        _Layers(target, golden, {pair.target for pair in both}, fused[0]),
-        _Layers(golden, target, {pair.golden for pair in both}, fused[1]),
+        _Layers(table, dumps.target, dumps.golden, {pair.target for pair in both if pair.target}, in_golden=False),
+        _Layers(table, dumps.golden, dumps.target, {pair.golden for pair in both if pair.golden}, in_golden=True),
     )
-    found = list(entries)
-    for number, (pair, key) in enumerate(zip(entries, keys, strict=True)):
+    entries = list(table.entries)
+    for number, (pair, key) in enumerate(zip(table.entries, table.keys, strict=True)):
         if pair.target is None or pair.golden is None:
             lost = is_module(key) and not key.recompute and layers[pair.target is None].have_lost(key)
-            found[number] = pair._replace(benign=not lost)
-    return found
+            entries[number] = pair._replace(benign=not lost)
+    return entries
 
 
-def functions_alone(table: LeafTable) -> list[str]:
-    """A sentence for each side with functions of its own, where no modules are recorded that could be lost."""
-    if not table.loose or any(map(is_module, table.keys)):
+def _unjudged_functions(table: LeafTable) -> list[str]:
+    """Return a sentence for each side with functions of its own, where no modules are recorded that could be lost."""
+    if any(map(is_module, table.keys)):
         return []
     alone: Counter[str] = Counter()
     for pair, key in zip(table.entries, table.keys, strict=True):
@@ -63,14 +84,16 @@ def functions_alone(table: LeafTable) -> list[str]:
 
 
 class _Layers:
-    """The modules of one side. ``partnered`` are its entries that have a partner, ``fused`` paths of fused modules."""
+    """The modules of one side. ``own`` is the dump of that side, ``partnered`` are its entries with a partner."""
 
-    def __init__(self, own: Side, other: Side, partnered: set[str | None], fused: frozenset[str]) -> None:
-        self._own, self._other, self._partnered, self._fused = own, other, partnered, fused
-        self._known: dict[str, bool] = {}
+    def __init__(self, table: LeafTable, own: Dump, other: Dump, partnered: set[str], *, in_golden: bool) -> None:
+        self._table, self._own, self._other, self._partnered = table, own, other, partnered
+        self._in_golden = in_golden
+        self._fused = table.fused_paths[in_golden]
+        self._lost: dict[str, bool] = {}
 
     def have_lost(self, key: EntryKey) -> bool:
-        """Whether an entry without partner is a lost layer, a part of one, or a lost gradient."""
+        """Return whether an entry without partner is a lost layer, a part of one, or a lost gradient."""
         path = path_of(key.stem)
         if self._fused and not self._fused.isdisjoint((path, *_above(path))):
             return False
@@ -79,23 +102,24 @@ class _Layers:
             if path in self._paired:
                 return True
             return any(map(self.have_lost, calls)) if calls else path not in self._around
-        if key.name not in self._known:
-            self._known[key.name] = self._is_lost(key, path)
-        return self._known[key.name]
+        if key.name not in self._lost:
+            self._lost[key.name] = self._is_lost(key, path)
+        return self._lost[key.name]
 
     def _is_lost(self, key: EntryKey, path: str) -> bool:
-        found = leaves(key.name, self._own.dump.data[key.name])
-        if any(leaf.slot == PARAMETER for leaf in found):
+        recorded = leaves(key.name, self._own.data[key.name])
+        if any(leaf.slot == PARAMETER for leaf in recorded):
             return True
         if path not in self._paired and path in self._around:
             return False
-        results = [leaf.raw for leaf in found if leaf.slot == OUTPUT and is_tensor(leaf.raw)]
-        return not all(map(self._values.have, results))
+        results = [leaf.raw for leaf in recorded if leaf.slot == OUTPUT and is_tensor(leaf.raw)]
+        return not all(map(self._values.contains, results))
 
     @cached_property
     def _paired(self) -> frozenset[str]:
         """Paths of modules with an entry that has a partner."""
-        return frozenset(path_of(key.stem) for key in self._own.keys if is_module(key) and key.name in self._partnered)
+        modules = (name for name in self._partnered if name.partition(".")[0] in MODULE_PREFIXES)
+        return frozenset(path_of(stem_of(name)) for name in modules)
 
     @cached_property
     def _around(self) -> frozenset[str]:
@@ -104,20 +128,21 @@ class _Layers:
 
     @cached_property
     def _alone(self) -> dict[str, list[EntryKey]]:
-        """The forward calls without partner of each path."""
-        found: dict[str, list[EntryKey]] = {}
-        for key in self._own.keys:
-            if is_module(key) and key.phase == "forward" and key.name not in self._partnered and not key.recompute:
-                found.setdefault(path_of(key.stem), []).append(key)
-        return found
+        """The forward calls of each path that have no partner."""
+        calls: dict[str, list[EntryKey]] = {}
+        for pair, key in zip(self._table.entries, self._table.keys, strict=True):
+            own, other = (pair.golden, pair.target) if self._in_golden else (pair.target, pair.golden)
+            if own is not None and other is None and is_module(key) and key.phase == "forward" and not key.recompute:
+                calls.setdefault(path_of(key.stem), []).append(key)
+        return calls
 
     @cached_property
-    def _values(self) -> SameValues:
-        return SameValues(self._other.dump.data)
+    def _values(self) -> TensorIndex:
+        return TensorIndex(self._other.data)
 
 
 def _above(path: str) -> Iterator[str]:
-    """The paths of the modules around one, the model's own (empty) last."""
+    """Yield the paths of the modules around one, from inside to outside; that of the model itself is empty."""
     while path:
         path = path.rpartition(".")[0]
         yield path

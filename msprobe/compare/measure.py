@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.dependencies import dependencies
+from msprobe.compare.exemptions.protocol import Exemption
 from msprobe.compare.items import element_count
-from msprobe.compare.loose import loosen
 from msprobe.compare.natural_scale import Vanished, natural_scales
 from msprobe.compare.row_facts import RowFacts, tensor_kind
 from msprobe.compare.table import LeafTable
-from msprobe.compare.uninitialised import uninitialised
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Floats, Kind, Measured
 
@@ -28,11 +27,14 @@ Difference: TypeAlias = "TensorDifference | None"
 def measure(
     table: LeafTable,
     facts: RowFacts,
+    exemptions: Sequence[Exemption] = (),
     *,
     tensors: Sequence[Difference] | None = None,
     vanished: Vanished | None = None,
 ) -> Measured:
     """Measure all rows from their ``facts``, whose ``kind`` changes; ``tensors`` holds whole-tensor differences by row.
+
+    ``exemptions`` say which kinds are none and which rows mean nothing.
 
     ``vanished`` is what ``natural_scales`` learned in the steps before; it grows.
     """
@@ -55,18 +57,21 @@ def measure(
     floors = np.zeros(rows)
     if facts.numeric.size:
         floors[facts.numeric] = _fill_statistics(measured, table, facts, {} if vanished is None else vanished)
-    if table.loose:
-        loosen(table, measured.kind)
+    for exemption in exemptions:
+        exemption.relax(table, measured.kind)
     if tensors is not None:
         _fill_tensors(measured, table, tensors, floors)
-    _excuse(measured, table, uninitialised(table, measured.role))
+    for exemption in exemptions:
+        _excuse(measured, table, exemption.excused(table, measured))
     return measured
 
 
-def _excuse(measured: Measured, table: LeafTable, rows: list[int]) -> None:
+def _excuse(measured: Measured, table: LeafTable, rows: Sequence[int]) -> None:
     """What nobody has written cannot be checked."""
+    if not rows:
+        return
     for values in (measured.element, measured.mean, measured.norm, measured.projection):
-        values[rows] = 0.0
+        values[list(rows)] = 0.0
     for row in rows:
         ours, theirs = table.target[row], table.golden[row]
         kind = Kind.NONE if ours is None or theirs is None else tensor_kind(theirs, ours.raw, theirs.raw)

@@ -1,7 +1,7 @@
 """What is normal between runs that should agree: the spread of reruns per operator, role, dtype and depth.
 
     profile = NoiseProfile("statistics", runs=3)
-    profile.add(comparison)            # of two reruns
+    profile.learn(table, measured)     # of two reruns
     profile.floor(table, mode)         # per row of another table, to judge it by
 
 The spread of a key is the largest difference that any rerun showed, relative to the scale of its tensor. Depth is the
@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic_core import to_json
@@ -31,10 +31,7 @@ from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.naming.model import MODULE_PREFIXES
 from msprobe.core.store.atomic import make_folder, write_atomic
 from msprobe.core.store.json_object import read_json_object
-from msprobe.numerics.verdict import Kind, NoiseFloor
-
-if TYPE_CHECKING:
-    from msprobe.compare.run import Comparison
+from msprobe.numerics.verdict import Kind, Measured, NoiseFloor
 
 DEPTHS = 10
 _FEW = 12
@@ -127,13 +124,13 @@ class NoiseProfile:
             learned.setdefault((spread.operator, spread.phase, spread.role), set()).add(spread.dtype)
         return NoiseDtypes(learned).count((key[:3], key[3]) for _, key in _keys(table))
 
-    def add(self, comparison: Comparison) -> None:
-        """Learn from one comparison of two reruns; rows that differ in shape, dtype or being there are no noise."""
+    def learn(self, table: LeafTable, measured: Measured) -> None:
+        """Learn from one comparison of two reruns; rows that differ in shape or dtype, or that one run lacks, are no
+        noise."""
         known = {(s.operator, s.phase, s.role, s.dtype, s.depth): s for s in self.spreads}
-        measured = comparison.measured
         parts = np.stack((np.maximum(measured.element, measured.projection), measured.mean, measured.norm), axis=1)
         usable = (measured.kind <= Kind.VALUE) & (measured.kind != Kind.UNCHECKED) & np.isfinite(parts).all(axis=1)
-        for row, key in _keys(comparison.table):
+        for row, key in _keys(table):
             if usable[row]:
                 spread = known.get(key)
                 if spread is None:

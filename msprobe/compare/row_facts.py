@@ -15,7 +15,6 @@ from msprobe.compare.items import INPUT, PARAMETER, Leaf, element_count, is_tens
 from msprobe.compare.large_integers import tell_apart
 from msprobe.compare.largest_input import largest_inputs
 from msprobe.compare.order import projections_apart
-from msprobe.compare.plain import float_pairs
 from msprobe.compare.recorded import properties, statistics
 from msprobe.compare.table import LeafTable
 from msprobe.core.naming.model import Phase
@@ -59,8 +58,6 @@ class RowFacts:
 
 def row_facts(table: LeafTable, *, checksums: bool) -> RowFacts:
     """The facts of all rows of ``table``; ``checksums`` compares digests only."""
-    if checksums:
-        table.float_pairs = float_pairs((), ())  # statistics beside digests are not looked at
     role, kind = _roles(table), np.zeros(table.rows, np.int64)
     told = np.zeros(table.rows, np.bool_) if checksums else _numbers_differ(role, kind, table)
     told[_classify(table, kind, told, _digest_kind if checksums else None)] = not checksums

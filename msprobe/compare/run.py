@@ -12,18 +12,24 @@ import numpy as np
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.alignment.protocol import Strategy
 from msprobe.compare.columns import columns
+from msprobe.compare.commuted import CommutedOperands
+from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.explained import explained_columns
 from msprobe.compare.extras import Extras
 from msprobe.compare.float_columns import NO_FLOAT_COLUMNS, column_types, float_columns
+from msprobe.compare.fused_layers import FusedLayerJoins
 from msprobe.compare.levels import RowLevels, row_levels
+from msprobe.compare.lost_layers import OtherProgram
 from msprobe.compare.measure import measure
 from msprobe.compare.mode import Mode, Policy, mode_of
 from msprobe.compare.natural_scale import Vanished
-from msprobe.compare.recorded_levels import excuse_unrecorded
+from msprobe.compare.recomputed import Recompute
+from msprobe.compare.recorded_levels import DumpLevels, EndOfRun
 from msprobe.compare.row_facts import row_facts
 from msprobe.compare.rows import CompareRow, RowBlock, RowMaker, RowSource
 from msprobe.compare.summary import Counts
 from msprobe.compare.table import LeafTable, build_table
+from msprobe.compare.uninitialised import Uninitialised
 from msprobe.core.errors import NotComparableError
 from msprobe.core.store.reader import Dump, paused_gc
 from msprobe.numerics.verdict import Judged, Kind, Measured, NoiseFloor, judge
@@ -31,6 +37,17 @@ from msprobe.numerics.verdict import Judged, Kind, Measured, NoiseFloor, judge
 if TYPE_CHECKING:
     from msprobe.numerics.metrics.custom import Metric
     from msprobe.numerics.metrics.tensor import TensorDifference
+
+EXEMPTIONS: tuple[Exemption, ...] = (
+    OtherProgram(),
+    EndOfRun(),
+    FusedLayerJoins(),
+    DumpLevels(),
+    Recompute(),
+    CommutedOperands(),
+    Uninitialised(),
+)
+"""What is excused, in the order in which it is applied: later exemptions see the table that earlier ones returned."""
 
 _NOTHING_SAID = MappingOptions()
 
@@ -112,7 +129,7 @@ def compare_dumps(
     what the steps before showed, and ``extras`` are what the user adds.
 
     Raises:
-        NotComparableError: see ``mode_of``, ``strategy_of`` and ``excuse_unrecorded``.
+        NotComparableError: see ``mode_of``, ``strategy_of`` and ``DumpLevels``.
         ReadError: a record or a mapping file cannot be understood.
     """
     extras, past = extras or Extras(), past or Past()
@@ -129,18 +146,16 @@ def compare_dumps(
             strategy, loose = strategy_of(target, golden, mapping, published=reference), mapping.spread
         else:
             strategy, loose = mapping, False
-        table = build_table(target, golden, strategy, dtype_gate=reference and strategy is not mapping, loose=loose)
-        if table.fused:
-            _judge_fused(table, mode, policy)
-        excuse_unrecorded(table, (target, golden))
-        if any(key.recompute for key in table.keys):
-            from msprobe.compare.recomputed import judge_repeated  # only where activations are checkpointed
-
-            judge_repeated(table)
-        if table.loose and not reference and not table.foreign:
-            from msprobe.compare.commuted import pair_by_value  # only where two programs are compared
-
-            pair_by_value(table)
+        table = build_table(
+            target,
+            golden,
+            strategy,
+            dtype_gate=reference and strategy is not mapping,
+            loose=loose,
+            checksums=mode is Mode.CHECKSUM,
+        )
+        for exemption in EXEMPTIONS:
+            table = exemption.apply(table, ComparedDumps(target, golden, mode, policy))
         tensors, metrics = None, tuple["Metric", ...]()
         if mode is Mode.TENSOR:
             from msprobe.compare.tensors import tensor_differences  # zip files and threads: only where they are read
@@ -151,21 +166,10 @@ def compare_dumps(
         elif extras.calibration is not None:
             raise NotComparableError("--config multiplies whole tensors, and these dumps are not of the task tensor")
         facts = row_facts(table, checksums=mode is Mode.CHECKSUM)
-        measured = measure(table, facts, tensors=tensors, vanished=past.vanished)
+        measured = measure(table, facts, EXEMPTIONS, tensors=tensors, vanished=past.vanished)
         judged = judged_as(mode, measured, past, None if extras.noise is None else extras.noise.floor(table, mode))
     levels = row_levels(table, judged, policy)
     return Comparison(target, golden, mode, policy, table, measured, judged, levels, tensors, metrics)
-
-
-def _judge_fused(table: LeafTable, mode: Mode, policy: Policy) -> None:
-    from msprobe.compare.fused_layers import join_fused, leave_fused  # only where layers are fused
-
-    if mode is Mode.CHECKSUM:
-        leave_fused(table, "the checksum of a whole does not follow from those of its parts")
-    elif policy is Policy.REFERENCE:
-        leave_fused(table, "the published rules do not join them")
-    else:
-        join_fused(table)
 
 
 def judged_as(mode: Mode, measured: Measured, past: Past, floor: NoiseFloor | None = None) -> Judged:

@@ -20,7 +20,7 @@ _ALL = 1 << 20
 _SECTIONS = ("input_args", "input_kwargs", "input", "output")
 
 
-class SameValues:
+class TensorIndex:
     """The tensors that the entries of one dump take and give. Shapes may differ, the number of elements may not."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
@@ -37,7 +37,7 @@ class SameValues:
             numel: np.array(list(dict.fromkeys(values))) for numel, values in statistics.items()
         }
 
-    def have(self, raw: dict[str, Any]) -> bool:
+    def contains(self, raw: dict[str, Any]) -> bool:
         """Whether the recorded tensor is here; also true for one of which nothing is known."""
         (seen,) = seen_tensors(raw, 1) or (None,)
         if seen is None or (seen.checksum is None and seen.statistics is None):

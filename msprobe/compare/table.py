@@ -9,195 +9,246 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.alignment import frameworks
-from msprobe.compare.alignment.protocol import Alignment, FusedLayers, Side, Strategy
+from msprobe.compare.alignment.protocol import Alignment, Fused, FusedLayers, Side, Strategy
+from msprobe.compare.inference.layer_map import LayerMap
 from msprobe.compare.items import OUTPUT, Leaf, leaves
 from msprobe.compare.leaf_pairs import LeafPairs
-from msprobe.compare.lone_direction import lost_directions
 from msprobe.compare.pairs import EntryKey, EntryPair, entry_keys, in_execution_order, repeats
 from msprobe.compare.plain import FloatPairs, float_pairs
 from msprobe.compare.twins import twin_leaves
 from msprobe.core.store.reader import Dump
 
-if TYPE_CHECKING:
-    from msprobe.compare.inference.layer_map import LayerMap
-
-
 Records = Mapping[str, Any]
 
 
 class Together(NamedTuple):
-    """The name of several tensors that were put together into one, and the side they are on."""
+    """Several tensors that were joined to one: the names of all of them, and the side that has them."""
 
     name: str
     in_golden: bool
 
 
-class Changed(NamedTuple):
-    """The first value of a recomputed call that is another one than in the call it repeats, and the name of that."""
+class ChangedRecompute(NamedTuple):
+    """The first value of a recomputed call that differs from the call it repeats: its suffix, and the name of that
+    call."""
 
     suffix: str
     original: str
 
     @property
     def text(self) -> str:
+        """The difference in words."""
         return f"has another value than in {self.original}, which this recomputed call repeats"
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class LeafTable:
-    """``starts[e]:starts[e + 1]`` are the rows of entry ``e``; a row has a leaf on one side or on both.
+    """Two dumps as one table: ``starts[e]:starts[e + 1]`` are the rows of entry ``e``.
 
-    ``foreign`` names the golden leaves that belong to another entry than the partner, by row. ``across`` says that
-    two frameworks made the sides, ``loose`` that the sides are different programs (see ``Alignment``), ``layer_map``
-    is the inferred map by which they were paired. ``repeated`` says that construct.json tells of recomputed calls.
-    ``fused`` are the fused modules. Those that were joined make the entries ``joined``, with the names of all parts;
-    ``together`` tells by row what was put together, ``unjoined`` in words what could not be (see ``fused_layers``).
-    Of the recomputed calls of one side alone, those with values of their own are ``changed``, and ``unrepeated`` are
-    those of which that cannot be told (see ``recomputed``).
-    ``unrecorded`` are entries of one side alone that the level of the other leaves out, with that as a sentence.
-    ``alike`` says of each entry that both sides have the same leaves in the same order.
+    A row has a leaf of the target, of the golden run, or of both. ``keys`` has the parsed name of each entry, of the
+    target where the target has it. The table is complete when the exemptions have been applied; nothing changes it.
+
+    What the alignment says: ``other_entry`` names the golden leaf of a row that belongs to another entry than the
+    partner. ``across`` says that the sides are from two frameworks, ``loose`` that they are different programs (see
+    ``Alignment``), ``layer_map`` is the inferred map by which they were paired, ``fused`` are the fused
+    layers and ``fused_paths`` the paths of all of their modules by side.
+    ``repeated`` says that construct.json tells of recomputed calls. ``alike`` says of each entry whether both sides
+    have the same leaves in the same order. ``checksums`` says that checksums are compared, and no statistics.
+
+    What the exemptions add: ``joined`` has the names of all parts of each entry that stands for a fused layer,
+    ``together`` by row what was joined, ``unjoined_notes`` a sentence for each reason why layers were not joined.
+    ``changed`` are the recomputed calls of one side with values of their own; ``unmatched_recomputes`` are those that
+    repeat no call with values. ``unrecorded`` says of an entry of one side in a sentence why the level of the other
+    side leaves it out.
+
+    ``lone_rows`` is what ``lone`` returns where that is known without reading the leaves.
     """
 
-    entries: list[EntryPair] = field(default_factory=list)
-    target: list[Leaf | None] = field(default_factory=list)
-    golden: list[Leaf | None] = field(default_factory=list)
+    entries: Sequence[EntryPair] = ()
+    target: Sequence[Leaf | None] = ()
+    golden: Sequence[Leaf | None] = ()
     starts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
-    keys: list[EntryKey] = field(default_factory=list)
-    foreign: dict[int, str] = field(default_factory=dict)
+    keys: Sequence[EntryKey] = ()
+    other_entry: Mapping[int, str] = field(default_factory=dict)
     across: bool = False
     loose: bool = False
     layer_map: LayerMap | None = None
     repeated: bool = False
-    alike: list[bool] = field(default_factory=list)
+    checksums: bool = False
+    alike: Sequence[bool] = ()
     fused: Sequence[FusedLayers] = ()
-    joined: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    together: dict[int, Together] = field(default_factory=dict)
-    unjoined: list[str] = field(default_factory=list)
-    unrepeated: frozenset[int] = frozenset()
-    changed: dict[int, Changed] = field(default_factory=dict)
-    unrecorded: dict[int, str] = field(default_factory=dict)
+    fused_paths: Fused = (frozenset(), frozenset())
+    joined: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    together: Mapping[int, Together] = field(default_factory=dict)
+    unjoined_notes: Sequence[str] = ()
+    unmatched_recomputes: frozenset[int] = frozenset()
+    changed: Mapping[int, ChangedRecompute] = field(default_factory=dict)
+    unrecorded: Mapping[int, str] = field(default_factory=dict)
+    lone_rows: NDArray[np.int8] | None = None
 
     @property
     def rows(self) -> int:
+        """The number of rows."""
         return len(self.target)
 
     @cached_property
     def float_pairs(self) -> FloatPairs:
-        """The statistics of ordinary rows; ask for it when the table is complete."""
-        return float_pairs(self.target, self.golden)
+        """The statistics of ordinary rows; none where checksums are compared."""
+        return float_pairs((), ()) if self.checksums else float_pairs(self.target, self.golden)
 
     @cached_property
     def lone(self) -> NDArray[np.int8]:
-        """Per row 0 where both sides have a leaf, 1 where the target alone has one, -1 where the golden run."""
+        """Per row 0 where both sides have a leaf, 1 where only the target has one, -1 where only the golden run."""
+        if self.lone_rows is not None:
+            return self.lone_rows
         sides = zip(self.target, self.golden, strict=True)
-        return np.array([(theirs is None) - (ours is None) for ours, theirs in sides], np.int8)
+        return np.array([(golden is None) - (target is None) for target, golden in sides], np.int8)
+
+    def rows_of(self, entry: int) -> range:
+        """Return the rows of an entry."""
+        return range(int(self.starts[entry]), int(self.starts[entry + 1]))
+
+    def row_counts(self) -> list[int]:
+        """Return the number of rows of each entry."""
+        return np.diff(self.starts).tolist()  # type: ignore[no-any-return]
 
     def entry_of_row(self) -> NDArray[np.int64]:
-        """The entry number of every row."""
+        """Return the entry number of every row."""
         return np.repeat(np.arange(len(self.entries)), np.diff(self.starts))
 
     def key(self, entry: int) -> EntryKey:
-        """The parsed name of an entry, of the target where it has one."""
+        """Return the parsed name of an entry, of the target where the target has it."""
         return self.keys[entry]
 
 
 def build_table(
-    target: Dump, golden: Dump, strategy: Strategy, *, dtype_gate: bool = False, loose: bool = False
+    target: Dump,
+    golden: Dump,
+    strategy: Strategy,
+    *,
+    dtype_gate: bool = False,
+    loose: bool = False,
+    checksums: bool = False,
 ) -> LeafTable:
-    """Pair two dumps. ``dtype_gate`` un-pairs leaves of different dtype classes, as the published rules do; ``loose``
-    says that the sides are different programs even if the strategy does not."""
+    """Pair the entries and leaves of two dumps.
+
+    ``dtype_gate`` leaves leaves of different dtype classes without a partner, as the published rules do. ``loose`` says
+    that the sides are different programs even if the strategy does not. ``checksums`` says that statistics are not
+    compared.
+    """
     parsed: dict[str, tuple[str, str, int | None]] = {}
     below: dict[str, int] = {}
-    left = entry_keys(target.data, target.construct, parsed, below)
-    right = left if same_entries(target, golden) else entry_keys(golden.data, golden.construct, parsed)
-    table = LeafTable(across=frameworks.differ(target, golden), repeated=repeats(below))
-    ours_by_name = {key.name: key for key in left}
-    theirs_by_name = ours_by_name if right is left else {key.name: key for key in right}
-    alignment = strategy.align(Side(target, left), Side(golden, right))
-    table.loose, table.layer_map = loose or alignment.loose or table.across, alignment.layer_map
-    table.fused = [layers for layers in alignment.fused if layers.target and layers.golden]
-    inside = LeafPairs(golden, alignment, dtype_gate, table.across)
-    starts = [0]
-    for pair in _entry_pairs(alignment, left, right):
-        key = ours_by_name[pair.target] if pair.target is not None else None
-        other = theirs_by_name[pair.golden] if pair.golden is not None else None
-        found = paired_leaves(inside, (key, other), (target.data, golden.data))
-        if found is None:
-            continue
-        for at, name in inside.foreign.items():
-            table.foreign[starts[-1] + at] = name
-        table.alike.append(found[2])
-        table.target.extend(found[0])
-        table.golden.extend(found[1])
-        table.entries.append(pair)
-        table.keys.append(key or other)  # type: ignore[arg-type]
-        starts.append(len(table.target))
-    table.starts = np.array(starts, np.int64)
-    if table.loose:
-        from msprobe.compare.lost_layers import other_code  # only where two programs are compared
+    target_keys = entry_keys(target.data, target.construct, parsed, below)
+    golden_keys = target_keys
+    if not same_entries(target, golden):
+        golden_keys = entry_keys(golden.data, golden.construct, parsed)
+    alignment = strategy.align(Side(target, target_keys), Side(golden, golden_keys))
+    across = frameworks.differ(target, golden)
+    rows = _TableRows(target, golden, LeafPairs(golden, alignment, dtype_gate, across))
+    target_by_name = {key.name: key for key in target_keys}
+    golden_by_name = target_by_name if golden_keys is target_keys else {key.name: key for key in golden_keys}
+    for pair in _entry_pairs(alignment, target_keys, golden_keys):
+        rows.add(
+            pair,
+            target_by_name[pair.target] if pair.target is not None else None,
+            golden_by_name[pair.golden] if pair.golden is not None else None,
+        )
+    return LeafTable(
+        rows.entries,
+        rows.target_leaves,
+        rows.golden_leaves,
+        np.array(rows.starts, np.int64),
+        rows.keys,
+        rows.other_entry,
+        across=across,
+        loose=loose or alignment.loose or across,
+        layer_map=alignment.layer_map,
+        repeated=repeats(below),
+        checksums=checksums,
+        alike=rows.alike,
+        fused=[layers for layers in alignment.fused if layers.target and layers.golden],
+        fused_paths=alignment.fused_paths,
+    )
 
-        sides = Side(target, left), Side(golden, right)
-        excused = other_code(table.entries, table.keys, sides, alignment.fused_paths)
-        table.entries = lost_directions(excused, table.keys, np.diff(table.starts).tolist())
-    _excuse_cut_off(table.entries, target.recovered, golden.recovered)
-    return table
+
+@dataclass(slots=True)
+class _TableRows:
+    """The columns of a table while it grows, entry by entry."""
+
+    target: Dump
+    golden: Dump
+    inside: LeafPairs
+    entries: list[EntryPair] = field(default_factory=list)
+    keys: list[EntryKey] = field(default_factory=list)
+    target_leaves: list[Leaf | None] = field(default_factory=list)
+    golden_leaves: list[Leaf | None] = field(default_factory=list)
+    starts: list[int] = field(default_factory=lambda: [0])
+    alike: list[bool] = field(default_factory=list)
+    other_entry: dict[int, str] = field(default_factory=dict)
+
+    def add(self, pair: EntryPair, target: EntryKey | None, golden: EntryKey | None) -> None:
+        """Add the rows of two paired entries, or of an entry that one side has."""
+        leaves_of_both = paired_leaves(self.inside, (target, golden), (self.target.data, self.golden.data))
+        if leaves_of_both is None:
+            return
+        target_leaves, golden_leaves, alike = leaves_of_both
+        for offset, name in self.inside.other_entry.items():
+            self.other_entry[self.starts[-1] + offset] = name
+        self.alike.append(alike)
+        self.target_leaves.extend(target_leaves)
+        self.golden_leaves.extend(golden_leaves)
+        self.entries.append(pair)
+        self.keys.append(target or golden)  # type: ignore[arg-type]
+        self.starts.append(len(self.target_leaves))
 
 
 def same_entries(target: Dump, golden: Dump) -> bool:
-    """Whether the keys of one side are those of the other."""
+    """Return whether both dumps have the same entry keys, so that these need to be made once only."""
     if list(target.data) != list(golden.data) or target.construct != golden.construct:
         return False
-    ours, theirs = (
+    marks, golden_marks = (
         [type(body) is dict and body.get("is_recompute") for body in dump.data.values()] for dump in (target, golden)
     )
-    return ours == theirs
+    return marks == golden_marks
 
 
 def paired_leaves(
     inside: LeafPairs, keys: tuple[EntryKey | None, EntryKey | None], records: tuple[Records, Records]
 ) -> tuple[Sequence[Leaf | None], Sequence[Leaf | None], bool] | None:
-    """The leaves of two entries, or of one, by side, and whether both have the same ones in order; None when all of
-    them stand somewhere else."""
-    key, other = keys
-    inside.foreign = {}
-    if inside.plain and key is not None and other is not None and not key.recompute:
-        twins = twin_leaves(key.name, other.name, records[0][key.name], records[1][other.name])
+    """Return the leaves of two paired entries, or of one entry alone: of the target, of the golden run, and whether
+    both have the same leaves in the same order. Return None when the rows of other entries have all of them."""
+    target_key, golden_key = keys
+    inside.other_entry = {}
+    if inside.plain and target_key is not None and golden_key is not None and not target_key.recompute:
+        twins = twin_leaves(target_key.name, golden_key.name, records[0][target_key.name], records[1][golden_key.name])
         if twins is not None:
             return *twins, True
-    ours = leaves(key.name, records[0][key.name]) if key is not None else []
-    theirs = leaves(other.name, records[1][other.name]) if other is not None else []
-    if key is None and other is not None and inside.claims_all(other.name, theirs):
+    target = leaves(target_key.name, records[0][target_key.name]) if target_key is not None else []
+    golden = leaves(golden_key.name, records[1][golden_key.name]) if golden_key is not None else []
+    if target_key is None and golden_key is not None and inside.claims_all(golden_key.name, golden):
         return None
-    if key is not None and other is not None and key.recompute:
-        ours, theirs = _as_far_as_both(ours, theirs)
-    pairs = inside.pairs(key, other, ours, theirs)
-    return [mine for mine, _ in pairs], [partner for _, partner in pairs], False
+    if target_key is not None and golden_key is not None and target_key.recompute:
+        target, golden = _recorded_by_both(target, golden)
+    pairs = inside.pairs(target_key, golden_key, target, golden)
+    return [leaf for leaf, _ in pairs], [partner for _, partner in pairs], False
 
 
 def _entry_pairs(alignment: Alignment, target: list[EntryKey], golden: list[EntryKey]) -> Iterator[EntryPair]:
     if alignment.same:
-        return (EntryPair(ours.name, theirs.name) for ours, theirs in zip(target, golden, strict=True))
+        return (EntryPair(key.name, partner.name) for key, partner in zip(target, golden, strict=True))
     return in_execution_order(alignment.pairs, target, golden)
 
 
-def _excuse_cut_off(entries: list[EntryPair], target_ended: bool, golden_ended: bool) -> None:
-    """What follows the last entry of a run that died, or still runs, is not missing."""
-    for number in range(len(entries) - 1, -1, -1):
-        pair = entries[number]
-        if not ((target_ended and pair.target is None) or (golden_ended and pair.golden is None)):
-            return
-        entries[number] = pair._replace(benign=True)
-
-
-def _as_far_as_both(ours: list[Leaf], theirs: list[Leaf]) -> tuple[list[Leaf], list[Leaf]]:
-    """A recomputation may end in the middle of a call, as soon as backward has what it needs."""
-    if all(any(leaf.slot == OUTPUT for leaf in side) for side in (ours, theirs)):
-        return ours, theirs
-    both = {leaf.suffix for leaf in ours} & {leaf.suffix for leaf in theirs}
-    return [leaf for leaf in ours if leaf.suffix in both], [leaf for leaf in theirs if leaf.suffix in both]
+def _recorded_by_both(target: list[Leaf], golden: list[Leaf]) -> tuple[list[Leaf], list[Leaf]]:
+    """Return the leaves that both sides have: a recomputation may end in the middle of a call, as soon as backward has
+    what it needs."""
+    if all(any(leaf.slot == OUTPUT for leaf in side) for side in (target, golden)):
+        return target, golden
+    both = {leaf.suffix for leaf in target} & {leaf.suffix for leaf in golden}
+    return [leaf for leaf in target if leaf.suffix in both], [leaf for leaf in golden if leaf.suffix in both]

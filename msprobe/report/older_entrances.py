@@ -83,9 +83,9 @@ def _compared(target: str, golden: str, output: str, options: Mapping[str, Any])
     chosen = {name: value for name, value in options.items() if value and name in used}
     if first:
         from msprobe.analyze.diff_analyze import diff_analyze
-        from msprobe.compare.alignment.options import mapping_options
+        from msprobe.compare.alignment.content import read_mapping_options
 
-        return diff_analyze(target, golden, output, mapping=mapping_options(chosen))
+        return diff_analyze(target, golden, output, mapping=read_mapping_options(chosen))
     logged = bool(options.get("is_print_compare_log"))
     whole = importlib.import_module("msprobe.compare").compare
     return whole(target, golden, output=output, log_items=logged, **chosen)

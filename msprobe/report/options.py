@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from msprobe.compare.alignment.options import MappingKeywords, MappingOptions, mapping_options
+from msprobe.compare.alignment.options import MAPPINGS, MappingKeywords, MappingOptions, mapping_options
 from msprobe.compare.locations import PathLike, local, local_file
 from msprobe.core.errors import InterfaceError
 
@@ -66,7 +67,7 @@ def checked(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOptions]
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"options: {', '.join(known)}"
             raise InterfaceError(f"compare: no option {name!r}; {hint}")
-    mapping = mapping_options({name: value for name, value in options.items() if name not in own})
+    mapping = _mapping({name: value for name, value in options.items() if name not in own})
     own.update({name: value for name, value in options.items() if name in own})  # type: ignore[typeddict-item]
     if own["output"] is not None:
         local(own["output"])
@@ -74,3 +75,12 @@ def checked(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOptions]
         if place is not None:
             local_file(place, name)
     return own, mapping
+
+
+def _mapping(keywords: Mapping[str, Any]) -> MappingOptions:
+    """Return the mapping options, with the content of mappings that are files."""
+    if not any(isinstance(keywords.get(name), (str, os.PathLike, Mapping, list, tuple)) for name in MAPPINGS):
+        return mapping_options(keywords)
+    from msprobe.compare.alignment.content import read_mapping_options  # YAML, only where a mapping is given
+
+    return read_mapping_options(keywords)

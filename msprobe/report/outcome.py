@@ -14,8 +14,8 @@ from pydantic_core import from_json, to_json
 
 from msprobe.analyze.communication import Exchange
 from msprobe.analyze.earliest_rank import RankFinding
-from msprobe.compare.alignment.options import MappingOptions, is_path
-from msprobe.compare.locations import opened
+from msprobe.compare.alignment.options import MappingOptions
+from msprobe.compare.locations import is_path, opened
 from msprobe.compare.mode import Policy
 from msprobe.compare.parallel_layout import Replica, parse_layout
 from msprobe.compare.summary import Counts, FirstDivergence

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from msprobe.compare.records.call_source import source_line
 from msprobe.compare.summary import CompareSummary, FirstDivergence
 
-_LIBRARY = ("site-packages", "dist-packages", "/torch/nn/", "/torch/_", "/lib/python")
-_GENERATED = "File <"
 _LISTED = 8
 _WORDS = {"same": "SAME", "diverged": "DIVERGED", "not_comparable": "NOT COMPARABLE"}
 
@@ -48,10 +47,3 @@ def _divergence_lines(found: FirstDivergence) -> list[str]:
     if source:
         lines.append(f"  source: {source}")
     return lines
-
-
-def source_line(stack: list[str]) -> str:
-    """The innermost frame of the user's own code on one line, or "" when there is none."""
-    own = [frame for frame in stack if not frame.startswith(_GENERATED) and not any(part in frame for part in _LIBRARY)]
-    frames = own or stack
-    return " ".join(frames[0].split()) if frames else ""

@@ -83,11 +83,11 @@ class ComparedTexts:
         if node.name not in self._golden:
             return NOTHING
         number = self._at_golden.get(node.name)
-        in_order = number is None or bool(self._table.foreign) or self._table.alike[number]
+        in_order = number is None or bool(self._table.other_entry) or self._table.alike[number]
         ready = self._maker.golden(node.name) if self._maker is not None and in_order else None
         if ready is not None:
             return ready
-        if number is None or self._table.foreign or number in self._lost_rows or number in self._table.joined:
+        if number is None or self._table.other_entry or number in self._lost_rows or number in self._table.joined:
             return fill_values(node.name, leaves(node.name, self._golden[node.name]), self._texts)
         start, stop = self._starts[number], self._starts[number + 1]
         opened, ordinary = self._texts.opened, self._theirs.of

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from msprobe.analyze.diff_analyze import diff_analyze
 from msprobe.cli.main import run as msprobe
-from msprobe.compare.alignment.options import mapping_options
+from msprobe.compare.alignment.content import read_mapping_options
 from msprobe.core.errors import MsprobeException
 from msprobe.report.comparison import compare
 from tests.compare.dumps import call, gradient, module, number, tensor, write
@@ -202,7 +202,7 @@ def test_a_number_larger_than_any_float_is_a_difference(
     for left, right in ((target, golden), (golden, target)):
         options = {"policy": policy, "output": tmp_path / "o", "html": tmp_path / "r.html", "xlsx": True, **way}
         assert compare(left, right, **options).verdict == "diverged"
-        assert diff_analyze(left, right, tmp_path / "o", policy, mapping_options(way)).document
+        assert diff_analyze(left, right, tmp_path / "o", policy, read_mapping_options(way)).document
 
 
 PIECES = [

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from msprobe.compare.alignment.options import mapping_options
+from msprobe.compare.alignment.content import read_mapping_options
 from msprobe.compare.locate import Located, locate
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.report.comparison import compare
@@ -21,7 +21,7 @@ def _located(folder: Path, target: list[str], golden: list[str], **keywords: Any
     for side, names in (("t", target), ("g", golden)):
         for name in names:
             write(folder / side / name, DATA)
-    return locate(folder / "t", folder / "g", mapping_options(keywords))
+    return locate(folder / "t", folder / "g", read_mapping_options(keywords))
 
 
 def _names(located: Located) -> list[tuple[int | None, ...]]:
@@ -59,7 +59,7 @@ def test_only_some_ranks_and_steps(tmp_path: Path) -> None:
 @pytest.mark.parametrize("keywords", [{"rank": "a"}, {"step": "3-1"}, {"pair": "name"}, {"ranks": "1"}], ids=str)
 def test_a_wrong_choice_is_told(keywords: dict[str, Any]) -> None:
     with pytest.raises(MsprobeException, match=next(iter(keywords))):
-        mapping_options(keywords)
+        read_mapping_options(keywords)
 
 
 def test_programs_of_both_modes_pair_mode_by_mode(tmp_path: Path) -> None:

@@ -5,9 +5,10 @@ import json
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from msprobe.compare.records.call_source import source_line
 from msprobe.compare.summary import CompareSummary, Counts, FirstDivergence, summary_schema
 from msprobe.report.json import summary_json
-from msprobe.report.text import source_line, summary_text
+from msprobe.report.text import summary_text
 
 FOUND = FirstDivergence(1, None, "a", None, "output.0", "value", "because", "m.Linear", ["File a.py, line 3"])
 FULL = CompareSummary("diverged", "t", "g", "default", counts=Counts(3, 1, 1, 1), first_divergence=FOUND)

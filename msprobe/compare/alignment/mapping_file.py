@@ -13,8 +13,7 @@ from typing import Any
 
 import yaml
 
-from msprobe.compare.alignment.options import is_path, shown
-from msprobe.compare.locations import opened
+from msprobe.compare.locations import is_path, opened
 from msprobe.core.errors import ReadError
 
 Content = str | None | list["Marked"] | dict[str, "Marked"]
@@ -77,7 +76,7 @@ def read_mapping(given: Any, what: str) -> Marked:
     if isinstance(given, Marked):
         return given
     if not is_path(given):
-        return _from_python(given, shown(given, what), 0)
+        return _from_python(given, f"{what} mapping", 0)
     path = opened(given)
     try:
         if path.stat().st_size > _LARGEST:

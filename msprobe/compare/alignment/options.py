@@ -6,17 +6,16 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any, TypedDict
 
+from msprobe.compare.locations import PathLike
 from msprobe.compare.parallel_layout import Layout, parse_layout
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
 
-PathLike = str | os.PathLike[str]
 BACKENDS = ("fsdp", "megatron")
 """How the training side of a consistency check holds its layers; either arrangement is recognised by itself."""
-_MAPPINGS = ("cell_mapping", "api_mapping", "data_mapping", "layer_mapping")
+MAPPINGS = ("cell_mapping", "api_mapping", "data_mapping", "layer_mapping")
 NUMBER, ORDER = "number", "order"
 _ONE_RANK = Layout()
 
@@ -80,32 +79,30 @@ class MappingOptions:
     @property
     def named(self) -> list[str]:
         """The keywords of what is said about entries."""
-        mappings = [name for name in _MAPPINGS if getattr(self, name) is not None]
+        mappings = [name for name in MAPPINGS if getattr(self, name) is not None]
         return ["fuzzy_match", *mappings] if self.fuzzy_match else mappings
 
 
-def mapping_options(keywords: Mapping[str, Any]) -> MappingOptions:
-    """Options from keywords; False and an empty text mean that a mapping is not wanted.
+def mapping_options(keywords: Mapping[str, Any], files: Mapping[str, str] | None = None) -> MappingOptions:
+    """Return the options of some keywords; False and an empty text mean that a mapping is not wanted.
+
+    Mappings are given by their content: ``read_mapping_options`` takes files as well. ``files`` has the files that they
+    came from, by keyword.
 
     Raises:
-        MsprobeException: an unknown keyword, or a value no mapping can be.
-        ReadError: a mapping file cannot be read; names line and key.
+        MsprobeException: a keyword is unknown, or no mapping can have such a value.
     """
     known = {one.name for one in fields(MappingOptions)} - {"files"}
     unknown = sorted(set(keywords) - known)
     if unknown:
         raise _invalid(f"compare: unknown keyword {unknown[0]!r}; known: {', '.join(sorted(known))}")
     values = dict(keywords)
-    for name in _MAPPINGS:
+    for name in MAPPINGS:
         value = values.get(name)
         if value is False or (isinstance(value, str) and not value):
             values[name] = None
         elif not (value is None or value is True or isinstance(value, (str, os.PathLike, Mapping, list, tuple))):
             raise _invalid(f"{name}: give the path of a YAML file, or its content; got {value!r}")
-        elif value is not None and value is not True:
-            from msprobe.compare.alignment.content import content_of  # YAML, only where there is a file
-
-            values[name] = content_of(name, value)
     if values.get("data_mapping") is True:
         raise _invalid("data_mapping: give the path of a YAML file or a dict; nothing is built in for it")
     values["fuzzy_match"] = bool(values.get("fuzzy_match", False))
@@ -116,10 +113,7 @@ def mapping_options(keywords: Mapping[str, Any]) -> MappingOptions:
     for name in ("target_parallel", "golden_parallel"):
         values[name] = parse_layout(values.get(name), name)
     _check_consistency(values)
-    files = {
-        name: str(keywords[name]) for name in _MAPPINGS if is_path(keywords.get(name)) and values[name] is not None
-    }
-    return _told(MappingOptions(**values, files=files))
+    return _warn_unused(MappingOptions(**values, files=files or {}))
 
 
 def _check_consistency(values: dict[str, Any]) -> None:
@@ -130,14 +124,14 @@ def _check_consistency(values: dict[str, Any]) -> None:
         raise _invalid(f"backend {backend!r}: consistent_check needs one of {', '.join(BACKENDS)}")
     if backend is not None and not asked:
         raise _invalid(f"backend {backend!r} says something about consistent_check alone, which is not asked for")
-    if asked and not any(values.get(name) for name in ("fuzzy_match", *_MAPPINGS)):
+    if asked and not any(values.get(name) for name in ("fuzzy_match", *MAPPINGS)):
         values["layer_mapping"] = True
 
 
-def _told(options: MappingOptions) -> MappingOptions:
-    """A layer mapping says everything; what stands beside it is not used, and that is told."""
+def _warn_unused(options: MappingOptions) -> MappingOptions:
+    """Return the options. A layer mapping decides about everything: warn of mappings beside it, which are not used."""
     if options.layer_mapping is not None:
-        beside = [name for name in ("fuzzy_match", *_MAPPINGS[:3]) if getattr(options, name)]
+        beside = [name for name in ("fuzzy_match", *MAPPINGS[:3]) if getattr(options, name)]
         if beside:
             logger.warning("compare: beside a layer mapping %s is not used", ", ".join(beside))
     return options
@@ -161,13 +155,3 @@ def numbers(name: str, text: Any) -> Collection[int]:
 
 def _invalid(text: str) -> MsprobeException:
     return MsprobeException(MsprobeException.INVALID_PARAM_ERROR, text)
-
-
-def is_path(given: Any) -> bool:
-    """Whether a mapping was given as the path of its file."""
-    return isinstance(given, (str, os.PathLike))
-
-
-def shown(given: Any, what: str) -> str:
-    """How messages name a mapping."""
-    return str(Path(given)) if is_path(given) else f"{what} mapping"

@@ -12,7 +12,8 @@ from typing import Any
 from msprobe.compare.alignment.content import content_of
 from msprobe.compare.alignment.frameworks import is_mindspore
 from msprobe.compare.alignment.known_names import Names, item_names, layer_names, module_names, stem_names
-from msprobe.compare.alignment.options import MappingOptions, is_path
+from msprobe.compare.alignment.options import MappingOptions
+from msprobe.compare.locations import is_path
 from msprobe.core.errors import ReadError
 from msprobe.core.store.reader import Dump
 

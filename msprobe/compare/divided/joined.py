@@ -12,14 +12,13 @@ import numpy as np
 from msprobe.compare.alignment.protocol import SAME
 from msprobe.compare.divided.later import JoinedLeaves, LaterPairs, LaterRecords
 from msprobe.compare.divided.own_part import Account, OwnPart
-from msprobe.compare.items import Leaf
 from msprobe.compare.leaf_pairs import LeafPairs
 from msprobe.compare.levels import row_levels
 from msprobe.compare.measure import measure
 from msprobe.compare.mode import Policy
 from msprobe.compare.pairs import EntryPair
 from msprobe.compare.row_facts import joined_facts
-from msprobe.compare.run import Comparison, Past, judged_as
+from msprobe.compare.run import EXEMPTIONS, Comparison, Past, judged_as
 from msprobe.compare.table import LeafTable
 from msprobe.core.free_memory import give_back
 from msprobe.core.store.parts import Part
@@ -41,7 +40,7 @@ def joined(
     table = _table(own, others, golden, (ours, theirs), dtype_gate=policy is Policy.REFERENCE)
     with np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
         facts = [own.account.facts, *(account.facts for account in others)]
-        measured = measure(table, joined_facts(facts), vanished=past.vanished)
+        measured = measure(table, joined_facts(facts), EXEMPTIONS, vanished=past.vanished)
         give_back()
         judged = judged_as(own.account.mode, measured, past)
     give_back()
@@ -58,17 +57,20 @@ def _table(
     dtype_gate: bool,
 ) -> LeafTable:
     later = [key for account in others for key in account.keys]
-    keys = own.table.keys + later
+    keys = [*own.table.keys, *later]
     ends = np.cumsum([0, *(int(one.starts[-1]) for one in (own.account, *others))])
-    starts = [own.table.starts, *(one.starts[1:] + end for one, end in zip(others, ends[1:].tolist(), strict=False))]
-    table = LeafTable(entries=own.table.entries + [EntryPair(key.name, key.name) for key in later], keys=keys)
-    table.starts = np.concatenate(starts)
-    table.lone = np.concatenate([own.table.lone, *(account.lone for account in others)])
+    parts = [own.table.starts, *(one.starts[1:] + end for one, end in zip(others, ends[1:].tolist(), strict=False))]
+    starts = np.concatenate(parts)
     pairs = LaterPairs(LeafPairs(golden, SAME, dtype_gate, across=False), later, records)
-    for side, name in enumerate(("target", "golden")):
-        leaves = JoinedLeaves(getattr(own.table, name), table.starts, len(own.table.keys), pairs, side)
-        setattr(table, name, cast(list[Leaf | None], leaves))  # whoever reads a finished table reads it by index
-    return table
+    return LeafTable(
+        entries=[*own.table.entries, *(EntryPair(key.name, key.name) for key in later)],
+        target=JoinedLeaves(own.table.target, starts, len(own.table.keys), pairs, 0),
+        golden=JoinedLeaves(own.table.golden, starts, len(own.table.keys), pairs, 1),
+        starts=starts,
+        keys=keys,
+        checksums=own.table.checksums,
+        lone_rows=np.concatenate([own.table.lone, *(account.lone for account in others)]),
+    )
 
 
 def _whole(dump: Dump, later: LaterRecords) -> Dump:

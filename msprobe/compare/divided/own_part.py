@@ -30,7 +30,7 @@ class Account:
     """What is known of a part outside of its process. ``lone`` is that of its table, ``keys`` its entries."""
 
     mode: Mode
-    keys: list[EntryKey]
+    keys: Sequence[EntryKey]
     starts: Any
     lone: Any
     repeated: bool
@@ -79,7 +79,7 @@ def own_part(outlines: tuple[Dump, Dump], parts: tuple[Part, Part], *, dtype_gat
         if not same_entries(target, golden):
             raise UndividedError
         mode = mode_of(target, golden)
-        table = build_table(target, golden, _Same(), dtype_gate=dtype_gate)
+        table = build_table(target, golden, _Same(), dtype_gate=dtype_gate, checksums=mode is Mode.CHECKSUM)
     except MsprobeException as error:  # whatever is wrong is told by who compares the whole
         raise UndividedError from error
     with np.errstate(all="ignore"):

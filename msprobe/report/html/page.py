@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from msprobe import __version__
+from msprobe.compare.records.call_source import source_line
 from msprobe.compare.summary import CompareSummary
 from msprobe.core.errors import MsprobeException, said
 from msprobe.core.store.atomic import make_folder, write_atomic
 from msprobe.report.outcome import PairOutcome
-from msprobe.report.text import source_line
 
 MOST_BYTES = 96_000_000
 _FOLDER = Path(__file__).parent

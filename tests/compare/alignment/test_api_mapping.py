@@ -8,7 +8,7 @@ import pytest
 
 from msprobe.compare.alignment.api_mapping import api_mapping
 from msprobe.compare.alignment.choice import strategy_of
-from msprobe.compare.alignment.options import mapping_options
+from msprobe.compare.alignment.content import read_mapping_options
 from msprobe.compare.table import LeafTable, build_table
 from msprobe.core.errors import NotComparableError
 from tests.compare.alignment.sides import Data, dump
@@ -39,7 +39,7 @@ def test_the_built_in_table(mindspore: str, pytorch: str) -> None:
 
 def _table(target: tuple[str, Data], golden: tuple[str, Data], given: Any) -> LeafTable:
     ours, theirs = dump(target[1], framework=target[0]), dump(golden[1], framework=golden[0])
-    return build_table(ours, theirs, strategy_of(ours, theirs, mapping_options({"api_mapping": given})))
+    return build_table(ours, theirs, strategy_of(ours, theirs, read_mapping_options({"api_mapping": given})))
 
 
 def _suffixes(table: LeafTable) -> set[tuple[str | None, str | None]]:

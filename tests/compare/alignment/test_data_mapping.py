@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from msprobe.compare.alignment.choice import strategy_of
-from msprobe.compare.alignment.options import mapping_options
+from msprobe.compare.alignment.content import read_mapping_options
 from msprobe.compare.cells import item_names
 from msprobe.compare.table import build_table
 from msprobe.report.comparison import compare
@@ -30,7 +30,7 @@ GOLDEN: Data = {
 
 def rows(mapping: dict[str, str | None]) -> list[tuple[str, str]]:
     target, golden = dump(TARGET), dump(GOLDEN)
-    options = mapping_options({"data_mapping": mapping})
+    options = read_mapping_options({"data_mapping": mapping})
     table = build_table(target, golden, strategy_of(target, golden, options))
     return list(zip(*item_names(table, 0, len(table.entries)), strict=True))
 

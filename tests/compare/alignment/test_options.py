@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
-from msprobe.compare.alignment.options import mapping_options
+from msprobe.compare.alignment.content import read_mapping_options
 from msprobe.core.errors import MsprobeException
 
 
 @pytest.mark.parametrize("nothing", [None, False, ""], ids=repr)
 def test_what_is_not_wanted_is_not_given(nothing: Any) -> None:
-    options = mapping_options(dict.fromkeys(("cell_mapping", "api_mapping", "data_mapping", "layer_mapping"), nothing))
+    options = read_mapping_options(
+        dict.fromkeys(("cell_mapping", "api_mapping", "data_mapping", "layer_mapping"), nothing)
+    )
     assert not options.given
 
 
@@ -30,7 +32,7 @@ GIVEN: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", ["cell_mapping", "api_mapping", "layer_mapping"])
 def test_what_is_built_in_is_given(name: str) -> None:
-    options = mapping_options({name: True})
+    options = read_mapping_options({name: True})
     assert options.given and getattr(options, name) is True
 
 
@@ -39,24 +41,24 @@ def test_a_file_is_read_once_and_its_content_travels(name: str, tmp_path: Path) 
     """The file may be gone when a worker on another machine compares."""
     path = tmp_path / "mapping.yaml"
     path.write_text(yaml.safe_dump(GIVEN[name]))
-    options = mapping_options({name: str(path)})
+    options = read_mapping_options({name: str(path)})
     path.unlink()
     assert getattr(options, name) == GIVEN[name] == json.loads(json.dumps(getattr(options, name)))
-    assert mapping_options({name: getattr(options, name)}) == options == mapping_options({name: GIVEN[name]})
+    assert read_mapping_options({name: getattr(options, name)}) == options == read_mapping_options({name: GIVEN[name]})
 
 
 @pytest.mark.parametrize("keywords", [{"data_mapping": True}, {"cell_mapping": 3}, {"layers": "x"}], ids=str)
 def test_what_no_mapping_can_be(keywords: dict[str, Any]) -> None:
     with pytest.raises(MsprobeException, match=next(iter(keywords))):
-        mapping_options(keywords)
+        read_mapping_options(keywords)
 
 
 def test_an_empty_file_is_a_mapping_that_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("")
-    assert mapping_options({"cell_mapping": tmp_path / "c.yaml"}).cell_mapping == {}
+    assert read_mapping_options({"cell_mapping": tmp_path / "c.yaml"}).cell_mapping == {}
 
 
 def test_what_a_layer_mapping_makes_useless_is_told(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="msprobe"):
-        mapping_options({"layer_mapping": True, "cell_mapping": {"a": "b"}, "fuzzy_match": True})
+        read_mapping_options({"layer_mapping": True, "cell_mapping": {"a": "b"}, "fuzzy_match": True})
     assert "beside a layer mapping fuzzy_match, cell_mapping is not used" in caplog.text

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from msprobe.analyze.diff_analyze import diff_analyze
-from msprobe.compare.alignment.options import mapping_options
+from msprobe.compare.alignment.content import read_mapping_options
 from msprobe.core.errors import ReadError
 from msprobe.report.comparison import compare
 from msprobe.visualize.job import Request, visualize
@@ -108,7 +108,7 @@ def test_one_file_serves_many_ranks(tmp_path: Path) -> None:
         compare(run, run, layer_mapping=nothing, output=tmp_path / "tables")
     assert list((tmp_path / "tables").iterdir()) == []
     with pytest.raises(ReadError, match="none of its 1 entries fits"):
-        diff_analyze(run, run, tmp_path / "calls", mapping=mapping_options({"layer_mapping": nothing}))
+        diff_analyze(run, run, tmp_path / "calls", mapping=read_mapping_options({"layer_mapping": nothing}))
     assert not (tmp_path / "calls").exists()
 
 
@@ -127,12 +127,12 @@ def test_the_pytorch_side_of_an_api_mapping_may_be_the_target(run: Path, tmp_pat
 
 
 def test_the_other_tools_tell_it_too(run: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    options = mapping_options({"cell_mapping": {"Encoder": "Encoder", "Linaer": "Linear"}})
+    options = read_mapping_options({"cell_mapping": {"Encoder": "Encoder", "Linaer": "Linear"}})
     visualize(Request(target=run, golden=run, output=tmp_path / "graph", mapping=options))
     diff_analyze(run, run, tmp_path / "calls", mapping=options)
     told = [record.getMessage() for record in caplog.records if "fit nothing" in record.getMessage()]
     assert len(told) == 2 and all("'Linaer': the target has no 'Linaer'" in line for line in told)
-    lost = mapping_options({"cell_mapping": {"Linaer": "Linear"}})
+    lost = read_mapping_options({"cell_mapping": {"Linaer": "Linear"}})
     with pytest.raises(ReadError, match="none of its 1 entries fits"):
         visualize(Request(target=run, golden=run, output=tmp_path / "none", mapping=lost))
     assert list((tmp_path / "none").iterdir()) == []

@@ -1,0 +1,50 @@
+"""The protocol of exemptions: what one of them can say about the table of a comparison, and when it is asked.
+
+A comparison runs a tuple of exemptions (see ``comparison.EXEMPTIONS``). Each of them is asked four times, in this
+order: before anything is measured, when kinds are known without a tolerance, when all differences are measured, and
+when the answer is put into words. An exemption overrides the methods that it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msprobe.compare.mode import Mode, Policy
+from msprobe.compare.table import LeafTable
+from msprobe.core.store.reader import Dump
+from msprobe.numerics.verdict import Ints, Measured
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedDumps:
+    """The two dumps behind a table, and how they are compared."""
+
+    target: Dump
+    golden: Dump
+    mode: Mode
+    policy: Policy
+
+
+class Exemption:
+    """One reason why a difference is none, or why values are not judged. The methods of this class exempt nothing."""
+
+    def apply(self, table: LeafTable, dumps: ComparedDumps) -> LeafTable:
+        """Return the table with what this exemption changes: pairs of leaves, and entries whose absence is benign.
+
+        Raises:
+            NotComparableError: the dumps have nothing in common.
+        """
+        return table
+
+    def relax(self, table: LeafTable, kinds: Ints) -> None:
+        """Lower the kinds of differences that are none. ``kinds`` has a number of ``Kind`` per row, as far as kinds
+        are known without a tolerance; it is changed in place."""
+
+    def excused(self, table: LeafTable, measured: Measured) -> Sequence[int]:
+        """Return the rows whose differences mean nothing, ascending."""
+        return ()
+
+    def notes(self, table: LeafTable) -> list[str]:
+        """Return sentences about values that were not judged because of this exemption."""
+        return []

@@ -1,0 +1,58 @@
+"""The line of a call comes from the run that made it, also where the other run has another call of that name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import msprobe
+from msprobe.analyze.diff_analyze import diff_analyze
+from tests.compare.dumps import call, module, tensor, write
+
+HEAD, TAIL = "Module.head.Linear.forward.0", "Module.tail.Linear.forward.0"
+RELU = "Functional.relu.{}.forward"
+GOLDEN_LINE = 'File "golden.py", line 7, in forward, x = relu(x)'
+TARGET_LINE = 'File "target.py", line 9, in forward, y = relu(y)'
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> tuple[Path, Path]:
+    """The golden run calls relu in ``head`` and in ``tail``, the target in ``tail`` alone: its first relu is the second
+    one of the golden run, which has the name of the call that the target lacks."""
+    layer = module([tensor()], [tensor()], weight=tensor())
+    relu = call([tensor()], [tensor()])
+    first, second = RELU.format(0), RELU.format(1)
+    target = write(
+        tmp_path / "t",
+        {HEAD: layer, first: relu, TAIL: layer},
+        {first: TAIL, HEAD: None, TAIL: None},
+        {first: [TARGET_LINE]},
+    )
+    golden = write(
+        tmp_path / "g",
+        {first: relu, HEAD: layer, second: relu, TAIL: layer},
+        {first: HEAD, HEAD: None, second: TAIL, TAIL: None},
+        {first: [GOLDEN_LINE], second: [TARGET_LINE]},
+    )
+    return target, golden
+
+
+def test_the_first_divergence_names_the_line_of_the_golden_run(runs: tuple[Path, Path]) -> None:
+    found = msprobe.compare(*runs).summary.first_divergence
+    assert found is not None and (found.target, found.golden) == (None, RELU.format(0))
+    assert (found.stack, found.module) == ([GOLDEN_LINE], "head.Linear")
+
+
+def test_every_report_names_the_line_of_the_golden_run(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    result = msprobe.compare(*runs, junit=tmp_path / "report.xml", html=tmp_path / "report.html")
+    texts = [str(result), json.dumps(result.summary.document()), (tmp_path / "report.xml").read_text()]
+    texts.append((tmp_path / "report.html").read_text())
+    for text in texts[1:]:
+        assert "golden.py" in text and "target.py" not in text.partition("first")[0]
+
+
+def test_the_analysis_of_differences_names_the_line_of_the_golden_run(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    (calls,) = diff_analyze(*runs, tmp_path / "out").document.values()
+    assert (calls[0]["op_name"], calls[0]["stack_info"]) == (RELU.format(0), [GOLDEN_LINE])
