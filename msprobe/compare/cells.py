@@ -1,4 +1,4 @@
-"""The cells of a row before any verdict: names, dtypes, shapes, and the metrics of the mode."""
+"""The columns of rows before any verdict: names, dtypes, shapes, and the metrics of the mode."""
 
 from __future__ import annotations
 
@@ -6,14 +6,29 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from msprobe.compare.float_columns import float_columns
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.compare.columns import (
+    INTEGER,
+    METRICS,
+    Column,
+    NumberWords,
+    TextColumn,
+    distinct_column,
+    matrix_columns,
+    text_column,
+)
+from msprobe.compare.float_columns import NO_FLOAT_COLUMNS
 from msprobe.compare.items import RANK_KEYS, Described, Leaf, describe, flag_text, is_tensor, row_name, shape_text
 from msprobe.compare.mode import Mode
-from msprobe.compare.plain import ReadyTexts, statistics_cells
+from msprobe.compare.plain import COUNT
 from msprobe.compare.recorded_number import as_float
 from msprobe.compare.table import LeafTable
 from msprobe.numerics.metrics.checksum import text_checksum
-from msprobe.numerics.metrics.statistics import Cell, differences
+from msprobe.numerics.metrics.statistics import Cell, difference_cells
+from msprobe.numerics.metrics.tensor import UNSUPPORTED
+from msprobe.numerics.verdict import Floats, Ints
 
 if TYPE_CHECKING:
     from msprobe.numerics.metrics.tensor import TensorDifference
@@ -21,125 +36,177 @@ if TYPE_CHECKING:
 Tensors: TypeAlias = "list[TensorDifference | None] | None"
 Kinds = tuple[str, ...]
 _Argument = tuple[str, str, type, bool]
-_NOTHING = Described("N/A", "N/A", "N/A", ("N/A",) * 4)
-_EQUAL8: tuple[Cell, ...] = ("0",) * 8
-_NA8: tuple[Cell, ...] = ("N/A",) * 8
-_UNSUPPORTED6: tuple[Cell, ...] = ("unsupported",) * 6
+_Encoded = tuple[list[float], list[int]]
+_NOTHING = Described("N/A", "N/A", "N/A", ("N/A",) * COUNT)
 _PLAIN = (int, float, bool, str)
 _FRAME = itemgetter("dtype", "shape")
 
 
-class Cells(NamedTuple):
-    """The cells of some rows by part: both names; dtypes, shapes and requires_grad in turn of target and golden;
-    metrics and statistics, as one text where they are plain numbers joined by commas.
+class RowCells(NamedTuple):
+    """The columns of some rows before any verdict.
 
-    Rows with equal parts may share one object.
+    ``names`` are those of target and golden; ``kinds`` dtypes, shapes and requires_grad in turn of target and golden;
+    ``consistent`` says whether the flags agree; ``metrics`` are metrics and statistics, or checksums.
     """
 
-    targets: list[str]
-    goldens: list[str]
-    kinds: list[Kinds]
-    middles: list[list[Cell] | str]
+    names: tuple[TextColumn, TextColumn]
+    kinds: list[TextColumn]
+    consistent: TextColumn
+    metrics: list[Column]
 
 
 class CellMaker:
     """Makes the cells of one comparison, for a range of entries at a time."""
 
     def __init__(
-        self,
-        mode: Mode,
-        table: LeafTable,
-        tensors: Tensors,
-        as_floats: tuple[bool, ...] | None = None,
-        texts: ReadyTexts | None = None,
+        self, mode: Mode, table: LeafTable, tensors: Tensors, as_floats: Sequence[bool] = NO_FLOAT_COLUMNS
     ) -> None:
-        self._mode, self._table, self._tensors, self._texts = mode, table, tensors, texts
-        self._as_float = as_floats if mode is not Mode.CHECKSUM else (False,) * 8
+        """``as_floats`` says which statistics columns show integers as floats (see ``float_columns``)."""
+        self._mode, self._table, self._tensors = mode, table, tensors
+        self._as_floats = as_floats
+        self.words = NumberWords()
         self._frames: dict[Any, Kinds] = {}
-        self._of_frame: dict[int, Kinds] = {}
-        self._known: dict[tuple[_Argument, _Argument], tuple[Kinds, list[Cell]]] = {}
+        self._kinds_by_frame: dict[int, Kinds] = {}
+        self._arguments: dict[tuple[_Argument, _Argument], tuple[Kinds, _Encoded]] = {}
 
-    def cells(self, first: int, last: int) -> Cells:
-        """The cells of the rows of entries ``first`` to ``last``."""
-        table = self._table
-        starts = table.starts[first : last + 1].tolist()
-        kinds, middles = list[Kinds](), list[list[Cell] | str]()
-        plain: dict[int, str] = {}
-        frames: dict[int, int] = {}
+    def cells(self, first: int, last: int) -> RowCells:
+        """Return the cells of the rows of entries ``first`` to ``last``."""
+        start, stop = int(self._table.starts[first]), int(self._table.starts[last])
+        targets, goldens = item_names(self._table, first, last)
+        left = distinct_column(targets)
+        names = left, left if goldens == targets else distinct_column(goldens)
         if self._mode is Mode.STATISTICS:
-            plain = statistics_cells(table.float_pairs, starts[0], starts[-1], self._texts)
-            frames = table.float_pairs.frames_of(starts[0], starts[-1])
-        for row in range(starts[0], starts[-1]):
-            middle = plain.get(row)
-            if middle is None:
-                kind, cells = self._row(row)
-                kinds.append(kind)
-                middles.append(cells)
-            else:
-                kinds.append(self._kinds_of(frames[row]))
-                middles.append(middle)
-        return Cells(*item_names(table, first, last), kinds, middles)
+            kinds, metrics = self._statistics(start, stop)
+        else:
+            kinds, metrics = self._others(start, stop)
+        index, distinct = _numbered(kinds)
+        texts = list(zip(*distinct, strict=True)) or [()] * len(_NO_KINDS)
+        consistent = TextColumn(index, ["True" if ours == theirs else "False" for *_, ours, theirs in distinct])
+        return RowCells(names, [TextColumn(index, words) for words in texts], consistent, metrics)
+
+    def _statistics(self, start: int, stop: int) -> tuple[list[Kinds], list[Column]]:
+        """Return kinds and columns of rows of statistics: differences, relative ones, and the statistics."""
+        pairs = self._table.float_pairs
+        where = pairs.within(start, stop)
+        usable, values, codes = _differences(pairs.values[where], self.words)
+        ordinary = pairs.rows[where][usable] - start
+        all_values, all_codes = np.zeros((stop - start, 4 * COUNT)), np.zeros((stop - start, 4 * COUNT), np.int64)
+        all_values[ordinary], all_codes[ordinary] = values[usable], codes[usable]
+        kinds = [_NO_KINDS] * (stop - start)
+        for offset, frame in zip(ordinary.tolist(), pairs.frames[where][usable].tolist(), strict=True):
+            kinds[offset] = self._kinds_by_frame.get(frame) or self._kinds_of(frame)
+        others = np.ones(stop - start, np.bool_)
+        others[ordinary] = False
+        offsets = others.nonzero()[0].tolist()
+        encoded = []
+        for offset in offsets:
+            kinds[offset], numbers = self._row(start + offset)
+            encoded.append(numbers)
+        if encoded:
+            all_values[offsets] = [numbers for numbers, _ in encoded]
+            all_codes[offsets] = [numbers for _, numbers in encoded]
+        return kinds, [*matrix_columns(all_values, all_codes, self.words.words, percent=range(COUNT, 2 * COUNT))]
+
+    def _others(self, start: int, stop: int) -> tuple[list[Kinds], list[Column]]:
+        """Return kinds and columns of rows of whole tensors or checksums."""
+        kinds: list[Kinds] = []
+        cells: list[list[Cell]] = []
+        for row in range(start, stop):
+            kind, own = self._described_row(row)
+            kinds.append(kind)
+            cells.append(own)
+        titles = METRICS[self._mode]
+        if self._mode is Mode.CHECKSUM:
+            digests = list(zip(*cells, strict=True)) if cells else [()] * len(titles)
+            return kinds, [text_column([str(cell) for cell in column]) for column in digests]
+        columns = list(zip(*cells, strict=True)) if cells else [()] * (len(titles) + 2 * COUNT)
+        return kinds, [self.words.column(column) for column in columns]
 
     def _kinds_of(self, frame: int) -> Kinds:
-        known = self._of_frame.get(frame)
-        if known is None:
-            sample = self._table.float_pairs.samples[frame]
-            known = self._of_frame[frame] = _tensor_kinds(*sample, self._frames)
-        return known
+        kinds = self._kinds_by_frame[frame] = _tensor_kinds(*self._table.float_pairs.samples[frame], self._frames)
+        return kinds
 
-    def _row(self, row: int) -> tuple[Kinds, list[Cell]]:
-        """Kinds and middle of any row; those of plain arguments, which repeat over and over, are made once."""
+    def _row(self, row: int) -> tuple[Kinds, _Encoded]:
+        """Return kinds and numbers of any row of statistics; plain arguments, which repeat, are made once."""
+        left, right = _argument(self._table.target[row]), _argument(self._table.golden[row])
+        known = self._arguments.get((left, right)) if left is not None and right is not None else None
+        if known is not None:
+            return known
+        kinds, cells = self._described_row(row)
+        values, codes = zip(*map(self.words.encoded, cells), strict=True)
+        made = kinds, (list(values), list(codes))
+        if left is not None and right is not None:
+            self._arguments[left, right] = made
+        return made
+
+    def _described_row(self, row: int) -> tuple[Kinds, list[Cell]]:
         ours, theirs = self._table.target[row], self._table.golden[row]
-        if self._mode is Mode.TENSOR:
-            return self._made(row, ours, theirs)
-        left, right = _argument(ours), _argument(theirs)
-        if left is None or right is None:
-            if self._mode is Mode.CHECKSUM and ours and theirs and is_tensor(ours.raw) and is_tensor(theirs.raw):
-                return _tensor_kinds(ours.raw, theirs.raw, self._frames), [_digest(ours), _digest(theirs)]
-            return self._made(row, ours, theirs)
-        found = self._known.get((left, right))
-        if found is None:
-            found = self._known[left, right] = self._made(row, ours, theirs)
-        return found
-
-    def _made(self, row: int, ours: Leaf | None, theirs: Leaf | None) -> tuple[Kinds, list[Cell]]:
+        if self._mode is Mode.CHECKSUM and ours and theirs and is_tensor(ours.raw) and is_tensor(theirs.raw):
+            return _tensor_kinds(ours.raw, theirs.raw, self._frames), [_digest(ours), _digest(theirs)]
         left, right = self._described(ours, 0), self._described(theirs, 1)
         kinds = left.dtype, right.dtype, left.shape, right.shape, left.requires_grad, right.requires_grad
-        return kinds, self._middle(row, (ours, theirs), left, right)
+        if self._mode is Mode.CHECKSUM:
+            return kinds, [_digest(ours), _digest(theirs)]
+        return kinds, [*self._metrics(row, left, right), *left.statistics, *right.statistics]
 
     def _described(self, leaf: Leaf | None, side: int) -> Described:
         if leaf is None:
             return _NOTHING
-        found = describe(leaf)
-        if self._as_float is None:
-            self._as_float = float_columns(self._table)
-        if True in self._as_float:
-            flags = self._as_float[4 * side : 4 * side + 4]
-            found = found._replace(statistics=_floats(found.statistics, flags))
-        return found
+        described = describe(leaf)
+        if True in self._as_floats:
+            flags = self._as_floats[COUNT * side : COUNT * (side + 1)]
+            described = described._replace(statistics=_floats(described.statistics, flags))
+        return described
 
-    def _middle(
-        self, row: int, leaves: tuple[Leaf | None, Leaf | None], left: Described, right: Described
-    ) -> list[Cell]:
-        ours, theirs = leaves
-        if self._mode is Mode.CHECKSUM:
-            return [_digest(ours), _digest(theirs)]
-        cells: tuple[Cell, ...]
+    def _metrics(self, row: int, left: Described, right: Described) -> Sequence[Cell]:
+        """Return the cells of ``METRICS`` for a row."""
         if self._mode is Mode.TENSOR:
             difference = self._tensors[row] if self._tensors is not None else None
-            cells = difference.cells if difference is not None else _UNSUPPORTED6
-        elif ours is None or theirs is None:
-            cells = _NA8
-        elif left.statistics == right.statistics:
-            cells = _EQUAL8
-        else:
-            pairs = [differences(a, b) for a, b in zip(left.statistics, right.statistics, strict=True)]
-            cells = (*(pair[0] for pair in pairs), *(pair[1] for pair in pairs))
-        return [*cells, *left.statistics, *right.statistics]
+            return difference.cells if difference is not None else UNSUPPORTED
+        if left is _NOTHING or right is _NOTHING:
+            return ("N/A",) * (2 * COUNT)
+        pairs = [difference_cells(a, b) for a, b in zip(left.statistics, right.statistics, strict=True)]
+        return (*(pair[0] for pair in pairs), *(pair[1] for pair in pairs))
+
+
+_NO_KINDS: Kinds = ("N/A",) * 6
+
+
+def _differences(pairs: NDArray[np.float64], words: NumberWords) -> tuple[NDArray[np.bool_], Floats, Ints]:
+    """Compute the cells of ordinary rows from their statistics, shape (rows, 2, statistics).
+
+    Returns:
+        Which rows are ordinary: all numbers and differences are finite. Values and codes, shape (rows, columns):
+        differences in data units, relative differences in percent, statistics of the target and of the golden run.
+    """
+    target, golden = pairs[:, 0], pairs[:, 1]
+    with np.errstate(all="ignore"):
+        difference = target - golden
+        percent = np.abs(difference / golden * 100)
+    usable = np.isfinite(pairs).all(axis=(1, 2)) & np.isfinite(difference).all(axis=1)
+    # Equal by text, as readers compare: 0.0 and -0.0 are not.
+    equal = (difference == 0.0) & (np.signbit(target) == np.signbit(golden))
+    codes = np.zeros((len(pairs), 4 * COUNT), np.int64)
+    codes[:, :COUNT][equal] = codes[:, COUNT : 2 * COUNT][equal] = INTEGER
+    percent[equal] = 0.0
+    endless = ~np.isfinite(percent)
+    if endless.any():
+        percent[endless] = 0.0
+        codes[:, COUNT : 2 * COUNT][endless] = words.code("inf")
+    return usable, np.concatenate((difference, percent, target, golden), axis=1), codes
+
+
+def _numbered(kinds: Sequence[Kinds]) -> tuple[Ints, list[Kinds]]:
+    """Return the distinct ones in order, and the number of each row's."""
+    numbers: dict[Kinds, int] = {}
+    index = [numbers.setdefault(kind, len(numbers)) for kind in kinds]
+    return np.array(index, np.int64), list(numbers)
 
 
 def item_names(table: LeafTable, first: int, last: int) -> tuple[list[str], list[str]]:
-    """The names of target and golden items in the rows of entries ``first`` to ``last``; ``N/A`` for a missing one."""
+    """Return the names of target and golden items in the rows of entries ``first`` to ``last``; ``N/A`` for a missing
+    one.
+    """
     entries, starts = table.entries[first:last], table.starts[first : last + 1].tolist()
     targets = _names([pair.target or "N/A" for pair in entries], table.target, starts)
     goldens = _names([pair.golden or "N/A" for pair in entries], table.golden, starts)
@@ -153,7 +220,7 @@ def item_names(table: LeafTable, first: int, last: int) -> tuple[list[str], list
 
 
 def _names(entries: list[str], leaves: Sequence[Leaf | None], starts: list[int]) -> list[str]:
-    """The names of the rows of these entries, whose ranges begin at ``starts``."""
+    """Return the names of the rows of these entries, whose ranges begin at ``starts``."""
     found: list[str] = []
     for number, entry in enumerate(entries):
         for leaf in leaves[starts[number] : starts[number + 1]]:
@@ -167,7 +234,7 @@ def _names(entries: list[str], leaves: Sequence[Leaf | None], starts: list[int])
 
 
 def _argument(leaf: Leaf | None) -> _Argument | None:
-    """What decides the cells of a plain argument; None for any other leaf."""
+    """Return what decides the cells of a plain argument; None for any other leaf."""
     raw = leaf[2] if leaf is not None else None
     if leaf is None or type(raw) is not dict or len(raw) != 2 or type(raw.get("value")) not in _PLAIN:
         return None
@@ -175,7 +242,7 @@ def _argument(leaf: Leaf | None) -> _Argument | None:
 
 
 def _tensor_kinds(ours: dict[str, Any], theirs: dict[str, Any], known: dict[Any, Kinds]) -> Kinds:
-    """Kinds of a row of two tensors, in the words of ``describe``; ``known`` remembers them, few serve many rows."""
+    """Return the kinds of a row of two tensors, in the words of ``describe``; ``known`` caches them."""
     dtype, shape = _FRAME(ours)
     other_dtype, other_shape = _FRAME(theirs)
     grad, other_grad = ours.get("requires_grad"), theirs.get("requires_grad")
@@ -197,7 +264,7 @@ def _tensor_kinds(ours: dict[str, Any], theirs: dict[str, Any], known: dict[Any,
 
 
 def data_name(raw: Any) -> str | None:
-    """The tensor file of a leaf, or None when it has none."""
+    """Return the tensor file of a leaf, or None when it has none."""
     name = raw.get("data_name") if type(raw) is dict else None
     return name if isinstance(name, str) and name not in ("", "-1") else None
 
@@ -216,7 +283,7 @@ def _digest(leaf: Leaf | None) -> Cell:
     return "N/A" if raw is None else text_checksum(str(raw))
 
 
-def _floats(values: tuple[Cell, ...], columns: tuple[bool, ...]) -> tuple[Cell, ...]:
+def _floats(values: tuple[Cell, ...], columns: Sequence[bool]) -> tuple[Cell, ...]:
     if int not in map(type, values):
         return values
     return tuple(as_float(v) if convert and type(v) is int else v for v, convert in zip(values, columns, strict=True))

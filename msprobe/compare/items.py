@@ -1,8 +1,7 @@
 """From a record in dump.json to its leaves: the values that become rows, and how each one reads in a table.
 
-A leaf is ``(suffix, slot, raw)``: suffix ``.input.0.key`` after the entry name, the slot it belongs to, and the
-JSON node.
-Inputs come first, then parameters, then outputs. Null is a leaf; an empty list or object has none.
+A leaf is ``(suffix, slot, raw)``: the suffix ``.input.0.key`` after the entry name, the slot it belongs to, and the
+JSON node. Inputs come first, then parameters, then outputs. Null is a leaf; an empty list or object has none.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeGuard, cast
 
 from msprobe.core.errors import ReadError
+from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.metrics.statistics import Cell, shown
 
 INPUT, PARAMETER, OUTPUT, PARAMETER_GRAD, VALUE = "input", "parameters", "output", "parameters_grad", "debug"
@@ -29,7 +29,7 @@ SECTIONS = (
 _DEPTH = 400
 _MOST_ELEMENTS = 1 << 63
 RANK_KEYS = (".src", ".dst", ".group_src", ".group_dst")
-NONE4: tuple[Cell, Cell, Cell, Cell] = ("None", "None", "None", "None")
+NO_STATISTICS: tuple[Cell, ...] = ("None",) * len(STATISTIC_NAMES)
 
 
 class Leaf(NamedTuple):
@@ -54,7 +54,7 @@ class Described(NamedTuple):
 
 
 def leaves(name: str, body: Any) -> list[Leaf]:
-    """The leaves of one entry in row order.
+    """Return the leaves of one entry in row order.
 
     Raises:
         ReadError: the nesting is too deep to be a record.
@@ -107,7 +107,8 @@ def _p2p(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def row_name(entry: str, leaf: Leaf) -> str:
-    """The name of the row: the tensor file without its extension where there is one, else the place in the record."""
+    """Return the name of the row: the tensor file without its extension where there is one, else the name of the entry
+    and the suffix of the leaf."""
     raw = leaf.raw
     if type(raw) is dict:
         data_name = raw.get("data_name")
@@ -117,54 +118,54 @@ def row_name(entry: str, leaf: Leaf) -> str:
 
 
 def is_tensor(raw: Any) -> bool:
-    """True for leaves with a dtype and a shape: tensors and arrays."""
+    """Return True for leaves with a dtype and a shape: tensors and arrays."""
     return type(raw) is dict and "dtype" in raw and "shape" in raw
 
 
 def describe(leaf: Leaf) -> Described:
-    """The cells of one leaf; a value without data of a kind gives ``N/A``, or ``None`` for statistics."""
+    """Return the cells of one leaf: ``N/A``, or ``None`` for statistics, where the leaf has no such value."""
     raw = leaf.raw
     if raw is None:
-        return Described("N/A", "N/A", "N/A", NONE4)
+        return Described("N/A", "N/A", "N/A", NO_STATISTICS)
     if type(raw) is not dict:
-        return Described(f"<class '{type(raw).__name__}'>", "[]", "N/A", (shown(raw),) * 4)
+        return Described(f"<class '{type(raw).__name__}'>", "[]", "N/A", (shown(raw),) * len(STATISTIC_NAMES))
     grad_text = flag_text(raw.get("requires_grad"))
     if "dtype" in raw:
         return Described(
             str(raw["dtype"]),
             shape_text(raw.get("shape")),
             grad_text,
-            (shown(raw.get("Max")), shown(raw.get("Min")), shown(raw.get("Mean")), shown(raw.get("Norm"))),
+            tuple([shown(raw.get(name)) for name in STATISTIC_NAMES]),
         )
     return _describe_argument(leaf, raw, grad_text)
 
 
 def shape_text(shape: Any) -> str:
-    """A recorded shape as a cell."""
+    """Return a recorded shape as a cell."""
     return "N/A" if shape is None else str(shape)
 
 
 def flag_text(flag: Any) -> str:
-    """A recorded requires_grad as a cell."""
+    """Return a recorded requires_grad as a cell."""
     return "True" if flag is True else "N/A" if flag is None else str(flag)
 
 
 def _describe_argument(leaf: Leaf, raw: Mapping[str, Any], grad: str) -> Described:
     kind, value = str(raw.get("type")), raw.get("value")
     if kind == "torch.Size":
-        return Described(kind, str(value), grad, NONE4)
+        return Described(kind, str(value), grad, NO_STATISTICS)
     if kind == "slice":
         length = len(value) if isinstance(value, list) else 0
-        return Described(kind, f"({length},)", grad, NONE4)
+        return Described(kind, f"({length},)", grad, NO_STATISTICS)
     if kind == "torch.ProcessGroup":
-        return Described(kind, "[]", grad, (str(raw.get("group_ranks")),) * 4)
+        return Described(kind, "[]", grad, (str(raw.get("group_ranks")),) * len(STATISTIC_NAMES))
     if kind == "ellipsis":
-        return Described(kind, "[]", grad, (shown(value),) * 4)
+        return Described(kind, "[]", grad, (shown(value),) * len(STATISTIC_NAMES))
     if leaf.suffix.endswith(RANK_KEYS):
-        return Described("int", "[]", grad, (shown(value),) * 4)
+        return Described("int", "[]", grad, (shown(value),) * len(STATISTIC_NAMES))
     if kind == "torch.memory_format":
-        return Described(f"<class '{kind}'>", "[]", grad, (str(raw.get("format")),) * 4)
-    return Described(f"<class '{kind}'>", "[]", grad, (shown(value),) * 4)
+        return Described(f"<class '{kind}'>", "[]", grad, (str(raw.get("format")),) * len(STATISTIC_NAMES))
+    return Described(f"<class '{kind}'>", "[]", grad, (shown(value),) * len(STATISTIC_NAMES))
 
 
 def is_shape(value: Any) -> TypeGuard[list[int]]:
@@ -175,7 +176,7 @@ def is_shape(value: Any) -> TypeGuard[list[int]]:
 
 
 def element_count(raw: Any) -> float:
-    """Number of elements of a tensor leaf; 1 for anything else. A length that is not known counts as 1."""
+    """Return the number of elements of a tensor leaf; 1 for anything else. An unknown length counts as 1."""
     shape = raw.get("shape") if type(raw) is dict else None
     try:
         return _measures(tuple(shape))[0] if type(shape) is list else 1.0
@@ -184,7 +185,7 @@ def element_count(raw: Any) -> float:
 
 
 def longest_axis(raw: dict[str, Any]) -> float:
-    """The greatest length in the shape of a tensor leaf; 1 when it has no axis."""
+    """Return the greatest length in the shape of a tensor leaf; 1 when it has no axis."""
     shape = raw["shape"]
     try:
         return _measures(tuple(shape))[1] if type(shape) is list else 1.0

@@ -10,12 +10,17 @@ import numpy as np
 from msprobe.compare.items import INPUT, element_count, is_tensor
 from msprobe.compare.recorded_number import as_float
 from msprobe.compare.table import LeafTable
+from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.verdict import Bools, Floats
+
+_NORM = STATISTIC_NAMES.index("Norm")
 
 
 def largest_inputs(table: LeafTable, entries: Bools, inputs: Bools) -> Floats:
-    """``largest_input`` of these entries, in a line for each entry of the table that is NaN for the others. ``inputs``
-    marks the rows of inputs."""
+    """Return ``largest_input`` of ``entries`` (one bool per entry), shape (entries, 2), NaN for all other entries.
+
+    ``inputs`` has one bool per row and marks the inputs.
+    """
     found = np.full((len(table.entries), 2), np.nan)
     pairs, entry = table.float_pairs, table.entry_of_row()
     others = inputs & entries[entry]
@@ -27,7 +32,7 @@ def largest_inputs(table: LeafTable, entries: Bools, inputs: Bools) -> Floats:
     found[plain] = 0.0
     counts = np.array([element_count(golden) for _, golden in pairs.samples])[pairs.frames]
     wanted = inputs[pairs.rows] & plain[entry[pairs.rows]] & (counts > 0.0)
-    rows, counts, norms = pairs.rows[wanted], counts[wanted], pairs.values[wanted, 7]
+    rows, counts, norms = pairs.rows[wanted], counts[wanted], pairs.values[wanted, 1, _NORM]
     rms = np.where(np.isfinite(norms), norms, 0.0) / np.sqrt(np.maximum(counts, 1.0))
     last_wins = np.lexsort((-rows, counts))
     found[entry[rows[last_wins]]] = np.stack((rms, counts), axis=1)[last_wins]
@@ -40,8 +45,8 @@ def _is_tensor(table: LeafTable, row: int) -> bool:
 
 
 def largest_input(table: LeafTable, entry: int) -> tuple[float, float]:
-    """Root mean square (units of the data) and element count of the largest tensor given to the golden call; zeros
-    when there is none."""
+    """Return root mean square (data units) and element count of the largest tensor given to the golden call; zeros when
+    there is none."""
     found = (0.0, 0.0)
     for row in range(int(table.starts[entry]), int(table.starts[entry + 1])):
         leaf = table.golden[row]

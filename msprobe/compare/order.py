@@ -1,4 +1,4 @@
-"""Whether elements stand in another order: what the projections of two runs say beyond their four statistics."""
+"""Differences of the order-sensitive statistic (projection), which the other statistics cannot show."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from msprobe.numerics.verdict import Floats
 
 
 def projections_apart(table: LeafTable, rows: NDArray[np.int64]) -> Floats:
-    """|difference| of the projections of these rows, data units; 0 where a side has none, or one that is not finite."""
+    """Return |difference| of the projections of these rows, one float per row in data units; 0 where a side has none or
+    one that is not finite."""
     numbers = rows.tolist()
     target, golden = table.target, table.golden
     ours = [target[row][2].get(KEY) for row in numbers]

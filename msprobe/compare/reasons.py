@@ -52,7 +52,7 @@ class Reasons:
         self._columns: tuple[NDArray[Any], ...] = worst, part, times, tolerance, result
 
     def text(self, kind: int, row: int, ours: Leaf | None, theirs: Leaf | None) -> str:
-        """The sentence for a row of this kind."""
+        """Return the sentence for a row of this kind; ``ours`` and ``theirs`` are its leaves."""
         if ours is None or theirs is None:
             return f"only the {'golden' if ours is None else 'target'} run has this value"
         if kind == Kind.VALUE:
@@ -69,7 +69,7 @@ class Reasons:
         return _FIXED.get(Kind(kind), _UNCHECKED)
 
     def of_values(self, rows: Ints) -> list[str]:
-        """The sentences of many rows of the kind ``VALUE``."""
+        """Return the sentences of many rows of the kind ``VALUE``; ``rows`` are their numbers."""
         at = rows - self._first
         return list(map(_of_value, *(one[at].tolist() for one in self._columns)))
 
@@ -83,7 +83,9 @@ def _of_value(worst: float, part: int, times: float, tolerance: float, result: b
 
 
 def _deciding(parts: Floats, times: Floats, tolerance: Floats) -> Ints:
-    """Per row the part whose difference is ``times`` the ``tolerance``; the largest one where nothing is allowed."""
+    """Return for each row the part whose difference is ``times`` the ``tolerance``; the largest one where nothing is
+    allowed. ``parts`` has shape (rows, parts).
+    """
     if not len(parts):
         return np.zeros(0, np.int64)
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""What the tensors in some rows have recorded, as arrays: their statistics, and what follows from dtype and shape."""
+"""The statistics that dumps recorded for the tensors in some rows, and what follows from dtype and shape, as arrays."""
 
 from __future__ import annotations
 
@@ -11,65 +11,70 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.items import element_count, longest_axis
+from msprobe.compare.plain import COUNT
 from msprobe.compare.table import LeafTable
+from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Floats
 
 _Matrix = tuple[Floats, NDArray[np.bool_]]
-_STATISTICS = ("Max", "Min", "Mean", "Norm")
 _NUMBERS = {float, int, bool}
 
 
 def statistics(table: LeafTable, rows: NDArray[np.int64]) -> tuple[_Matrix, _Matrix]:
-    """The matrices of target and golden for these rows."""
-    ordinary, at = _ordinary(table, rows)
-    values = np.zeros((len(rows), 8))
-    absent = np.zeros((len(rows), 8), np.bool_)
-    values[ordinary] = table.float_pairs.values[at]
+    """Return the statistics of target and golden in these rows.
+
+    Each side is a pair of arrays of shape (rows, statistics): the values, NaN where absent or no number, and whether
+    they are absent.
+    """
+    ordinary, positions = _ordinary(table, rows)
+    values = np.zeros((len(rows), 2, COUNT))
+    absent = np.zeros((len(rows), 2, COUNT), np.bool_)
+    values[ordinary] = table.float_pairs.values[positions]
     others = rows[~ordinary].tolist()
     if others:
-        for side, first in ((table.target, 0), (table.golden, 4)):
-            four = slice(first, first + 4)
-            values[~ordinary, four], absent[~ordinary, four] = _matrix([side[row][2] for row in others])
-    return (values[:, :4], absent[:, :4]), (values[:, 4:], absent[:, 4:])
+        for number, side in enumerate((table.target, table.golden)):
+            values[~ordinary, number], absent[~ordinary, number] = _matrix([side[row][2] for row in others])
+    return (values[:, 0], absent[:, 0]), (values[:, 1], absent[:, 1])
 
 
 def properties(table: LeafTable, rows: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
-    """Unit roundoff, element count and longest axis of the golden tensors in these rows."""
-    ordinary, at = _ordinary(table, rows)
+    """Return unit roundoff, element count and longest axis of the golden tensors, one value each per row."""
+    ordinary, positions = _ordinary(table, rows)
     samples = table.float_pairs.samples
     others = [table.golden[row][2] for row in rows[~ordinary].tolist()]
     raws = [theirs for _, theirs in samples] + others
-    places = np.empty(len(rows), np.int64)
-    places[ordinary] = table.float_pairs.frames[at]
-    places[~ordinary] = np.arange(len(samples), len(raws))
+    described = np.empty(len(rows), np.int64)
+    described[ordinary] = table.float_pairs.frames[positions]
+    described[~ordinary] = np.arange(len(samples), len(raws))
     dtypes = [str(raw["dtype"]) for raw in raws]
-    known = {dtype: unit_roundoff(dtype) for dtype in set(dtypes)}
-    roundoff = np.array([known[dtype] for dtype in dtypes])
+    roundoff_of = {dtype: unit_roundoff(dtype) for dtype in set(dtypes)}
+    roundoff = np.array([roundoff_of[dtype] for dtype in dtypes])
     numel = np.array([element_count(raw) for raw in raws])
     longest = np.array([longest_axis(raw) for raw in raws], np.float64)
-    return roundoff[places], numel[places], longest[places]
+    return roundoff[described], numel[described], longest[described]
 
 
 def _ordinary(table: LeafTable, rows: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Which of these rows (ascending) are in ``table.float_pairs``, and where those are there."""
-    known = table.float_pairs.rows
-    at = np.searchsorted(known, rows)
-    inside = at < len(known)
-    inside[inside] = known[at[inside]] == rows[inside]
-    return inside, at[inside]
+    """Return which of these rows (ascending) are in ``table.float_pairs``, and the positions of those there."""
+    ordinary = table.float_pairs.rows
+    positions = np.searchsorted(ordinary, rows)
+    inside = positions < len(ordinary)
+    inside[inside] = ordinary[positions[inside]] == rows[inside]
+    return inside, positions[inside]
 
 
 def _matrix(raws: list[Any]) -> _Matrix:
-    """The four statistics of every leaf, NaN where absent, and where they are absent."""
+    """Return the statistics of every record, NaN where absent, and where they are absent."""
+    shape = len(raws), COUNT
     try:
-        found = list(map(itemgetter(*_STATISTICS), raws))
-        if set(map(type, chain.from_iterable(found))) <= _NUMBERS:
-            return np.array(found, np.float64).reshape(-1, 4), np.zeros((len(raws), 4), np.bool_)
+        recorded = list(map(itemgetter(*STATISTIC_NAMES), raws))
+        if set(map(type, chain.from_iterable(recorded))) <= _NUMBERS:
+            return np.array(recorded, np.float64).reshape(shape), np.zeros(shape, np.bool_)
     except (KeyError, OverflowError):
-        found = [tuple(raw.get(name) for name in _STATISTICS) for raw in raws]
-    values = np.array([[_number(value) for value in four] for four in found]).reshape(-1, 4)
-    return values, np.array([[value is None for value in four] for four in found], np.bool_).reshape(-1, 4)
+        recorded = [tuple(raw.get(name) for name in STATISTIC_NAMES) for raw in raws]
+    values = np.array([[_number(value) for value in line] for line in recorded]).reshape(shape)
+    return values, np.array([[value is None for value in line] for line in recorded], np.bool_).reshape(shape)
 
 
 def _number(value: Any) -> float:

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def as_float(value: Any) -> float:
-    """The recorded number in data units; NaN for what is none, infinite for an integer that no float can hold."""
+    """Return the number in data units: NaN where there is none, infinity for an integer too large for float64."""
     if not isinstance(value, (int, float)):
         return math.nan
     try:
@@ -19,5 +19,5 @@ def as_float(value: Any) -> float:
 
 
 def bounded(value: T) -> T | float:
-    """The value as it is; infinite where it is an integer that no float can hold."""
+    """Return the value as it is, or infinity for an integer too large for float64."""
     return as_float(value) if type(value) is int and math.isinf(as_float(value)) else value

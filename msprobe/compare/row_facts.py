@@ -19,10 +19,16 @@ from msprobe.compare.recorded import properties, statistics
 from msprobe.compare.table import LeafTable
 from msprobe.core.naming.model import Phase
 from msprobe.core.tensors.dtypes import same_dtype
+from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, ToleranceOf
 from msprobe.numerics.tolerance import rounded_to
 from msprobe.numerics.verdict import Bools, Floats, Ints, Kind, Role
 
 _NOTHING = Leaf("", "", None)
+_NORM = STATISTIC_NAMES.index("Norm")
+_ELEMENTS, _MEANS, _NORMS = (
+    [number for number, spec in enumerate(STATISTICS) if spec.tolerance is tolerance]
+    for tolerance in (ToleranceOf.ELEMENT, ToleranceOf.MEAN, ToleranceOf.NORM)
+)
 _ROLES = {INPUT: int(Role.INPUT), PARAMETER: int(Role.PARAMETER)}
 
 
@@ -62,21 +68,22 @@ def row_facts(table: LeafTable, *, checksums: bool) -> RowFacts:
     finite = np.isfinite(left) & np.isfinite(right)
     left_known, right_known = np.where(finite, left, 0.0), np.where(finite, right, 0.0)
     apart, size = np.abs(left_known - right_known), np.maximum(np.abs(left_known), np.abs(right_known))
-    extremes, largest = apart[:, :2].max(axis=1), size[:, :2].max(axis=1)
-    largest = np.where((largest == 0.0) & (size[:, 3] == 0.0), size[:, 2], largest)  # a dump may hold means alone
+    extremes, largest = apart[:, _ELEMENTS].max(axis=1), size[:, _ELEMENTS].max(axis=1)
+    mean, norm = size[:, _MEANS].max(axis=1), size[:, _NORM]
+    largest = np.where((largest == 0.0) & (norm == 0.0), mean, largest)  # a dump may hold means alone
     tell_apart(table, rows, largest, extremes)
-    parts = extremes, apart[:, 2], apart[:, 3], projections_apart(table, rows)
+    parts = extremes, apart[:, _MEANS].max(axis=1), apart[:, _NORMS].max(axis=1), projections_apart(table, rows)
     return RowFacts(
         role=role,
         kind=kind,
         numeric=rows,
         apart=np.stack(parts, axis=1),
-        size=np.stack((largest, size[:, 3]), axis=1),
-        norms=np.stack((left[:, 3], right[:, 3]), axis=1),
+        size=np.stack((largest, norm), axis=1),
+        norms=np.stack((left[:, _NORM], right[:, _NORM]), axis=1),
         roundoff=roundoff,
         numel=numel,
         longest=longest,
-        rounded=rounded_to(left[:, 3], roundoff) & rounded_to(right[:, 3], roundoff),
+        rounded=rounded_to(left[:, _NORM], roundoff) & rounded_to(right[:, _NORM], roundoff),
         given=_given(table, role),
     )
 
@@ -102,8 +109,8 @@ def _numbers_differ(role: Ints, kind: Ints, table: LeafTable) -> Bools:
     """Which ordinary rows (see ``FloatPairs``) have other statistics on the other side; sets their kinds."""
     pairs, found = table.float_pairs, np.zeros(table.rows, np.bool_)
     with np.errstate(invalid="ignore"):
-        apart = (pairs.values[:, :4] != pairs.values[:, 4:]).any(axis=1) & ~np.isnan(pairs.values).any(axis=1)
-    rows, frames = pairs.rows[apart], pairs.frames[apart]
+        differ = (pairs.values[:, 0] != pairs.values[:, 1]).any(axis=1) & ~np.isnan(pairs.values).any(axis=(1, 2))
+    rows, frames = pairs.rows[differ], pairs.frames[differ]
     by_frame = [
         [tensor_kind(Leaf("", slot, ours), ours, theirs) for ours, theirs in pairs.samples]
         for slot in (INPUT, PARAMETER)

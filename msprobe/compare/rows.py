@@ -1,6 +1,6 @@
-"""Rows of the result table, one per pair of leaves, with cells in the text forms that existing readers know.
+"""Rows of the result table, one per pair of leaves, made as columns: a block of consecutive entries at a time.
 
-Rows are made a block of entries at a time, so that verdicts, texts and files can work on columns.
+Numbers stay numbers here; the writers of ``msprobe.report`` format them.
 """
 
 from __future__ import annotations
@@ -12,29 +12,32 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from msprobe.compare.cells import CellMaker, Cells, Tensors, data_name
+from msprobe.compare.cells import CellMaker, RowCells, Tensors, data_name
+from msprobe.compare.columns import METRICS, Column, NumberColumn, TextColumn, distinct_column, text_column
 from msprobe.compare.explained import Explained
+from msprobe.compare.float_columns import NO_FLOAT_COLUMNS
 from msprobe.compare.items import Leaf
 from msprobe.compare.levels import LEVEL_NAMES, RowLevels
 from msprobe.compare.mode import Mode
-from msprobe.compare.plain import ReadyTexts
 from msprobe.compare.reasons import Differences, Reasons
 from msprobe.compare.table import LeafTable
 from msprobe.core.store.reader import Dump
 from msprobe.numerics.metrics.statistics import Cell
-from msprobe.numerics.verdict import Judged
+from msprobe.numerics.verdict import Ints, Judged, Kind
 
 if TYPE_CHECKING:
-    from msprobe.numerics.reference_policy import ReferenceRow
+    from msprobe.numerics.reference_policy import ReferenceRows
 
 Messages = Sequence[str]
 _BLOCK = 2048  # rows whose texts stay in the cache of the processor
+_LEVEL_NUMBERS = {name: number for number, name in enumerate(LEVEL_NAMES)}
 _NO_LEAF = Leaf("", "", None)
 
 
 @dataclass(frozen=True, slots=True)
 class CompareRow:
-    """One row: names, level, messages, and ``cells``, one per column. Infinities are floats, the rest is as shown."""
+    """One row: names, level, messages, and ``cells``, one per column: numbers, percentages as texts (``12.5%``), and
+    texts."""
 
     target: str
     golden: str
@@ -43,35 +46,42 @@ class CompareRow:
     messages: Messages
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class RowBlock:
-    """Consecutive rows by part, one item per row each.
+    """Consecutive rows.
 
-    ``cells`` are names, kinds, metrics and statistics, ``tails`` the columns after them.
+    Attributes:
+        columns: one per title of the table, in order.
+        levels: a number of ``Level`` per row.
+        messages: why each row is not a pass; empty for most.
     """
 
-    cells: Cells
-    levels: list[str]
-    messages: list[Messages]
-    tails: list[Sequence[Cell]]
+    columns: Sequence[Column]
+    levels: Ints
+    messages: Sequence[Messages]
 
     def __len__(self) -> int:
-        return len(self.cells.targets)
+        return len(self.levels)
+
+    def level_names(self) -> list[str]:
+        """Return ``pass``, ``warning`` or ``error`` for every row."""
+        return [LEVEL_NAMES[level] for level in self.levels.tolist()]
 
     def rows(self) -> Iterator[CompareRow]:
-        """The rows one by one."""
-        parts = zip(*self.cells, zip(*self.tails, strict=True), self.levels, self.messages, strict=True)
-        for target, golden, kinds, middle, tail, level, messages in parts:
-            numbers = middle.split(",") if isinstance(middle, str) else middle
-            yield CompareRow(target, golden, [target, golden, *kinds, *numbers, *tail], level, messages)
+        """Yield the rows one by one."""
+        cells = zip(*(column.cells() for column in self.columns), strict=True)
+        for row, level, messages in zip(cells, self.level_names(), self.messages, strict=True):
+            yield CompareRow(str(row[0]), str(row[1]), list(row), level, messages)
 
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
     """What the rows of one comparison are made from.
 
-    ``dump`` is the target, ``metrics`` is the number of custom metrics, whose columns come last. ``as_floats`` (see
-    ``float_columns``) and ``texts`` are there where they were made before.
+    Attributes:
+        dump: the target.
+        metrics: the number of custom metrics, whose columns come last.
+        as_floats: which statistics columns show integers as floats, see ``float_columns``.
     """
 
     dump: Dump
@@ -82,8 +92,7 @@ class RowSource:
     measured: Differences
     tensors: Tensors = None
     metrics: int = 0
-    as_floats: tuple[bool, ...] | None = None
-    texts: ReadyTexts | None = None
+    as_floats: Sequence[bool] = NO_FLOAT_COLUMNS
 
 
 class RowMaker:
@@ -92,14 +101,14 @@ class RowMaker:
     def __init__(self, source: RowSource) -> None:
         self._dump, self._mode, self._table = source.dump, source.mode, source.table
         self._tensors, self._judged, self._levels = source.tensors, source.judged, source.levels
-        self._cells = CellMaker(source.mode, source.table, source.tensors, source.as_floats, source.texts)
+        self._cells = CellMaker(source.mode, source.table, source.tensors, source.as_floats)
         self._reasons = Reasons(source.measured, source.judged)
         self._explained = Explained(source.mode, source.table, source.judged, source.tensors)
         self._metrics = source.metrics
-        self._frames: dict[int, str] = {}
+        self._stack_texts: dict[int, str] = {}
 
     def blocks(self, entries: range | None = None, *, reference: bool) -> Iterator[RowBlock]:
-        """The rows of these consecutive entries, or of all; ``reference`` judges them by the published rules."""
+        """Yield the rows of these consecutive entries, or of all; ``reference`` judges them by the published rules."""
         starts = self._table.starts
         first, end = (0, len(self._table.entries)) if entries is None else (entries.start, entries.stop)
         while first < end:
@@ -110,36 +119,41 @@ class RowMaker:
 
     def _block(self, first: int, last: int, reference: bool) -> RowBlock:
         cells = self._cells.cells(first, last)
-        levels, messages = self._default(first, last)
+        start, stop = int(self._table.starts[first]), int(self._table.starts[last])
+        levels = self._levels.levels[start:stop]
+        messages = self._messages(first, last)
         if reference:
-            self._apply_reference(first, last, cells, (levels, messages))
-        texts = [_json(found) if found else "[]" for found in messages]
-        tails: list[Sequence[Cell]] = [["True" if ours == theirs else "False" for *_, ours, theirs in cells.kinds]]
-        tails += levels, texts
+            levels = self._apply_reference(first, last, cells, messages)
+        columns: list[Column] = [*cells.names, *cells.kinds, *cells.metrics, cells.consistent]
+        columns += [TextColumn(levels, LEVEL_NAMES), _message_column(messages)]
         if self._dump.has_stacks:
-            tails.append(self._stacks(first, last))
+            columns.append(self._stacks(first, last))
         if self._mode is Mode.TENSOR:
-            tails.append(self._files(first, last))
+            columns.append(self._files(start, stop))
+        words = self._cells.words
         if not reference:
-            tails += self._explained.columns(first, last)
-        tails += self._explained.custom(first, last, self._metrics)
-        return RowBlock(cells, levels, messages, tails)
+            columns += self._explained.columns(start, stop, words)
+        columns += self._explained.custom(start, stop, self._metrics, words)
+        return RowBlock(columns, levels, messages)
 
     # Verdicts
 
-    def _default(self, first: int, last: int) -> tuple[list[str], list[Messages]]:
-        """Return the level and the messages of each row of some entries, without the rules of a policy."""
+    def _messages(self, first: int, last: int) -> list[Messages]:
+        """Return the messages of each row of some entries, without the rules of a policy."""
         start, stop = int(self._table.starts[first]), int(self._table.starts[last])
-        numbers = self._levels.levels[start:stop]
-        levels = [LEVEL_NAMES[number] for number in numbers.tolist()]
+        numbers, kinds = self._levels.levels[start:stop], self._judged.kind[start:stop]
         messages: list[Messages] = [()] * (stop - start)
-        target, golden, kinds = self._table.target, self._table.golden, self._judged.kind[start:stop].tolist()
-        for offset in numbers.nonzero()[0].tolist():
+        bulk = (numbers > 0) & (kinds == Kind.VALUE) & (self._tensors is None)
+        offsets = bulk.nonzero()[0]
+        for offset, reason in zip(offsets.tolist(), self._reasons.of_values(offsets + start), strict=True):
+            messages[offset] = (f"{LEVEL_NAMES[numbers[offset]]}: {reason}",)
+        target, golden = self._table.target, self._table.golden
+        for offset in ((numbers > 0) & ~bulk).nonzero()[0].tolist():
             row = start + offset
             tensor = self._tensors[row] if self._tensors is not None else None
             problem = tensor.problem if tensor is not None else ""
-            reason = problem or self._reasons.text(kinds[offset], row, target[row], golden[row])
-            messages[offset] = (f"{levels[offset]}: {reason}",)
+            reason = problem or self._reasons.text(int(kinds[offset]), row, target[row], golden[row])
+            messages[offset] = (f"{LEVEL_NAMES[numbers[offset]]}: {reason}",)
         for row, notes in self._explained.notes(start, stop):
             messages[row - start] = (*messages[row - start], *notes)
         for number in range(first, last) if self._levels.excuses else ():
@@ -147,61 +161,70 @@ class RowMaker:
             if excuse is not None and excuse.message:
                 for row in excuse.rows:
                     messages[row - start] = (excuse.message,)
-        return levels, messages
+        return messages
 
-    def _apply_reference(
-        self,
-        first: int,
-        last: int,
-        cells: Cells,
-        found: tuple[list[str], list[Messages]],
-    ) -> None:
+    def _apply_reference(self, first: int, last: int, cells: RowCells, messages: list[Messages]) -> Ints:
+        """Judge the entries by the published rules: return the levels of all rows, and set their messages."""
         from msprobe.numerics.reference_policy import judge_entry  # the rules of one policy
 
-        levels, messages = found
-        start = int(self._table.starts[first])
+        start, stop = int(self._table.starts[first]), int(self._table.starts[last])
+        levels = self._levels.levels[start:stop].copy()
+        rows = self._reference_rows(start, stop, cells)
         for number in range(first, last):
-            pair = self._table.entries[number]
             if number in self._levels.excuses:
                 continue
-            rows = range(int(self._table.starts[number]), int(self._table.starts[number + 1]))
-            described = [self._reference_row(row, cells, row - start) for row in rows]
-            judged = judge_entry(self._mode.value, pair.target or pair.golden or "", described)
-            for row, (level, texts) in zip(rows, judged, strict=True):
-                levels[row - start], messages[row - start] = level, texts
+            pair = self._table.entries[number]
+            own = range(int(self._table.starts[number]) - start, int(self._table.starts[number + 1]) - start)
+            judged = judge_entry(self._mode.value, pair.target or pair.golden or "", rows, own)
+            for row, (level, texts) in zip(own, judged, strict=True):
+                levels[row], messages[row] = _LEVEL_NUMBERS[level], texts
+        return levels
 
-    def _reference_row(self, row: int, cells: Cells, at: int) -> ReferenceRow:
-        from msprobe.numerics.reference_policy import ReferenceRow
+    def _reference_rows(self, start: int, stop: int, cells: RowCells) -> ReferenceRows:
+        from msprobe.numerics.reference_policy import ReferenceRows, checksum_rows, number_rows
 
-        ours, theirs = self._table.target[row], self._table.golden[row]
-        middle = cells.middles[at]
-        numbers = middle.split(",") if isinstance(middle, str) else middle
-        return ReferenceRow(
-            output=(ours or theirs or _NO_LEAF).slot == "output",
-            matched=ours is not None and theirs is not None,
-            cells=[cells.targets[at], cells.goldens[at], *cells.kinds[at], *numbers],
-        )
+        target, golden = self._table.target[start:stop], self._table.golden[start:stop]
+        outputs = [(left or right or _NO_LEAF).slot == "output" for left, right in zip(target, golden, strict=True)]
+        matched = [left is not None and right is not None for left, right in zip(target, golden, strict=True)]
+        names = list(map(str, cells.names[0].cells())), list(map(str, cells.names[1].cells()))
+        kinds = list(zip(*([str(cell) for cell in column.cells()] for column in cells.kinds), strict=True))
+        rows = ReferenceRows(outputs, matched, *names, kinds)
+        if self._mode is Mode.CHECKSUM:
+            return checksum_rows(rows, *([str(cell) for cell in column.cells()] for column in cells.metrics))
+        titles = METRICS[self._mode]
+        numbers = [column for column in cells.metrics if isinstance(column, NumberColumn)]
+        return number_rows(rows, dict(zip(titles, numbers, strict=False)), numbers[len(titles) :])
 
     # Columns after the verdict
 
-    def _stacks(self, first: int, last: int) -> list[Cell]:
-        found: list[Cell] = []
+    def _stacks(self, first: int, last: int) -> TextColumn:
+        words, index = ["N/A"], []
+        numbers: dict[int, int] = {}
         counts = np.diff(self._table.starts[first : last + 1]).tolist()
         for pair, rows in zip(self._table.entries[first:last], counts, strict=True):
             target = pair.target
             frames = self._dump.stacks.get(target) if target is not None and rows else None
             if frames:
-                text = self._frames.get(id(frames))
-                if text is None:
-                    text = self._frames[id(frames)] = str(frames)
-                found.append(text)
+                number = numbers.get(id(frames))
+                if number is None:
+                    number = numbers[id(frames)] = len(words)
+                    words.append(self._stack_texts.get(id(frames)) or self._stack_text(frames))
+                index.append(number)
                 rows -= 1
-            found.extend(["N/A"] * rows)
-        return found
+            index.extend([0] * rows)
+        return TextColumn(np.array(index, np.int64), words)
 
-    def _files(self, first: int, last: int) -> list[Cell]:
-        rows = range(int(self._table.starts[first]), int(self._table.starts[last]))
-        return [str([_file(self._table.target[row]), _file(self._table.golden[row])]) for row in rows]
+    def _stack_text(self, frames: list[str]) -> str:
+        text = self._stack_texts[id(frames)] = str(frames)
+        return text
+
+    def _files(self, start: int, stop: int) -> TextColumn:
+        sides = zip(self._table.target[start:stop], self._table.golden[start:stop], strict=True)
+        return distinct_column([str([_file(left), _file(right)]) for left, right in sides])
+
+
+def _message_column(messages: Sequence[Messages]) -> TextColumn:
+    return text_column([_json(own) if own else "[]" for own in messages])
 
 
 def _json(messages: Messages) -> str:

@@ -16,6 +16,7 @@ from msprobe.compare.commuted import CommutedOperands
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.explained import explained_columns
 from msprobe.compare.extras import Extras
+from msprobe.compare.float_columns import NO_FLOAT_COLUMNS, column_types, float_columns
 from msprobe.compare.fused_layers import FusedLayerJoins
 from msprobe.compare.levels import RowLevels, row_levels
 from msprobe.compare.lost_layers import OtherProgram
@@ -75,7 +76,6 @@ class Comparison:
     row_levels: RowLevels
     tensors: list[TensorDifference | None] | None
     metrics: Sequence[Metric] = ()  # of whole tensors alone
-    as_floats: tuple[bool, ...] | None = None  # see ``float_columns``; None where nobody has looked for it
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -94,9 +94,15 @@ class Comparison:
             self.measured,
             self.tensors,
             metrics=len(self.metrics),
-            as_floats=self.as_floats,
+            as_floats=self._as_floats(),
         )
         return RowMaker(source).blocks(entries, reference=self.policy is Policy.REFERENCE)
+
+    def _as_floats(self) -> tuple[bool, ...]:
+        """Return which statistics columns show integers as floats."""
+        if self.policy is Policy.DEFAULT or self.mode is Mode.CHECKSUM:
+            return NO_FLOAT_COLUMNS
+        return float_columns([column_types(self.table)])
 
     def rows(self) -> Iterator[CompareRow]:
         """The rows one by one."""
@@ -193,5 +199,5 @@ def counts(comparison: Comparison, row_levels: Iterable[str]) -> Counts:
 def levels(comparison: Comparison) -> list[str]:
     """The level of every row under the policy of the comparison."""
     if comparison.policy is Policy.REFERENCE:
-        return [level for block in comparison.blocks() for level in block.levels]
+        return [level for block in comparison.blocks() for level in block.level_names()]
     return comparison.row_levels.names()

@@ -44,7 +44,6 @@ def _walk(found: Twins, suffix: str, slot: str, nodes: tuple[Any, Any], depth: i
     else:
         return False
     mine, theirs = found
-    mine, theirs = found
     for name, (one, other) in zip(names, children, strict=True):
         if (one is None and other is None) or (_is_leaf(one) and _is_leaf(other)):
             mine.append(_leaf((name, slot, one)))

@@ -1,18 +1,23 @@
 """The policy ``reference``: the published thresholds, row by row and per entry, with the published messages.
 
-Rows that have no partner are warnings with a reason here, where the published rules said pass. Outputs are told from
-inputs by their slot, not by their name. See docs/compatibility.md for the list of departures.
+A row without a partner is a warning with a reason here; the published rules say pass. Whether a value is an output
+follows from its slot, not from its name. docs/compatibility.md lists the departures.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
 
 from msprobe.core.tensors.dtypes import same_dtype
+from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.metrics.checksum import is_digest
 from msprobe.numerics.metrics.statistics import Cell
+from msprobe.numerics.verdict import Bools, Floats, Ints
 
 _UNCHECKED = frozenset({
     "empty",
@@ -26,10 +31,9 @@ _UNCHECKED = frozenset({
     "empty_strided",
 })
 _INPUTS_UNCHECKED = frozenset({"_reduce_scatter_base", "_all_gather_base", "all_to_all_single", "batch_isend_irecv"})
-_DTYPES, _SHAPES, _GRADS = (2, 3), (4, 5), (6, 7)
-_NORM_ERROR, _COSINE, _ONE_THOUSANDTH = 15, 8, 12
-_FIRST_STATISTIC = {"statistics": 16, "tensor": 14}
 _NON_FINITE = ("Nan", math.inf, -math.inf)
+_FIRST_WORD = 2
+_NAMES = list(STATISTIC_NAMES)
 
 NON_FINITE = "error: There is nan/inf/-inf in the maximum or minimum value of NPU."
 NORM_ERROR = "error: The NormRelativeErr of output is greater than 0.5."
@@ -46,118 +50,193 @@ UNMATCHED = "warning: No bench data matched."
 UNMATCHED_GOLDEN = "warning: No NPU data matched."
 
 
-@dataclass(frozen=True, slots=True)
-class ReferenceRow:
-    """A row of the table as far as it is filled: the common head, the metrics, the eight statistics."""
+class Numbers(Protocol):
+    """A column of numbers, one per row (see ``compare.columns.NumberColumn``): codes from 2 on stand for words."""
 
-    output: bool
-    matched: bool
-    cells: Sequence[Cell]
+    @property
+    def values(self) -> Floats: ...
+    @property
+    def codes(self) -> Ints: ...
+    @property
+    def words(self) -> Sequence[Cell]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceRows:
+    """What the published rules look at, one item per row.
+
+    Attributes:
+        output: whether the value is an output.
+        matched: whether both sides have it.
+        targets, goldens: the names in the table.
+        kinds: dtype, shape and requires_grad as texts, each of target and golden in turn.
+        non_finite: whether the target alone has NaN or infinity as its largest or smallest element.
+        other_scalar: whether the largest elements, or the values of arguments, differ.
+        norm_error: NormRelativeErr as a fraction, infinite included; -1 where there is none.
+        cosine, one_thousandth: the metrics of whole tensors; NaN where there is none.
+        digests: checksums of target and golden.
+    """
+
+    output: Sequence[bool]
+    matched: Sequence[bool]
+    targets: Sequence[str]
+    goldens: Sequence[str]
+    kinds: Sequence[Sequence[str]]
+    non_finite: Sequence[bool] = ()
+    other_scalar: Sequence[bool] = ()
+    norm_error: Sequence[float] = ()
+    cosine: Sequence[float] = ()
+    one_thousandth: Sequence[float] = ()
+    digests: Sequence[tuple[str, str]] = ()
 
 
 Verdict = tuple[str, list[str]]
 
 
-def judge_entry(mode: str, entry: str, rows: Sequence[ReferenceRow]) -> list[Verdict]:
-    """Level and messages of every row of one entry. ``mode`` is tensor, statistics or md5."""
+def number_rows(rows: ReferenceRows, metrics: Mapping[str, Numbers], statistics: Sequence[Numbers]) -> ReferenceRows:
+    """Add the columns of metrics, by title, and of the statistics of target and golden, in table order."""
+    count = len(statistics) // 2
+    extremes = [statistics[_NAMES.index(name) + side * count] for side in (0, 1) for name in ("Max", "Min")]
+    ours, theirs = (_non_finite(extremes[first]) | _non_finite(extremes[first + 1]) for first in (0, 2))
+    added: dict[str, Any] = {
+        "non_finite": (ours & ~theirs).tolist(),
+        "other_scalar": _differing(extremes[0], extremes[2]).tolist(),
+    }
+    if "NormRelativeErr" in metrics:
+        added["norm_error"] = _fractions(metrics["NormRelativeErr"]).tolist()
+    else:
+        for field, title in (("cosine", "Cosine"), ("one_thousandth", "One Thousandth Err Ratio")):
+            column = metrics[title]
+            added[field] = np.where(_words(column), np.nan, column.values).tolist()
+    return replace(rows, **added)
+
+
+def checksum_rows(rows: ReferenceRows, targets: Sequence[str], goldens: Sequence[str]) -> ReferenceRows:
+    """Add the checksums of target and golden."""
+    return replace(rows, digests=list(zip(targets, goldens, strict=True)))
+
+
+def judge_entry(mode: str, entry: str, rows: ReferenceRows, own: range) -> list[Verdict]:
+    """Return level and messages of every row of one entry.
+
+    Args:
+        mode: tensor, statistics or md5.
+        entry: the name of the entry.
+        own: the numbers in ``rows`` of those of the entry.
+    """
     parts = entry.split(".", 2)
     api = parts[1] if len(parts) > 1 else ""
     if mode == "md5":
-        return [_verdict(_checksum_messages(row)) for row in rows]
-    found: list[list[str]] = [[] for _ in rows]
+        return [_verdict(_checksum_messages(rows, row)) for row in own]
+    messages: dict[int, list[str]] = {row: [] for row in own}
     if api not in _UNCHECKED:
-        relaxed = api in _INPUTS_UNCHECKED
-        _fill(mode, rows, found, relaxed)
-    for row, messages in zip(rows, found, strict=True):
-        if not row.matched:
-            messages.append(UNMATCHED if row.cells[0] != "N/A" else UNMATCHED_GOLDEN)
-    return [_verdict(messages) for messages in found]
+        _judge_numbers(mode, rows, messages, relaxed=api in _INPUTS_UNCHECKED)
+    for row in own:
+        if not rows.matched[row]:
+            messages[row].append(UNMATCHED if rows.targets[row] != "N/A" else UNMATCHED_GOLDEN)
+    return [_verdict(messages[row]) for row in own]
 
 
-def _fill(mode: str, rows: Sequence[ReferenceRow], found: list[list[str]], relaxed: bool) -> None:
-    inputs = [row for row in rows if not row.output]
-    first_output = next((i for i, row in enumerate(rows) if row.output), None)
-    worst_input = _largest_percent(inputs) if mode == "statistics" else 0.0
-    for row, messages in zip(rows, found, strict=True):
-        if relaxed and not row.output:
+def _judge_numbers(mode: str, rows: ReferenceRows, messages: dict[int, list[str]], *, relaxed: bool) -> None:
+    """Append the messages of one entry; ``relaxed`` leaves its inputs alone."""
+    inputs = [row for row in messages if not rows.output[row]]
+    outputs = [row for row in messages if rows.output[row]]
+    worst_input = _largest_error(rows, inputs) if mode == "statistics" else 0.0
+    for row, own in messages.items():
+        if relaxed and not rows.output[row]:
             continue
-        start = _FIRST_STATISTIC[mode]
-        if _odd(row.cells[start : start + 2]) and not _odd(row.cells[start + 4 : start + 6]):
-            messages.append(NON_FINITE)
-        judged = mode == "statistics" and row.output and not relaxed
-        if judged and worst_input < 0.1 and _percent(row.cells[_NORM_ERROR], infinite=True) > 0.5:
-            messages.append(NORM_ERROR)
-        _own_rules(row, messages, start)
-    if not relaxed and first_output is not None:
-        outputs = [row for row in rows if row.output]
+        if rows.non_finite[row]:
+            own.append(NON_FINITE)
+        judged = mode == "statistics" and rows.output[row] and not relaxed
+        if judged and worst_input < 0.1 and rows.norm_error[row] > 0.5:
+            own.append(NORM_ERROR)
+        if rows.matched[row]:
+            own += _own_messages(rows, row)
+    if not relaxed and outputs:
         joint = _joint_statistics if mode == "statistics" else _joint_tensor
-        for message in joint(inputs, outputs):
-            messages = found[first_output]
-            position = next((k for k, m in enumerate(messages) if m in _AFTER[message]), len(messages))
-            messages.insert(position, message)
+        own = messages[outputs[0]]
+        for message in joint(rows, inputs, outputs):
+            position = next((k for k, m in enumerate(own) if m in _AFTER[message]), len(own))
+            own.insert(position, message)
 
 
 _AFTER = {ONE_THOUSANDTH: (GRAD, SCALAR, DTYPE, SHAPE), NORM_TENFOLD: (), COSINE: ()}
 
 
-def _own_rules(row: ReferenceRow, messages: list[str], start: int) -> None:
-    cells = row.cells
-    if not row.matched:
-        return
-    if "N/A" not in (cells[6], cells[7]) and cells[6] != cells[7]:
+def _own_messages(rows: ReferenceRows, row: int) -> list[str]:
+    """Return what the descriptions of both sides of a row say."""
+    dtype, other_dtype, shape, other_shape, grad, other_grad = rows.kinds[row]
+    messages = []
+    if "N/A" not in (grad, other_grad) and grad != other_grad:
         messages.append(GRAD)
-    scalar = "class" in str(cells[2]) and "class" in str(cells[3]) and cells[4] == "[]"
-    if scalar and not row.output and cells[start] != cells[start + 4]:
+    scalar = "class" in dtype and "class" in other_dtype and shape == "[]"
+    if scalar and not rows.output[row] and rows.other_scalar[row]:
         messages.append(SCALAR)
-    if not same_dtype(str(cells[2]), str(cells[3])) and not any(word in str(cells[1]) for word in ("qkv", "gate_up")):
+    if not same_dtype(dtype, other_dtype) and not any(word in rows.goldens[row] for word in ("qkv", "gate_up")):
         messages.append(DTYPE)
-    if cells[4] != cells[5]:
+    if shape != other_shape:
         messages.append(SHAPE)
+    return messages
 
 
-def _joint_statistics(inputs: Sequence[ReferenceRow], outputs: Sequence[ReferenceRow]) -> list[str]:
-    before, after = _largest_percent(inputs), _largest_percent(outputs)
+def _joint_statistics(rows: ReferenceRows, inputs: Sequence[int], outputs: Sequence[int]) -> list[str]:
+    before, after = _largest_error(rows, inputs), _largest_error(rows, outputs)
     tenfold = after > 0.1 if before == 0.0 else after / before > 10
     return [NORM_TENFOLD] if tenfold else []
 
 
-def _joint_tensor(inputs: Sequence[ReferenceRow], outputs: Sequence[ReferenceRow]) -> list[str]:
+def _joint_tensor(rows: ReferenceRows, inputs: Sequence[int], outputs: Sequence[int]) -> list[str]:
     messages = []
-    if _smallest(inputs, _ONE_THOUSANDTH) > 0.9 and _smallest(outputs, _ONE_THOUSANDTH) < 0.1:
+    share = rows.one_thousandth
+    if _smallest(share, inputs) > 0.9 and _smallest(share, outputs) < 0.1:
         messages.append(ONE_THOUSANDTH)
-    before = _smallest(inputs, _COSINE)
-    if before > 0.9 and before - _smallest(outputs, _COSINE) > 0.1:
+    before = _smallest(rows.cosine, inputs)
+    if before > 0.9 and before - _smallest(rows.cosine, outputs) > 0.1:
         messages.append(COSINE)
     return messages
 
 
-def _checksum_messages(row: ReferenceRow) -> list[str]:
-    ours, theirs = str(row.cells[8]), str(row.cells[9])
+def _checksum_messages(rows: ReferenceRows, row: int) -> list[str]:
+    ours, theirs = rows.digests[row]
     if not is_digest(ours) or not is_digest(theirs):
-        both_empty = row.matched and not is_digest(ours) and not is_digest(theirs)
-        return [] if both_empty and row.cells[2] == "N/A" else [UNMATCHED_CHECKSUM]
+        both_empty = rows.matched[row] and not is_digest(ours) and not is_digest(theirs)
+        return [] if both_empty and rows.kinds[row][0] == "N/A" else [UNMATCHED_CHECKSUM]
     return [] if ours == theirs else [CHECKSUM]
 
 
-def _odd(cells: Sequence[Cell]) -> bool:
-    return any(cell in _NON_FINITE for cell in cells)
+def _words(column: Numbers) -> Bools:
+    """Return which rows of a column hold a word in place of a number."""
+    return np.asarray(column.codes >= _FIRST_WORD)
 
 
-def _percent(cell: Cell, *, infinite: bool = False) -> float:
-    """The fraction behind a percent text; -1 for everything else, infinity for ``inf`` when asked for."""
-    text = str(cell)
-    if text.endswith("%"):
-        return float(text[:-1]) / 100
-    return math.inf if infinite and text in ("inf", "-inf") else -1.0
+def _non_finite(column: Numbers) -> Bools:
+    """Return which rows of a column hold NaN or an infinity."""
+    odd = np.array([False] * _FIRST_WORD + [word in _NON_FINITE for word in column.words])
+    return np.asarray(odd[column.codes])
 
 
-def _largest_percent(rows: Sequence[ReferenceRow]) -> float:
-    return max((max(_percent(row.cells[_NORM_ERROR]), 0.0) for row in rows), default=0.0)
+def _differing(target: Numbers, golden: Numbers) -> Bools:
+    """Return which rows differ; both columns have the same words."""
+    words, others = _words(target), _words(golden)
+    same = (words == others) & (target.values == golden.values) & (~words | (target.codes == golden.codes))
+    return np.asarray(~same)
 
 
-def _smallest(rows: Sequence[ReferenceRow], column: int) -> float:
-    numbers = [row.cells[column] for row in rows]
-    return min((float(cell) for cell in numbers if not isinstance(cell, str)), default=1.0)
+def _fractions(percentages: Numbers) -> Floats:
+    """Return relative differences as fractions; -1 where both sides are equal or one has no number."""
+    infinite = np.array([False] * _FIRST_WORD + [word in ("inf", "-inf") for word in percentages.words])
+    fractions = np.where(percentages.codes == 0, percentages.values / 100, -1.0)
+    return np.where(infinite[percentages.codes], np.inf, fractions)
+
+
+def _largest_error(rows: ReferenceRows, own: Sequence[int]) -> float:
+    """Return the largest finite NormRelativeErr of these rows, at least 0."""
+    return max((max(error, 0.0) for row in own if (error := rows.norm_error[row]) < math.inf), default=0.0)
+
+
+def _smallest(values: Sequence[float], own: Sequence[int]) -> float:
+    """Return the smallest number of these rows; 1 where none has one."""
+    return min((value for row in own if (value := values[row]) == value), default=1.0)
 
 
 def _verdict(messages: list[str]) -> Verdict:

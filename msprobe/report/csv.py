@@ -9,9 +9,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from pydantic_core import to_json
+
+from msprobe.compare.columns import FIRST_WORD, FLOAT, INTEGER, Column, NumberColumn, TextColumn
+from msprobe.compare.plain import float_texts
 from msprobe.compare.rows import RowBlock
 from msprobe.numerics.metrics.statistics import Cell
+from msprobe.numerics.verdict import Floats, Ints
 from msprobe.report.new_file import named, unfinished
 
 _FORMULA = tuple("=+-@%\t\r＝＋－＠％")
@@ -102,40 +109,135 @@ def _encoded(lines: list[str]) -> bytes:
 
 
 def _lines(block: RowBlock) -> Iterator[str]:
-    """One text per row, made by column: most cells of a column are the same few texts."""
-    cells = block.cells
-    known_kinds = {kinds: ",".join(map(_field, kinds)) for kinds in set(cells.kinds)}
-    known: dict[int, str] = {}  # rows share lists
-    targets = _texts(cells.targets)
-    return map(
-        ",".join,
-        zip(
-            targets,
-            targets if cells.goldens == cells.targets else _texts(cells.goldens),
-            [known_kinds[kinds] for kinds in cells.kinds],
-            [middle if isinstance(middle, str) else _joined(middle, known) for middle in cells.middles],
-            *map(_texts, block.tails),
-            strict=True,
-        ),
-    )
+    """Return one text per row. Neighbouring columns are formatted together where that saves work."""
+    parts: list[Sequence[str]] = []
+    for group in _groups(block.columns):
+        first = group[0]
+        if isinstance(first, NumberColumn):
+            parts.append(_number_texts([column for column in group if isinstance(column, NumberColumn)]))
+        else:
+            parts.append(_text_fields([column for column in group if isinstance(column, TextColumn)]))
+    return map(",".join, zip(*parts, strict=True))
 
 
-def _joined(cells: list[Cell], known: dict[int, str]) -> str:
-    text = known.get(id(cells))
-    if text is None:
-        text = known[id(cells)] = ",".join([_field(cell) for cell in cells])
-    return text
+def _groups(columns: Sequence[Column]) -> Iterator[list[Column]]:
+    """Yield neighbouring columns together: texts that share an index, numbers that share their words."""
+    group: list[Column] = []
+    for column in columns:
+        if group and not _alike(group[-1], column):
+            yield group
+            group = []
+        group.append(column)
+    if group:
+        yield group
 
 
-def _texts(cells: Sequence[Cell]) -> Sequence[str]:
-    """The texts of the cells in the file."""
-    try:
-        text = "\n".join(cells)  # type: ignore[arg-type]
-    except TypeError:
-        return [_field(cell) for cell in cells]
-    if _is_plain(text, cells):  # type: ignore[arg-type]
+def _alike(left: Column, right: Column) -> bool:
+    if isinstance(left, NumberColumn) and isinstance(right, NumberColumn):
+        return left.words is right.words
+    return isinstance(left, TextColumn) and isinstance(right, TextColumn) and left.index is right.index
+
+
+def _text_fields(group: Sequence[TextColumn]) -> list[str]:
+    """Return for each row the fields of text columns that share an index, joined by commas."""
+    words = _texts(group[0].words)
+    if len(group) > 1:
+        words = list(map(",".join, zip(words, *(_texts(column.words) for column in group[1:]), strict=True)))
+    return list(map(words.__getitem__, group[0].index.tolist()))
+
+
+def _number_texts(group: Sequence[NumberColumn]) -> list[str]:
+    """Return for each row the fields of number columns that share their words, joined by commas.
+
+    Most rows hold floats alone and are written many at once. Rows without a float, most of them arguments, repeat: the
+    text of equal ones is made once.
+    """
+    values, codes = (np.stack([getattr(one, name) for one in group], axis=1) for name in ("values", "codes"))
+    floats = (codes == FLOAT).sum(axis=1)
+    texts = [""] * len(values)
+    rows = (floats == len(group)).nonzero()[0]
+    if len(rows):
+        _put(texts, rows, _float_rows(values[rows], [column.percent for column in group]))
+    rows = ((floats > 0) & (floats < len(group))).nonzero()[0]
+    if len(rows):
+        _put(texts, rows, map(",".join, zip(*_fields(values[rows].T, codes[rows].T, group), strict=True)))
+    rows = (floats == 0).nonzero()[0]
+    known: dict[bytes, str] = {}
+    keys = np.concatenate((values[rows], codes[rows]), axis=1)
+    for row, key in zip(rows.tolist(), keys.view(f"V{keys.shape[1] * keys.itemsize}").ravel().tolist(), strict=True):
+        if key not in known:
+            cells = zip(group, codes[row].tolist(), values[row].tolist(), strict=True)
+            known[key] = ",".join([_special_field(column, code, value) for column, code, value in cells])
+        texts[row] = known[key]
+    return texts
+
+
+def _put(texts: list[str], rows: Ints, own: Iterable[str]) -> None:
+    for row, text in zip(rows.tolist(), own, strict=True):
+        texts[row] = text
+
+
+def _float_rows(values: Floats, percent: Sequence[bool]) -> list[str]:
+    """Return the fields of rows that hold floats alone, joined by commas; ``values`` has shape (rows, columns).
+
+    A JSON writer makes the text of all rows at once. Its floats read as those of ``repr`` but for very large and very
+    small ones, which stand in the JSON as texts, the quotes of which are removed again.
+    """
+    size = np.abs(values)
+    odd = (size >= 1e15) | ((size < 1.1e-4) & (size > 0.0))
+    cells: list[list[Any]] = values.tolist()
+    positions = (found.tolist() for found in odd.nonzero())
+    for row, column, text in zip(*positions, map(repr, values[odd].tolist()), strict=True):
+        cells[row][column] = text
+    if True not in percent:
+        return to_json(cells).decode()[2:-2].replace('"', "").split("],[")
+    first, last = percent.index(True), len(percent) - percent[::-1].index(True)
+    parts = []
+    for start, stop in ((0, first), (first, last), (last, len(percent))):
+        if start < stop:
+            text = to_json([row[start:stop] for row in cells]).decode()[2:-2].replace('"', "")
+            signed = percent[start]
+            parts.append(((text.replace(",", "%,").replace("]%,[", "%],[") + "%") if signed else text).split("],["))
+    return list(map(",".join, zip(*parts, strict=True)))
+
+
+def _fields(values: Floats, codes: Ints, group: Sequence[NumberColumn]) -> list[list[str]]:
+    """Return the fields of some rows by column; ``values`` and ``codes`` have shape (columns, rows)."""
+    equal = ((codes == INTEGER) & (values == 0.0)).all(axis=1)
+    rows = values.shape[1]
+    written = iter(float_texts(values[~equal].ravel()))
+    fields: list[list[str]] = []
+    for own, own_values, all_equal, column in zip(codes, values, equal.tolist(), group, strict=True):
+        if all_equal:
+            fields.append(["0"] * rows)
+            continue
+        texts = list(islice(written, rows))
+        if column.percent:
+            texts = [f"{text}%" for text in texts]
+        special = own.nonzero()[0]
+        words: dict[int, str] = {}
+        for row, code in zip(special.tolist(), own[special].tolist(), strict=True):
+            if code == INTEGER:
+                texts[row] = str(int(own_values[row]))
+                continue
+            if code not in words:
+                words[code] = _special_field(column, code, 0.0)
+            texts[row] = words[code]
+        fields.append(texts)
+    return fields
+
+
+def _special_field(column: NumberColumn, code: int, value: float) -> str:
+    """Return the field of a cell that is no float."""
+    return str(int(value)) if code == INTEGER else _field(column.words[code - FIRST_WORD])
+
+
+def _texts(cells: Sequence[str]) -> Sequence[str]:
+    """Return the fields of texts."""
+    text = "\n".join(cells)
+    if _is_plain(text, cells):
         if "," not in text and '"' not in text:
-            return cells  # type: ignore[return-value]
+            return cells
         quoted = text.replace('"', '""').split("\n")
         return [f'"{cell}"' if "," in cell or '"' in cell else cell for cell in quoted]
     known = {cell: _field(cell) for cell in set(cells)}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from msprobe.compare.columns import FIRST_WORD, Column, NumberColumn
 from msprobe.compare.run import Comparison
 from msprobe.core.errors import MsprobeException, error_text
-from msprobe.report.typed import Value, typed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,7 +17,7 @@ _NO_VALUE = frozenset({"N/A", "None", "nan", "NaN", "Nan", "", "unsupported", "u
 
 
 def dataframe(comparisons: Iterable[Comparison]) -> pd.DataFrame:
-    """See ``CompareResult.to_dataframe``."""
+    """Return all rows as a table; see ``CompareResult.to_dataframe``."""
     try:
         import pandas as pd
     except ImportError as error:
@@ -24,7 +25,10 @@ def dataframe(comparisons: Iterable[Comparison]) -> pd.DataFrame:
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error
     parts: list[Any] = []
     for comparison in comparisons:
-        columns = list(zip(*(row.cells for row in comparison.rows()), strict=True)) or [()] * len(comparison.columns)
+        columns: list[list[Any]] = [[] for _ in comparison.columns]
+        for block in comparison.blocks():
+            for cells, column in zip(columns, block.columns, strict=True):
+                cells += _values(column)
         place = comparison.target.place
         where = {"step": place.step, "rank": place.label}
         count = len(columns[0])
@@ -34,20 +38,29 @@ def dataframe(comparisons: Iterable[Comparison]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
-def _column(cells: Iterable[Any]) -> list[Value | None]:
-    """Numbers with NaN where there is none, if the column is one of numbers; else the texts."""
-    values = [typed(cell).value for cell in cells]
-    numbers = [value for value in values if not isinstance(value, str)]
-    if not numbers:
-        return list(values)
-    plain: list[Value | None] = []
+def _values(column: Column) -> list[Any]:
+    """Return the numbers and texts of a column; percentages as fractions, infinities as texts."""
+    if not isinstance(column, NumberColumn):
+        return column.cells()
+    cells: list[Any] = (column.values / 100.0 if column.percent else column.values).tolist()
+    for row in column.codes.nonzero()[0].tolist():
+        code = int(column.codes[row])
+        cells[row] = int(column.values[row]) if code < FIRST_WORD else column.words[code - FIRST_WORD]
+    return [str(cell) if cell in (math.inf, -math.inf) else cell for cell in cells]
+
+
+def _column(values: list[Any]) -> list[Any]:
+    """Return numbers with NaN where there is none, if the column is one of numbers; else the values as they are."""
+    if all(isinstance(value, str) for value in values):
+        return values
+    numbers: list[Any] = []
     for value in values:
         if not isinstance(value, str):
-            plain.append(value)
+            numbers.append(value)
         elif value in _NO_VALUE:
-            plain.append(float("nan"))
+            numbers.append(float("nan"))
         elif value in {"inf", "-inf", " inf", " -inf"}:
-            plain.append(float(value))
+            numbers.append(float(value))
         else:
-            return list(values)
-    return plain
+            return values
+    return numbers

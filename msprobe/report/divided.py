@@ -23,7 +23,6 @@ def divided(places: tuple[Place, Place], options: PairOptions, past: Past) -> It
     Raises:
         UndividedError: it is to be compared by one process.
         LostError: a process is gone.
-        MsprobeException: xlsxwriter is wanted and not installed.
     """
     report, folder = report_of(options)
     with team(places, options.policy, past, folder, processes=options.processes, report=report) as found:

@@ -22,9 +22,8 @@ from msprobe.core.store.atomic import make_folder
 from msprobe.core.store.layout import DEBUG
 from msprobe.core.store.reader import Place, paused_gc
 from msprobe.numerics.verdict import Level
-from msprobe.report.csv import write_chunks
+from msprobe.report.csv import chunks, write_chunks
 from msprobe.report.outcome import PairOptions, PairOutcome, RankTask, outcomes_text, task_of
-from msprobe.report.row_writer import row_writer
 from msprobe.report.seen import Seen
 from msprobe.report.shared_rows import Rows, shared_rows
 from msprobe.report.worth_dividing import may_divide, may_share_rows
@@ -188,12 +187,12 @@ def _written(outcome: PairOutcome, rows: Rows, place: Place) -> list[str]:
 
 def _table(folder: Path, stem: str, rows: Rows, seen: Seen) -> list[Path]:
     columns = rows.comparison.columns
-    texts = chain(row_writer(rows.options)(seen.through(rows.blocks()), 0), rows.further(seen.take))
+    blocks = seen.through(rows.blocks())
     if not rows.options.xlsx:
-        return write_chunks(folder, stem, columns, texts)
+        return write_chunks(folder, stem, columns, chain(chunks(blocks), rows.further(seen.merge)))
     from msprobe.report.xlsx import write_workbook
 
-    return write_workbook(folder, stem, columns, texts)
+    return write_workbook(folder, stem, columns, blocks)
 
 
 def _stem(place: Place, options: PairOptions, what: str = "compare_result") -> str:

@@ -42,7 +42,7 @@ class Seen:
         if options.pages is not None:
             from msprobe.report.html.page_table import PageTable  # packs and types cells, which few want
 
-            self.page = PageTable(columns, mode)
+            self.page = PageTable(columns)
 
     def through(self, blocks: Iterable[RowBlock]) -> Iterator[RowBlock]:
         """The blocks, each looked at on its way."""
@@ -51,13 +51,13 @@ class Seen:
                 self._note(block, self._entries[self._row : self._row + len(block)].tolist())
             if self.page is not None:
                 self.page.add(block)
-            self.levels.extend(block.levels)
+            self.levels.extend(block.level_names())
             self._row += len(block)
             yield block
 
     def _note(self, block: RowBlock, entries: Sequence[int]) -> None:
         """Rows of an entry follow each other, so one that failed before is the last one."""
-        for level, entry, messages in zip(block.levels, entries, block.messages, strict=True):
+        for level, entry, messages in zip(block.level_names(), entries, block.messages, strict=True):
             if level != "error" or entry == self._last:
                 continue
             if len(self.failures) < MOST_FAILURES:
@@ -66,19 +66,19 @@ class Seen:
             self._last = entry
             self.failed += 1
 
-    def told(self) -> tuple[Any, Arrays]:
-        """All that was seen, for another process."""
+    def serialize(self) -> tuple[Any, Arrays]:
+        """Return what was collected, for another process: a head of JSON values, and arrays."""
         numbers = {name: number for number, name in enumerate(_LEVELS)}
         levels = np.array([numbers[level] for level in self.levels], np.int8)
         failures = [(one.name, one.message) for one in self.failures]
-        page, arrays = ([], {}) if self.page is None else self.page.told()
+        page, arrays = ([], {}) if self.page is None else self.page.serialize()
         return [failures, self.failed, page], {**arrays, "levels": levels}
 
-    def take(self, head: Any, arrays: Arrays) -> None:
-        """Go on with what another process told of the rows behind those seen here."""
+    def merge(self, head: Any, arrays: Arrays) -> None:
+        """Add what another process serialized about the rows that follow."""
         failures, failed, page = head
         self.levels += [_LEVELS[level] for level in arrays["levels"].tolist()]
         self.failures += [Failure(*one) for one in failures[: MOST_FAILURES - len(self.failures)]]
         self.failed += failed
         if self.page is not None:
-            self.page.take(page, arrays)
+            self.page.merge(page, arrays)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from msprobe.compare.rows import RowBlock
 from msprobe.compare.run import Comparison
 from msprobe.core.store.atomic import make_folder
-from msprobe.report.csv import Chunks
+from msprobe.report.csv import Chunks, chunks
 from msprobe.report.outcome import PairOptions
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ def shared_rows(comparison: Comparison, options: PairOptions) -> Iterator[Rows]:
     Raises:
         UndividedError: one process has to make all of them.
         LostError: a process is gone.
-        MsprobeException: xlsxwriter is wanted and not installed.
     """
     from msprobe.compare.divided.rows_apart import rows_apart  # what divides is not free
 
@@ -58,11 +57,9 @@ def report_of(options: PairOptions) -> tuple[Report, Path]:
 
     Raises:
         UndividedError: the folder cannot be made; who writes the table there tells it.
-        MsprobeException: xlsxwriter is wanted and not installed.
     """
     from msprobe.compare.divided.own_part import UndividedError
     from msprobe.compare.divided.sent_rows import Report
-    from msprobe.report.row_writer import row_writer
     from msprobe.report.seen import Seen
 
     folder = Path(options.output or ".")
@@ -70,4 +67,4 @@ def report_of(options: PairOptions) -> tuple[Report, Path]:
         make_folder(folder)
     except OSError as error:
         raise UndividedError from error
-    return Report(row_writer(options), partial(Seen, options)), folder
+    return Report(chunks, partial(Seen, options)), folder

@@ -31,7 +31,8 @@ def may_share_rows(rows: int, options: PairOptions) -> bool:
 
 
 def _may_share(options: PairOptions) -> bool:
-    return options.processes > 1 and options.output is not None
+    """Whether the rows become text that other processes can make; a workbook is written by one."""
+    return options.processes > 1 and options.output is not None and not options.xlsx
 
 
 def _can_fork() -> bool:

@@ -1,85 +1,46 @@
 """Result tables as a workbook: numbers are numbers, rows are coloured by verdict, the head stays and has filters.
 
-xlsxwriter makes the book with its styles, filters and title rows; the rows below are written as the XML of the format
-(ECMA-376 part 1, 18.3.1) and put in their place, which takes a quarter of the time of a call per cell. Texts are
-written as texts: nothing in a dump can become a formula or a link. NaN and infinities, for which the format has no
-numbers, are the texts ``nan``, ``inf`` and ``-inf``.
+Texts are written as texts: nothing in a dump can become a formula or a link. NaN and infinities, for which the format
+has no numbers, are the texts ``nan``, ``inf`` and ``-inf``. Rows go to a temporary file as they come, so that memory
+does not grow with the table.
 """
 
 from __future__ import annotations
 
-import io
 import os
 import re
-import shutil
 import tempfile
-import zipfile
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
-from functools import partial
-from itertools import islice
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from msprobe.compare.columns import FIRST_WORD, INTEGER, Column, TextColumn
 from msprobe.compare.rows import RowBlock
 from msprobe.core.errors import MsprobeException, error_text
-from msprobe.report.csv import Chunks
+from msprobe.numerics.metrics.statistics import Cell
 from msprobe.report.new_file import named, unfinished
-from msprobe.report.sheet_rows import SheetRows
 
 ROWS_OF_SHEET = 1_048_500
+_LONGEST = 32_767
+_NOT_XML = re.compile("[\ud800-\udfff\ufffe\uffff]")
 _WIDE, _NARROW = 40, 14
 _WIDE_COLUMNS = {"NPU Name", "Bench Name", "Err_message", "NPU_Stack_Info"}
 _COLOURS = {"error": ("#FFC7CE", "#9C0006"), "warning": ("#FFEB9C", "#7F6000")}
 _PERCENT = "0.0000%"
-_SHEET = re.compile(r"xl/worksheets/sheet(\d+)\.xml")
-_MARK = re.compile(r'<row r="2".*?</row>', re.DOTALL)
-_STYLE = re.compile(r'<row r="2".*?<c r="A2" s="(\d+)"', re.DOTALL)
-_EXTENT = re.compile(r'<dimension ref="(A1:[A-Z]+)\d+"/>')
 
 
-def sheet_chunks() -> Callable[[Iterable[RowBlock], int], Chunks]:
-    """What turns blocks of rows, of which the first has a number in its table, into the XML of a sheet, many rows at a
-    time. No chunk goes beyond the end of a sheet.
-
-    Raises:
-        MsprobeException: xlsxwriter is not installed.
-    """
-    percent = _percent_style(_book(_library(), ["A"], [1]))
-    return partial(_chunks, percent)
-
-
-def _chunks(percent: str, blocks: Iterable[RowBlock], first: int) -> Chunks:
-    rows = SheetRows(percent)
-    for block in blocks:
-        lines = rows.cells(block)
-        while part := list(islice(lines, ROWS_OF_SHEET - first % ROWS_OF_SHEET)):
-            rows.start(first % ROWS_OF_SHEET)
-            yield len(part), "".join(map(rows.row, part)).encode("utf-8")
-            first += len(part)
-
-
-def write_workbook(folder: Path, stem: str, columns: Sequence[str], rows: Chunks) -> list[Path]:
-    """Write what ``sheet_chunks`` made of consecutive rows below a title line and return the file; rows beyond what a
-    sheet holds go to further sheets.
+def write_workbook(folder: Path, stem: str, columns: Sequence[str], blocks: Iterable[RowBlock]) -> list[Path]:
+    """Write rows below a title line and return the file; rows beyond what a sheet holds go to further sheets.
 
     Raises:
         OSError: the file cannot be written.
         MsprobeException: xlsxwriter is not installed.
     """
     xlsxwriter = _library()
-    with unfinished(folder, stem) as (temporary, descriptor), ExitStack() as stack:
-        file = stack.enter_context(os.fdopen(descriptor, "wb"))
-        sheets: list[IO[bytes]] = []
-        counts: list[int] = []
-        for count, text in rows:
-            if not counts or counts[-1] == ROWS_OF_SHEET:
-                sheets.append(stack.enter_context(tempfile.TemporaryFile(dir=folder)))
-                counts.append(0)
-            sheets[-1].write(text)
-            counts[-1] += count
-        _put_together(file, _book(xlsxwriter, columns, counts or [0]), list(zip(sheets, counts, strict=True)))
-        file.flush()
+    with unfinished(folder, stem) as (temporary, descriptor), tempfile.TemporaryDirectory(dir=folder) as parts:
+        with os.fdopen(descriptor, "wb") as file:
+            _write_rows(_Book(xlsxwriter.Workbook(file, {"constant_memory": True, "tmpdir": parts}), columns), blocks)
         return [named(temporary, folder, stem, ".xlsx")]
 
 
@@ -92,55 +53,95 @@ def _library() -> Any:
     return xlsxwriter
 
 
-def _book(xlsxwriter: Any, columns: Sequence[str], counts: Sequence[int]) -> zipfile.ZipFile:
-    """A book with a sheet per number of rows, each with its title row and, as row 2, a mark in the style of
-    percentages."""
-    file = io.BytesIO()
-    with xlsxwriter.Workbook(file, {"in_memory": True}) as book:
-        head = book.add_format({"bold": True, "bottom": 1, "bg_color": "#D9E1F2", "text_wrap": True})
-        percent = book.add_format({"num_format": _PERCENT})
-        fills = {
+def _write_rows(book: _Book, blocks: Iterable[RowBlock]) -> None:
+    try:
+        for block in blocks:
+            book.add(block)
+    except BaseException:
+        with suppress(Exception):  # its temporary files are closed with the book
+            book.close()
+        raise
+    book.close()
+
+
+class _Book:
+    """A workbook that is written row by row."""
+
+    def __init__(self, book: Any, columns: Sequence[str]) -> None:
+        self._book, self._columns = book, columns
+        self._head = book.add_format({"bold": True, "bottom": 1, "bg_color": "#D9E1F2", "text_wrap": True})
+        self._percent = book.add_format({"num_format": _PERCENT})
+        self._fills = {
             level: book.add_format({"bg_color": fill, "font_color": ink}) for level, (fill, ink) in _COLOURS.items()
         }
-        for number, rows in enumerate(counts):
-            sheet = book.add_worksheet(f"part_{number}" if number else "Sheet1")
-            sheet.freeze_panes(1, 1)
-            for column, title in enumerate(columns):
-                sheet.set_column(column, column, _WIDE if title in _WIDE_COLUMNS else _NARROW)
-                sheet.write_string(0, column, title, head)
-            sheet.write_number(1, 0, 0, percent)
-            sheet.autofilter(0, 0, rows, len(columns) - 1)
-            if "Result" in columns and rows:
-                _colour(sheet, columns, rows, fills)
-    return zipfile.ZipFile(file)
+        self._sheets = 0
+        self._rows = 0
+        self._sheet = self._new_sheet()
+
+    def add(self, block: RowBlock) -> None:
+        """Append the rows of a block."""
+        formats = [self._percent if getattr(column, "percent", False) else None for column in block.columns]
+        for cells in zip(*map(_cells, block.columns), strict=True):
+            if self._rows == ROWS_OF_SHEET:
+                self._finish_sheet()
+                self._sheet = self._new_sheet()
+            self._rows += 1
+            text, number, row = self._sheet.write_string, self._sheet.write_number, self._rows
+            for column, cell in enumerate(cells):
+                if type(cell) is str:
+                    text(row, column, cell)
+                else:
+                    number(row, column, cell, formats[column])
+
+    def close(self) -> None:
+        """Write the file."""
+        self._finish_sheet()
+        self._book.close()
+
+    def _new_sheet(self) -> Any:
+        """Return a sheet with its title row."""
+        sheet = self._book.add_worksheet(f"part_{self._sheets}" if self._sheets else "Sheet1")
+        self._sheets += 1
+        self._rows = 0
+        sheet.freeze_panes(1, 1)
+        for column, title in enumerate(self._columns):
+            sheet.set_column(column, column, _WIDE if title in _WIDE_COLUMNS else _NARROW)
+            sheet.write_string(0, column, title, self._head)
+        return sheet
+
+    def _finish_sheet(self) -> None:
+        """Add filters and colours for the rows of the sheet."""
+        rows, last = self._rows, len(self._columns) - 1
+        self._sheet.autofilter(0, 0, rows, last)
+        if "Result" not in self._columns or not rows:
+            return
+        from xlsxwriter.utility import xl_col_to_name
+
+        verdict = xl_col_to_name(self._columns.index("Result"))
+        for level, fill in self._fills.items():
+            rule = {"type": "formula", "criteria": f'=${verdict}2="{level}"', "format": fill}
+            self._sheet.conditional_format(1, 0, rows, last, rule)
 
 
-def _colour(sheet: Any, columns: Sequence[str], rows: int, fills: dict[str, Any]) -> None:
-    from xlsxwriter.utility import xl_col_to_name
+def _cells(column: Column) -> list[Any]:
+    """Return a number or a text for each row; a percentage as a fraction."""
+    if isinstance(column, TextColumn):
+        return list(map([_text(word) for word in column.words].__getitem__, column.index.tolist()))
+    cells: list[Any] = (column.values / 100.0 if column.percent else column.values).tolist()
+    for row in (column.codes >= FIRST_WORD).nonzero()[0].tolist():
+        cells[row] = _word(column.words[int(column.codes[row]) - FIRST_WORD])
+    if column.percent:
+        for row in (column.codes == INTEGER).nonzero()[0].tolist():
+            cells[row] = float(column.values[row])
+    return cells
 
-    verdict = xl_col_to_name(columns.index("Result"))
-    for level, fill in fills.items():
-        rule = {"type": "formula", "criteria": f'=${verdict}2="{level}"', "format": fill}
-        sheet.conditional_format(1, 0, rows, len(columns) - 1, rule)
+
+def _word(word: Cell) -> Any:
+    return word if type(word) is int else _text(str(word))
 
 
-def _percent_style(book: zipfile.ZipFile) -> str:
-    found = _STYLE.search(book.read("xl/worksheets/sheet1.xml").decode())
-    return found[1] if found else "0"
-
-
-def _put_together(file: IO[bytes], book: zipfile.ZipFile, sheets: Sequence[tuple[IO[bytes], int]]) -> None:
-    """Write the book with the rows in the place of the marks."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for name in book.namelist():
-            found = _SHEET.fullmatch(name)
-            if found is None:
-                archive.writestr(name, book.read(name))
-                continue
-            rows, count = sheets[int(found[1]) - 1] if sheets else (io.BytesIO(), 0)
-            head, tail = _MARK.split(book.read(name).decode(), maxsplit=1)
-            with archive.open(name, "w", force_zip64=True) as member:
-                member.write(_EXTENT.sub(rf'<dimension ref="\g<1>{count + 1}"/>', head).encode())
-                rows.seek(0)
-                shutil.copyfileobj(rows, member, 1 << 20)
-                member.write(tail.encode())
+def _text(text: str) -> str:
+    """Return a text as the format holds it: cut to its greatest length, without what XML cannot hold."""
+    if len(text) > _LONGEST:
+        text = text[: _LONGEST - 3] + "..."
+    return _NOT_XML.sub("\ufffd", text)

@@ -5,12 +5,17 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msprobe.compare.cells import CellMaker
 from msprobe.compare.items import Leaf
-from msprobe.compare.plain import float_pairs, statistics_cells
-from msprobe.numerics.metrics.statistics import differences
+from msprobe.compare.mode import Mode
+from msprobe.compare.pairs import EntryPair
+from msprobe.compare.plain import float_pairs
+from msprobe.compare.table import LeafTable
+from msprobe.numerics.metrics.statistics import difference_cells
 from msprobe.report.comparison import compare
 from msprobe.report.csv import safe_cell
 from tests.compare.dumps import call, number, tensor, write
@@ -27,21 +32,20 @@ def _leaf(values: list[float]) -> Leaf:
 @given(st.lists(st.lists(NUMBER, min_size=8, max_size=8), min_size=1, max_size=5))
 def test_bulk_equals_one_by_one(rows: list[list[float]]) -> None:
     target, golden = [_leaf(row[:4]) for row in rows], [_leaf(row[4:]) for row in rows]
-    found = statistics_cells(float_pairs(target, golden), 0, len(rows))
-    for number_, row in enumerate(rows):
-        if all(math.isfinite(a - b) for a, b in zip(row[:4], row[4:], strict=True)):
-            pairs = [differences(a, b) for a, b in zip(row[:4], row[4:], strict=True)]
-            wanted = [pair[0] for pair in pairs] + [pair[1] for pair in pairs] + row
-            assert found[number_] == ",".join(map(str, wanted))
-        else:
-            assert number_ not in found
+    table = LeafTable([EntryPair("a", "a")], [*target], [*golden], np.array([0, len(rows)]))
+    metrics = CellMaker(Mode.STATISTICS, table, None).cells(0, 1).metrics
+    for row, found in zip(rows, zip(*(column.cells() for column in metrics), strict=True), strict=True):
+        pairs = [difference_cells(a, b) for a, b in zip(row[:4], row[4:], strict=True)]
+        percent = [f"{pair[1]}%" if type(pair[1]) is float else pair[1] for pair in pairs]
+        wanted = [pair[0] for pair in pairs] + percent + row
+        assert list(map(str, found)) == list(map(str, wanted))
 
 
 def test_other_rows_are_left_out() -> None:
-    odd: list[Any] = [None, _leaf([1.0, 2.0, math.nan, 1.0]), _leaf([1, 2.0, 3.0, 1.0]), Leaf("", "", {"value": 1})]
+    odd: list[Any] = [None, _leaf([1, 2.0, 3.0, 1.0]), Leaf("", "", {"value": 1}), Leaf("", "", {"Norm": 1.0})]
     good = [_leaf([1.0] * 4)] * 4
     for pairs in (float_pairs(odd, good), float_pairs(good, odd)):
-        assert statistics_cells(pairs, 0, 4) == {}
+        assert len(pairs.rows) == 0 and pairs.values.shape == (0, 2, 4)
 
 
 def test_rows_read_as_they_are_written(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""A statistics column of integers and floats shows floats only, as readers expect; any text keeps both."""
+"""Under the policy ``reference`` a statistics column of integers and floats shows floats only, as readers expect; any
+text keeps both. The policy ``default`` shows integers as integers."""
 
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from tests.compare.dumps import call, number, tensor, write
 )
 def test_integers_beside_floats(leaves: list[Any], shown: str, tmp_path: Path) -> None:
     data = {"Torch.a.0.forward": call(leaves, [])}
-    result = compare(write(tmp_path / "t", data), write(tmp_path / "g", data))
-    place = leaves.index(number(2))
-    assert str(list(result.rows())[place].cells[16]) == shown
+    sides = write(tmp_path / "t", data), write(tmp_path / "g", data)
+    row = leaves.index(number(2))
+    for policy, expected in (("reference", shown), ("default", "2")):
+        result = compare(*sides, policy=policy)
+        assert str(list(result.rows())[row].cells[16]) == expected

@@ -160,16 +160,21 @@ def test_a_table_of_several_files(dumps: tuple[str, str], tmp_path: Path) -> Non
     assert all(other == {**one, "shared": [True]} for other in others)
 
 
-@pytest.mark.parametrize("kind", ["xlsx", "html", "junit"])
+@pytest.mark.parametrize("kind", ["html", "junit"])
 def test_every_report_is_shared(kind: str, dumps: tuple[str, str], tmp_path: Path) -> None:
-    options = {kind: True if kind == "xlsx" else str(tmp_path / f"report.{kind}")}
+    options = {kind: str(tmp_path / f"report.{kind}")}
     one, *others = run([[*dumps, options, processes, None] for processes in (1, 2, 3)], tmp_path / "out")
     assert one["summary"]["verdict"] == "diverged" and "Torch.matmul.0.forward" in str(one["tables"] + one["reports"])
     for other in others:
         assert other == {**one, "shared": [True]}
 
 
-@pytest.mark.parametrize("lose", ["own_part", "_ready", "received_verdicts", "part_blocks"])
+def test_a_workbook_is_written_by_one(dumps: tuple[str, str], tmp_path: Path) -> None:
+    one, other = run([[*dumps, {"xlsx": True}, processes, None] for processes in (1, 2)], tmp_path / "out")
+    assert one["summary"]["verdict"] == "diverged" and other == one
+
+
+@pytest.mark.parametrize("lose", ["own_part", "received_verdicts", "part_blocks"])
 def test_a_lost_process_is_told_and_replaced(lose: str, dumps: tuple[str, str], tmp_path: Path) -> None:
     whole, found = run([[*dumps, {}, 1, None], [*dumps, {}, 2, lose]], tmp_path / "out")
     (warning,) = found["warnings"]
@@ -200,7 +205,7 @@ def test_calls_of_one_side_alone_are_compared_by_one(lacking: str, dumps: tuple[
     [
         pytest.param({}, "Tensor.add.12.backward", id="other calls"),
         pytest.param({"cell_mapping": True}, None, id="mapping"),
-        pytest.param({"fuzzy_match": True, "xlsx": True}, "Tensor.add.3.forward", id="fuzzy"),
+        pytest.param({"fuzzy_match": True}, "Tensor.add.3.forward", id="fuzzy"),
         pytest.param({"policy": "reference", "junit": "report.xml"}, "Tensor.add.3.forward", id="published rules"),
         pytest.param({"html": "report.html"}, "Tensor.add.3.forward", id="page"),
     ],

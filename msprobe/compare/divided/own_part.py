@@ -10,18 +10,15 @@ import numpy as np
 
 from msprobe.compare.alignment.protocol import SAME, Alignment, Side
 from msprobe.compare.divided.channel import Arrays, Channel
-from msprobe.compare.float_columns import SideTypes, side_types
+from msprobe.compare.float_columns import ColumnTypes, column_types
 from msprobe.compare.mode import Mode, mode_of
 from msprobe.compare.pairs import EntryKey
-from msprobe.compare.plain import ReadyTexts
 from msprobe.compare.row_facts import RowFacts, row_facts
 from msprobe.compare.table import LeafTable, build_table, same_entries
 from msprobe.core.errors import MsprobeException
 from msprobe.core.free_memory import trim_memory
 from msprobe.core.store.parts import Part, records_in
 from msprobe.core.store.reader import Dump, check_records
-
-Types = tuple[SideTypes, SideTypes]
 
 
 class UndividedError(Exception):
@@ -38,36 +35,32 @@ class Account:
     lone: Any
     repeated: bool
     facts: RowFacts
-    types: Types
+    types: ColumnTypes
 
     def send(self, channel: Channel) -> None:
-        """Tell the other process."""
+        """Send the account to the other process."""
         columns = list(zip(*self.keys, strict=True))
-        types = [[_plain(one) for one in side] for side in self.types]
-        head = [self.mode.value, columns, self.repeated, types]
+        head = [self.mode.value, columns, self.repeated, self.types]
         arrays = {one.name: getattr(self.facts, one.name) for one in fields(RowFacts)}
         channel.send(head, {**arrays, "starts": self.starts, "lone": self.lone})
 
 
 def received(head: Any, arrays: Arrays) -> Account:
-    """The account that was sent."""
+    """Return the account that was sent."""
     mode, columns, repeated, types = head
-    ours, theirs = (_types(side) for side in types)
     facts = RowFacts(**{one.name: arrays[one.name] for one in fields(RowFacts)})
     keys = [EntryKey(*one) for one in zip(*columns, strict=True)]
-    return Account(Mode(mode), keys, arrays["starts"], arrays["lone"], repeated, facts, (ours, theirs))
+    return Account(Mode(mode), keys, arrays["starts"], arrays["lone"], repeated, facts, types)
 
 
 @dataclass(slots=True)
 class OwnPart:
-    """``target`` and ``golden`` hold the records of the part alone; ``texts`` are those of its ordinary rows, where
-    statistics are compared."""
+    """``target`` and ``golden`` hold the records of the part alone."""
 
     target: Dump
     golden: Dump
     table: LeafTable
     account: Account
-    texts: ReadyTexts | None = None
 
 
 class _Same:
@@ -92,8 +85,10 @@ def own_part(outlines: tuple[Dump, Dump], parts: tuple[Part, Part], *, dtype_gat
     with np.errstate(all="ignore"):
         facts = row_facts(table, checksums=mode is Mode.CHECKSUM)
     trim_memory()
-    found = Account(mode, table.keys, table.starts, table.lone, table.repeated, facts, side_types(table))
-    return OwnPart(target, golden, table, found, ReadyTexts(table.float_pairs) if mode is Mode.STATISTICS else None)
+    found = Account(
+        mode, table.keys, table.starts, table.lone, table.repeated, facts, column_types(table) if dtype_gate else []
+    )
+    return OwnPart(target, golden, table, found)
 
 
 def agree(accounts: Sequence[Account]) -> bool:
@@ -110,14 +105,3 @@ def _loaded(outline: Dump, part: Part) -> Dump:
     data = records_in(part.document())
     check_records(outline.place, data)
     return replace(outline, data=data)
-
-
-def _plain(value: Any) -> Any:
-    return (
-        sorted(value) if isinstance(value, frozenset) else [*map(_plain, value)] if isinstance(value, list) else value
-    )
-
-
-def _types(values: Sequence[Any]) -> SideTypes:
-    described, arguments, odd, tensors, columns, clean = values
-    return SideTypes(described, frozenset(arguments), odd, tensors, [*map(frozenset, columns)], clean)

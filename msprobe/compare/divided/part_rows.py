@@ -39,12 +39,12 @@ class Verdicts:
     arrays: Arrays
 
     def send(self, channel: Channel) -> None:
-        """Tell the other process."""
+        """Send the verdicts to the other process."""
         channel.send([self.first, self.as_floats], self.arrays)
 
 
 def verdicts_of(comparison: Comparison, first: int, last: int, as_floats: tuple[bool, ...]) -> Verdicts:
-    """Those of the rows ``first`` to ``last`` of a whole table."""
+    """Slice the verdicts of rows [first, last)."""
     rows = slice(first, last)
     small = {name: getattr(comparison.judged, name)[rows].astype(np.int8) for name in _SMALL}
     judged = {name: getattr(comparison.judged, name)[rows] for name in _JUDGED}
@@ -54,25 +54,16 @@ def verdicts_of(comparison: Comparison, first: int, last: int, as_floats: tuple[
 
 
 def received_verdicts(head: Sequence[Any], arrays: Arrays) -> Verdicts:
-    """The verdicts that were sent."""
+    """Return the verdicts that were sent."""
     return Verdicts(head[0], tuple(head[1]), arrays)
 
 
 def part_blocks(own: OwnPart, verdicts: Verdicts, policy: Policy) -> Iterator[RowBlock]:
-    """The rows of a part; see ``Comparison.blocks``."""
+    """Yield the rows of a part; see ``Comparison.blocks``."""
     given = verdicts.arrays
     level, kind = (given[name].astype(np.int64) for name in _SMALL)
     judged = Judged(level, kind, 0.0, *(given[name] for name in _JUDGED))
     measured = _Measured(own.account.facts.role, *(given[name] for name in _MEASURED))
     levels = row_levels(own.table, judged, policy)
-    source = RowSource(
-        own.target,
-        own.account.mode,
-        own.table,
-        levels,
-        judged,
-        measured,
-        as_floats=verdicts.as_floats,
-        texts=own.texts,
-    )
+    source = RowSource(own.target, own.account.mode, own.table, levels, judged, measured, as_floats=verdicts.as_floats)
     return RowMaker(source).blocks(reference=policy is Policy.REFERENCE)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -19,8 +19,6 @@ from msprobe.compare.divided.channel import Channel
 from msprobe.compare.divided.forked import Forked, end_now
 from msprobe.compare.divided.own_part import UndividedError
 from msprobe.compare.divided.sent_rows import Chunks, Report, Take, received_rows, send_rows
-from msprobe.compare.float_columns import float_columns
-from msprobe.compare.mode import Mode
 from msprobe.compare.rows import RowBlock
 from msprobe.compare.run import Comparison
 
@@ -53,8 +51,6 @@ def rows_apart(comparison: Comparison, report: Report, folder: Path, processes: 
     Raises:
         UndividedError: there is no room for a process or its files.
     """
-    if comparison.mode is not Mode.CHECKSUM:
-        comparison = replace(comparison, as_floats=float_columns(comparison.table))  # each copy would look for it
     first, *rest = _ranges(comparison, processes)
     with ExitStack() as stack:
         others = []

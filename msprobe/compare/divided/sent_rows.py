@@ -18,10 +18,10 @@ Writer = Callable[[Iterable[RowBlock], int], Chunks]
 
 
 class Watch(Protocol):
-    """Looks at rows on their way into the table; ``told`` is what was seen, in a form that can be sent."""
+    """Looks at rows on their way into the table; ``serialize`` returns what was seen, in a form that can be sent."""
 
     def through(self, blocks: Iterable[RowBlock]) -> Iterator[RowBlock]: ...
-    def told(self) -> tuple[Any, Arrays]: ...
+    def serialize(self) -> tuple[Any, Arrays]: ...
 
 
 MakeWatch = Callable[[LeafTable, Mode, Sequence[str], int], Watch]
@@ -43,7 +43,7 @@ Take = Callable[[Any, Arrays], None]
 def send_rows(channel: Channel, blocks: Iterable[RowBlock], first: int, write: Writer, watch: Watch) -> None:
     """Write the rows, of which the first has the number ``first`` in the whole table."""
     places: list[Any] = [(rows, channel.write(text), len(text)) for rows, text in write(watch.through(blocks), first)]
-    head, arrays = watch.told()
+    head, arrays = watch.serialize()
     channel.send([places, head], arrays)
 
 

@@ -1,7 +1,7 @@
 """One pair of dumps compared by this process and copies of it.
 
 Each reads its own part of both documents and says what its rows say by themselves. This process puts that together and
-judges; then each writes the rows of its part. Until the verdicts come, copies turn numbers into text.
+judges; then each writes the rows of its part.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from msprobe.compare.divided.joined import joined
 from msprobe.compare.divided.own_part import Account, OwnPart, UndividedError, agree, own_part, received
 from msprobe.compare.divided.part_rows import part_blocks, received_verdicts, verdicts_of
 from msprobe.compare.divided.sent_rows import Chunks, Report, Take, received_rows, send_rows
-from msprobe.compare.float_columns import shown_as_floats
+from msprobe.compare.float_columns import NO_FLOAT_COLUMNS, float_columns
 from msprobe.compare.mode import Policy
 from msprobe.compare.parent_cycle import parent_cycle
-from msprobe.compare.plain import ReadyTexts
 from msprobe.compare.rows import RowBlock
 from msprobe.compare.run import Comparison, Past, titles
 from msprobe.core.errors import ReadError
@@ -83,7 +82,9 @@ def team(
         own = own_part(outlines, parts[0], dtype_gate=policy is Policy.REFERENCE)
         accounts = _accounts(own, others)
         comparison = joined(own, accounts, parts[1:], policy, past)
-        as_floats = shown_as_floats([account.types for account in (own.account, *accounts)])
+        reference = policy is Policy.REFERENCE
+        types = [account.types for account in (own.account, *accounts)]
+        as_floats = float_columns(types) if reference else NO_FLOAT_COLUMNS
         starts = np.cumsum([0, *(int(account.starts[-1]) for account in (own.account, *accounts))]).tolist()
         del accounts  # arrays as large as those of the comparison
         for channel, first, last in zip(others, starts[1:], starts[2:], strict=False):
@@ -135,12 +136,9 @@ def shares(processes: int) -> list[float]:
 
 
 def _accounts(own: OwnPart, others: Sequence[Channel]) -> list[Account]:
-    """What the others found; while they work, the texts of the own part are made."""
+    """Return what the other processes found in their parts."""
     found = []
-    ready = _ready(own)
     for channel in others:
-        while ready is not None and not channel.waiting() and ready.more():
-            pass
         head, arrays = channel.receive()
         if head is None:
             raise UndividedError
@@ -148,11 +146,6 @@ def _accounts(own: OwnPart, others: Sequence[Channel]) -> list[Account]:
     if not agree([own.account, *found]):
         raise UndividedError
     return found
-
-
-def _ready(own: OwnPart) -> ReadyTexts | None:
-    """Return the texts that are made while other processes work."""
-    return own.texts
 
 
 def _serve(
@@ -169,9 +162,6 @@ def _serve(
         channel.send(None)
         return
     own.account.send(channel)
-    ready = _ready(own)
-    while ready is not None and ready.more():
-        pass
     verdicts = received_verdicts(*channel.receive())
     columns = titles(own.target, own.account.mode, policy)
     watch = report.watch(own.table, own.account.mode, columns, 0)

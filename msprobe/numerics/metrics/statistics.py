@@ -1,10 +1,8 @@
 """Differences of two recorded statistics, as numbers and symbols for a table cell.
 
-A statistic is shown as a number, ``Nan``, ``None`` or other text. Equal texts differ by 0. Otherwise number minus
-number is
-the signed difference, and the relative difference is ``abs(difference / golden) * 100`` percent, unrounded;
-everything
-else gives a symbol that names the class of the disagreement (columns: target; rows: golden, see ``_symbol``).
+A statistic is shown as a number, ``Nan``, ``None`` or other text. Equal texts differ by 0. For two other numbers the
+difference is signed, target minus golden, and the relative difference is ``abs(difference / golden) * 100`` percent,
+unrounded. Everything else gives a symbol that names the class of the disagreement (see ``_symbol``).
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ _LARGEST = int(sys.float_info.max)
 
 
 def shown(value: object) -> Cell:
-    """The statistic as it stands in a cell; infinities stay numbers, NaN becomes ``Nan``, null becomes ``None``."""
+    """Return the statistic as it stands in a cell: infinities stay numbers, NaN becomes ``Nan``, null ``None``."""
     if isinstance(value, float):
         return value if value == value else "Nan"
     if value is None:
@@ -40,10 +38,13 @@ def shown(value: object) -> Cell:
     return str(value)
 
 
-def differences(target: Cell, golden: Cell) -> tuple[Cell, Cell]:
-    """Difference and relative difference of two shown statistics; both are dimensionless texts or data units."""
+def difference_cells(target: Cell, golden: Cell) -> tuple[Cell, Cell]:
+    """Return the difference of two shown statistics, in data units, and the relative difference in percent.
+
+    Both are the integer 0 where the two read the same, floats for other finite numbers, and words for everything else.
+    """
     if str(target) == str(golden):
-        return "0", "0"
+        return 0, 0
     if (
         not isinstance(target, str)
         and not isinstance(golden, str)
@@ -52,7 +53,7 @@ def differences(target: Cell, golden: Cell) -> tuple[Cell, Cell]:
     ):
         difference = float(target - golden)  # of integers exactly
         percent = abs(difference / golden * 100) if golden else math.inf
-        return difference, f"{percent}%" if percent < math.inf else "inf"
+        return difference, percent if percent < math.inf else "inf"
     symbol = _symbol(_kind(target), _kind(golden))
     return symbol, symbol
 

@@ -18,18 +18,36 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.native.loader import Kernel, load
 from msprobe.numerics.metrics.elements import ElementDifference, farthest
 from msprobe.numerics.metrics.statistics import Cell
 
+if TYPE_CHECKING:
+    from msprobe.native.loader import Kernel
+
 Array = NDArray[Any]
 
-UNSUPPORTED: tuple[Cell, ...] = ("unsupported",) * 6
+TENSOR_METRICS: Final = (
+    "Cosine",
+    "EucDist",
+    "MaxAbsErr",
+    "MaxRelativeErr",
+    "One Thousandth Err Ratio",
+    "Five Thousandths Err Ratio",
+)
+"""The titles of the metrics, in table order. ``TensorDifference.cells`` has one cell for each of them."""
+
+
+def _in_all_columns(word: str) -> tuple[Cell, ...]:
+    """Return cells that show the same word for every metric."""
+    return (word,) * len(TENSOR_METRICS)
+
+
+UNSUPPORTED = _in_all_columns("unsupported")
 _SAME: tuple[Cell, ...] = (1.0, 0.0, 0.0, 0.0, 1.0, 1.0)
 _CHUNK = 1 << 16
 _CODES = {"float16": 9, "float32": 11, "float64": 12}  # of the compiled kernel
@@ -37,7 +55,7 @@ _CODES = {"float16": 9, "float32": 11, "float64": 12}  # of the compiled kernel
 
 @dataclass(frozen=True, slots=True)
 class TensorDifference:
-    """Cells for the six metric columns, and what a verdict needs.
+    """The cells of ``TENSOR_METRICS``, and what a verdict needs.
 
     ``relative_norm`` is |n-b| / max(|n|, |b|), ``relative_max`` is max|n_i-b_i| / max(|n_i|, |b_i|): both
     dimensionless, NaN when they could not be computed. ``norm`` and ``largest`` are their denominators, in data units.
@@ -69,7 +87,7 @@ def tensor_difference(target: Array, golden: Array) -> TensorDifference:
             return TensorDifference(UNSUPPORTED, 0.0, 0.0)
         return TensorDifference(UNSUPPORTED, problem="the target tensor is empty")
     if n.shape != b.shape:
-        return TensorDifference(("shape unmatched",) * 6, problem="the shapes differ")
+        return TensorDifference(_in_all_columns("shape unmatched"), problem="the shapes differ")
     same_type = n.dtype == b.dtype
     n, b = np.ravel(n), np.ravel(b)
     kernel, code = _kernel(), _CODES.get(n.dtype.name)
@@ -97,7 +115,7 @@ def _of_floats(n: Array, b: Array, same_type: bool) -> TensorDifference:
         return _odd_scalar(n, b)
     finite = _finite_pair(n, b)
     if finite is None:
-        return _odd(("N/A",) * 6)
+        return _odd(_in_all_columns("N/A"))
     n, b = finite
     if n.size > 1 and same_type and n.tobytes() == b.tobytes():
         return TensorDifference(_SAME, 0.0, 0.0)
@@ -106,6 +124,8 @@ def _of_floats(n: Array, b: Array, same_type: bool) -> TensorDifference:
 
 @cache
 def _kernel() -> Kernel | None:
+    from msprobe.native.loader import load  # only where whole tensors are compared
+
     return load()
 
 
@@ -114,7 +134,7 @@ def _compiled(kernel: Kernel, n: Array, b: Array, code: int) -> TensorDifference
     n, b = np.ascontiguousarray(n), np.ascontiguousarray(b)
     found = kernel.difference(n.ctypes.data, b.ctypes.data, n.size, code)
     if found is None:
-        return _odd(("N/A",) * 6)
+        return _odd(_in_all_columns("N/A"))
     if isinstance(found, int):
         return TensorDifference(_SAME, 0.0, 0.0)
     return _concluded(_Sums(*found), n.size)
@@ -224,7 +244,9 @@ def _cosine(dot: float, norm_n: float, norm_b: float) -> Cell:
 
 
 def _scalar_cells(max_abs: Cell, max_relative: Cell) -> tuple[Cell, ...]:
-    return ("unsupported", "unsupported", max_abs, max_relative, "unsupported", "unsupported")
+    """Return the cells of a pair of single elements, for which only two of the metrics mean anything."""
+    cells = {"MaxAbsErr": max_abs, "MaxRelativeErr": max_relative}
+    return tuple(cells.get(title, "unsupported") for title in TENSOR_METRICS)
 
 
 def _twelve(value: float) -> Cell:

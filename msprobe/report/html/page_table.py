@@ -23,56 +23,43 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.columns import middles
-from msprobe.compare.mode import Mode
+from msprobe.compare.columns import FIRST_WORD, Column, NumberColumn, TextColumn
 from msprobe.compare.rows import RowBlock
 from msprobe.report.new_file import named, unfinished
-from msprobe.report.typed import typed
 
 DEVIATION = "Deviation"
-_HEAD_COLUMNS = 8
-_LEVEL = 1
 _DIGITS = 1e-7
 _SUFFIX = ".table"
-_NO_ROWS = np.zeros(0)
 
 
 class PageTable:
     """Collects the blocks of one comparison, whose table has columns with these titles."""
 
-    def __init__(self, titles: Sequence[str], mode: Mode) -> None:
+    def __init__(self, titles: Sequence[str]) -> None:
         self._titles = titles
-        self._texts = mode is Mode.CHECKSUM
-        self._tails = len(self._titles) - _HEAD_COLUMNS - middles(mode)
         self._columns: list[_Texts | _Numbers] = []
-        for number in range(len(self._titles)):
-            middle = _HEAD_COLUMNS <= number < len(self._titles) - self._tails
-            self._columns.append(_Numbers() if middle and not self._texts else _Texts())
 
     def add(self, block: RowBlock) -> None:
         """Append the rows of a block."""
-        cells = block.cells
-        heads = [cells.targets, cells.goldens, *zip(*cells.kinds, strict=True)]
-        middles = self._columns[_HEAD_COLUMNS : len(self._titles) - self._tails]
-        if self._texts:
-            rows = [middle.split(",") if isinstance(middle, str) else middle for middle in cells.middles]
-            parts: Iterable[Sequence[Any]] = zip(*rows, strict=True)
-        else:
-            parts = ()
-            _add_numbers(middles, cells.middles)
-        texts = [column for column in self._columns if isinstance(column, _Texts)]
-        for column, part in zip(texts, [*heads, *parts, *block.tails], strict=True):
-            column.add(part)
+        if not self._columns:
+            self._columns = [_Texts() if isinstance(column, TextColumn) else _Numbers() for column in block.columns]
+        for column, added in zip(self._columns, block.columns, strict=True):
+            column.add(added)
 
-    def told(self) -> tuple[list[Any], dict[str, NDArray[Any]]]:
-        """All blocks so far, for another process."""
-        parts = [column.told() for column in self._columns]
-        return [words for words, _ in parts], {str(number): values for number, (_, values) in enumerate(parts)}
+    def serialize(self) -> tuple[list[Any], dict[str, NDArray[Any]]]:
+        """Return all blocks so far, for another process: the heads of the columns, and their arrays."""
+        parts = [column.serialize() for column in self._columns]
+        arrays = {f"{name}{number}": values for number, (_, own) in enumerate(parts) for name, values in own.items()}
+        return [
+            [isinstance(column, _Texts), head] for column, (head, _) in zip(self._columns, parts, strict=True)
+        ], arrays
 
-    def take(self, words: Sequence[Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Append the blocks that another process told of."""
-        for number, (column, own) in enumerate(zip(self._columns, words, strict=True)):
-            column.take(own, arrays[str(number)])
+    def merge(self, heads: Sequence[Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Append the blocks that another process serialized."""
+        if not self._columns:
+            self._columns = [_Texts() if texts else _Numbers() for texts, _ in heads]
+        for number, (column, (_, head)) in enumerate(zip(self._columns, heads, strict=True)):
+            column.merge(head, {name: arrays[f"{name}{number}"] for name in column.ARRAYS})
 
     def write(self, folder: Path, stem: str, worst: NDArray[np.float64]) -> Path:
         """Write the packed table to a new file in ``folder``; ``worst`` is the deviation of each row.
@@ -91,7 +78,7 @@ class PageTable:
     def _pieces(self, worst: NDArray[np.float64]) -> Iterable[bytes]:
         buffers = _Buffers()
         columns = [{"title": DEVIATION, **buffers.add("values", _shortest(worst))}]
-        for title, column in zip(self._titles, self._columns, strict=True):
+        for title, column in zip(self._titles, self._columns or map(_empty, self._titles), strict=True):
             columns.append({"title": title, **column.described(buffers)})
         head = json.dumps({"rows": len(worst), "columns": columns}).encode()
         yield struct.pack("<I", len(head)) + head + b" " * (-(4 + len(head)) % 8)
@@ -115,95 +102,83 @@ class _Buffers:
 class _Texts:
     """A column of texts, most of which repeat."""
 
+    ARRAYS = ("index",)
+
     def __init__(self) -> None:
-        self._known: dict[str, int] = {}
-        self._index: list[int] = []
+        self._numbers: dict[str, int] = {}
+        self._index: list[NDArray[np.uint32]] = []
 
-    def add(self, cells: Iterable[Any]) -> None:
-        known = self._known
-        self._index += [known.setdefault(cell, len(known)) for cell in map(str, cells)]
+    def add(self, column: Column) -> None:
+        """Append a text column."""
+        assert isinstance(column, TextColumn)
+        self.merge(column.words, {"index": column.index})
 
-    def told(self) -> tuple[list[str], NDArray[Any]]:
-        return list(self._known), np.array(self._index, np.uint32)
+    def serialize(self) -> tuple[list[str], dict[str, NDArray[Any]]]:
+        return list(self._numbers), {"index": _joined(self._index, np.uint32)}
 
-    def take(self, words: Sequence[str], index: NDArray[Any]) -> None:
-        known = self._known
-        places = np.array([known.setdefault(word, len(known)) for word in words], np.uint32)
-        self._index += places[index].tolist()
+    def merge(self, words: Sequence[str], arrays: Mapping[str, NDArray[Any]]) -> None:
+        numbers = self._numbers
+        own = np.array([numbers.setdefault(word, len(numbers)) for word in words], np.uint32)
+        self._index.append(own[arrays["index"]])
 
     def described(self, buffers: _Buffers) -> dict[str, Any]:
-        values = _smallest(self._index, len(self._known))
-        return {"kind": "text", "words": list(self._known), **buffers.add("values", values)}
+        values = _smallest(_joined(self._index, np.uint32), len(self._numbers))
+        return {"kind": "text", "words": list(self._numbers), **buffers.add("values", values)}
 
 
 class _Numbers:
-    """A column of numbers, with texts where there is none."""
+    """A column of numbers, with words where there is none. Codes are 0 for numbers, else count words from 1."""
+
+    ARRAYS = ("values", "codes")
 
     def __init__(self) -> None:
         self._values: list[NDArray[np.float64]] = []
-        self._odd: dict[int, str] = {}
-        self._rows = 0
-        self.percent = False
+        self._codes: list[NDArray[np.uint32]] = []
+        self._numbers: dict[str, int] = {}
+        self._percent = False
 
-    def add(self, values: NDArray[np.float64], odd: dict[int, str]) -> None:
-        """``odd`` are the texts by position in ``values``."""
-        self._values.append(values)
-        self._odd.update({self._rows + row: text for row, text in odd.items()})
-        self._rows += len(values)
+    def add(self, column: Column) -> None:
+        """Append a number column."""
+        assert isinstance(column, NumberColumn)
+        rows = (column.codes >= FIRST_WORD).nonzero()[0]
+        numbers: dict[int, int] = {}
+        codes = np.zeros(len(column), np.int64)
+        codes[rows] = [numbers.setdefault(code, len(numbers) + 1) for code in column.codes[rows].tolist()]
+        words = [str(column.words[code - FIRST_WORD]) for code in numbers]
+        self.merge([column.percent, words], {"values": column.values, "codes": codes})
 
-    def told(self) -> tuple[list[Any], NDArray[Any]]:
-        return [self.percent, list(self._odd), list(self._odd.values())], np.concatenate(self._values or [_NO_ROWS])
+    def serialize(self) -> tuple[list[Any], dict[str, NDArray[Any]]]:
+        codes = _joined(self._codes, np.uint32)
+        return [self._percent, list(self._numbers)], {"values": _joined(self._values, np.float64), "codes": codes}
 
-    def take(self, words: Sequence[Any], values: NDArray[np.float64]) -> None:
-        percent, rows, texts = words
-        self.percent = self.percent or percent
-        self.add(values, dict(zip(rows, texts, strict=True)))
+    def merge(self, head: Sequence[Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        percent, words = head
+        self._percent = self._percent or percent
+        numbers = self._numbers
+        own = np.array([0, *(numbers.setdefault(word, len(numbers) + 1) for word in words)], np.uint32)
+        self._values.append(arrays["values"])
+        self._codes.append(own[arrays["codes"]])
 
     def described(self, buffers: _Buffers) -> dict[str, Any]:
-        values = np.concatenate(self._values or [_NO_ROWS])
-        words = list(dict.fromkeys(self._odd.values()))
-        found = {"kind": "number", "percent": self.percent, "words": words}
-        found.update(buffers.add("values", _shortest(values)))
+        words = list(self._numbers)
+        found = {"kind": "number", "percent": self._percent, "words": words}
+        found.update(buffers.add("values", _shortest(_joined(self._values, np.float64))))
         if words:
-            number = {word: at + 1 for at, word in enumerate(words)}
-            codes = _smallest([0] * len(values), len(words) + 1)
-            codes[list(self._odd)] = [number[word] for word in self._odd.values()]
-            found.update(buffers.add("codes", codes))
+            found.update(buffers.add("codes", _smallest(_joined(self._codes, np.uint32), len(words) + 1)))
         return found
 
 
-def _add_numbers(columns: Sequence[Any], middles: Sequence[Any]) -> None:
-    """Append the metrics and statistics of some rows: joined texts hold numbers only, lists anything."""
-    plain = [row for row, middle in enumerate(middles) if isinstance(middle, str)]
-    values = np.zeros((len(middles), len(columns)))
-    odd: list[dict[int, str]] = [{} for _ in columns]
-    if plain:
-        text = ",".join([middles[row] for row in plain])
-        numbers = np.array(text.replace("%", "").split(","), np.float64).reshape(len(plain), -1)
-        values[plain] = numbers
-        for row, column in zip(*(~np.isfinite(numbers)).nonzero(), strict=True):
-            odd[column][plain[row]] = str(float(numbers[row, column]))
-        _note_percent(columns, middles[plain[0]].split(","))
-    for row, middle in enumerate(middles):
-        for number, cell in enumerate(() if isinstance(middle, str) else middle):
-            value, percent = typed(cell)
-            if isinstance(value, str):
-                odd[number][row] = value
-            else:
-                values[row, number] = value * 100 if percent else value
-                columns[number].percent = columns[number].percent or percent
-    for number, column in enumerate(columns):
-        column.add(values[:, number], odd[number])
+def _empty(_title: str) -> _Texts:
+    return _Texts()
 
 
-def _note_percent(columns: Sequence[Any], cells: Sequence[str]) -> None:
-    for column, cell in zip(columns, cells, strict=True):
-        column.percent = column.percent or cell.endswith("%")
+def _joined(parts: Sequence[NDArray[Any]], dtype: type) -> NDArray[Any]:
+    return np.concatenate([np.zeros(0, dtype), *parts])
 
 
-def _smallest(values: Sequence[int], count: int) -> NDArray[Any]:
+def _smallest(values: NDArray[Any], count: int) -> NDArray[Any]:
     dtype = np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.uint32
-    return np.array(values, dtype)
+    return values.astype(dtype)
 
 
 def _shortest(values: NDArray[np.float64]) -> NDArray[Any]:
