@@ -19,7 +19,6 @@ OPTIONS = {
     "again": "a further process of the same kind",
     "filtered": "started and stopped, but the step is not one of those to record",
     "fallback": "ours without the compiled kernel; the reference has no such variant",
-    "each": "ours, every tensor measured each time it is seen; the reference has no such variant",
     "noextra": "extra_info off: no call stacks",
     "async": "async_dump on",
     "projection": "with the order-sensitive statistic; the reference has none",
@@ -38,11 +37,11 @@ class Variant:
 
     @property
     def only_ours(self) -> bool:
-        return bool(self.options & {"fallback", "each", "projection"})
+        return bool(self.options & {"fallback", "projection"})
 
     @property
     def environment(self) -> dict[str, str]:
-        switches = {"fallback": "MSPROBE_NATIVE", "each": "MSPROBE_MEASURE_ONCE"}
+        switches = {"fallback": "MSPROBE_NATIVE"}
         return {switches[option]: "0" for option in self.options & switches.keys()}
 
     def config(self, dump_path: Path) -> dict[str, Any]:

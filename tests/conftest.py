@@ -1,4 +1,4 @@
-"""Settings of the whole suite: one thread per worker, repeatable property tests, frameworks only where installed."""
+"""Settings of the whole suite: a clean environment, one thread per worker, frameworks only where installed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import functools
 import importlib.util
 import os
 import signal
+import time
 from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from msprobe.core import log
+# The user's own settings of msprobe must not change what the tests see, nor what the processes that they start see.
+for name in [name for name in os.environ if name.startswith("MSPROBE_")]:
+    del os.environ[name]
+
+from msprobe.core import log  # noqa: E402  (after the variables are removed)
+from tests.matrices import FUZZ, MATRICES, belongs, multiply_examples, write_result  # noqa: E402
 
 # Several workers share few cores; must be set before a framework or numpy starts its thread pool.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -23,6 +29,8 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 FRAMEWORKS = ("torch", "mindspore")
+BEGIN = pytest.StashKey[float]()
+"""Seconds of the monotonic clock at the beginning of the run."""
 
 # Timing-based checks of hypothesis are noise on a shared machine.
 settings.register_profile("msprobe", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -31,13 +39,45 @@ settings.load_profile("msprobe")
 
 @pytest.fixture(autouse=True)
 def log_on_stdout() -> Iterator[None]:
-    """A command run inside the test process sends the log to standard error: the next test has it back."""
+    """Send the log back to standard output after a test: a command that runs in this process sends it to stderr."""
     yield
     log.use_stream("stdout")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip, visibly, the tests marked with a framework which is not installed."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--matrix", metavar="NAME", help="run the whole of one large matrix, and nothing else")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    name = config.getoption("matrix")
+    if name and name not in MATRICES:
+        raise pytest.UsageError(f"there is no matrix {name!r}; the names are {', '.join(MATRICES)}")
+    config.stash[BEGIN] = time.monotonic()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Write the dated page of a matrix that has run as a whole."""
+    name = config.getoption("matrix")
+    if not name or config.getoption("keyword") or config.option.file_or_dir or config.option.collectonly:
+        return
+    outcomes = {
+        kind: [report.nodeid for report in reports]
+        for kind, reports in terminalreporter.stats.items()
+        if kind in {"passed", "failed", "error", "xfailed", "skipped"}
+    }
+    page = write_result(name, outcomes, time.monotonic() - config.stash[BEGIN])
+    terminalreporter.write_line(f"wrote {page}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Select the tier; skip, visibly, the tests marked with a framework that is not installed."""
+    name = config.getoption("matrix")
+    left_out = [item for item in items if not belongs(item, name)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if belongs(item, name)]
+    if name == FUZZ:
+        multiply_examples(items)
     missing = {name for name in FRAMEWORKS if importlib.util.find_spec(name) is None}
     for item in items:
         for name in missing & {mark.name for mark in item.iter_markers()}:
@@ -51,7 +91,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @functools.cache
 def launch_at_once() -> None:
-    """A failing operator of MindSpore raises where it is called: to be asked for before the first one runs."""
+    """Make a failing operator of MindSpore raise where it is called; works only before the first operator runs."""
     import mindspore
 
     mindspore.runtime.launch_blocking()

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tests import forked
 from tests.rules.tree import ROOT
 
 SECONDS = 240
@@ -18,21 +19,12 @@ SECONDS = 240
 def run_ranks(module: str, size: int, arguments: Callable[[int], Sequence[object]], **environment: str) -> list[str]:
     """Run ``python -m module`` with the arguments of each rank, all at once, until the last has ended.
 
-    Returns what each wrote. A rank that fails or takes longer than ``SECONDS`` fails the test with all they wrote.
+    Return the output of each rank. A rank that fails or takes longer than ``SECONDS`` fails the test with all outputs.
     """
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", module, *map(str, arguments(rank))],
-            cwd=ROOT,
-            env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(size)
-    ]
+    surroundings = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
+    processes = [forked.start(["-m", module, *arguments(rank)], cwd=ROOT, env=surroundings) for rank in range(size)]
     try:
-        logs = [process.communicate(timeout=SECONDS)[0] for process in processes]
+        logs = [process.communicate(timeout=SECONDS)[0].decode() for process in processes]
     finally:
         for process in processes:
             process.kill()

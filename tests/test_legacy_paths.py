@@ -18,8 +18,14 @@ MODULES = legacy_modules()
 ABSENT = ("torch_npu", "mindspore", "tensorboard")
 
 
-@pytest.mark.torch
-@pytest.mark.parametrize("name", sorted(MODULES))
+def of_framework(name: str) -> object:
+    """Mark an old module with the framework that it needs."""
+    return pytest.param(
+        name, marks=pytest.mark.mindspore if name.startswith("msprobe.mindspore") else pytest.mark.torch
+    )
+
+
+@pytest.mark.parametrize("name", [of_framework(name) for name in sorted(MODULES)])
 def test_every_old_module_has_its_names(name: str) -> None:
     module = importlib.import_module(name)
     assert [attribute for attribute in module.__all__ if not callable(getattr(module, attribute))] in (

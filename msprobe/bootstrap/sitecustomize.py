@@ -1,7 +1,7 @@
 """Runs at the start of every Python process below ``msprobe run``, because its folder is on PYTHONPATH.
 
-It waits for the program to import torch, and only then loads anything. A program of MindSpore is told at its end that
-nothing was collected. A ``sitecustomize`` that this one hides still runs.
+It loads msprobe only when the program has imported torch. A program of MindSpore gets a message at its end that nothing
+was collected. Another ``sitecustomize`` that this one hides is run as well.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ VARIABLE = "MSPROBE_RUN"
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-class TorchWatch:
-    """A meta path finder that calls ``ready`` once torch is imported."""
+class TorchImportHook:
+    """A meta path finder that calls ``on_import`` once torch is imported."""
 
-    def __init__(self, ready: Any) -> None:
-        self._ready = ready
+    def __init__(self, on_import: Any) -> None:
+        self._on_import = on_import
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -39,7 +39,7 @@ class TorchWatch:
 
         def exec_module(module: ModuleType) -> None:
             run(module)
-            self._ready()
+            self._on_import()
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
@@ -51,14 +51,14 @@ def _attach() -> None:
     importlib.import_module("msprobe.adapters.pytorch.attach").attach(os.environ[VARIABLE])
 
 
-def _tell_mindspore() -> None:
+def _warn_mindspore_program() -> None:
     if "mindspore" in sys.modules and not {"torch", "msprobe.mindspore"} & set(sys.modules):
         advice = "make a PrecisionDebugger of msprobe.mindspore in the script"
         sys.stderr.write(f"msprobe run: nothing was collected: it attaches to PyTorch only; {advice}\n")
 
 
-def _run_the_hidden_one() -> None:
-    elsewhere = [place for place in sys.path if os.path.abspath(place or ".") != _HERE]
+def _run_hidden_sitecustomize() -> None:
+    elsewhere = [folder for folder in sys.path if os.path.abspath(folder or ".") != _HERE]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", elsewhere)
     if spec is not None and spec.loader is not None:
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
@@ -66,6 +66,6 @@ def _run_the_hidden_one() -> None:
 
 if __name__ == "sitecustomize":
     if os.environ.get(VARIABLE):
-        sys.meta_path.insert(0, TorchWatch(_attach))
-        atexit.register(_tell_mindspore)
-    _run_the_hidden_one()
+        sys.meta_path.insert(0, TorchImportHook(_attach))
+        atexit.register(_warn_mindspore_program)
+    _run_hidden_sitecustomize()

@@ -1,6 +1,6 @@
-"""The PyTorch face of msprobe: ``from msprobe.pytorch import PrecisionDebugger, seed_all``.
+"""The functions of msprobe for PyTorch: ``from msprobe.pytorch import PrecisionDebugger, seed_all``.
 
-Nothing loads before it is used. Where the program's ``torch`` is MSAdapter's, the names are those of
+Each name is imported when it is first used. Where the program's ``torch`` is MSAdapter's, the names are those of
 ``msprobe.mindspore``, so one script serves both.
 """
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from msprobe.adapters.pytorch.module_dump import module_dump, module_dump_end
     from msprobe.adapters.pytorch.random_calls import random_save
 
-_WHERE = {
+_MODULES = {
     "AclGraphDumper": "msprobe.adapters.pytorch.graph_dumper",
     "PrecisionDebugger": "msprobe.adapters.pytorch.debugger",
     "random_save": "msprobe.adapters.pytorch.random_calls",
@@ -24,7 +24,7 @@ _WHERE = {
     "module_dump_end": "msprobe.adapters.pytorch.module_dump",
 }
 
-_OVER_MINDSPORE = ("PrecisionDebugger", "seed_all")
+_ALSO_FOR_MSADAPTER = ("PrecisionDebugger", "seed_all")
 
 __all__ = ["AclGraphDumper", "PrecisionDebugger", "module_dump", "module_dump_end", "random_save", "seed_all"]
 
@@ -32,18 +32,18 @@ __all__ = ["AclGraphDumper", "PrecisionDebugger", "module_dump", "module_dump_en
 def __getattr__(name: str) -> Any:
     import importlib
 
-    path = _WHERE.get(name)
+    path = _MODULES.get(name)
     if path is None:
         from msprobe.legacy_paths import extra
 
         return extra(__name__, name)
-    if name in _OVER_MINDSPORE and _torch_is_msadapter():
+    if name in _ALSO_FOR_MSADAPTER and _torch_is_msadapter():
         path = "msprobe.mindspore"
     return getattr(importlib.import_module(path), name)
 
 
 def _torch_is_msadapter() -> bool:
-    """Whether ``import torch`` gives MSAdapter. What is asked for needs a torch, so it may be loaded here."""
+    """Return whether ``import torch`` gives MSAdapter; the names that ask for it need a torch anyway."""
     import importlib
 
     from msprobe.adapters.msadapter.detection import torch_of_msadapter

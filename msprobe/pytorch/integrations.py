@@ -1,4 +1,4 @@
-"""Callbacks for trainers, so that nothing has to be written into the loop.
+"""Callbacks for trainers, so that the training loop needs no further lines.
 
     from msprobe.pytorch.integrations import TransformersCallback
     Trainer(..., callbacks=[TransformersCallback("config.json")])
@@ -6,7 +6,7 @@
     from msprobe.pytorch.integrations import LightningCallback
     lightning.Trainer(..., callbacks=[LightningCallback("config.json")])
 
-The framework of a callback is imported when the callback is asked for.
+The package of a trainer is imported when its callback is asked for.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from msprobe.adapters.pytorch.lightning_callback import LightningCallback
-    from msprobe.adapters.pytorch.transformers_callback import TransformersCallback
+    from msprobe.adapters.pytorch.trainer_callbacks import LightningCallback, TransformersCallback
 
-_WHERE = {
-    "LightningCallback": "msprobe.adapters.pytorch.lightning_callback",
-    "TransformersCallback": "msprobe.adapters.pytorch.transformers_callback",
+_MODULES = {
+    "LightningCallback": "msprobe.adapters.pytorch.trainer_callbacks",
+    "TransformersCallback": "msprobe.adapters.pytorch.trainer_callbacks",
 }
 
 __all__ = ["LightningCallback", "TransformersCallback"]
 
 
 def __getattr__(name: str) -> Any:
-    path = _WHERE.get(name)
+    path = _MODULES.get(name)
     if path is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
     return getattr(importlib.import_module(path), name)

@@ -2,7 +2,6 @@
 
 import copy
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,7 @@ import pytest
 
 from msprobe.compare.items import leaves
 from msprobe.report.comparison import compare
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "compare"))
-from dumps import call, gradient, module, number, tensor, write
+from tests.compare.dumps import call, gradient, module, number, tensor, write
 
 NORM, ADD, LINEAR = "Functional.layer_norm.0.forward", "Tensor.__add__.0.forward", "Functional.linear.0.forward"
 M_NORM, M_FC, BLOCK = "Module.b.norm.LayerNorm.forward.0", "Module.b.fc.Linear.forward.0", "Module.b.Block.forward.0"

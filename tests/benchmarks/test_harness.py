@@ -27,6 +27,7 @@ def run(script: str, *arguments: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
+@pytest.mark.slow
 def test_collect_counts_entries_of_recorded_variants_only(tmp_path: Path) -> None:
     costs = tmp_path / "costs.jsonl"
     rows = run(
@@ -60,6 +61,7 @@ def test_kernel_reports_each_dtype() -> None:
     assert all(float(cell) > 0 for row in rows for cell in row[1:])
 
 
+@pytest.mark.slow
 def test_cli_runs_every_kind_of_case() -> None:
     cases = ["help", "statistics:20", "md5:20", "tensor:0.01", "xlsx:20", "trend:40", "checkpoint:1"]
     rows = run("cli", "--cases", ",".join(cases), "--rounds", "1")
@@ -80,6 +82,7 @@ def test_view_measures_both_ways_to_look() -> None:
     assert all(len(row) == 5 and all(cell[0].isdigit() for cell in row[1:]) for row in rows)
 
 
+@pytest.mark.slow
 def test_ranks_reports_each_number_of_ranks() -> None:
     rows = run("ranks", "--ranks", "1,3", "--entries", "20", "--executors", "serial,processes")
     assert [row[:2] for row in rows] == [["serial", "1"], ["processes", "1"], ["serial", "3"], ["processes", "3"]]

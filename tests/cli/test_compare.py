@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "compare"))
-from dumps import call, tensor, write
+from tests.compare.dumps import call, tensor, write
 
 
 def msprobe(*arguments: object) -> subprocess.CompletedProcess[str]:

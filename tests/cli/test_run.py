@@ -54,7 +54,7 @@ def names(folder: Path, step: int) -> list[str]:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
+@pytest.mark.parametrize("optimizer", ["SGD", pytest.param("AdamW", marks=pytest.mark.slow)])
 def test_a_script_is_collected_from_and_its_status_passes_through(tmp_path: Path, optimizer: str) -> None:
     script(tmp_path, optimizer)
     result = run(tmp_path, "--config", "c.json", "--", sys.executable, "train.py", "--config", "its own")
@@ -68,6 +68,7 @@ def test_a_script_is_collected_from_and_its_status_passes_through(tmp_path: Path
         )
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_the_model_can_be_named(tmp_path: Path) -> None:
     script(tmp_path, before="teacher(torch.ones(1, 4))")
@@ -75,6 +76,7 @@ def test_the_model_can_be_named(tmp_path: Path) -> None:
     assert "Module.0.Linear.forward.0" in names(tmp_path, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_a_name_that_never_comes_is_told(tmp_path: Path) -> None:
     script(tmp_path)
@@ -84,6 +86,7 @@ def test_a_name_that_never_comes_is_told(tmp_path: Path) -> None:
     assert not (tmp_path / "dump").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_a_program_without_any_module_is_told_that_nothing_was_recorded(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import torch\ntorch.relu(torch.ones(2))\n")
@@ -94,6 +97,7 @@ def test_a_program_without_any_module_is_told_that_nothing_was_recorded(tmp_path
     assert "nothing was recorded: a model with parameters was never called, nor any other module" in result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize("model", [pytest.param(True, id="model"), pytest.param(False, id="no-model")])
 def test_a_launcher_speaks_for_the_processes_it_starts(tmp_path: Path, *, model: bool) -> None:
@@ -108,6 +112,7 @@ def test_a_launcher_speaks_for_the_processes_it_starts(tmp_path: Path, *, model:
     assert result.stdout.count("nothing was recorded") == (0 if model else 1), result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_a_debugger_of_the_script_stays_in_charge(tmp_path: Path) -> None:
     script(tmp_path, before="from msprobe.pytorch import PrecisionDebugger; PrecisionDebugger(dump_path='own')")
@@ -117,6 +122,7 @@ def test_a_debugger_of_the_script_stays_in_charge(tmp_path: Path) -> None:
     assert not (tmp_path / "dump").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "told"),
     [("import mindspore", True), ("import msprobe.mindspore, mindspore", False), ("import json", False)],

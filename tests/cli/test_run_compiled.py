@@ -10,6 +10,7 @@ from msprobe.adapters.pytorch.compile_switch import supported
 from tests.cli.test_run import names, run
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.torch,
     pytest.mark.skipif(not supported(), reason="this torch has no operators with an ordered effect"),
 ]

@@ -2,7 +2,6 @@
 
 import csv
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,7 @@ from msprobe.compare.plain import float_pairs, statistics_cells
 from msprobe.numerics.metrics.statistics import differences
 from msprobe.report.comparison import compare
 from msprobe.report.csv import safe_cell
-
-sys.path.insert(0, str(Path(__file__).parent))
-from dumps import call, number, tensor, write
+from tests.compare.dumps import call, number, tensor, write
 
 NUMBER = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([0.0, -0.0, 1.0, 1e-5, 1e16, 5e-324])
 STATISTICS = ("Max", "Min", "Mean", "Norm")

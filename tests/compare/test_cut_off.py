@@ -1,15 +1,12 @@
 """A run that died is compared as far as it came."""
 
 import dataclasses
-import sys
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
-from dumps import call, tensor, write
 
 from msprobe.analyze.first_divergence import first_divergence
 from msprobe.compare.run import compare_dumps, counts, levels
 from msprobe.core.store.reader import Dump, find_dumps, load_dump
+from tests.compare.dumps import call, tensor, write
 
 NAMES = [f"Torch.op{k}.0.forward" for k in range(4)]
 

@@ -151,6 +151,7 @@ WAYS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=250)
 @given(
     mutations(),

@@ -1,15 +1,12 @@
 """A statistics column of integers and floats shows floats only, as readers expect; any text keeps both."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from msprobe.report.comparison import compare
-
-sys.path.insert(0, str(Path(__file__).parent))
-from dumps import call, number, tensor, write
+from tests.compare.dumps import call, number, tensor, write
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Steps and ranks: which dumps pair, which divergence is the earliest, what a dead run means."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +7,7 @@ import pytest
 
 from msprobe.core.errors import ReadError
 from msprobe.report.comparison import compare
-
-sys.path.insert(0, str(Path(__file__).parent))
-from dumps import call, module, tensor, write
+from tests.compare.dumps import call, module, tensor, write
 
 FIRST, SECOND = "Functional.relu.0.forward", "Functional.gelu.0.forward"
 

@@ -1,15 +1,12 @@
 """Memory nobody has written raises no alarm; what is written to it does."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from msprobe.report.comparison import CompareResult, compare
-
-sys.path.insert(0, str(Path(__file__).parent))
-from dumps import call, number, tensor, write
+from tests.compare.dumps import call, number, tensor, write
 
 
 def _compare(tmp_path: Path, target: dict[str, Any], golden: dict[str, Any]) -> CompareResult:

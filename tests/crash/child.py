@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from msprobe.core.store.journal import fold
+from tests import forked
+from tests.forked import ForkedProcess
 
 ROOT = Path(__file__).parents[2]
 TRAINING = Path(__file__).with_name("training.py")
@@ -24,18 +23,17 @@ def start(
     calls: int = 100,
     task: str = "statistics",
     words: Sequence[str] = (),
-    **options: Any,
-) -> subprocess.Popen[bytes]:
-    """The training, running; its calls and the tool's log lines come on stdout."""
-    command = [sys.executable, "-u", str(TRAINING), str(dump_path), level, str(steps), str(calls), task, *words]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=QUIET, **options)
+    env: Mapping[str, str] = QUIET,
+) -> ForkedProcess:
+    """Start the training; its calls and the log lines of the tool come on ``stdout`` of the process."""
+    arguments = [str(dump_path), level, str(steps), str(calls), task, *words]
+    return forked.start([TRAINING, *arguments], env=env, unbuffered=True)
 
 
-def wait_for(process: subprocess.Popen[bytes], calls: int, seconds: float = 0.0) -> list[bytes]:
+def wait_for(process: ForkedProcess, calls: int, seconds: float = 0.0) -> list[bytes]:
     """Read lines until ``calls`` calls were announced, the last of them ``seconds`` after the first."""
     lines: list[bytes] = []
     times: list[float] = []
-    assert process.stdout is not None
     while len(times) < max(calls, 1) or times[-1] - times[0] < seconds:
         line = process.stdout.readline()
         assert line, b"".join(lines).decode()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from msprobe.core.store.journal import fold
 from msprobe.core.store.layout import DEBUG
 from msprobe.core.store.reader import find_dumps, load_dump
 from tests.crash.child import announced, check_files, lateness, start, wait_for
+from tests.forked import ForkedProcess
 
 PROMISED = 0.1
 """Seconds before the end whose records may be lost."""
@@ -38,7 +38,7 @@ def test_killed_while_collecting(calls: int, kind: signal.Signals, tmp_path: Pat
     assert [number for number in old_enough if f"Functional.softplus.{number}.forward" not in recorded] == []
 
 
-def end(process: subprocess.Popen[bytes], kind: signal.Signals, lines: list[bytes]) -> list[int]:
+def end(process: ForkedProcess, kind: signal.Signals, lines: list[bytes]) -> list[int]:
     """Send the signal; the calls of the last step that had ended long enough before it to be recorded for sure.
 
     On a machine with more work than cores that is later than promised by as much as any thread waits there.
@@ -56,8 +56,11 @@ def end(process: subprocess.Popen[bytes], kind: signal.Signals, lines: list[byte
 @pytest.mark.parametrize("level", ["L1", pytest.param("mix", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("task", "words"),
-    [("statistics", ["points"]), ("statistics", ["points", "async"]), ("tensor", ["points", "async"])],
-    ids=["at once", "async", "async files"],
+    [
+        pytest.param("statistics", ["points"], id="at once", marks=pytest.mark.slow),
+        pytest.param("statistics", ["points", "async"], id="async", marks=pytest.mark.slow),
+        pytest.param("tensor", ["points", "async"], id="async files"),
+    ],
 )
 def test_saved_points_and_what_waits_in_the_background_survive(
     level: str, task: str, words: list[str], tmp_path: Path

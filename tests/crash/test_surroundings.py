@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import forked
 from tests.crash.child import QUIET
 
 pytestmark = pytest.mark.torch
@@ -36,7 +37,7 @@ def run(body: str, folder: Path, **config: Any) -> list[str]:
     """The lines said by a training of its own, in ``folder``; it must come to its end without a trace."""
     given = {"dump_path": "dump", "level": "mix", "risk_level": "ALL", **config}
     text = f"{START}\ndebugger = PrecisionDebugger({given!r})\n{body}\n{END}"
-    done = subprocess.run([sys.executable, "-c", text], cwd=folder, env=QUIET, capture_output=True, timeout=120)
+    done = forked.run(["-c", text], cwd=folder, env=QUIET)
     said = done.stdout.decode()
     assert done.returncode == 0, done.stderr.decode()
     assert said.endswith("finished\n")

@@ -1,4 +1,4 @@
-"""The user's pages as a list of blocks, and what each kind of block means.
+"""Read the pages for users as lists of blocks. What each kind of block means:
 
 | fence                       | meaning                                                                         |
 |-----------------------------|---------------------------------------------------------------------------------|
@@ -48,7 +48,7 @@ class Command:
 
 
 def blocks(path: Path) -> list[Block]:
-    """The blocks of a page in order."""
+    """Return the blocks of a page in order."""
     text = path.read_text(encoding="utf-8")
     return [_block(found, text) for found in _FENCE.finditer(text)]
 
@@ -63,7 +63,7 @@ def _block(found: re.Match[str], text: str) -> Block:
 
 
 def commands(block: Block) -> list[Command]:
-    """What a console block runs. Raises ValueError for text before the first ``$``."""
+    """Return the commands of a console block. Raises ValueError for text before the first ``$``."""
     first, *rest = re.split(r"^\$ ", block.body, flags=re.MULTILINE)
     if first.strip():
         raise ValueError(f"line {block.line}: a console block begins with '$ command', got {first.strip()!r}")
@@ -72,7 +72,7 @@ def commands(block: Block) -> list[Command]:
 
 
 def missing(shown: str | tuple[str, ...], output: str) -> str | None:
-    """The first shown line that the output does not have after the ones before it; None when all are there."""
+    """Return the first shown line that does not follow in the output after the shown lines before it, or None."""
     lines = iter(line.strip() for line in output.splitlines())
     for wanted in shown.splitlines() if isinstance(shown, str) else shown:
         pattern = re.compile(".*".join(map(re.escape, wanted.strip().split("..."))) + r"\Z")

@@ -26,7 +26,7 @@ _LOAD = {"path": "./good", "modules": ["Module.fc.Linear.forward.0"]}
 
 
 def table(heading: str) -> dict[str, Row]:
-    """The rows of the first table below a heading, by key."""
+    """Return the rows of the first table below a heading, by key."""
     part = TEXT.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
     head, _, *rows = [_cells(line) for line in part.splitlines() if line.startswith("|")]
     return {row[0].strip("`"): dict(zip(head, row, strict=True)) for row in rows}
@@ -51,7 +51,7 @@ def example(row: Row) -> Any:
 
 
 def default(model: type[ConfigModel], key: str) -> str:
-    """The default as the page writes it."""
+    """Return the default as the page writes it."""
     field = next(info for name, info in model.model_fields.items() if key in {name, info.alias})
     if field.is_required() or key == "dump_path":
         return "required"
@@ -61,7 +61,7 @@ def default(model: type[ConfigModel], key: str) -> str:
 
 
 def literals(kind: Any) -> Iterator[str]:
-    """Every text that an annotation allows by name."""
+    """Return every text that an annotation allows by name."""
     if get_origin(kind) is Literal:
         yield from get_args(kind)
     elif isinstance(kind, types.GenericAlias | types.UnionType) or get_origin(kind) is not None:
@@ -70,7 +70,7 @@ def literals(kind: Any) -> Iterator[str]:
 
 
 def unnamed(model: type[ConfigModel], key: str, row: Row) -> list[str]:
-    """Values that the model allows by name and the row does not show."""
+    """Return the values that the model allows by name and the row does not show."""
     field = next(info for name, info in model.model_fields.items() if key in {name, info.alias})
     return [value for value in literals(field.annotation) if f"`{value}`" not in row["values"]]
 

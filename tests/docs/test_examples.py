@@ -36,7 +36,7 @@ def programs() -> list[ast.Module]:
 
 
 def keys_of(value: Any) -> Iterator[str]:
-    """All keys in a parsed configuration."""
+    """Yield all keys of a parsed configuration."""
     if isinstance(value, dict):
         yield from value
         value = list(value.values())
@@ -46,7 +46,7 @@ def keys_of(value: Any) -> Iterator[str]:
 
 
 def keys_in(program: ast.Module) -> Iterator[str]:
-    """The keys of dicts and the keywords of calls."""
+    """Yield the keys of dicts and the keywords of calls."""
     for node in ast.walk(program):
         if isinstance(node, ast.Dict):
             yield from (str(key.value) for key in node.keys if isinstance(key, ast.Constant))
@@ -63,7 +63,7 @@ def keys_used() -> set[str]:
 
 
 def calls_of(facade: str) -> set[str]:
-    """What is called in the programs that import from this module."""
+    """Return the names that are called in programs which import from this module."""
     found = set[str]()
     for program in programs():
         nodes = list(ast.walk(program))

@@ -22,7 +22,7 @@ CALLBACKS = {"TransformersCallback": "transformers", "LightningCallback": "light
 
 
 def signature(function: Callable[..., Any]) -> str:
-    """As the page writes it: no annotations, no ``self`` or ``cls``."""
+    """Return the signature as the page writes it: without annotations, ``self`` and ``cls``."""
     own = inspect.signature(function)
     kept = [value.replace(annotation=inspect.Parameter.empty) for value in own.parameters.values()]
     if kept and kept[0].name in {"self", "cls"}:
@@ -31,7 +31,7 @@ def signature(function: Callable[..., Any]) -> str:
 
 
 def exported() -> dict[str, Callable[..., Any]]:
-    """What a user can call, by the name on the page."""
+    """Return what a user can call, by the name on the page."""
     facade = importlib.import_module("msprobe.pytorch")
     found: dict[str, Callable[..., Any]] = {name: getattr(facade, name) for name in facade.__all__}
     debugger = found["PrecisionDebugger"]
@@ -62,7 +62,7 @@ def test_every_option_of_compare_is_told() -> None:
 
 @pytest.mark.parametrize("name", sorted(CALLBACKS))
 def test_signature_of_a_callback(name: str) -> None:
-    """Read, not imported: the trainers take long to import and need not be installed."""
+    """The source is read and not imported: the trainers take long to import and may not be installed."""
     source = ROOT / "msprobe" / "adapters" / "pytorch" / f"{CALLBACKS[name]}_callback.py"
     (init,) = (
         node

@@ -1,4 +1,4 @@
-"""One page tried out as its reader would: block after block, in a folder of its own."""
+"""Follow a page as its reader would: block after block, in a folder of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import yaml
 from msprobe.core.backend.support import PYTORCH, check_support
 from msprobe.core.config import check_config
 from tests.docs.pages import Block, Command, blocks, commands, missing
-from tests.end_to_end.fork_runner import Runner, log_of
+from tests.end_to_end.fork_runner import log_of, run_script
 from tests.rules.tree import ROOT
 
 _TOOLS = {"python": "", "msprobe": "-m msprobe", "torchrun": "-m torch.distributed.run"}
@@ -24,16 +24,15 @@ _ONE_SCRIPT = re.compile(r"python (\w+\.py)((?: [\w./-]+)*)")
 
 @dataclass
 class Visit:
-    """``folder`` is empty at first and holds two places: ``page`` for the page's files and ``bin`` for its programs."""
+    """A page and an empty folder: ``page`` in it takes the files of the page, ``bin`` its programs."""
 
     page: Path
     folder: Path
-    runner: Runner
     output: str = field(default="", init=False)
     status: int = field(default=0, init=False)
 
     def all(self) -> None:
-        """Try every block; AssertionError names the place and shows what the program said."""
+        """Try every block. AssertionError names the block and shows the output of the program."""
         self._make_tools()
         for block in blocks(self.page):
             if not block.reason:
@@ -98,7 +97,7 @@ class Visit:
         self.output, self.status = done.stdout, done.returncode
 
     def _run(self, script: Path, *arguments: str) -> None:
-        self.status = self.runner.run(script, *arguments)
+        self.status = run_script(script, *arguments)
         log = script.with_name(script.name + ".log")
         self.output = log_of(script)
         log.unlink()
@@ -108,7 +107,7 @@ class Visit:
         assert line is None, f"{where}: the output has no line\n    {line}\nat its place; it is\n{self.output}"
 
     def _make_tools(self) -> None:
-        """``python``, ``msprobe`` and ``torchrun`` of this interpreter, whatever is installed beside it."""
+        """Write ``python``, ``msprobe`` and ``torchrun`` of this interpreter, whatever else is installed."""
         self._here.mkdir()
         for name, arguments in _TOOLS.items():
             tool = self.folder / "bin" / name

@@ -34,7 +34,7 @@ FIELDS = ["type", "dtype", "shape", "Max", "Min", "Mean", "Norm", "requires_grad
 
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Run name -> the dump root it left."""
+    """Map the name of each run to the root of its dump."""
     root = tmp_path_factory.mktemp("documented")
     scripts = {name: _lay_out(root / name, *RUNS[name]) for name in RUNS}
     statuses = run_scripts(list(scripts.values()))

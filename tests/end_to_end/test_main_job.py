@@ -39,7 +39,7 @@ RUNS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What one call of the command line gave back."""
+    """The result of one call of the command line."""
 
     status: int
     out: str
@@ -52,7 +52,7 @@ class Answer:
 
 @pytest.fixture(scope="module")
 def dumps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Run name -> dump root."""
+    """Map the name of each run to the root of its dump."""
     root = tmp_path_factory.mktemp("main_job")
     scripts = []
     for name, (config, plan) in RUNS.items():

@@ -144,7 +144,7 @@ CASES = [
 
 
 class Runs:
-    """Runs each program when it is first asked for, once with every configuration."""
+    """Run each program when its result is first needed, once with every configuration."""
 
     def __init__(self, root: Path) -> None:
         draw = np.random.default_rng(7).normal

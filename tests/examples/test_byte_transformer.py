@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ torch = pytest.importorskip("torch")
 
 from examples.byte_transformer.faults import FAULTS  # noqa: E402
 from examples.byte_transformer.model import ByteTransformer, Shape  # noqa: E402
+from tests import forked  # noqa: E402
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "byte_transformer"
 pytestmark = pytest.mark.torch
@@ -32,11 +31,9 @@ def text(seed: int = 0) -> torch.Tensor:
 
 
 def run(*command: object) -> str:
-    result = subprocess.run(
-        [sys.executable, *map(str, command)], cwd=EXAMPLE.parents[1], capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
+    result = forked.run(command, cwd=EXAMPLE.parents[1])
+    assert result.returncode == 0, (result.stdout + result.stderr).decode()
+    return result.stdout.decode()
 
 
 def test_a_byte_never_sees_its_future() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ pytest.importorskip("torch")
 from examples.serving.model import FAULTS, build
 from msprobe.visualize.viewer.databases import find_databases
 from msprobe.visualize.viewer.queries import GraphDatabase
+from tests import forked
 from tests.visualize.viewer.conftest import driver as driver  # the fixture
 
 JOURNEY = Path(__file__).resolve().parents[2] / "examples" / "serving" / "journey.py"
@@ -51,8 +50,7 @@ def journey(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """A journey that has been walked."""
     planned: Journey = request.param
     folder = tmp_path_factory.mktemp(planned.server)
-    command = [sys.executable, str(JOURNEY), planned.server, "--out", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = forked.run([JOURNEY, planned.server, "--out", folder], timeout=240)
     assert done.returncode == 0, done.stderr
     return replace(planned, folder=folder)
 

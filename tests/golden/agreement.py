@@ -45,14 +45,14 @@ class Allowance:
 
 
 def allowances(path: Path) -> list[Allowance]:
-    """The allowances of a JSON file; none when there is no file."""
+    """Return the allowances of a JSON file, none when there is no file."""
     if not path.exists():
         return []
     return [Allowance(**item) for item in json.loads(path.read_text(encoding="utf-8"))]
 
 
 def misses(expected: Facts, found: Facts, lenient: Iterable[Allowance]) -> list[Miss]:
-    """Facts of ``expected`` that ``found`` lacks or has otherwise, then entries that only ``found`` has."""
+    """Return the facts of ``expected`` that ``found`` lacks or has otherwise, then entries that only ``found`` has."""
     rules = list(lenient)
     wrong = [
         Miss(path, value, found.get(path, MISSING))
@@ -68,19 +68,19 @@ def misses(expected: Facts, found: Facts, lenient: Iterable[Allowance]) -> list[
 
 
 def unexplained(missed: Iterable[Miss], departures: Iterable[Allowance]) -> list[str]:
-    """The misses that no departure names."""
+    """Return the misses that no departure names."""
     rules = list(departures)
     return [str(miss) for miss in missed if not any(fnmatchcase(miss.path, rule.pattern) for rule in rules)]
 
 
 def unused(missed: Iterable[Miss], departures: Iterable[Allowance]) -> list[str]:
-    """The departures that no longer occur."""
+    """Return the departures that no longer occur."""
     paths = [miss.path for miss in missed]
     return [rule.pattern for rule in departures if not any(fnmatchcase(path, rule.pattern) for path in paths)]
 
 
 def _entry(path: str) -> str:
-    """``dump/NAME`` or ``construct/NAME`` or ``files/NAME`` of a fact."""
+    """Return ``dump/NAME``, ``construct/NAME`` or ``files/NAME`` of a fact."""
     return "/".join(path.split("#")[0].split("/")[:2])
 
 

@@ -23,7 +23,7 @@ SCRIPT_FRAME = re.compile(r"^File .*[/>]run\.py, (.*)$", re.DOTALL)
 
 
 def facts(process_folder: Path, files: list[str]) -> Facts:
-    """The facts of one process folder; ``files`` are the names of its tensor files."""
+    """Return the facts of one process folder; ``files`` are the names of its tensor files."""
     found: Facts = {f"files/{name}": True for name in files}
     if (process_folder / "debug.json").exists():
         return {**found, **_points(_load(process_folder / "debug.json"))}
@@ -31,7 +31,7 @@ def facts(process_folder: Path, files: list[str]) -> Facts:
 
 
 def _points(debug: dict[str, Any]) -> Facts:
-    """The facts of debug.json: single values."""
+    """Return the facts of debug.json: single values."""
     found: Facts = {f"dump#{key}": debug[key] for key in HEADER}
     for entry, node in debug["data"].items():
         found.update(_leaves(f"dump/{entry}", node))

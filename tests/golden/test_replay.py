@@ -28,7 +28,7 @@ def _framework(case: Path) -> str:
 
 @pytest.fixture(scope="module")
 def replayed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Case -> the folder in which its script has run; only cases that were asked for run."""
+    """Map each selected case to the folder in which its script has run."""
     root = tmp_path_factory.mktemp("golden")
     chosen = {item.callspec.params["case"] for item in request.session.items if "replayed" in item.fixturenames}
     scripts = []
@@ -95,7 +95,7 @@ def test_a_fact_that_differs_is_a_miss(path: str, other: object) -> None:
 
 
 def _processes(root: Path) -> dict[str, Path]:
-    """``step0/proc`` -> folder, the process number taken out."""
+    """Map ``step0/proc`` (without the process number) to its folder."""
     folders = sorted(path for path in root.glob("step*/*") if path.is_dir())
     return {f"{path.parent.name}/{re.sub(r'^proc[0-9]+$', 'proc', path.name)}": path for path in folders}
 

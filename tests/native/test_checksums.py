@@ -14,6 +14,7 @@ DATA = np.random.default_rng(7).integers(0, 256, 300_007, dtype=np.uint8)
 LENGTHS = [*range(200), 1023, 1024, 1025, 65_537, 300_000]
 
 
+@pytest.mark.slow
 def test_crc_of_every_length_and_offset_is_that_of_zlib(kernel: Any) -> None:
     for length in LENGTHS:
         for offset in (0, 1, 7):

@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.rules.tree import ROOT, label
 
 MARKDOWN = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -23,7 +21,7 @@ def prose(path: Path) -> str:
 
 
 def anchors(path: Path) -> set[str]:
-    """The anchors a forge makes of the headings: lower case, punctuation dropped, blanks to hyphens."""
+    """Return the anchors that a forge makes of the headings: lower case, punctuation dropped, blanks to hyphens."""
     headings = re.findall(r"^#+\s+(.+)$", prose(path), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
@@ -38,9 +36,22 @@ def broken(path: Path, link: str) -> bool:
     return bool(anchor) and target.suffix == ".md" and anchor not in anchors(target)
 
 
-@pytest.mark.parametrize("path", MARKDOWN, ids=label)
-def test_links_resolve(path: Path) -> None:
-    assert [link for link in LINK.findall(prose(path)) if broken(path, link)] == []
+def test_links_resolve() -> None:
+    links = [(path, link) for path in MARKDOWN for link in LINK.findall(prose(path))]
+    assert [f"{label(path)}: {link}" for path, link in links if broken(path, link)] == []
+
+
+def test_architecture_names_what_exists() -> None:
+    """Every path, and every package in the picture of the layers."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    paths = re.findall(r"\b(?:msprobe|tests|scripts|schemas|docs)/[\w./-]*\w", text)
+    assert len(paths) > 20
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    picture = text.split("## Layers", 1)[1].split("```")[1]
+    names = [name for line in picture.splitlines() for name in re.split(r"\s{2,}", line.strip())[0].split(" | ")]
+    packages = [name for name in names if re.fullmatch(r"\w+", name)]
+    assert len(packages) >= 8
+    assert [name for name in packages if not (ROOT / "msprobe" / name).is_dir()] == []
 
 
 def test_broken_links_are_seen() -> None:
@@ -57,9 +68,9 @@ def test_readme_has_exactly_two_commands() -> None:
     assert commands == COMMANDS
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, "./scripts/check", "./.ci/run"])
-def test_scripts_can_be_run(name: str) -> None:
-    assert os.access(ROOT / name, os.X_OK)
+def test_scripts_can_be_run() -> None:
+    scripts = [*(ROOT / "scripts").iterdir(), ROOT / ".ci" / "run"]
+    assert [label(path) for path in scripts if path.is_file() and not os.access(path, os.X_OK)] == []
 
 
 def test_ci_runs_the_command_of_the_readme() -> None:

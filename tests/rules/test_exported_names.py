@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,12 +15,14 @@ PACKAGES = [path for path in sources() if path.name == "__init__.py" and not mod
 FACADE = {"PrecisionDebugger", "seed_all"}
 
 
-@pytest.mark.parametrize("path", PACKAGES, ids=label)
-def test_exported_names_exist(path: Path) -> None:
-    module = importlib.import_module(module_name(path))
-    names = list(getattr(module, "__all__", ()))
-    assert len(names) == len(set(names))
-    assert [name for name in names if not hasattr(module, name)] == []
+def test_exported_names_exist_and_are_listed_once() -> None:
+    faults = []
+    for path in PACKAGES:
+        module = importlib.import_module(module_name(path))
+        names = list(getattr(module, "__all__", ()))
+        faults += [f"{label(path)}: {name} is listed twice" for name in set(names) if names.count(name) > 1]
+        faults += [f"{label(path)}: {name} does not exist" for name in names if not hasattr(module, name)]
+    assert faults == []
 
 
 def test_msprobe_has_a_version() -> None:

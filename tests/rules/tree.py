@@ -1,4 +1,4 @@
-"""Where the repository lies and which of its files the rules read."""
+"""Find the repository and the files that the rules read."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ TEXT_SUFFIXES = {"", ".py", ".md", ".toml", ".json", ".yaml", ".yml", ".txt", ".
 
 
 def sources(folder: str = "msprobe") -> list[Path]:
-    """Python files below a folder of the repository, sorted."""
+    """Return the Python files below a folder of the repository, sorted."""
     return sorted(path for path in (ROOT / folder).rglob("*.py") if "__pycache__" not in path.parts)
 
 
 def texts() -> Iterator[Path]:
-    """Every hand-written or generated text file of the repository."""
+    """Yield every hand-written or generated text file of the repository."""
     for path in sorted(ROOT.iterdir()):
         if path.is_file() and path.suffix in TEXT_SUFFIXES and path.name != ".git":
             yield path
@@ -27,11 +27,11 @@ def texts() -> Iterator[Path]:
 
 
 def module_name(path: Path) -> str:
-    """msprobe/core/naming/__init__.py -> msprobe.core.naming"""
+    """Return the module of a file: msprobe.core.naming for msprobe/core/naming/__init__.py."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def label(path: Path) -> str:
-    """Short test id: the path below the root."""
+    """Return the path below the root, as a short test id."""
     return path.relative_to(ROOT).as_posix()

@@ -46,6 +46,7 @@ def test_a_bar_on_a_terminal_only(terminal: bool, tmp_path: Path) -> None:
     assert (b"step 0 rank 2" in shown) is terminal
 
 
+@pytest.mark.slow
 def test_one_large_pair_moves_the_bar(tmp_path: Path) -> None:
     data = {f"Functional.relu.{number}.forward": ONE["Functional.relu.0.forward"] for number in range(20_000)}
     dump = write(tmp_path / "rank0", data, dict.fromkeys(data))

@@ -62,7 +62,7 @@ class MindSporeCollectiveTap:
                 self._unwrap_operation_arguments(owner.P2POp)
         for owner, name in ((communication, "init"), (mint.distributed, "init_process_group")):
             if hasattr(owner, name):
-                self._patches.plan(owner, name, self._calls.announcing(getattr(owner, name)))
+                self._patches.plan(owner, name, self._calls.with_rank_notice(getattr(owner, name)))
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:

@@ -63,7 +63,7 @@ class JitTap:
     def _without_patches(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def run(*args: Any, **kwargs: Any) -> Any:
-            with self._others.out_of_sight():
+            with self._others.suspended():
                 return original(*args, **kwargs)
 
         return run

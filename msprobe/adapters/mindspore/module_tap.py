@@ -10,7 +10,6 @@ time, during backward, is recorded under the name of that cell.
 from __future__ import annotations
 
 import contextlib
-import functools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -22,6 +21,7 @@ from msprobe.adapters.mindspore.runtime_facts import in_graph_mode
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 from msprobe.core.capture.thread import ThreadState
+from msprobe.core.capture.wrap import wrap_module_call
 from msprobe.core.dump.given_models import headed_models
 from msprobe.core.dump.module_sites import Known, ModuleSites, remember
 from msprobe.core.dump.modules import ModuleSite
@@ -137,32 +137,13 @@ class MindSporeModuleTap:
                 remember(self._again, runner, site)
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        sites, again, thread, relay = self._sites.known, self._again, self._thread, self._relay
+        sites, again = self._sites.known, self._again
 
-        @functools.wraps(original)
-        def call(cell: nn.Cell, *args: Any, **kwargs: Any) -> Any:
-            known = sites.get(id(cell))
-            reopening = reopens(cell)
-            if known is None and reopening:
-                known = again.get(id(cell))
-            observer = relay.observer
-            if known is None or observer is None or known[0]() is not cell:
-                return original(cell, *args, **kwargs)
-            with thread.quiet(), opening() if reopening else _NOTHING:
-                record = observer.module_begin(known[1], args, kwargs)
-            if record is None:
-                return original(cell, *args, **kwargs)
-            try:
-                result = original(cell, *args, **kwargs)
-            except BaseException as error:
-                with thread.quiet():
-                    observer.module_fail(record, error)
-                raise
-            with thread.quiet():
-                observer.module_end(record, result)
-            return result
+        def find_site(cell: nn.Cell) -> ModuleSite | None:
+            entry = sites.get(id(cell)) or (again.get(id(cell)) if reopens(cell) else None)
+            return entry[1] if entry is not None and entry[0]() is cell else None
 
-        return call
+        return wrap_module_call(original, find_site, self._relay, self._thread, around_begin=_around_begin)
 
     def _gradient_reporter(self, site: ModuleSite, key: str) -> Callable[[Any], None]:
         """Return a hook. It is a function because MindSpore before 2.9 accepts no other callable."""
@@ -174,6 +155,10 @@ class MindSporeModuleTap:
                     observer.parameter_gradient(site, key, gradient)
 
         return report
+
+
+def _around_begin(cell: nn.Cell) -> contextlib.AbstractContextManager[None]:
+    return opening() if reopens(cell) else _NOTHING
 
 
 def _own_parameters(cell: nn.Cell) -> list[tuple[str, Any]]:

@@ -21,7 +21,7 @@ from mindspore import nn, ops
 
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
-from msprobe.core.capture.shown import run_shown
+from msprobe.core.capture.shown import observe_with_output
 from msprobe.core.capture.site import CallSite
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.capture.wrap import wrap
@@ -115,7 +115,7 @@ class PrimitiveTap:
                 return original(primitive, *args, **kwargs)
             site = site_of("Primitive", type(primitive).__name__)
             run = functools.partial(original, primitive, *args, **kwargs)
-            return run_shown(run, site, (args, kwargs), _itself, (observer, thread))
+            return observe_with_output(run, site, (args, kwargs), _itself, (observer, thread))
 
         call.__msprobe_original__ = original  # type: ignore[attr-defined]
         return call

@@ -13,7 +13,7 @@ from mindspore import Tensor
 
 from msprobe.adapters.mindspore.bfloat16_values import widened
 from msprobe.core.backend.protocols import GradientReceiver
-from msprobe.core.capture.thread import ThreadState
+from msprobe.core.capture.thread import ThreadState, quiet_hook
 from msprobe.core.dump.call_gradients import gradient_at
 from msprobe.core.dump.shield import shielded
 
@@ -39,25 +39,17 @@ class OneNode:
         self._number = number
         self._fed = fed
 
-    def before(self, grad_outputs: Any) -> None:
-        thread = self._thread
-        busy, thread.busy = thread.busy, True
-        try:
-            self._receiver.grad_output(0, gradient_at(grad_outputs, self._number))
-            if not self._fed:
-                self._receiver.grad_inputs({})
-        finally:
-            thread.busy = busy
+    @quiet_hook
+    def before(self, grad_outputs: Any, others: Any = None) -> None:
+        self._receiver.grad_output(0, gradient_at(grad_outputs, self._number))
+        if not self._fed:
+            self._receiver.grad_inputs({})
 
+    @quiet_hook
     def after(self, grad_inputs: Any, grad_outputs: Any) -> None:
-        thread = self._thread
-        busy, thread.busy = thread.busy, True
-        try:
-            gradients: dict[int, Any] = {}
-            self._collect(grad_inputs, gradients)
-            self._receiver.grad_inputs(gradients)
-        finally:
-            thread.busy = busy
+        gradients: dict[int, Any] = {}
+        self._collect(grad_inputs, gradients)
+        self._receiver.grad_inputs(gradients)
 
     @property
     def errors(self) -> Any:

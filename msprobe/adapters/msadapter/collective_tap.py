@@ -44,7 +44,7 @@ class MSAdapterCollectiveTap(MindSporeCollectiveTap):
                 continue
             self._planned.add(name)
             if name == "init_process_group":
-                self._patches.plan(owner, name, self._calls.announcing(function))
+                self._patches.plan(owner, name, self._calls.with_rank_notice(function))
             elif isinstance(function, type):
                 self._unwrap_operation_arguments(function)
             else:

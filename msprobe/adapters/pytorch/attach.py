@@ -1,8 +1,8 @@
-"""Collect from a program that knows nothing of it: ``msprobe run`` brings this in when torch has been imported.
+"""Collect from a program without lines of msprobe: ``msprobe run`` loads this when torch has been imported.
 
-Collecting starts at a forward call of the model and ends its step after each step of an optimizer. The model is the
+Collecting starts at a forward call of the model, and its step ends after each step of an optimizer. The model is the
 first module with parameters that is called from outside any module, or the first one of the class that ``--model``
-names. A wrapper for data parallelism or compilation is looked through, so that names are those of the model itself.
+names. Of a wrapper for data parallelism or compilation the model inside is taken, so that names are those of the model.
 """
 
 from __future__ import annotations
@@ -18,28 +18,33 @@ from typing import Any
 import torch
 from torch import nn
 
-from msprobe.adapters.pytorch.compile_switch import is_traced, pass_by
+from msprobe.adapters.pytorch.compile_switch import is_traced, skip_in_dynamo
 from msprobe.adapters.pytorch.compiled_models import class_name, is_compiled
 from msprobe.adapters.pytorch.record_watch import RecordWatch, first_watch
+from msprobe.core.capture.patch import Patches
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
 
 _WRAPPERS = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule"}
-_SHOWN = 8
-_HIDDEN = (
+_MOST_NAMES = 8
+_COMPILED_HINT = (
     " (what is called inside a compiled function is not found: compile the model itself, torch.compile(model), or make "
     "a PrecisionDebugger in the script)"
 )
 
 
 def attach(request: str) -> None:
-    """Watch this process as ``request`` says, JSON with ``config`` and ``model`` (a class name or null)."""
-    wanted = json.loads(request)
-    Attachment(wanted["config"], wanted.get("model")).install()
+    """Collect from this process.
+
+    Args:
+        request: JSON with ``config`` (a path) and ``model`` (a class name or null).
+    """
+    options = json.loads(request)
+    Attachment(options["config"], options.get("model")).install()
 
 
 class Attachment:
-    """Finds the model, then starts and ends steps. Nothing that goes wrong here reaches the program."""
+    """Finds the model, then starts and ends steps. No error in here reaches the program."""
 
     def __init__(self, config: str, model: str | None) -> None:
         self._config = config
@@ -48,27 +53,30 @@ class Attachment:
         self._model: nn.Module | None = None
         self._entries: list[nn.Module] = []  # calls that begin a step: of the model, or of what was compiled around it
         self._debugger: Any = None
-        self._given_up = False
+        self._disabled = False
         self._running = False
         self._depth = 0
         self._optimizers = 0
-        self._seen: dict[str, None] = {}
+        self._called_classes: dict[str, None] = {}
         self._watch: RecordWatch | None = None
 
     def install(self) -> None:
+        """Replace the calls of modules and of optimizers, until the process ends."""
         self._watch = first_watch(self._config)
-        original = nn.Module.__call__
-        nn.Module.__call__ = self._watching(original)
-        torch.optim.Optimizer.profile_hook_step = staticmethod(self._ending(torch.optim.Optimizer.profile_hook_step))
+        optimizer = torch.optim.Optimizer
+        patches = Patches()
+        patches.plan(nn.Module, "__call__", self._observed_call(nn.Module.__call__))
+        patches.plan(optimizer, "profile_hook_step", staticmethod(self._hook_with_end(optimizer.profile_hook_step)))
+        patches.apply()
         atexit.register(self._conclude)
 
-    def _watching(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _observed_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if is_traced() or self._running or self._given_up:
+            if is_traced() or self._running or self._disabled:
                 return original(module, *args, **kwargs)
             if self._model is None:
-                self._consider(module)
+                self._find_model(module)
             if any(entry is module for entry in self._entries):
                 self._start()
                 return original(module, *args, **kwargs)
@@ -78,32 +86,32 @@ class Attachment:
             finally:
                 self._depth -= 1
 
-        pass_by(call)
+        skip_in_dynamo(call)
         return call
 
-    def _consider(self, module: nn.Module) -> None:
-        """Is this the model, or does it hold it? Without a name only calls from outside any other module count."""
-        found = self._outermost(module) if self._name is None else self._named(module)
-        if found is not None:
-            self._model = found
-            self._entries = [found, *(part for part in _chain(module) if is_compiled(part))]
-        elif len(self._seen) < _SHOWN:
-            self._seen[class_name(module)] = None
+    def _find_model(self, module: nn.Module) -> None:
+        """Take ``module``, or one inside, as the model; without a name only calls from outside any module count."""
+        model = self._outermost(module) if self._name is None else self._named(module)
+        if model is not None:
+            self._model = model
+            self._entries = [model, *(part for part in _wrapped_modules(module) if is_compiled(part))]
+        elif len(self._called_classes) < _MOST_NAMES:
+            self._called_classes[class_name(module)] = None
 
     def _outermost(self, module: nn.Module) -> nn.Module | None:
         inside = self._depth > 0 or next(module.parameters(), None) is None
-        return None if inside else _chain(module)[-1]
+        return None if inside else _wrapped_modules(module)[-1]
 
     def _named(self, module: nn.Module) -> nn.Module | None:
-        """The module of the class that was asked for; compiled code calls those inside it where nobody sees them."""
+        """Return the module of the class asked for; also one inside compiled code, whose calls are not seen."""
         parts = module.modules() if is_compiled(module) else [module]
-        return next((part for part in parts if self._name in _names(part)), None)
+        return next((part for part in parts if self._name in _class_names(part)), None)
 
     def _start(self) -> None:
         from msprobe.adapters.pytorch.debugger import PrecisionDebugger
 
         if os.getpid() != self._process:  # a forked worker
-            self._given_up = True
+            self._disabled = True
             return
         try:
             if self._debugger is None:
@@ -114,13 +122,14 @@ class Attachment:
             self._debugger.start(self._model)
             self._running = True
         except (MsprobeException, OSError) as error:
-            self._given_up = True
+            self._disabled = True
             logger.error("msprobe run: nothing is collected: %s", error)
 
-    def _ending(self, hooked: Callable[..., Any]) -> Callable[..., Any]:
-        """Optimizer classes pass their ``step`` through ``hooked`` once; a step of collection ends after the outermost.
+    def _hook_with_end(self, hooked: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that ends the step of collection after the outermost ``step`` of an optimizer.
 
-        A global hook of the optimizer would not do: hooks must not be removed while they run, and ending a step does.
+        Optimizer classes pass their ``step`` through ``hooked`` once. A global hook of the optimizer does not serve:
+        hooks must not be removed while they run, and the end of a step removes them.
         """
 
         def with_end(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -146,34 +155,34 @@ class Attachment:
             self._debugger.step()
 
     def _conclude(self) -> None:
-        if os.getpid() != self._process or self._given_up or self._debugger is not None:
+        if os.getpid() != self._process or self._disabled or self._debugger is not None:
             return
-        wanted = "a model with parameters" if self._name is None else f"a module of class {self._name}"
-        hidden = _HIDDEN if _compiled_code_ran() else ""
-        if self._seen:
-            names = ", ".join(self._seen)
-            logger.warning("msprobe run: %s was never called; called were: %s%s", wanted, names, hidden)
-        elif self._watch is not None and not self._watch.anything():
+        sought = "a model with parameters" if self._name is None else f"a module of class {self._name}"
+        hint = _COMPILED_HINT if _compiled_code_ran() else ""
+        if self._called_classes:
+            names = ", ".join(self._called_classes)
+            logger.warning("msprobe run: %s was never called; called were: %s%s", sought, names, hint)
+        elif self._watch is not None and not self._watch.recorded_anything():
             logger.warning(
                 "msprobe run: nothing was recorded: %s was never called, nor any other module%s; calls of functions "
                 "alone are collected where the script makes a PrecisionDebugger and calls start()",
-                wanted,
-                hidden,
+                sought,
+                hint,
             )
 
 
-def _chain(module: nn.Module) -> list[nn.Module]:
-    """A module and what it wraps, down to the model, whose call follows inside its own."""
-    chain = [module]
-    while type(chain[-1]).__name__ in _WRAPPERS:
-        inner = getattr(chain[-1], "_orig_mod", None) or getattr(chain[-1], "module", None)
+def _wrapped_modules(module: nn.Module) -> list[nn.Module]:
+    """Return a module and the modules that it wraps, down to the model; each calls the next."""
+    modules = [module]
+    while type(modules[-1]).__name__ in _WRAPPERS:
+        inner = getattr(modules[-1], "_orig_mod", None) or getattr(modules[-1], "module", None)
         if not isinstance(inner, nn.Module):
             break
-        chain.append(inner)
-    return chain
+        modules.append(inner)
+    return modules
 
 
-def _names(module: nn.Module) -> tuple[str, str]:
+def _class_names(module: nn.Module) -> tuple[str, str]:
     kind = type(module)
     return kind.__name__, f"{kind.__module__}.{kind.__name__}"
 

@@ -1,4 +1,4 @@
-"""The PyTorch backend: all capabilities put together. ``make`` is the only public name of this adapter for core."""
+"""The PyTorch backend: all capabilities put together. Core uses only ``make`` of this adapter."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ import yaml
 
 from msprobe.adapters.pytorch.api_tap import TorchApiTap
 from msprobe.adapters.pytorch.api_taps import ApiTaps, PackageTap
-from msprobe.adapters.pytorch.escapes import Escapes
 from msprobe.adapters.pytorch.gradient_tap import TorchGradientTap
 from msprobe.adapters.pytorch.input_tap import TorchInputTap
 from msprobe.adapters.pytorch.kernel_dump import find_npu_runtime
 from msprobe.adapters.pytorch.listed_apis import TorchListedApis
-from msprobe.adapters.pytorch.measured_once import MeasuredOnce
 from msprobe.adapters.pytorch.module_tap import TorchModuleTap
 from msprobe.adapters.pytorch.operator_tap import PREFIX, TorchOperatorTap
 from msprobe.adapters.pytorch.optimizer_tap import TorchOptimizerTap
@@ -31,11 +29,10 @@ from msprobe.core.capture.thread import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.selection.build import asks_for_operators, uses_risk_level
 from msprobe.core.selection.risk import risk_test
-from msprobe.native import fused
 
 
 def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
-    """The capabilities a session with this configuration needs; nothing is wrapped yet."""
+    """Return the capabilities that a session with this configuration needs; nothing is wrapped yet."""
     table = _table()
     level = config.risk_level if uses_risk_level(config) else "ALL"
     recorded = risk_test(level, table["risk"]["core"], table["risk"]["low"])
@@ -43,18 +40,15 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
     operators = asks_for_operators(config, PREFIX) or (config.level == "L2" and kernels is None)
     apis = TorchApiTap([table["apis"], table["extra"]], recorded, relay, thread, operators)
     apis.listed = TorchListedApis(config)
-    once = MeasuredOnce(fused.fingerprint if fused is not None and MeasuredOnce.wanted() else None)
     packages: list[PackageTap] = [
         VendorTap(table["packages"], recorded, relay, thread),
         TritonTap(table["triton"], recorded, relay, thread),
     ]
-    if once.possible:
-        packages.append(Escapes(once))
     gradients = TorchGradientTap(thread)
     modules = TorchModuleTap(relay, thread, gradients)
     return Backend(
         name="pytorch",
-        ops=TorchTensorOps(config.precision, once=once),
+        ops=TorchTensorOps(config.precision),
         values=TorchValues(),
         runtime=TorchRuntime(operators),
         apis=ApiTaps(apis, packages),
@@ -65,7 +59,6 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
         optimizers=TorchOptimizerTap(relay),
         operators=TorchOperatorTap(relay, thread) if operators else None,
         kernels=kernels,
-        births=once if once.possible else None,
     )
 
 

@@ -1,9 +1,9 @@
-"""Checkpoints that ``torch.save`` wrote, as plain values with tensors left in the file.
+"""Read checkpoints that ``torch.save`` wrote, as plain values with tensors left in the file.
 
-Only ``weights_only=True`` loads them: the pickle in the file can build tensors and containers, nothing else. Training
-programs store further objects beside the weights (arguments, states of random generators). Each name of a class that
-torch would not load stands for an inert record of what it was built from, so that these objects neither run code nor
-need the package they came from.
+They are loaded with ``weights_only=True``: the pickle in the file can build tensors and containers, nothing else.
+Training programs store further objects beside the weights (arguments, states of random generators). Each class that
+torch would not load is replaced by one that only keeps the attributes, so that these objects neither run code nor need
+the package they came from.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _DAMAGED = (
     MemoryError,
 )
 _REASON = re.compile(r"(?:WeightsUnpickler error: |(?=Trying to load unsupported ))([^\n]*)")
-_BITS = {"bfloat16": torch.int16, "complex32": torch.int32}
+_BIT_DTYPES = {"bfloat16": torch.int16, "complex32": torch.int32}
 
 
-class _Record:
-    """Stands for an object of any class; ``state`` is what the file says of its attributes."""
+class _OpaqueObject:
+    """Takes the place of an object of any class; ``state`` holds its attributes as the file has them."""
 
     def __init__(self, *_arguments: Any, **_named: Any) -> None:
         self.state: Mapping[str, Any] = {}
@@ -50,16 +50,18 @@ class _Record:
 
 
 def read_checkpoint(path: Path) -> Any:
-    """What the file holds: dicts, lists, numbers and texts as they are, tensors as ``StoredTensor``, the attributes of
-    an object of another kind as a dict (empty when it has none).
+    """Return the content of a checkpoint file.
+
+    Dicts, lists, numbers and texts are as they are, tensors are ``StoredTensor``, and an object of another kind is a
+    dict of its attributes (empty when it has none).
 
     Raises:
         ReadError: the file is missing, damaged, or asks for what must not be loaded.
     """
     try:
-        with _records(path), warnings.catch_warnings():
+        with _opaque_classes(path), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            content = _loaded(path)
+            content = _load(path)
         return _plain(content)
     except FileNotFoundError:
         raise ReadError(f"{path}: no such file") from None
@@ -68,13 +70,13 @@ def read_checkpoint(path: Path) -> Any:
 
 
 def why_not_loaded(error: BaseException) -> str:
-    """Why ``torch.load(weights_only=True)`` failed, on one line, without its advice to load the file in another way."""
-    found = _REASON.search(str(error))
-    return found[1] if found else error_text(error)
+    """Return why ``torch.load(weights_only=True)`` failed, on one line and without its advice to load it unsafely."""
+    match = _REASON.search(str(error))
+    return match[1] if match else error_text(error)
 
 
-def _loaded(path: Path) -> Any:
-    """Mapped into memory where its format allows that."""
+def _load(path: Path) -> Any:
+    """Load the file, mapped into memory where its format allows that."""
     try:
         return torch.load(path, map_location="cpu", mmap=True, weights_only=True)
     except RuntimeError as error:
@@ -84,23 +86,23 @@ def _loaded(path: Path) -> Any:
 
 
 @contextmanager
-def _records(path: Path) -> Iterator[None]:
-    """Inside, names in this file that torch would not load stand for records."""
+def _opaque_classes(path: Path) -> Iterator[None]:
+    """Let names in this file that torch would not load stand for opaque objects, inside this context."""
     if not hasattr(torch.serialization, "get_unsafe_globals_in_checkpoint"):  # before PyTorch 2.6
         yield
         return
     try:
         names = torch.serialization.get_unsafe_globals_in_checkpoint(path)
-    except (ValueError, RuntimeError):  # not the zip format: loaded without records
+    except (ValueError, RuntimeError):  # not the zip format: loaded without them
         names = []
-    with torch.serialization.safe_globals([(type("Record", (_Record,), {}), name) for name in names]):
+    with torch.serialization.safe_globals([(type("Record", (_OpaqueObject,), {}), name) for name in names]):
         yield
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return _stored(value)
-    if isinstance(value, _Record):
+    if isinstance(value, _OpaqueObject):
         return _plain(value.state)
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
@@ -114,7 +116,7 @@ def _stored(tensor: torch.Tensor) -> StoredTensor:
     shape = tuple(tensor.shape)
     if dtype is None or tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_meta:
         return StoredTensor(shape, str(tensor.dtype), lambda: _refuse(tensor))
-    bits = None if dtype.is_native else _BITS.get(dtype.name, torch.uint8)
+    bits = None if dtype.is_native else _BIT_DTYPES.get(dtype.name, torch.uint8)
 
     def read() -> Any:
         values = tensor.detach().resolve_conj().resolve_neg()

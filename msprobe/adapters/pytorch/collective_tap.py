@@ -1,8 +1,8 @@
-"""The collectives and point-to-point functions of ``torch.distributed``, under the prefix ``Distributed``.
+"""Wrappers for the collectives and point-to-point functions of ``torch.distributed``, recorded as ``Distributed``.
 
-What a collective gives is in its arguments: ``output`` holds the positional arguments and then the keyword values as
-they are after the call, or, for a call that hands out a ``Work``, after its ``wait``. Buffers that only receive are
-null among the inputs: what is in them before means nothing.
+The results of a collective are in its arguments: ``output`` holds the positional arguments and then the keyword values
+as they are after the call, or, for a call that returns a ``Work``, after its ``wait``. Buffers that only receive are
+null among the inputs, because their content before the call means nothing.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import torch.distributed.distributed_c10d as c10d
 
 from msprobe.adapters.pytorch.compile_switch import is_traced
 from msprobe.adapters.pytorch.point_to_point import NAMES, BatchOutputs, plan_operations, present_operations
-from msprobe.adapters.pytorch.step_aside import ASIDE
-from msprobe.core.capture.collective_call import Arguments, CollectiveCalls, without
+from msprobe.adapters.pytorch.step_aside import RECOMPILE_GUARD
+from msprobe.core.capture.collective_call import Arguments, CollectiveCalls, without_parameter
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 from msprobe.core.capture.pending_work import PendingCall, PendingWorks
@@ -50,6 +50,8 @@ class TorchCollectiveTap:
 
     Args:
         names: functions of ``torch.distributed`` to record; none at a level that records no APIs.
+        relay: holds the observer that is told.
+        thread: is made busy while a call is observed.
     """
 
     def __init__(self, names: Sequence[str], relay: Relay, thread: ThreadState) -> None:
@@ -65,13 +67,13 @@ class TorchCollectiveTap:
                 self._plan(name)
         if self._originals:
             plan_operations(self._patches, self._originals)
-        self._replace("init_process_group", self._calls.announcing)
+        self._replace("init_process_group", self._calls.with_rank_notice)
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
         self._works.attach()
         try:
-            with ASIDE.in_force(self._patches):
+            with RECOMPILE_GUARD.in_force(self._patches):
                 yield
         finally:
             self._works.detach()
@@ -88,7 +90,7 @@ class TorchCollectiveTap:
         self._replace(name, functools.partial(self._observed, site))
 
     def _replace(self, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-        """Wrap a function wherever it is held; usually one object under both owners."""
+        """Wrap a function under both owners, which usually hold the same object."""
         wrappers: dict[int, Callable[..., Any]] = {}
         for owner in OWNERS:
             original = getattr(owner, name, None)
@@ -100,11 +102,11 @@ class TorchCollectiveTap:
                 self._originals[wrapper] = original
 
     def _observed(self, site: CallSite, original: Callable[..., Any]) -> Callable[..., Any]:
-        gone = (0, "tensor") if site.api == "isend" else None
+        released = (0, "tensor") if site.api == "isend" else None
         call = self._batch(original) if site.api == _BATCH else original
 
         def end(record: Any, arguments: Arguments, result: Any) -> None:
-            self._end(record, without(arguments, gone), result)
+            self._end(record, without_parameter(arguments, released), result)
 
         return self._calls.observed(site, original, end, call)
 
@@ -115,9 +117,9 @@ class TorchCollectiveTap:
         values = (*positional, *keywords.values())
         if isinstance(result, list) and works and values and isinstance(values[0], list):
             outputs = BatchOutputs(values[0], values[1:], len(works) == len(values[0]))
-            self._works.add(PendingCall(record, outputs, outputs.arrived), works)
+            self._works.add(PendingCall(record, outputs, outputs.on_work), works)
         elif c10d._world.pg_coalesce_state:
-            return  # runs with others when their manager ends: its inputs are all there is to tell
+            return  # it runs with others when their manager ends, so only its inputs can be recorded
         elif works:
             self._works.add(PendingCall(record, lambda: values), works)
         elif self._relay.observer is not None:

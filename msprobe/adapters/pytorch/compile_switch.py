@@ -1,9 +1,9 @@
-"""While collecting, compiled code runs in a version of its own that reports; afterwards in the one it had before.
+"""Run compiled code in a version of its own that reports module calls while collecting.
 
 Dynamo keeps several versions of a compiled function and runs the first whose guards hold. Every version guards on the
-type of torch's tables of global module hooks, so another type for one of them, an ordered dictionary with the same
-content, makes it leave the idle versions alone while we collect, and the reporting ones when we do not. Each is
-compiled once, however often collecting starts and stops.
+type of torch's tables of global module hooks. While collecting, one of these tables is replaced by one of another type,
+an ordered dictionary with the same content: then the versions without reports do not match, and afterwards those with
+reports do not. Each version is compiled once, however often collecting starts and stops.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ import torch
 from torch.nn.modules import module as hooks
 
 from msprobe.adapters.pytorch import compiled_probe
-from msprobe.adapters.pytorch.silent_compiler import silent_compiler
-from msprobe.adapters.pytorch.step_aside import ASIDE
+from msprobe.adapters.pytorch.silent_compiler import unobserved_compiler
+from msprobe.adapters.pytorch.step_aside import RECOMPILE_GUARD
 from msprobe.core.capture.thread import Quiet, ThreadState
 from msprobe.core.dump.collector import Collector
 
-_TABLE = "_global_backward_pre_hooks"
-_LOADED: list[Any] = []  # the library of operators, once made
+_HOOK_TABLE = "_global_backward_pre_hooks"
+_OPERATORS: list[Any] = []  # the library of operators, once it is defined
 is_traced: Callable[[], bool] = getattr(torch.compiler, "is_dynamo_compiling", lambda: False)
 _is_exported: Callable[[], bool] = getattr(torch.compiler, "is_exporting", lambda: False)
 
 
 class SharedTable(OrderedDict[int, Any]):
-    """Another table of hooks with one content: what is done to either is done to both."""
+    """A second table of hooks over the content of the first: a change of either is a change of both."""
 
     def __init__(self, content: OrderedDict[int, Any]) -> None:
         super().__init__()
@@ -61,83 +61,64 @@ class SharedTable(OrderedDict[int, Any]):
 
 @functools.cache
 def shared_table() -> SharedTable:
-    return SharedTable(getattr(hooks, _TABLE))
+    """Return the table that takes the place of torch's own; always the same object."""
+    return SharedTable(getattr(hooks, _HOOK_TABLE))
 
 
 class ReportingTable:
-    """The other table in place of torch's own."""
+    """Implements ``Replacement``: the shared table in place of torch's own."""
 
     def __init__(self) -> None:
-        self._content = getattr(hooks, _TABLE)
+        self._content = getattr(hooks, _HOOK_TABLE)
 
     def apply(self) -> None:
-        setattr(hooks, _TABLE, shared_table())
+        setattr(hooks, _HOOK_TABLE, shared_table())
 
     def undo(self) -> None:
-        setattr(hooks, _TABLE, self._content)
+        setattr(hooks, _HOOK_TABLE, self._content)
 
 
 def supported() -> bool:
-    """Whether this torch keeps operators with an effect in order and has the table that versions guard on."""
-    return hasattr(torch.library.Library, "_register_effectful_op") and isinstance(getattr(hooks, _TABLE), OrderedDict)
+    """Return whether this torch keeps operators with an effect in order and has the table that versions guard on."""
+    return hasattr(torch.library.Library, "_register_effectful_op") and isinstance(
+        getattr(hooks, _HOOK_TABLE), OrderedDict
+    )
 
 
 def reported() -> bool:
-    """Asked while Dynamo traces: are our operators to be put into this graph? An exported program stays clean."""
-    return bool(_LOADED) and not _is_exported()
+    """Return whether operators that report are put into the graph that Dynamo traces; an exported program has none."""
+    return bool(_OPERATORS) and not _is_exported()
 
 
 @contextlib.contextmanager
 def reporting_versions(thread: ThreadState) -> Iterator[None]:
-    """Inside, code compiled before and code compiled now run in versions that report module calls."""
-    with contextlib.ExitStack() as undo:
-        undo.callback(name_the_original)
-        if "torch._dynamo" in sys.modules:
-            undo.enter_context(_prepared(thread))
-        else:
-            undo.enter_context(_prepared_at_need(thread, undo))
-        yield
-
-
-@contextlib.contextmanager
-def _prepared_at_need(thread: ThreadState, undo: contextlib.ExitStack) -> Iterator[None]:
-    """Importing Dynamo takes seconds: it is prepared when the program brings it in by calling ``torch.compile``."""
-    original = torch.compile
-
-    @functools.wraps(original)
-    def compile_prepared(*args: Any, **kwargs: Any) -> Any:
-        if torch.compile is compile_prepared:
-            torch.compile = original
-            undo.enter_context(_prepared(thread))
-        return original(*args, **kwargs)
-
-    torch.compile = compile_prepared
+    """Run code compiled before and code compiled inside in versions that report module calls."""
     try:
-        yield
+        with RECOMPILE_GUARD.with_dynamo(lambda: _reporting(thread)):
+            yield
     finally:
-        if torch.compile is compile_prepared:
-            torch.compile = original
+        restore_original_call()
 
 
 @contextlib.contextmanager
-def _prepared(thread: ThreadState) -> Iterator[None]:
+def _reporting(thread: ThreadState) -> Iterator[None]:
     if not supported():
         yield
         return
-    name_the_original()
-    if not _LOADED:
-        _LOADED.append(compiled_probe.define())
+    restore_original_call()
+    if not _OPERATORS:
+        _OPERATORS.append(compiled_probe.define())
         for function in (compiled_probe.enter, compiled_probe.leave):
             torch.compiler.allow_in_graph(function)
             torch.fx.node.has_side_effect(function)
-        for ours in (Collector.module_begin, Quiet.__enter__, Quiet.__exit__):  # with the first, every shielded method
-            pass_by(ours, inside=True)
-    with ASIDE.in_force(ReportingTable()), silent_compiler(thread):
+        for method in (Collector.module_begin, Quiet.__enter__, Quiet.__exit__):  # the first: every shielded method
+            skip_in_dynamo(method, inside=True)
+    with RECOMPILE_GUARD.in_force(ReportingTable()), unobserved_compiler(thread):
         yield
 
 
-def name_the_original() -> None:
-    """Dynamo keeps ``nn.Module.__call__`` as it is when Dynamo is imported; when we collect then, that is ours."""
+def restore_original_call() -> None:
+    """Give Dynamo torch's own ``nn.Module.__call__``: it keeps the one it finds when it is imported, maybe ours."""
     for name in ("torch._dynamo.utils", "torch._dynamo.variables.nn_module"):
         holder = sys.modules.get(name)
         kept = getattr(holder, "unpatched_nn_module_call", None)
@@ -145,26 +126,13 @@ def name_the_original() -> None:
             vars(holder)["unpatched_nn_module_call"] = inspect.unwrap(kept)
 
 
-def pass_by(function: Any, inside: bool = False) -> None:
-    """Keep Dynamo from compiling calls of ``function``, which it meets outside of any graph (``inside``: nor what those
-    call). In a graph it is traced as ever.
+def skip_in_dynamo(function: Any, inside: bool = False) -> None:
+    """Keep Dynamo from compiling calls of ``function`` that it meets outside of any graph; in a graph it traces them.
+
+    Args:
+        inside: keep it from compiling what those calls call, too.
     """
     frames = torch._C._dynamo.eval_frame
     if hasattr(frames, "set_code_exec_strategy"):
         skip, default = frames._FrameAction.SKIP, frames._FrameAction.DEFAULT
         frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(skip, skip if inside else default))
-
-
-def know_originals() -> bool:
-    """Have Dynamo, where it is loaded, list torch's functions by identity now; called while nothing is wrapped."""
-    rules = sys.modules.get("torch._dynamo.trace_rules")
-    if rules is not None:
-        rules.get_torch_obj_rule_map()
-    return rules is not None
-
-
-def forget_wrappers() -> None:
-    """Dynamo was loaded while functions were wrapped, and may have listed the wrappers: it is to look again."""
-    rules = sys.modules.get("torch._dynamo.trace_rules")
-    if rules is not None:
-        rules.clear_lru_cache()

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from torch import nn
 
-from msprobe.adapters.pytorch.step_aside import ASIDE
+from msprobe.adapters.pytorch.step_aside import RECOMPILE_GUARD
 from msprobe.core.log import first_time, logger
 
 _INNER = "_orig_mod"
@@ -52,7 +52,7 @@ class CompiledModels:
     def warn_if_unseen(self, site_of: Callable[[nn.Module], Any]) -> None:
         """Say so when compiled code ran and nothing inside it was reported."""
         called, self.called = self.called, set()
-        for identity in () if ASIDE.happened else called:
+        for identity in () if RECOMPILE_GUARD.suspended else called:
             modules = [reference() for reference in self.present.get(identity, ())]
             sites = [site for module in modules if module is not None and (site := site_of(module)) is not None]
             if sites and not any(site.called for site in sites) and first_time(("compiled", identity)):

@@ -1,4 +1,4 @@
-"""Who is told of calls inside compiled code: the module tap that is attached at the moment."""
+"""The receiver of calls inside compiled code: the module tap that is attached at the moment."""
 
 from __future__ import annotations
 
@@ -13,18 +13,22 @@ from msprobe.core.capture.observer import Relay
 
 
 class FindSite(Protocol):
+    """Returns the name of a module's calls, or None."""
+
     def __call__(self, module: nn.Module) -> Any: ...
 
 
-class Quiet(Protocol):
+class MakeQuiet(Protocol):
+    """Returns a context in which nothing that this thread calls is recorded."""
+
     def __call__(self) -> AbstractContextManager[None]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """``site`` gives the name of a module's calls or None; inside ``quiet`` what this thread calls is not recorded."""
+    """What compiled code reports to: the relay, the gradient tap, and the names of the modules."""
 
     relay: Relay
     gradients: TorchGradientTap
     site: FindSite
-    quiet: Quiet
+    quiet: MakeQuiet

@@ -10,7 +10,11 @@ from typing import Any
 import torch
 from torch._guards import detect_fake_mode
 
+from msprobe.core.capture.containers import tensors_in
+from msprobe.core.capture.parts import with_parts
+
 DEPTH_LIMIT = 16
+_CONTAINERS = (list, tuple, dict)
 
 
 class _Tensor:
@@ -56,11 +60,7 @@ class Packed:
             return None  # known to the compiler only
         if isinstance(value, torch.Size):
             return value if all(type(part) is int for part in value) else [self._take(part) for part in value]
-        if isinstance(value, (list, tuple)):
-            return type(value)(self._take(part) for part in value)
-        if isinstance(value, dict):
-            return {key: self._take(part) for key, part in value.items()}
-        return value
+        return with_parts(value, lambda _, part: self._take(part)) if isinstance(value, _CONTAINERS) else value
 
 
 NO_VALUES = Packed()
@@ -92,19 +92,7 @@ def plain(value: Any, depth: int) -> Any:
 
 def is_trace(value: Any) -> bool:
     """Whether this is a trace, not a run: the tensors are fake, or a mode is active that makes them so."""
-    return detect_fake_mode(_leaves(value, [])) is not None
-
-
-def _leaves(value: Any, found: list[torch.Tensor]) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        found.append(value)
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            _leaves(part, found)
-    elif isinstance(value, dict):
-        for part in value.values():
-            _leaves(part, found)
-    return found
+    return detect_fake_mode(tensors_in(value, torch.Tensor)) is not None
 
 
 def _unpack(shape: Any, tensors: list[torch.Tensor], numbers: list[int]) -> Any:
@@ -115,8 +103,6 @@ def _unpack(shape: Any, tensors: list[torch.Tensor], numbers: list[int]) -> Any:
         return numbers[shape.index]
     if isinstance(shape, torch.Size):
         return shape
-    if isinstance(shape, (list, tuple)):
-        return type(shape)(_unpack(part, tensors, numbers) for part in shape)
-    if isinstance(shape, dict):
-        return {key: _unpack(part, tensors, numbers) for key, part in shape.items()}
+    if isinstance(shape, _CONTAINERS):
+        return with_parts(shape, lambda _, part: _unpack(part, tensors, numbers))
     return shape

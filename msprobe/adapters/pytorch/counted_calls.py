@@ -14,8 +14,9 @@ from typing import Any
 
 from torch import nn
 
-from msprobe.adapters.pytorch.compile_switch import is_traced, name_the_original, pass_by
+from msprobe.adapters.pytorch.compile_switch import is_traced, restore_original_call, skip_in_dynamo
 from msprobe.adapters.pytorch.compiled_models import inner_model, is_compiled
+from msprobe.core.capture.patch import Patches
 
 
 class CountedCalls:
@@ -33,13 +34,15 @@ class CountedCalls:
         if original not in self._functions:
             self._functions[original] = self._counting(original)
         self._model, self._report, self._through = weakref.ref(model), report, False
-        nn.Module.__call__ = self._functions[original]
+        patches = Patches()
+        patches.plan(nn.Module, "__call__", self._functions[original])
+        patches.apply()
 
         def stop() -> None:
             if self._report is report:
                 self._model = self._report = None
-            nn.Module.__call__ = original
-            name_the_original()
+            patches.undo()
+            restore_original_call()
 
         return stop
 
@@ -56,7 +59,7 @@ class CountedCalls:
                 return self._wrapped(original, module, args, kwargs)
             return original(module, *args, **kwargs)
 
-        pass_by(call)
+        skip_in_dynamo(call)
         return call
 
     def _wrapped(self, original: Callable[..., Any], module: nn.Module, args: Any, kwargs: Any) -> Any:

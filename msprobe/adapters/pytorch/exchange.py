@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from msprobe.adapters.pytorch.measured_once import LARGE, MeasuredOnce
 from msprobe.adapters.pytorch.tensor_memory import PLAIN
 from msprobe.core.tensors.dtypes import ALL_DTYPES
 from msprobe.native import fused
@@ -22,38 +21,34 @@ _BYTES = {dtype.code: getattr(torch, dtype.name) for dtype in ALL_DTYPES if dtyp
 """Integers of fewer bits (torch.int4) say that they are of eight."""
 
 
+_NO_LIMIT = 1 << 62
+"""Bytes from which on the kernel would not measure a tensor by itself."""
+
+
 class Exchange:
     """Describes tensors with the compiled kernel.
 
     Args:
-        once: remembers what large tensors measured.
         high: Mean and Norm keep float32 or better.
     """
 
-    def __init__(self, kernel: Kernel, once: MeasuredOnce, high: bool) -> None:
+    def __init__(self, kernel: Kernel, high: bool) -> None:
         self._tensor_summary = kernel.tensor_summary
-        self._summary = kernel.summary
-        self._once = once
         self._high = high
 
     @classmethod
-    def with_kernel(cls, once: MeasuredOnce, high: bool) -> Exchange | None:
+    def with_kernel(cls, high: bool) -> Exchange | None:
         """None where there is no kernel, or torch has no such API."""
-        return None if fused is None or _CAPSULE is None else cls(fused, once, high)
+        return None if fused is None or _CAPSULE is None else cls(fused, high)
 
     def describe(self, tensor: torch.Tensor) -> dict[str, Any] | None:
         """As ``TensorOps.describe`` with statistics; None for a tensor that has to be looked at more closely."""
         if type(tensor) not in PLAIN or tensor.is_neg():
             return None
-        found = self._tensor_summary(_CAPSULE, tensor, self._high, LARGE)
+        found = self._tensor_summary(_CAPSULE, tensor, self._high, _NO_LIMIT)
         if found is None or (found[0] in _BYTES and tensor.dtype is not _BYTES[found[0]]):
             return None
-        if len(found) == 3:
-            code, shape, (largest, least, mean, norm) = found
-        else:
-            code, shape, pointer, elements = found
-            span = pointer, elements, code
-            largest, least, mean, norm = self._once.measure(tensor, span, self._summary, self._high)
+        code, shape, (largest, least, mean, norm) = found
         return {
             "type": "torch.Tensor",
             "dtype": _NAMES[code],

@@ -19,8 +19,8 @@ from typing import Any
 
 import torch
 
-from msprobe.adapters.pytorch.compile_switch import pass_by
-from msprobe.core.capture.look_alike import name_by_place
+from msprobe.adapters.pytorch.compile_switch import skip_in_dynamo
+from msprobe.core.capture.look_alike import name_after_owner
 from msprobe.core.log import logger
 
 _OWNERS = (torch, torch._VF, torch._C._nn, torch.nn.functional)
@@ -33,7 +33,7 @@ def remove_dropout() -> None:
             original = getattr(owner, name, None)
             if callable(original) and not isinstance(original, FunctionType):  # those in Python call the others
                 idle = _idle(original, argument, positions)
-                name_by_place(idle, owner, name)
+                name_after_owner(idle, owner, name)
                 setattr(owner, name, idle)
                 _keep_in_scripts(idle, name)
     logger.info("dropout passes its input through from now on, in recurrent layers and attention too")
@@ -62,7 +62,7 @@ def _idle(original: Callable[..., Any], argument: str, positions: tuple[int, ...
             return original(*args, **{**kwargs, argument: 0.0})
         return original(*args[:place], 0.0, *args[place + 1 :], **kwargs)
 
-    pass_by(idle)
+    skip_in_dynamo(idle)
     return idle
 
 

@@ -16,9 +16,10 @@ import torch
 from torch import nn
 
 from msprobe.adapters.pytorch.checkpoint_file import why_not_loaded
-from msprobe.adapters.pytorch.compile_switch import is_traced, pass_by
+from msprobe.adapters.pytorch.compile_switch import is_traced, skip_in_dynamo
 from msprobe.adapters.pytorch.module_tap import TorchModuleTap
 from msprobe.core.backend.protocols import InputSource
+from msprobe.core.capture.patch import Patches
 from msprobe.core.capture.thread import ThreadState
 from msprobe.core.dump.fed_inputs import FedInputs
 
@@ -33,12 +34,10 @@ class TorchInputTap:
 
     @contextlib.contextmanager
     def attach(self, source: InputSource) -> Iterator[None]:
-        original = nn.Module.__call__
-        nn.Module.__call__ = self._fed(original, source)
-        try:
+        patches = Patches()
+        patches.plan(nn.Module, "__call__", self._fed(nn.Module.__call__, source))
+        with patches.in_force():
             yield
-        finally:
-            nn.Module.__call__ = original
 
     def _fed(self, original: Callable[..., Any], source: InputSource) -> Callable[..., Any]:
         modules, thread, inputs = self._modules, self._thread, self._inputs
@@ -54,7 +53,7 @@ class TorchInputTap:
                     args, kwargs = inputs.arguments(name, args, kwargs, source)
             return original(module, *args, **kwargs)
 
-        pass_by(call)
+        skip_in_dynamo(call)
         return call
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from msprobe.adapters.pytorch.compile_switch import is_traced, pass_by, reported, reporting_versions
+from msprobe.adapters.pytorch.compile_switch import is_traced, reported, reporting_versions, skip_in_dynamo
 from msprobe.adapters.pytorch.compiled_calls import CALLS
 from msprobe.adapters.pytorch.compiled_models import CompiledModels, class_name
 from msprobe.adapters.pytorch.compiled_probe import observe
@@ -26,7 +26,9 @@ from msprobe.adapters.pytorch.gradient_tap import TorchGradientTap
 from msprobe.adapters.pytorch.sharding import is_sharded
 from msprobe.adapters.pytorch.tensor_memory import AsItIs
 from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.patch import Patches
 from msprobe.core.capture.thread import Quiet, ThreadState
+from msprobe.core.capture.wrap import Tracing, wrap_module_call
 from msprobe.core.dump.given_models import headed_models
 from msprobe.core.dump.module_sites import Known, ModuleSites, make_site
 from msprobe.core.dump.modules import ModuleSite
@@ -130,15 +132,15 @@ class TorchModuleTap:
     def attach(self) -> Iterator[None]:
         original = nn.Module.__call__
         if original not in self._observed:  # one function for all starts: compiled code depends on which it is
-            self._observed[original] = self._observing(original)
-        nn.Module.__call__ = self._observed[original]
+            self._observed[original] = self._observed_call(original)
+        patches = Patches()
+        patches.plan(nn.Module, "__call__", self._observed[original])
         CALLS.target = self._target
         try:
-            with reporting_versions(self._thread):
+            with patches.in_force(), reporting_versions(self._thread):
                 yield
         finally:
             CALLS.target = None
-            nn.Module.__call__ = original
             self._compiled.warn_if_unseen(self._sites.of)
 
     def attach_gradients(self) -> Callable[[], None]:
@@ -170,39 +172,27 @@ class TorchModuleTap:
 
         return parameter.register_post_accumulate_grad_hook(accumulated)
 
-    def _observing(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        sites, thread, relay, compiled = self._sites.known, self._thread, self._relay, self._compiled
+    def _observed_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function that stands for ``nn.Module.__call__``; Dynamo skips its frame."""
+        find_site = self._site_lookup()
+        call = wrap_module_call(original, find_site, self._relay, self._thread, Tracing(is_traced, _traced_call))
+        skip_in_dynamo(call)
+        skip_in_dynamo(find_site, inside=True)
+        return call
 
-        @functools.wraps(original)
-        def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if is_traced():
-                if reported():
-                    return observe(original, module, args, kwargs)
-                return original(module, *args, **kwargs)
-            known = sites.get(id(module))
+    def _site_lookup(self) -> Callable[[nn.Module], ModuleSite | None]:
+        """Return a function that gives the site of a module whose call is recorded, and None for another call."""
+        sites, thread, compiled = self._sites.known, self._thread, self._compiled
+
+        def find_site(module: nn.Module) -> ModuleSite | None:
+            entry = sites.get(id(module))
             if id(module) in compiled.present:
                 compiled.called.add(id(module))
-            if known is None or known[0]() is not module:
-                return original(module, *args, **kwargs)
-            observer = relay.observer
-            if observer is None or thread.compiling or _jit_tracing() is not None:
-                return original(module, *args, **kwargs)
-            with Quiet(thread):
-                record = observer.module_begin(known[1], args, kwargs)
-            if record is None:
-                return original(module, *args, **kwargs)
-            try:
-                result = original(module, *args, **kwargs)
-            except BaseException as error:
-                with Quiet(thread):
-                    observer.module_fail(record, error)
-                raise
-            with Quiet(thread):
-                observer.module_end(record, result)
-            return result
+            if entry is None or entry[0]() is not module or thread.compiling or _jit_tracing() is not None:
+                return None
+            return entry[1]
 
-        pass_by(call)
-        return call
+        return find_site
 
     def _report_parts(self, flat: FlatParameter, gradient: torch.Tensor) -> None:
         with Quiet(self._thread):
@@ -216,6 +206,13 @@ class TorchModuleTap:
         if observer is not None:
             with Quiet(self._thread):
                 observer.parameter_gradient(site, key, gradient)
+
+
+def _traced_call(original: Any, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Make the call that Dynamo traces: with operators that report it, unless the program is exported."""
+    if reported():
+        return observe(original, module, args, kwargs)
+    return original(module, *args, **kwargs)
 
 
 def _own_parameters(module: nn.Module) -> list[tuple[str, nn.Parameter]]:

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.compile_switch import is_traced
-from msprobe.adapters.pytorch.step_aside import ASIDE
-from msprobe.core.capture.look_alike import name_by_place
+from msprobe.adapters.pytorch.step_aside import RECOMPILE_GUARD
+from msprobe.core.capture.look_alike import name_after_owner
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
 
@@ -56,7 +56,11 @@ class TorchOptimizerTap:
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
         hooks, failures = self._steps()
-        with ASIDE.in_force(hooks), ASIDE.in_force(failures), ASIDE.in_force(self._clipping()):
+        with (
+            RECOMPILE_GUARD.in_force(hooks),
+            RECOMPILE_GUARD.in_force(failures),
+            RECOMPILE_GUARD.in_force(self._clipping()),
+        ):
             yield
 
     def _steps(self) -> tuple[Hooks, Patches]:
@@ -91,7 +95,7 @@ class TorchOptimizerTap:
                 original = getattr(owner, name, None)
                 if original is not None:
                     inside = self._inside("clip_grad", original)
-                    name_by_place(inside, owner, name)
+                    name_after_owner(inside, owner, name)
                     patches.plan(owner, name, inside)
         return patches
 

@@ -62,7 +62,7 @@ class BatchOutputs:
         self._rest = rest
         self._one_work_each = one_work_each
 
-    def arrived(self, position: int) -> None:
+    def on_work(self, position: int) -> None:
         if self._one_work_each:
             operation = self._operations[position]
             with torch.no_grad():

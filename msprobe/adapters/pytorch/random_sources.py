@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from msprobe.adapters.pytorch.compile_switch import pass_by
+from msprobe.adapters.pytorch.compile_switch import skip_in_dynamo
 from msprobe.adapters.pytorch.device_constructors import list_device_constructors
 from msprobe.adapters.pytorch.scripting import show_originals
-from msprobe.core.capture.look_alike import name_by_place
+from msprobe.core.capture.look_alike import name_after_owner
 from msprobe.core.capture.patch import Patches
 
 Around = Callable[["Source", Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
@@ -116,8 +116,8 @@ def _wrapped(source: Source, original: Callable[..., Any], around: Around, insid
 
     functools.update_wrapper(call, original, updated=())
     if not isinstance(original, FunctionType):
-        name_by_place(call, source.owner, source.name)
-    pass_by(call, inside=True)
+        name_after_owner(call, source.owner, source.name)
+    skip_in_dynamo(call, inside=True)
     return call
 
 

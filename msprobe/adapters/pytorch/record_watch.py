@@ -1,7 +1,7 @@
-"""Whether anything was recorded below ``msprobe run``, asked at the end of the first Python process of the program.
+"""Tell at the end of a program below ``msprobe run`` whether anything was recorded.
 
-A launcher such as torchrun calls no module itself; its workers do, and it is silent for them too. So the question is
-not what this process called but whether the dump folder has got anything since.
+Only the first Python process asks. A launcher such as torchrun calls no module itself, but its workers do. So what
+counts is not what this process called but whether anything was written to the dump folder since.
 """
 
 from __future__ import annotations
@@ -12,21 +12,26 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-_FIRST = "MSPROBE_RUN_FIRST"
+_FIRST_PROCESS = "MSPROBE_RUN_FIRST"
 _CLOCKS_DIFFER_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class RecordWatch:
-    """``config`` is the file of the configuration, ``folder`` where relative paths in it begin, ``started`` in seconds
-    of ``time.time``."""
+    """The start of a program.
+
+    Attributes:
+        config: the file of the configuration.
+        folder: the folder to which relative paths in it refer.
+        started: the time of the start, in seconds of ``time.time``.
+    """
 
     config: str
     folder: Path
     started: float
 
-    def anything(self) -> bool:
-        """Whether something was recorded, or the script collects by itself; True as well where that cannot be told."""
+    def recorded_anything(self) -> bool:
+        """Return whether something was recorded, or the script collects by itself; True also where that is unknown."""
         debugger = sys.modules.get("msprobe.adapters.pytorch.debugger")
         if debugger is not None and debugger.PrecisionDebugger._instance is not None:
             return True
@@ -34,8 +39,8 @@ class RecordWatch:
         from msprobe.core.errors import MsprobeException
 
         try:
-            place = load_config(self.config).dump_path
-            return not place or self._changed(self.folder / place)
+            dump_path = load_config(self.config).dump_path
+            return not dump_path or self._changed(self.folder / dump_path)
         except (MsprobeException, OSError):
             return True
 
@@ -45,7 +50,7 @@ class RecordWatch:
 
 
 def first_watch(config: str) -> RecordWatch | None:
-    """A watch in the first Python process of a program, None in those that it starts."""
-    if os.environ.setdefault(_FIRST, str(os.getpid())) != str(os.getpid()):
+    """Return a watch in the first Python process of a program, and None in those that it starts."""
+    if os.environ.setdefault(_FIRST_PROCESS, str(os.getpid())) != str(os.getpid()):
         return None
     return RecordWatch(config, Path.cwd(), time.time())

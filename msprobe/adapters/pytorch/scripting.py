@@ -28,7 +28,7 @@ def _with_originals(compiler: Callable[..., Any], patches: Patches, frames: bool
     def with_originals(*args: Any, **kwargs: Any) -> Any:
         if frames and len(args) < 3:  # names are looked up in the frame of the caller, now one further up
             kwargs["_frames_up"] = kwargs.get("_frames_up", 0) + 1
-        with patches.out_of_sight():
+        with patches.suspended():
             return compiler(*_originals(args, patches), **kwargs)
 
     return with_originals
@@ -36,5 +36,5 @@ def _with_originals(compiler: Callable[..., Any], patches: Patches, frames: bool
 
 def _originals(values: tuple[Any, ...], patches: Patches) -> Iterator[Any]:
     for value in values:
-        place = patches.place_of(value) if callable(value) else None
+        place = patches.target_of(value) if callable(value) else None
         yield value if place is None else getattr(*place)

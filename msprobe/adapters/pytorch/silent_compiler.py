@@ -15,7 +15,7 @@ _SILENT: list[ThreadState] = []
 
 
 @contextlib.contextmanager
-def silent_compiler(thread: ThreadState) -> Iterator[None]:
+def unobserved_compiler(thread: ThreadState) -> Iterator[None]:
     """Inside, nothing is observed in a thread that compiles. Several taps may ask for it; imports Dynamo."""
     if any(state is thread for state in _SILENT):
         yield

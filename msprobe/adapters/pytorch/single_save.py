@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from msprobe.core.capture.parts import items_of
 from msprobe.core.errors import MsprobeException, argument_text
 from msprobe.core.log import logger
 from msprobe.core.store.atomic import create_new, make_folder, write_atomic
@@ -97,11 +98,8 @@ def _arrays(value: Any, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
         yield keys, (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()
     elif isinstance(value, (bool, int, float, np.ndarray, np.generic)):
         yield keys, np.asarray(value)
-    elif isinstance(value, (list, tuple)):
-        for number, part in enumerate(value):
-            yield from _arrays(part, (*keys, str(number)))
-    elif isinstance(value, dict):
-        for key, part in value.items():
+    elif isinstance(value, (dict, list, tuple)):
+        for key, part in items_of(value):
             yield from _arrays(part, (*keys, str(key)))
     else:
         logger.warning("SingleSave: %s cannot be saved and is left out", type(value).__name__)

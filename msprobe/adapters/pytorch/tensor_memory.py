@@ -12,7 +12,7 @@ AsItIs = torch._C.DisableTorchFunctionSubclass
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 _QUANTIZED = {kind for kind in vars(torch).values() if isinstance(kind, torch.dtype) and str(kind)[:7] == "torch.q"}
 _detach = torch._C.TensorBase.detach
-# Unwrapped, as everything the tool calls: what a user takes of a tensor is watched (``escapes``).
+# Unwrapped, as everything that the tool calls.
 address = torch._C.TensorBase.data_ptr
 storage = torch._C.TensorBase.untyped_storage
 

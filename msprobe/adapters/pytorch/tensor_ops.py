@@ -16,7 +16,6 @@ import torch
 
 from msprobe.adapters.pytorch.exchange import Exchange
 from msprobe.adapters.pytorch.host_reductions import host_statistics
-from msprobe.adapters.pytorch.measured_once import LARGE, MeasuredOnce
 from msprobe.adapters.pytorch.projecting import Projector
 from msprobe.adapters.pytorch.reductions import DeferredStatistics
 from msprobe.adapters.pytorch.sharding import is_sharded, sharding
@@ -46,8 +45,8 @@ _NAMES = {
     "NestedTensor": "torch.nested._internal.nested_tensor.NestedTensor",
 }
 _detach = torch._C.TensorBase.detach
-_DTYPES: dict[torch.dtype, tuple[str, DType, int]] = {  # with the elements from which on a tensor is large
-    dtype: (str(dtype), neutral, LARGE // neutral.itemsize)
+_DTYPES: dict[torch.dtype, tuple[str, DType]] = {
+    dtype: (str(dtype), neutral)
     for dtype in vars(torch).values()
     if isinstance(dtype, torch.dtype) and (neutral := find_dtype(str(dtype))) is not None
 }
@@ -59,16 +58,14 @@ class TorchTensorOps:
     Args:
         precision: ``low`` rounds Mean and Norm to the tensor's own dtype, ``high`` keeps float32 or better.
         native: use the compiled kernel where it exists; False measures with torch alone.
-        once: remembers what large tensors measured; made here when it is not given, and then never opened.
     """
 
     suffix = ".pt"
 
-    def __init__(self, precision: str = "low", native: bool = True, once: MeasuredOnce | None = None) -> None:
-        self._once = once or MeasuredOnce(None)
+    def __init__(self, precision: str = "low", native: bool = True) -> None:
         self._high = precision == "high"
         self._kernel = fused if native else None
-        self._exchange = Exchange.with_kernel(self._once, self._high) if native else None
+        self._exchange = Exchange.with_kernel(self._high) if native else None
         self._summary = fused.summary if fused is not None and native else None
         fast_crc = fused is not None and native and bool(fused.FAST_CRC32)  # else zlib's is the faster one
         self._summary_crc32 = fused.summary_crc32 if fused is not None and fast_crc else None
@@ -84,7 +81,7 @@ class TorchTensorOps:
                 return found
         if type(tensor) not in PLAIN or (known := _DTYPES.get(tensor.dtype)) is None:
             return self._describe_other(tensor, statistics)
-        dtype, neutral, _ = known
+        dtype, neutral = known
         try:
             node: dict[str, Any] = {"type": "torch.Tensor", "dtype": dtype, "shape": tuple(tensor.shape)}
             if statistics:
@@ -92,7 +89,7 @@ class TorchTensorOps:
                     return self._describe_other(tensor, True)
                 if address(tensor) < LOWEST and not backed(tensor):
                     return self._describe_other(tensor, True)
-                values = self._values(tensor, tensor, neutral, self._high)
+                values = self._values(tensor, neutral, self._high)
                 node["Max"], node["Min"], node["Mean"], node["Norm"] = values
         except (RuntimeError, ValueError):  # sparse, nested; no memory (meta, functorch); no code for the dtype
             return self._describe_other(tensor, statistics)
@@ -198,7 +195,7 @@ class TorchTensorOps:
         plain, repeats = once_each(plain)
         try:
             if plain.is_cpu and known is not None:
-                values = self._values(tensor, dense(plain), known[1], self._high or repeats > 1)
+                values = self._values(dense(plain), known[1], self._high or repeats > 1)
                 node["Max"], node["Min"], node["Mean"], node["Norm"] = self._repeated(values, known[1], repeats)
                 return
             self._deferred.add(plain, node, repeats)
@@ -207,14 +204,11 @@ class TorchTensorOps:
         except RuntimeError:  # torch has no arithmetic for this dtype (bits8, int4, float4): its facts are recorded
             return
 
-    def _values(self, tensor: torch.Tensor, plain: torch.Tensor, dtype: DType, high: bool) -> Summary:
-        """The statistics of ``plain``, which has the elements of ``tensor`` in its memory or in a copy."""
+    def _values(self, plain: torch.Tensor, dtype: DType, high: bool) -> Summary:
+        """Return the statistics of a dense CPU tensor."""
         if self._summary is None or dtype.code < 0:
             return self._by_torch(plain, dtype, high)
-        span = (address(plain), plain.numel(), dtype.code)
-        if tensor.numel() * dtype.itemsize < LARGE:
-            return self._summary(*span, high)
-        return self._once.measure(tensor, span, self._summary, high, plain)
+        return self._summary(address(plain), plain.numel(), dtype.code, high)
 
     def _repeated(self, values: Summary, dtype: DType, repeats: int) -> Summary:
         """The statistics of a tensor in which each element occurs ``repeats`` times, from those of the elements."""
@@ -237,11 +231,7 @@ class TorchTensorOps:
         try:
             if (known := _DTYPES.get(tensor.dtype)) is None or not readable(tensor):
                 return None
-            span = (address(tensor), tensor.numel(), known[1].code)
-            if span[1] < known[2]:
-                values = summary(*span, self._high)
-            else:
-                values = self._once.measure(tensor, span, summary, self._high)
+            values = summary(address(tensor), tensor.numel(), known[1].code, self._high)
         except (RuntimeError, ValueError):
             return None
         node: dict[str, Any] = {"type": "torch.Tensor", "dtype": known[0], "shape": tuple(tensor.shape)}

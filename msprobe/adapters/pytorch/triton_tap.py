@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from msprobe.adapters.pytorch.step_aside import ASIDE
+from msprobe.adapters.pytorch.step_aside import RECOMPILE_GUARD
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
-from msprobe.core.capture.shown import run_shown
+from msprobe.core.capture.shown import observe_with_output
 from msprobe.core.capture.site import CallSite
 from msprobe.core.capture.thread import ThreadState
 
@@ -51,7 +51,7 @@ class TritonTap:
         for module, names in self._launchers.items():
             for name in names:
                 self._plan(getattr(sys.modules.get(module), name, None))
-        with ASIDE.in_force(self._patches):
+        with RECOMPILE_GUARD.in_force(self._patches):
             yield
 
     def reset(self) -> None:
@@ -74,7 +74,7 @@ class TritonTap:
             keywords = {key: value for key, value in kwargs.items() if key not in _LAUNCHER}
             after = (*args, *keywords.values())
             call = functools.partial(original, kernel, *args, **kwargs)
-            return run_shown(call, self._site(kernel), (args, keywords), lambda _: after, (observer, thread))
+            return observe_with_output(call, self._site(kernel), (args, keywords), lambda _: after, (observer, thread))
 
         return run
 

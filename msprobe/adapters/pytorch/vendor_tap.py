@@ -12,12 +12,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from msprobe.adapters.pytorch.step_aside import ASIDE
+from msprobe.adapters.pytorch.step_aside import RECOMPILE_GUARD
 from msprobe.core.capture.dotted import find_holder
-from msprobe.core.capture.look_alike import look_like
+from msprobe.core.capture.look_alike import copy_signature
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patch import Patches
-from msprobe.core.capture.shown import run_shown
+from msprobe.core.capture.shown import observe_with_output
 from msprobe.core.capture.site import CallSite
 from msprobe.core.capture.thread import ThreadState
 
@@ -46,7 +46,7 @@ class VendorTap:
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
         self._look()
-        with ASIDE.in_force(self._patches):
+        with RECOMPILE_GUARD.in_force(self._patches):
             yield
 
     def reset(self) -> None:
@@ -84,9 +84,9 @@ class VendorTap:
             if thread.busy or observer is None:
                 return original(*args, **kwargs)
             call = functools.partial(original, *args, **kwargs)
-            return run_shown(call, site, (args, kwargs), shown, (observer, thread))
+            return observe_with_output(call, site, (args, kwargs), shown, (observer, thread))
 
-        look_like(observed, original)
+        copy_signature(observed, original)
         return observed
 
 

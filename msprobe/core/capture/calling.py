@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msprobe.core.capture.look_alike import look_like
+from msprobe.core.capture.look_alike import copy_signature
 from msprobe.core.capture.thread import CALLING, ThreadState
 from msprobe.core.capture.wrap import never
 
 
-def calling(
+def mark_calling(
     original: Callable[..., Any], thread: ThreadState, traced: Callable[[], bool] = never
 ) -> Callable[..., Any]:
-    """A callable that behaves like ``original`` and runs it with ``thread.busy`` at ``CALLING``.
+    """Return a callable that behaves like ``original`` and runs it with ``thread.busy`` at ``CALLING``.
 
-    ``traced``: see ``wrap``.
+    Args:
+        original: the function to run.
+        thread: the state to mark.
+        traced: tells whether a compiler reads the code; see ``wrap``.
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -27,5 +30,5 @@ def calling(
         finally:
             thread.busy = busy
 
-    look_like(call, original)
+    copy_signature(call, original)
     return call

@@ -1,4 +1,4 @@
-"""A call of communication: buffers that only receive are no inputs, and the wrapper says how the call ends."""
+"""Wrappers for calls of communication: buffers that only receive are no inputs, the adapter says how a call ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msprobe.core.capture.thread import ThreadState
 from msprobe.core.capture.wrap import never
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
-Blank = tuple[int, str] | None
+HiddenParameter = tuple[int, str] | None
 """Position and name of a parameter that stands as null in the record."""
 End = Callable[[Any, Arguments, Any], None]
 """Called with the record, the arguments and the result when the function has returned."""
@@ -24,7 +24,9 @@ class CollectiveCalls:
 
     Args:
         receives: by function, the position of the parameter that carries no data yet.
-        traced: tells that a compiler reads the code instead of running it.
+        relay: holds the observer that is told.
+        thread: is made busy while a call is observed.
+        traced: tells whether a compiler reads the code instead of running it.
     """
 
     def __init__(
@@ -38,9 +40,16 @@ class CollectiveCalls:
     def observed(
         self, site: CallSite, original: Callable[..., Any], end: End, call: Callable[..., Any] | None = None
     ) -> Callable[..., Any]:
-        """``original``, or ``call`` in its place, reported as ``site``."""
+        """Return a wrapper of ``original`` that reports its calls.
+
+        Args:
+            site: the API that the calls are recorded as.
+            original: the function of the framework.
+            end: is told when the function has returned.
+            call: is called in place of ``original``.
+        """
         relay, thread, traced, run = self._relay, self._thread, self._traced, call or original
-        unsent = blank(original, self._receives.get(site.api))
+        receive_buffer = receive_parameter(original, self._receives.get(site.api))
 
         @functools.wraps(original)
         def observed(*args: Any, **kwargs: Any) -> Any:
@@ -51,7 +60,7 @@ class CollectiveCalls:
                 return run(*args, **kwargs)
             thread.busy = True
             try:
-                record = observer.api_begin(site, *without((args, kwargs), unsent))
+                record = observer.api_begin(site, *without_parameter((args, kwargs), receive_buffer))
                 if record is None:
                     return run(*args, **kwargs)
                 try:
@@ -66,21 +75,21 @@ class CollectiveCalls:
 
         return observed
 
-    def announcing(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """The function that gives the process its rank: the session is told when it has one."""
+    def with_rank_notice(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a wrapper of the function that gives the process its rank; it tells the session of the rank."""
 
         @functools.wraps(original)
-        def announced(*args: Any, **kwargs: Any) -> Any:
+        def with_notice(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
             if self._relay.ranked is not None:
                 self._relay.ranked()
             return result
 
-        return announced
+        return with_notice
 
 
-def blank(function: Callable[..., Any], position: int | None) -> Blank:
-    """The parameter at ``position`` of a function; without a name where the function shows none."""
+def receive_parameter(function: Callable[..., Any], position: int | None) -> HiddenParameter:
+    """Return the parameter at ``position`` of a function, with an empty name where the function shows none."""
     if position is None:
         return None
     try:
@@ -90,8 +99,8 @@ def blank(function: Callable[..., Any], position: int | None) -> Blank:
     return position, names[position] if position < len(names) else ""
 
 
-def without(arguments: Arguments, hidden: Blank) -> Arguments:
-    """The arguments with one of them left out of sight."""
+def without_parameter(arguments: Arguments, hidden: HiddenParameter) -> Arguments:
+    """Return the arguments with None in place of the hidden one."""
     if hidden is None:
         return arguments
     (position, key), (positional, keywords) = hidden, arguments

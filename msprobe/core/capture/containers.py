@@ -1,4 +1,4 @@
-"""What is inside an argument or a result: the parts a record shows, through nested containers."""
+"""The tensors inside an argument or a result, through all nested containers that a record shows."""
 
 from __future__ import annotations
 
@@ -6,20 +6,25 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from msprobe.core.capture.describe import DEPTH_LIMIT, PARTS_LIMIT
-from msprobe.core.capture.parts import parts_of
+from msprobe.core.capture.parts import DEPTH_LIMIT, PARTS_LIMIT, parts_of
 
 _ATOMS = frozenset({type(None), bool, int, float, str})
 
 
 @lru_cache(maxsize=256)
 def _is_a(kind: type, tensor: type) -> bool:
-    """``issubclass``, which is slow to ask where a framework makes an abstract class of its tensors."""
+    """Return ``issubclass(kind, tensor)``, which is slow where a framework's tensor is an abstract class."""
     return issubclass(kind, tensor)
 
 
 def shape_of(value: Any, leaf: Callable[[Any], Any], tensor: type) -> Any:
-    """``value`` with ``leaf(part)`` in the place of its tensors and None in the place of everything else."""
+    """Return ``value`` with ``leaf(part)`` in place of its tensors and None in place of everything else.
+
+    Args:
+        value: a tensor, a container (lists and tuples become lists, other containers dicts), or anything else.
+        leaf: called with each tensor, in order.
+        tensor: the class of the framework's tensors.
+    """
     kind: Any = type(value)
     if kind in _ATOMS:
         return None
@@ -27,14 +32,14 @@ def shape_of(value: Any, leaf: Callable[[Any], Any], tensor: type) -> Any:
 
 
 def tensors_in(value: Any, tensor: type) -> list[Any]:
-    """The tensors of a value, in order."""
-    found: list[Any] = []
-    _Walk(found.append, tensor).shape(value, ())
-    return found
+    """Return the tensors of the class ``tensor`` in ``value``, in order."""
+    tensors: list[Any] = []
+    _Walk(tensors.append, tensor).shape(value, ())
+    return tensors
 
 
 class _Walk:
-    """One walk through a value, which ends after as many parts as a record shows."""
+    """Walks through one value, and ends after as many parts as a record shows."""
 
     __slots__ = ("_leaf", "_room", "_tensor")
 

@@ -6,7 +6,10 @@ from typing import Any
 
 
 def find_holder(owner: Any, name: str) -> tuple[Any, str]:
-    """The object below ``owner`` that holds the last part of ``name``, and that part; None where one is missing."""
+    """Return the object below ``owner`` that holds the last part of ``name``, and that part.
+
+    The object is None where one on the way is missing.
+    """
     *path, last = name.split(".")
     for part in path:
         owner = getattr(owner, part, None)

@@ -1,6 +1,6 @@
 """Small tuples that thousands of waiting calls have in common, held once.
 
-Each object that waits for a gradient brings the garbage collector closer, which walks the whole program.
+Each object that waits for a gradient makes the garbage collector run sooner, and it walks the whole program.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any
 
 
 def interned(parts: Iterable[Any]) -> tuple[Any, ...]:
-    """The one tuple of these ``parts``; where a list or a dict is among them, a tuple of its own."""
+    """Return a tuple of ``parts``, the same object each time; a new tuple where a list or a dict is among them."""
     pattern = tuple(parts)
     try:
-        return _only(pattern)
+        return _shared_tuple(pattern)
     except TypeError:
         return pattern
 
 
 @lru_cache(maxsize=1024)
-def _only(pattern: tuple[Any, ...]) -> tuple[Any, ...]:
+def _shared_tuple(pattern: tuple[Any, ...]) -> tuple[Any, ...]:
     return pattern

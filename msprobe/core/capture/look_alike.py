@@ -1,4 +1,4 @@
-"""A wrapper that signs and introspects like what it wraps."""
+"""Give a wrapper the signature and the name of the function it wraps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 
-def look_like(wrapper: Callable[..., Any], original: Callable[..., Any]) -> None:
+def copy_signature(wrapper: Callable[..., Any], original: Callable[..., Any]) -> None:
     """Give ``wrapper`` the name, signature and attributes of ``original``, as far as it has them."""
     try:
         functools.update_wrapper(wrapper, original)
@@ -16,8 +16,8 @@ def look_like(wrapper: Callable[..., Any], original: Callable[..., Any]) -> None
         wrapper.__wrapped__ = original  # type: ignore[attr-defined]
 
 
-def name_by_place(wrapper: Any, owner: Any, attribute: str) -> None:
-    """Name ``wrapper`` after where it stands: what is pickled by name must be found there.
+def name_after_owner(wrapper: Any, owner: Any, attribute: str) -> None:
+    """Name ``wrapper`` after the attribute it is set to: what is pickled by name must be found there.
 
     Built-in functions carry the names of their C module, methods those of their class, and functions those of the
     module in which they are written, where the original stands.

@@ -1,4 +1,4 @@
-"""What a tap tells: a call begins, ends or fails.
+"""What a tap reports to: an observer that is told that a call begins, ends or fails.
 
 The observer answers with a token that the tap hands back at the end.
 """
@@ -12,9 +12,9 @@ from msprobe.core.capture.site import CallSite
 
 
 class Observer(Protocol):
-    """Sees calls.
+    """Is told of calls.
 
-    No method may raise: it stands between the user and the call. A token of None means "not interested".
+    No method may raise, because it runs inside the user's call. A token of None means that the call is not recorded.
     """
 
     def api_begin(self, site: CallSite, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any: ...
@@ -41,7 +41,7 @@ class Observer(Protocol):
 
 
 class Relay:
-    """The taps of a session live as long as it does, its observers one step each: the relay holds the present one.
+    """Holds the observer of the present step; the taps live as long as the session.
 
     ``ranked`` is called when this process has just been given its rank.
     """

@@ -12,10 +12,10 @@ from msprobe.core.errors import MsprobeException, error_text
 _INHERITED = object()
 
 Patch = tuple[Any, str, Any, Any]
-"""An owner, the name of its attribute, what is to be there, and the attributes of a class or plain module.
+"""An owner, the name of its attribute, the replacement, and the attributes of a class or plain module.
 
-There are a thousand and more of them per step, so what can be known before is: a module's attributes are a dict, which
-takes an assignment in a third of the time of setattr; those of a class can only be read.
+More than a thousand of them are applied per step, so the attributes are looked up beforehand: those of a module are a
+dict, in which an assignment takes a third of the time of setattr; those of a class can only be read.
 """
 
 
@@ -24,46 +24,50 @@ class Patches:
 
     def __init__(self) -> None:
         self._planned: list[Patch] = []
-        self._in_place: list[Any] = []  # a patch and what was there before, by turns: pairs would be a thousand objects
+        self._replaced: list[Any] = []  # a patch and the original by turns: pairs would be a thousand objects
         self._applied = False
 
     def plan(self, owner: Any, name: str, replacement: Any) -> None:
         """Add a replacement; it takes effect at the next ``apply`` (at once if they are applied already)."""
-        known = type(owner) is ModuleType or isinstance(owner, type)
-        members = vars(owner) if known else None
+        is_plain = type(owner) is ModuleType or isinstance(owner, type)
+        members = vars(owner) if is_plain else None
         patch = owner, name, replacement, members
         self._planned.append(patch)
         if self._applied:
-            self._put([patch])
+            self._replace([patch])
 
     def drop(self, owner: Any, name: str, replacement: Any) -> None:
-        """Forget one replacement; others of the same attribute stay."""
+        """Remove one replacement from the set; others of the same attribute stay."""
         self._planned = [patch for patch in self._planned if patch[2] is not replacement]
         if not self._applied:
             return
-        for index in reversed(range(0, len(self._in_place), 2)):
-            if self._in_place[index][0] is owner and self._in_place[index][1] == name:
-                _put_back(*self._in_place[index : index + 2])
-                del self._in_place[index : index + 2]
-        self._put([patch for patch in self._planned if patch[0] is owner and patch[1] == name])
+        for index in reversed(range(0, len(self._replaced), 2)):
+            if self._replaced[index][0] is owner and self._replaced[index][1] == name:
+                _restore(*self._replaced[index : index + 2])
+                del self._replaced[index : index + 2]
+        self._replace([patch for patch in self._planned if patch[0] is owner and patch[1] == name])
 
     def apply(self) -> None:
+        """Put the replacements in place; does nothing where they are."""
         if self._applied:
             return
         self._applied = True
-        self._put(self._planned)
+        self._replace(self._planned)
 
     def undo(self) -> None:
-        """Put everything back, last replaced first, so that stacked patches of one attribute unwind rightly.
+        """Put every original back, the last replaced first, because patches of one attribute may be stacked.
 
-        An owner that refuses raises in the end, when the others are as they were. An interrupt may come at any point:
-        what is put back is forgotten afterwards, and what is put back twice is as it was.
+        An interrupt may come at any point: an entry is removed after its original is back, and putting it back twice
+        does no harm.
+
+        Raises:
+            Exception: whatever an owner raises that refuses its original; the others are put back all the same.
         """
         self._applied = False
-        done = self._in_place
+        done = self._replaced
         try:
             while done:
-                _put_back(*done[-2:])
+                _restore(*done[-2:])
                 del done[-2:]
         except Exception:
             del done[-2:]
@@ -74,7 +78,7 @@ class Patches:
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
-        """Inside, and nowhere else, the replacements are in place."""
+        """Keep the replacements in place inside this context."""
         self.apply()
         try:
             yield
@@ -82,8 +86,8 @@ class Patches:
             self.undo()
 
     @contextlib.contextmanager
-    def out_of_sight(self) -> Iterator[None]:
-        """Inside, every attribute is the original; then the replacements are back, if they were there."""
+    def suspended(self) -> Iterator[None]:
+        """Put the originals back inside this context; afterwards the replacements, if they were in place before."""
         applied = self._applied
         self.undo()
         try:
@@ -92,16 +96,17 @@ class Patches:
             if applied:
                 self.apply()
 
-    def place_of(self, value: Any) -> tuple[Any, str] | None:
-        """The owner and the name of the attribute that ``value`` is to replace, if it is one of the replacements."""
+    def target_of(self, value: Any) -> tuple[Any, str] | None:
+        """Return the owner and name of the attribute that ``value`` replaces; None if it is no replacement."""
         return next(((owner, name) for owner, name, replacement, _ in self._planned if replacement is value), None)
 
     @property
     def applied(self) -> bool:
+        """Whether the replacements are in place."""
         return self._applied
 
-    def _put(self, patches: Iterable[Patch]) -> None:
-        done = self._in_place
+    def _replace(self, patches: Iterable[Patch]) -> None:
+        done = self._replaced
         for patch in patches:
             owner, name, replacement, members = patch
             original = (vars(owner) if members is None else members).get(name, _INHERITED)
@@ -113,12 +118,12 @@ class Patches:
 
 
 def require_patchable(owner: Any, name: str, prefix: str) -> None:
-    """Refuse an attribute that cannot be replaced.
+    """Check that an attribute can be replaced.
 
     Raises:
-        MsprobeException: code 0.
+        MsprobeException: code 0, its owner refuses.
     """
-    if reason := _refusal(owner, name):
+    if reason := _refusal_reason(owner, name):
         raise MsprobeException(
             0,
             f"{prefix}.{name} cannot be recorded: its owner lets no function be replaced ({reason}); "
@@ -126,17 +131,17 @@ def require_patchable(owner: Any, name: str, prefix: str) -> None:
         )
 
 
-def _refusal(owner: Any, name: str) -> str | None:
+def _refusal_reason(owner: Any, name: str) -> str | None:
     try:
         original = vars(owner).get(name, _INHERITED)
         setattr(owner, name, getattr(owner, name))
-        _put_back((owner, name, None, None), original)
+        _restore((owner, name, None, None), original)
     except Exception as error:  # noqa: BLE001  (an owner may refuse with whatever it likes)
         return error_text(error)
     return None
 
 
-def _put_back(patch: Patch, original: Any) -> None:
+def _restore(patch: Patch, original: Any) -> None:
     owner, name, _, members = patch
     if original is _INHERITED:
         if name in (vars(owner) if members is None else members):

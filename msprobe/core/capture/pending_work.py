@@ -1,7 +1,7 @@
-"""Asynchronous collectives: a call that handed out a ``Work`` is over when that work has been waited for.
+"""Asynchronous collectives: a call that returned a ``Work`` is over when that work has been waited for.
 
-``wait`` is observed on the class of the works, never on the works: the user's objects stay what they are. It is in
-place while calls are recorded, and after that only as long as recorded works are still waited for.
+``wait`` is replaced in the class of the works, never on a work itself: the user's objects stay what they are. It is
+replaced while calls are recorded, and after that only as long as a recorded work is outstanding.
 """
 
 from __future__ import annotations
@@ -20,76 +20,78 @@ class PendingCall:
     """One call with works outstanding.
 
     Args:
-        record: what the observer gave at its begin.
-        outputs: gives the values after the call, asked for once, when the last work is done.
-        arrived: told the position of every work that is done before the last.
+        record: the token that the observer returned when the call began.
+        outputs: returns the values after the call; called once, when the last work is done.
+        on_work: called with the position of every work that is done before the last.
     """
 
-    __slots__ = ("arrived", "left", "outputs", "record")
+    __slots__ = ("on_work", "outputs", "outstanding", "record")
 
     def __init__(
-        self, record: Any, outputs: Callable[[], tuple[Any, ...]], arrived: Callable[[int], None] | None = None
+        self, record: Any, outputs: Callable[[], tuple[Any, ...]], on_work: Callable[[int], None] | None = None
     ) -> None:
         self.record = record
         self.outputs = outputs
-        self.arrived = arrived
-        self.left = 0
+        self.on_work = on_work
+        self.outstanding = 0
 
     def done(self, position: int, observer: Observer | None) -> None:
-        """The work at ``position`` has been waited for."""
-        self.left -= 1
+        """Note that the work at ``position`` has been waited for; end the record with the last of them."""
+        self.outstanding -= 1
         if observer is None or self.record is None:
             return
-        if not self.left:
+        if not self.outstanding:
             observer.end(self.record, self.outputs())
-        elif self.arrived is not None:
-            self.arrived(position)
+        elif self.on_work is not None:
+            self.on_work(position)
 
 
 class PendingWorks:
-    """The works of recorded calls that nobody has waited for yet. A work that is dropped unwaited is forgotten."""
+    """The works of recorded calls that nobody has waited for yet; a work that dies before is dropped."""
 
     def __init__(self, relay: Relay, thread: ThreadState) -> None:
         self._relay = relay
         self._thread = thread
         self._waiting: dict[int, tuple[weakref.ref[Any], PendingCall, int]] = {}
         self._patches = Patches()
-        self._watched: set[type] = set()
+        self._observed_classes: set[type] = set()
         self._attached = False
 
     def attach(self) -> None:
+        """Observe ``wait`` from now on."""
         self._attached = True
         self._patches.apply()
 
     def detach(self) -> None:
+        """Observe ``wait`` only as long as works are outstanding."""
         self._attached = False
-        self._let_go()
+        self._undo_if_idle()
 
     def clear(self) -> None:
-        """A new step begins: what is waited for from now on belongs to no record."""
+        """Drop all works: a new step begins, and works of the one before belong to no record."""
         self._waiting.clear()
-        self._let_go()
+        self._undo_if_idle()
 
     def add(self, call: PendingCall, works: Sequence[Any]) -> None:
         """End ``call`` when all of ``works`` have been waited for."""
-        call.left = len(works)
+        call.outstanding = len(works)
         for position, work in enumerate(works):
-            self._watch(type(work))
-            gone = functools.partial(_forget, self._waiting, id(work))
-            self._waiting[id(work)] = (weakref.ref(work, gone), call, position)
+            self._observe_class(type(work))
+            drop = functools.partial(_drop_work, self._waiting, id(work))
+            self._waiting[id(work)] = (weakref.ref(work, drop), call, position)
 
-    def _watch(self, kind: type) -> None:
+    def _observe_class(self, kind: type) -> None:
         owner = next(base for base in kind.__mro__ if "wait" in vars(base))
-        if owner not in self._watched:
-            self._watched.add(owner)
-            self._patches.plan(owner, "wait", self._observed(vars(owner)["wait"]))
+        if owner not in self._observed_classes:
+            self._observed_classes.add(owner)
+            self._patches.plan(owner, "wait", self._observed_wait(vars(owner)["wait"]))
         self._patches.apply()
 
-    def _let_go(self) -> None:
+    def _undo_if_idle(self) -> None:
         if not self._attached and not self._waiting:
             self._patches.undo()
 
-    def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _observed_wait(self, original: Callable[..., Any]) -> Callable[..., Any]:
         waiting = self._waiting
 
         @functools.wraps(original)
@@ -113,14 +115,14 @@ class PendingWorks:
             call.done(position, self._relay.observer)
         finally:
             self._thread.busy = busy
-        self._let_go()
+        self._undo_if_idle()
 
     def _failed(self, call: PendingCall, error: BaseException) -> None:
         record, call.record = call.record, None
         if record is not None and self._relay.observer is not None:
             self._relay.observer.fail(record, error)
-        self._let_go()
+        self._undo_if_idle()
 
 
-def _forget(waiting: dict[int, Any], key: int, _: object) -> None:
+def _drop_work(waiting: dict[int, Any], key: int, _: object) -> None:
     waiting.pop(key, None)

@@ -1,4 +1,4 @@
-"""One observed call whose record shows something other than what it returns: its arguments afterwards, say."""
+"""One observed call whose record shows something other than what it returned, such as its arguments afterwards."""
 
 from __future__ import annotations
 
@@ -12,16 +12,21 @@ from msprobe.core.capture.thread import CALLING, ThreadState
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 
 
-def run_shown(
+def observe_with_output(
     call: Callable[[], Any],
     site: CallSite,
     arguments: Arguments,
-    shown: Callable[[Any], Any],
+    make_output: Callable[[Any], Any],
     watch: tuple[Observer, ThreadState],
 ) -> Any:
-    """Run ``call`` and report it as ``site`` with ``arguments``; ``shown`` makes the recorded output of its result.
+    """Run ``call``, report it and return its result.
 
-    ``shown`` runs in the user's call, so it must not raise. The thread is not busy yet.
+    Args:
+        call: the call of the user, with its arguments bound.
+        site: the API that the call is recorded as.
+        arguments: positional and keyword arguments to record.
+        make_output: makes the recorded output of the result. It runs in the user's call, so it must not raise.
+        watch: the observer, and the state of this thread, which is not busy yet.
     """
     observer, thread = watch
     thread.busy = True
@@ -37,7 +42,7 @@ def run_shown(
             raise
         thread.busy = True
         if token is not None:
-            observer.end(token, shown(result))
+            observer.end(token, make_output(result))
         return result
     finally:
         thread.busy = False

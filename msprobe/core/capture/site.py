@@ -9,11 +9,12 @@ from collections.abc import Iterator
 class CallSite:
     """The names of the calls of one API, made from a prefix built once and a counter.
 
-    ``recorded`` is the verdict of the risk table: a site that is not recorded still counts its calls, because the call
-    numbers of a dump do not depend on what was filtered. ``differentiable`` is False for calls through which no
-    gradient flows, so that their backward is not looked for. ``creates`` is True where the memory of what comes out is
-    either that of an argument or new, and of no other owner: so it is with functions of the framework, and who knows of
-    others.
+    Attributes:
+        recorded: the verdict of the risk table. A site that is not recorded still counts its calls, because the call
+            numbers of a dump do not depend on what was filtered.
+        differentiable: False for calls through which no gradient flows, so that their backward is not looked for.
+        creates: whether the memory of a result is new or that of an argument, and has no other owner. That holds for
+            functions of the framework; it is not known of others.
     """
 
     __slots__ = ("api", "calls", "creates", "differentiable", "prefix", "recorded", "stem")

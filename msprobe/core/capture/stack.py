@@ -1,7 +1,7 @@
-"""Call stacks, interned: the same stack costs one walk over code objects; its text is made once.
+"""Call stacks, numbered: the same stack costs one walk over code objects; its text is made once.
 
-A frame reads ``File PATH, line N, in FUNC, \\n SOURCE``, innermost first. Frames of this tool and frames without source
-(``<string>``, the interpreter's own) are left out.
+The text of a frame is ``File PATH, line N, in FUNC, \\n SOURCE``, and the innermost frame comes first. Frames of this
+tool and frames without source (``<string>``, the interpreter's own) are left out.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ class StackTable:
         self._alive: list[CodeType] = []  # a code object in a key must not be freed: its id would be used again
 
     def capture(self, passed: int = 0) -> int:
-        """The number of the stack of the caller, without its ``passed`` innermost frames.
+        """Return the number of the caller's stack without its ``passed`` innermost frames.
 
-        The interpreter makes an object of each frame that is looked at, and frames of the tool are not shown.
+        Skipping them saves time: the interpreter makes an object of each frame that is looked at, and frames of the
+        tool are left out anyway.
         """
         frame: FrameType | None = sys._getframe(1 + passed)
         start = frame
@@ -37,12 +38,13 @@ class StackTable:
             key.append(frame.f_lasti)
             frame = frame.f_back
         number = self._by_frames.get(tuple(key))
-        return self._intern(tuple(key), start) if number is None else number
+        return self._add(tuple(key), start) if number is None else number
 
     def text(self, number: int) -> list[str]:
+        """Return the frames of the stack with this number, one text each."""
         return self._texts[number]
 
-    def _intern(self, key: tuple[int, ...], frame: FrameType | None) -> int:
+    def _add(self, key: tuple[int, ...], frame: FrameType | None) -> int:
         texts: list[str] = []
         while frame is not None:
             self._alive.append(frame.f_code)

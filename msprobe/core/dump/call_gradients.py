@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from msprobe.core.backend.protocols import GradientReceiver
-from msprobe.core.capture.thread import ThreadState
+from msprobe.core.capture.thread import ThreadState, quiet_hook
 from msprobe.core.dump.shield import shielded
 
 Slots = Collection[tuple[int, int]]
@@ -47,11 +47,11 @@ class CallGradients:
 
     def before(self, outputs: Slots, through: Slots) -> Callable[..., None]:
         """The hook for a node that made outputs: its incoming gradients, and arguments returned unchanged."""
-        return _Hook(self._thread, self._came, outputs, through)
+        return _NodeHook(self._thread, self._came, outputs, through)
 
     def after(self, node: int, slots: Slots) -> Callable[..., None]:
         """The hook for a node that feeds arguments."""
-        return _Hook(self._thread, self._left, node, slots)
+        return _NodeHook(self._thread, self._left, node, slots)
 
     @property
     def errors(self) -> Any:
@@ -88,20 +88,20 @@ class CallGradients:
         self._receiver.grad_inputs(gradients)
 
 
-class _Hook:
-    """Tells of the gradients that pass one node, and of what was said of it when it was made."""
+class _NodeHook:
+    """Report the gradients that pass one node, with the slots that were given when the hook was made."""
 
-    __slots__ = ("_first", "_second", "_tell", "_thread")
+    __slots__ = ("_first", "_report", "_second", "_thread")
 
-    def __init__(self, thread: ThreadState, tell: Callable[[Any, Any, Any], None], first: Any, second: Any) -> None:
+    def __init__(self, thread: ThreadState, report: Callable[[Any, Any, Any], None], first: Any, second: Any) -> None:
         self._thread = thread
-        self._tell = tell
+        self._report = report
         self._first = first
         self._second = second
 
-    def __call__(self, gradients: Any, *_: Any) -> None:
-        with self._thread.quiet():
-            self._tell(gradients, self._first, self._second)
+    @quiet_hook
+    def __call__(self, gradients: Any, others: Any = None) -> None:
+        self._report(gradients, self._first, self._second)
 
 
 def gradient_at(gradients: Any, position: int) -> Any:

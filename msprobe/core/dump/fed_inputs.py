@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.core.backend.protocols import InputSource
-from msprobe.core.capture.describe import DEPTH_LIMIT
+from msprobe.core.capture.parts import DEPTH_LIMIT, with_parts
 from msprobe.core.errors import error_text
 from msprobe.core.log import logger
 
@@ -58,14 +58,9 @@ class FedInputs:
         if self._is_tensor(type(value)):
             path = source.file(place, self._suffix)
             return value if path is None else self._loaded(path, place, value)
-        if depth >= DEPTH_LIMIT:  # deeper nothing is recorded
+        if depth >= DEPTH_LIMIT or type(value) not in (list, tuple, dict):  # deeper nothing is recorded
             return value
-        if type(value) in (list, tuple):
-            parts = enumerate(value)
-            return type(value)(self._replaced(part, f"{place}.{number}", source, depth + 1) for number, part in parts)
-        if type(value) is dict:
-            return {key: self._replaced(part, f"{place}.{key}", source, depth + 1) for key, part in value.items()}
-        return value
+        return with_parts(value, lambda key, part: self._replaced(part, f"{place}.{key}", source, depth + 1))
 
     def _loaded(self, path: Path, place: str, live: Any) -> Any:
         try:

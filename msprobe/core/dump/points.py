@@ -10,11 +10,12 @@ when the last one has arrived or the step ends; a second backward pass replaces 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from msprobe.core.backend.model import Backend
-from msprobe.core.capture.describe import DEPTH_LIMIT, PARTS_LIMIT, Node
+from msprobe.core.capture.describe import Node
+from msprobe.core.capture.parts import DEPTH_LIMIT, PARTS_LIMIT, items_of
 from msprobe.core.dump.recording import Recording
 from msprobe.core.dump.shield import shielded
 from msprobe.core.errors import argument_text
@@ -112,9 +113,9 @@ class Points:
         if len(path) >= DEPTH_LIMIT:
             return None
         if isinstance(value, dict):
-            return {str(key): self._watched(part, (*path, str(key)), gradients) for key, part in _parts(value)}
+            return {str(key): self._watched(part, (*path, str(key)), gradients) for key, part in items_of(value)}
         if isinstance(value, (list, tuple)):
-            return [self._watched(part, (*path, number), gradients) for number, part in _parts(value)]
+            return [self._watched(part, (*path, number), gradients) for number, part in items_of(value)]
         if self._backend.values.is_tensor(type(value)) and self._backend.gradients is not None:
             release = self._backend.gradients.watch(value, gradients.receiver(path))
             if release is not None:
@@ -173,13 +174,6 @@ def point_fault(value: Any, name: Any, save_backward: Any, is_tensor: Callable[[
     return _Faults(is_tensor).of(value, "variable", ())
 
 
-def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
-    """What a container holds, with keys or positions, whatever a subclass says that it holds."""
-    if isinstance(value, dict):
-        return dict.items(value)
-    return enumerate(list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value))
-
-
 class _Faults:
     """One walk through a value to be saved, up to what cannot be."""
 
@@ -200,7 +194,7 @@ class _Faults:
     def _inside(self, value: Any, where: str, around: tuple[int, ...]) -> str | None:
         if id(value) in around or len(around) >= DEPTH_LIMIT:
             return f"{where} contains itself, or is nested deeper than {DEPTH_LIMIT} levels"
-        for key, part in _parts(value):
+        for key, part in items_of(value):
             self._room -= 1
             if self._room < 0:
                 return f"variable has more than {PARTS_LIMIT} parts"

@@ -18,6 +18,7 @@ from torch.nn import functional
 from tests.adapters.bench import Bench
 from tests.adapters.pytorch.drawn_tensors import DTYPES, VIEWS, Drawn
 from tests.adapters.pytorch.odd_values import CONTAINERS, SINGLE, TENSORS, Recipe, build
+from tests.matrices import matrix_params
 
 pytestmark = pytest.mark.torch
 
@@ -45,6 +46,7 @@ KINDS = [
     )
     if (level, task) != ("L1", "structure")
 ]
+AT_LENGTH_IN_CI = {"L0-statistics-statistics", "L1-statistics-xor", "mix-statistics-md5", "mix-tensor-statistics"}
 WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 UNSAFE = {"emptied view"}
 """Torch itself reads where nothing is when it computes with these; they are only passed on."""
@@ -185,7 +187,7 @@ def test_nested(level: str, task: str, mode: str, bench: Bench) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("level", "task", "mode"), KINDS)
+@pytest.mark.parametrize(("level", "task", "mode"), matrix_params("fuzz", KINDS, sample=AT_LENGTH_IN_CI))
 def test_nested_at_length(level: str, task: str, mode: str, bench: Bench) -> None:
     tried(Trial(bench, level, task, mode), 150)
 
@@ -236,6 +238,7 @@ def test_bytes_of_every_dtype_through_every_view(background: bool, bench: Bench)
             assert saved.view(words.dtype).tolist() == words.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("level", "task", "mode"), [("mix", "statistics", "md5"), ("mix", "tensor", "statistics")])
 def test_each_single_value(level: str, task: str, mode: str, bench: Bench) -> None:
     trial = Trial(bench, level, task, mode)

@@ -15,6 +15,7 @@ from msprobe.adapters.pytorch.compiled_calls import CALLS
 from tests.adapters.pytorch.networks import Mlp
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.torch,
     pytest.mark.filterwarnings("ignore"),  # of the compiler, about itself
     pytest.mark.skipif(not supported(), reason="this torch has no operators with an ordered effect"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import forked
 
 pytestmark = pytest.mark.torch
 
@@ -40,13 +41,8 @@ def test_tensors_are_made_where_the_context_says(tmp_path: Path, case: str) -> N
     begin, end = CASES[case]
     program = PROGRAM.replace("BEGIN", begin).replace("END", end)
     path = os.pathsep.join(part for part in sys.path if part)
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    quiet = "import warnings\nwarnings.simplefilter('ignore')\n"
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = forked.run(["-c", quiet + program], cwd=tmp_path, env=environment, timeout=240)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == [["meta"], ["meta"]]

@@ -9,16 +9,17 @@ import pytest
 import torch
 
 from msprobe.adapters.pytorch.exchange import Exchange
-from msprobe.adapters.pytorch.measured_once import LARGE, MeasuredOnce
 from msprobe.adapters.pytorch.tensor_ops import TorchTensorOps
 from msprobe.native import fused
 
+LARGE = 1 << 18
+"""Bytes of a tensor that is measured in several blocks."""
 DTYPES = sorted({kind for kind in vars(torch).values() if isinstance(kind, torch.dtype)}, key=str)
 
 
 @pytest.fixture
 def exchange() -> Exchange:
-    found = Exchange.with_kernel(MeasuredOnce(None), high=False)
+    found = Exchange.with_kernel(high=False)
     if found is None:
         pytest.skip("no compiled kernel, or a torch without the exchange")
     return found

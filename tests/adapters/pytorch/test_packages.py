@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import forked
 
 pytestmark = pytest.mark.torch
 
@@ -62,10 +63,9 @@ class Site:
         asked = {"level": "L1", "dump_path": str(self.dump), **config}
         path = os.pathsep.join([str(self.folder / "site"), *(part for part in sys.path if part)])
         environment = {**os.environ, "PYTHONPATH": path, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-        command = [sys.executable, str(script), json.dumps(asked)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        done = forked.run([script, json.dumps(asked)], env=environment)
+        assert done.returncode == 0, (done.stdout + done.stderr).decode()
+        return done.stdout.decode()
 
     def document(self) -> dict[str, Any]:
         (path,) = self.dump.glob("step0/proc*/dump.json")

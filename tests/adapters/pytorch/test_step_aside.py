@@ -15,6 +15,7 @@ from torch import nn
 from tests.adapters.pytorch.networks import Mlp
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.torch,
     pytest.mark.filterwarnings("ignore"),  # of the compiler, about itself
     pytest.mark.usefixtures("fresh_compiler", "fresh_log"),

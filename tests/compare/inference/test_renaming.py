@@ -6,6 +6,7 @@ import string
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,6 +59,7 @@ def test_a_dump_is_itself(forest: _Tree) -> None:
     assert not found.fused
 
 
+@pytest.mark.slow
 @given(_forests, st.data())
 def test_a_renaming_is_undone(forest: _Tree, data: st.DataObject) -> None:
     golden, before = _dump(forest, _numbered())

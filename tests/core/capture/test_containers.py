@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from msprobe.core.capture.containers import shape_of, tensors_in
-from msprobe.core.capture.describe import PARTS_LIMIT
+from msprobe.core.capture.parts import PARTS_LIMIT
 
 
 class Tensor:

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import from_json
 
-from msprobe.core.capture.describe import DEPTH_LIMIT, PARTS_LIMIT, TEXT_LIMIT, Describer
+from msprobe.core.capture.describe import TEXT_LIMIT, Describer
+from msprobe.core.capture.parts import DEPTH_LIMIT, PARTS_LIMIT
 from msprobe.core.store.journal import dumps
 from tests.stable_ids import stable_id
 
@@ -214,6 +215,7 @@ def leaves(node: Any) -> int:
     return sum(leaves(part) for part in parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "double",
     [lambda x: [x, x], lambda x: {"a": x, "b": x}, lambda x: Point(x, x), lambda x: Options(x, x)],  # type: ignore[arg-type]

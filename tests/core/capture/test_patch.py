@@ -122,12 +122,12 @@ def test_in_force_is_inside_only_even_when_it_raises() -> None:
 
 
 @pytest.mark.parametrize("running", [False, True])
-def test_out_of_sight_shows_the_originals_and_then_what_was_there(running: bool) -> None:
+def test_suspended_shows_the_originals_and_then_what_was_there(running: bool) -> None:
     module, patches = types.SimpleNamespace(f=1), Patches()
     patches.plan(module, "f", 2)
     if running:
         patches.apply()
-    with pytest.raises(KeyError), patches.out_of_sight():
+    with pytest.raises(KeyError), patches.suspended():
         assert module.f == 1
         raise KeyError
     assert (module.f, patches.applied) == ((2, True) if running else (1, False))

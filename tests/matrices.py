@@ -1,0 +1,138 @@
+"""The large matrices of tests: their names, which of their tests belong to CI, and the page with the result of a run.
+
+The matrix ``fuzz`` is every property test with ``FUZZ_FACTOR`` times its examples, and what is marked as part of it. CI
+runs the property tests with their own number of examples.
+A test of another matrix carries ``@pytest.mark.matrix("NAME")``. The tests of its fixed sample, which CI runs too,
+carry ``@pytest.mark.matrix("NAME", sample=True)``; ``matrix_params`` marks a parametrisation in this way.
+``scripts/test --matrix NAME`` runs all of them and writes ``docs/matrices/NAME.md``.
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import os
+import platform
+import subprocess
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "docs" / "matrices"
+FUZZ = "fuzz"
+FUZZ_FACTOR = 20
+MATRICES: dict[str, str] = {
+    FUZZ: f"Every property test, with {FUZZ_FACTOR} times the examples of CI.",
+}
+"""Name of each matrix -> what it asks, in one sentence."""
+_LISTED_PACKAGES = ("torch", "mindspore", "numpy", "hypothesis")
+_LISTED_FAULTS = 50
+
+
+def matrix_params(name: str, cases: Iterable[object], sample: Collection[str]) -> list[object]:
+    """Mark the cases of a parametrisation as tests of the matrix ``name``.
+
+    ``cases`` are values or ``pytest.param`` objects; ``sample`` holds the ids of those that CI runs too (the text of
+    the value where a case has no id of its own).
+    """
+    result = []
+    for case in cases:
+        values, marks, label = _parts(case)
+        mark = pytest.mark.matrix(name, sample=label in sample)
+        result.append(pytest.param(*values, id=label, marks=[*marks, mark]))
+    return result
+
+
+def _parts(case: object) -> tuple[tuple[object, ...], Collection[pytest.MarkDecorator | pytest.Mark], str]:
+    if hasattr(case, "marks") and hasattr(case, "values"):
+        return case.values, case.marks, case.id or "-".join(map(str, case.values))
+    values = case if isinstance(case, tuple) else (case,)
+    return values, (), "-".join(map(str, values))
+
+
+def belongs(item: pytest.Item, matrix: str | None) -> bool:
+    """Return whether a test runs: as a part of ``matrix``, or without one as a part of CI."""
+    marks = list(item.iter_markers("matrix"))
+    if matrix:
+        return any(mark.args[0] == matrix for mark in marks) or (matrix == FUZZ and is_property(item))
+    return all(mark.kwargs.get("sample", False) for mark in marks)
+
+
+def is_property(item: pytest.Item) -> bool:
+    """Return whether hypothesis draws the arguments of a test."""
+    return bool(getattr(getattr(item, "obj", None), "is_hypothesis_test", False))
+
+
+def multiply_examples(items: Iterable[pytest.Item], factor: int = FUZZ_FACTOR) -> None:
+    """Let every property test try ``factor`` times as many examples; tests that share a function share its number."""
+    functions = {id(function): function for function in (_function(item) for item in items if is_property(item))}
+    for function in functions.values():
+        own: settings = function._hypothesis_internal_use_settings
+        more = settings(own, max_examples=own.max_examples * factor)
+        function._hypothesis_internal_use_settings = more
+
+
+def _function(item: pytest.Item) -> Any:
+    function = item.obj  # type: ignore[attr-defined]
+    return getattr(function, "__func__", function)
+
+
+def write_result(name: str, outcomes: dict[str, list[str]], seconds: float) -> Path:
+    """Write the page of a run that has ended.
+
+    ``outcomes`` maps passed, failed, error and skipped to the ids of the tests; ``seconds`` is the time of the run.
+    """
+    counts = {kind: len(outcomes.get(kind, ())) for kind in ("passed", "failed", "error", "xfailed", "skipped")}
+    versions = [f"{package} {_version(package)}" for package in _LISTED_PACKAGES]
+    system = f"{platform.system()} {platform.release()}, {os.cpu_count()} cores"
+    lines = [
+        f"# Matrix `{name}`",
+        "",
+        MATRICES[name],
+        "",
+        f"Written by `scripts/test --matrix {name}`; do not edit.",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| date | {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC |",
+        f"| commit | {_commit()} |",
+        f"| machine | {platform.machine()}, {system}, Python {platform.python_version()} |",
+        f"| packages | {', '.join(versions)} |",
+        f"| time | {seconds / 60:.1f} minutes |",
+        *(f"| {kind} | {count} |" for kind, count in counts.items()),
+    ]
+    faults = [*outcomes.get("failed", ()), *outcomes.get("error", ())]
+    if faults:
+        lines += ["", "## Failed", "", *(f"- `{test}`" for test in faults[:_LISTED_FAULTS])]
+        lines += [f"- and {len(faults) - _LISTED_FAULTS} more"] if len(faults) > _LISTED_FAULTS else []
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    page = RESULTS / f"{name}.md"
+    page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return page
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _commit() -> str:
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return result.stdout.strip() or "not in a git repository"
+
+
+def main() -> None:
+    """Print the name of each matrix and what it asks."""
+    for name, question in MATRICES.items():
+        print(f"{name:16} {question}")
+
+
+if __name__ == "__main__":
+    main()

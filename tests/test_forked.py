@@ -1,0 +1,66 @@
+"""A forked program is a process as any other: its own id, environment, folder, streams, signals and end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.forked import run, start
+
+pytestmark = pytest.mark.torch
+
+FACTS = """
+import os, sys
+print(os.getcwd(), os.environ["NAME"], sys.argv[1:], __name__, "torch" in sys.modules, "msprobe" in sys.modules)
+print("error", file=sys.stderr)
+"""
+
+
+def test_a_program_has_its_own_surroundings(tmp_path: Path) -> None:
+    result = run(["-c", FACTS, "one", "two"], env={"NAME": "value"}, cwd=tmp_path)
+    assert result.returncode == 0
+    lines = result.stdout.decode().splitlines()
+    assert f"{tmp_path} value ['one', 'two'] __main__ True False" in lines
+    assert result.stderr == b"error\n"
+
+
+def test_a_script_finds_what_lies_beside_it_and_on_the_path(tmp_path: Path) -> None:
+    for name in ("beside", "path"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}_module.py").write_text("")
+    script = tmp_path / "beside" / "script.py"
+    script.write_text("import sys, beside_module, path_module\nassert sys.argv == [__file__], sys.argv")
+    result = run([script], env={"PYTHONPATH": str(tmp_path / "path")}, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize(("text", "status"), [("raise SystemExit(3)", 3), ("1 / 0", 1), ("import os; os.abort()", -6)])
+def test_the_end_of_a_program_is_told(text: str, status: int) -> None:
+    assert run(["-c", text]).returncode == status
+
+
+def test_exit_handlers_run_and_other_threads_are_waited_for() -> None:
+    text = "import atexit, threading; atexit.register(print, 'last'); threading.Timer(0.1, print, ['thread']).start()"
+    assert run(["-c", text]).stdout.split() == [b"thread", b"last"]
+
+
+def test_signals_reach_the_program() -> None:
+    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+        process = start(["-c", "import os, time; os.write(1, b'ready\\n'); time.sleep(60)"])
+        assert process.pid != os.getpid()
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(number)
+        out, _ = process.communicate(30)
+        assert process.returncode == -number
+        assert out.rstrip().endswith(b"KeyboardInterrupt") is (number == signal.SIGINT)
+
+
+def test_a_program_that_takes_too_long_is_killed() -> None:
+    process = start(["-c", "import time; time.sleep(60)"])
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.communicate(0.2)
+    assert process.returncode == -signal.SIGKILL

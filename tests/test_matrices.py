@@ -1,0 +1,80 @@
+"""The tiers of the suite: what CI leaves out of a large matrix, and the page that a whole run leaves behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import matrices
+from tests.matrices import MATRICES, ROOT, matrix_params, write_result
+
+SUITE = """
+import pytest
+from hypothesis import given, strategies as st
+from tests.matrices import matrix_params
+
+@pytest.mark.parametrize("size", matrix_params("big", [1, 2, 3], sample={"2"}))
+def test_of_the_matrix(size): pass
+
+def test_of_ci(): pass
+
+@given(st.integers())
+def test_property(number): pass
+"""
+CONFTEST = """
+from tests import matrices
+matrices.MATRICES["big"] = "A matrix of this test."
+from tests.conftest import *
+"""
+
+
+def collected(folder: Path, *arguments: str) -> list[str]:
+    """Return the names of the tests that a run with these arguments selects."""
+    (folder / "test_suite.py").write_text(SUITE)
+    (folder / "conftest.py").write_text(CONFTEST)
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers = matrix")
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *arguments]
+    result = subprocess.run(
+        command, cwd=folder, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+    )
+    return [line.partition("::")[2] for line in result.stdout.splitlines() if "::" in line] or [result.stderr.strip()]
+
+
+def test_ci_runs_the_sample(tmp_path: Path) -> None:
+    assert collected(tmp_path) == ["test_of_the_matrix[2]", "test_of_ci", "test_property"]
+
+
+def test_a_matrix_runs_all_of_it_and_nothing_else(tmp_path: Path) -> None:
+    assert collected(tmp_path, "--matrix=big") == [f"test_of_the_matrix[{size}]" for size in (1, 2, 3)]
+
+
+def test_fuzzing_runs_the_property_tests(tmp_path: Path) -> None:
+    assert collected(tmp_path, "--matrix=fuzz") == ["test_property"]
+
+
+def test_an_unknown_matrix_is_refused_with_the_names(tmp_path: Path) -> None:
+    (message,) = collected(tmp_path, "--matrix=bug")
+    assert "there is no matrix 'bug'; the names are " in message
+    assert "fuzz" in message
+
+
+def test_cases_of_a_parametrisation_keep_their_ids_and_marks() -> None:
+    cases = matrix_params("big", [(1, 2), pytest.param(3, 4, id="last", marks=pytest.mark.slow)], sample={"1-2"})
+    assert [(case.values, case.id) for case in cases] == [((1, 2), "1-2"), ((3, 4), "last")]
+    assert [mark.name for mark in cases[1].marks] == ["slow", "matrix"]
+    assert [case.marks[-1].mark.kwargs["sample"] for case in cases] == [True, False]
+
+
+def test_the_page_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrices, "RESULTS", tmp_path)
+    page = write_result("fuzz", {"passed": ["a", "b"], "failed": ["tests/x.py::y"]}, 90.0)
+    text = page.read_text(encoding="utf-8")
+    assert "| passed | 2 |" in text and "| time | 1.5 minutes |" in text
+    assert "- `tests/x.py::y`" in text
+
+
+def test_every_result_page_is_of_a_matrix() -> None:
+    assert {page.stem for page in (ROOT / "docs" / "matrices").glob("*.md")} <= MATRICES.keys() | {"README"}
