@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from msprobe.core.errors import MsprobeException
 from msprobe.core.store.unnamed_database import PRAGMAS, UnnamedDatabase
@@ -43,7 +44,9 @@ class TrendDatabase(UnnamedDatabase):
         Return how many rows were left out because there is a row for the same value already.
         """
         self._connection.execute("BEGIN")
-        values = [(rank, first_step + row[2], self._target(row[0], row[1], row[3]), row[0], *row[4]) for row in rows]
+        values: list[tuple[Any, ...]] = [
+            (rank, first_step + row[2], self._target(row[0], row[1], row[3]), row[0], *row[4]) for row in rows
+        ]
         written = self._connection.executemany(_INSERT, values).rowcount
         self._connection.execute("COMMIT")
         if values:

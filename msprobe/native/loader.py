@@ -24,7 +24,7 @@ Summary = tuple[Extreme, ...]
 """Statistics in the order of `SUMMARY`."""
 SummaryWithCrc = tuple[Extreme, Extreme, float | None, float | None, int]
 
-TensorSummary = tuple[int, tuple[int, ...], Summary] | tuple[int, tuple[int, ...], int, int]
+TensorSummary = tuple[int, tuple[int, ...], Summary]
 
 Difference = tuple[float, float, float, float, float, float, float, int, int]
 
@@ -45,7 +45,7 @@ class Kernel(Protocol):
         """Return the statistics named in `SUMMARY`, rounded as `core.tensors.statistics` says; None if empty."""
 
     def tensor_summary(self, exchange: object, tensor: object, high: bool, large: int, /) -> TensorSummary | None:
-        """Return (code, shape, summary) of a tensor object; (code, shape, pointer, elements) from ``large`` bytes on.
+        """Return (code, shape, summary) of a tensor object of less than ``large`` bytes.
 
         The facts come from the framework through the capsule of DLPack's C exchange API on the type of the tensor. None
         for a tensor that is empty, not dense, not in the memory of this process or of a dtype without a kernel.
