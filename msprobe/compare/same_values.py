@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.inference.seen import seen_tensors
+from msprobe.compare.inference.seen import tensor_signatures
 from msprobe.numerics.tolerance import unit_roundoff
 
 _ALIKE, _ROUNDINGS = 1e-3, 4.0
@@ -28,7 +28,7 @@ class TensorIndex:
         statistics: dict[int, list[tuple[float, ...]]] = {}
         for body in data.values():
             sections = [body[name] for name in _SECTIONS if name in body] if isinstance(body, dict) else []
-            for seen in seen_tensors(sections, _ALL):
+            for seen in tensor_signatures(sections, _ALL):
                 if seen.checksum is not None:
                     self._checksums.add(seen.checksum)
                 if seen.statistics is not None:
@@ -39,7 +39,7 @@ class TensorIndex:
 
     def contains(self, raw: dict[str, Any]) -> bool:
         """Whether the recorded tensor is here; also true for one of which nothing is known."""
-        (seen,) = seen_tensors(raw, 1) or (None,)
+        (seen,) = tensor_signatures(raw, 1) or (None,)
         if seen is None or (seen.checksum is None and seen.statistics is None):
             return True
         if seen.checksum in self._checksums:

@@ -11,16 +11,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from msprobe.compare.alignment.drift import aligned
+from msprobe.compare.alignment.drift import align_sequences
 from msprobe.compare.alignment.exact import exact_pairs
-from msprobe.compare.alignment.followed import Followed, forward_calls
-from msprobe.compare.alignment.in_backward import is_module, placed
+from msprobe.compare.alignment.followed import BackwardPairs, forward_calls
+from msprobe.compare.alignment.in_backward import is_module, with_backward_scope
 from msprobe.compare.alignment.protocol import Positions, Side
 
 
 def changed_pairs(target: Side, golden: Side) -> Positions:
     """Pairs of positions (target, golden)."""
-    target, golden = Side(target.dump, placed(target.keys)), Side(golden.dump, placed(golden.keys))
+    target, golden = (
+        Side(target.dump, with_backward_scope(target.keys)),
+        Side(golden.dump, with_backward_scope(golden.keys)),
+    )
     exact = exact_pairs(target.keys, golden.keys)
     left, right = forward_calls(target.keys), forward_calls(golden.keys)
     if _keys(target, left) == _keys(golden, right):
@@ -28,14 +31,14 @@ def changed_pairs(target: Side, golden: Side) -> Positions:
     forward = _forward_pairs(target, golden, left, right)
     if 2 * len(forward) < _alike(target, golden, left, right):
         forward = _by_name(target, golden, left, right)
-    return Followed(target.keys, golden.keys, forward).pairs(exact)
+    return BackwardPairs(target.keys, golden.keys, forward).pairs(exact)
 
 
 def _forward_pairs(target: Side, golden: Side, left: list[int], right: list[int]) -> Positions:
     """Pairs of positions of forward calls, ascending."""
 
     def common(ours: list[int], theirs: list[int]) -> Positions:
-        return aligned(target, golden, (ours, theirs), (_keys(target, ours), _keys(golden, theirs)))
+        return align_sequences(target, golden, (ours, theirs), (_keys(target, ours), _keys(golden, theirs)))
 
     anchors = common(_modules(target, left), _modules(golden, right))
     ours = _segments(target, left, {i for i, _ in anchors})
@@ -54,7 +57,7 @@ def _alike(target: Side, golden: Side, left: list[int], right: list[int]) -> int
 
 def _by_name(target: Side, golden: Side, left: list[int], right: list[int]) -> Positions:
     stems = [target.keys[i].stem for i in left], [golden.keys[j].stem for j in right]
-    return aligned(target, golden, (left, right), stems)
+    return align_sequences(target, golden, (left, right), stems)
 
 
 def _modules(side: Side, positions: list[int]) -> list[int]:

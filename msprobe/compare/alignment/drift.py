@@ -14,7 +14,7 @@ from itertools import starmap
 import numpy as np
 
 from msprobe.compare.alignment.ascending import longest_ascending
-from msprobe.compare.alignment.evidence import Floats, Looks, closeness, looks, traits
+from msprobe.compare.alignment.evidence import CallFeatureArrays, Floats, call_closeness, call_features, feature_arrays
 from msprobe.compare.alignment.protocol import Positions, Side
 from msprobe.compare.alignment.weighted import weighted_subsequence
 
@@ -25,7 +25,7 @@ _ROUNDINGS = (53, 14, 7)
 _Gap = tuple[slice, slice]
 
 
-def aligned(
+def align_sequences(
     target: Side, golden: Side, places: tuple[Sequence[int], Sequence[int]], keys: tuple[Sequence[Hashable], ...]
 ) -> Positions:
     """Pairs of positions, ascending. ``places`` are the positions to pair, ``keys`` what must be equal in a pair."""
@@ -35,12 +35,12 @@ def aligned(
         if left[ours] == right[theirs]:
             found += zip(range(ours.start, ours.stop), range(theirs.start, theirs.stop), strict=True)
         elif ours.stop > ours.start and theirs.stop > theirs.start:
-            seen = traits(target, places[0][ours]), traits(golden, places[1][theirs])
-            found += _moved(_by_looks(*looks((left[ours], right[theirs]), seen), _ROUNDINGS), ours, theirs)
+            seen = call_features(target, places[0][ours]), call_features(golden, places[1][theirs])
+            found += _moved(_by_features(*feature_arrays((left[ours], right[theirs]), seen), _ROUNDINGS), ours, theirs)
     return sorted((places[0][i], places[1][j]) for i, j in found)
 
 
-def _by_looks(left: Looks, right: Looks, roundings: Sequence[int]) -> list[tuple[int, int]]:
+def _by_features(left: CallFeatureArrays, right: CallFeatureArrays, roundings: Sequence[int]) -> list[tuple[int, int]]:
     """Fix what looks like nothing else, first by all digits, then by fewer; weigh what is left."""
     if not len(left) or not len(right):
         return []
@@ -50,13 +50,13 @@ def _by_looks(left: Looks, right: Looks, roundings: Sequence[int]) -> list[tuple
     gaps = list(_gaps(left.rounded(roundings[0]), right.rounded(roundings[0]), found))
     parts = [(left.part(ours), right.part(theirs)) for ours, theirs in gaps]
     if len(found) + sum(starmap(_most_pairs, parts)) < _KEPT * _most_pairs(left, right):
-        return _by_looks(left, right, roundings[1:])  # looks too much alike to be fixed by: chance tears calls apart
+        return _by_features(left, right, roundings[1:])  # looks too much alike to be fixed by: chance tears calls apart
     for (ours, theirs), part in zip(gaps, parts, strict=True):
-        found += _moved(_by_looks(*part, roundings[1:]), ours, theirs)
+        found += _moved(_by_features(*part, roundings[1:]), ours, theirs)
     return found
 
 
-def _most_pairs(left: Looks, right: Looks) -> int:
+def _most_pairs(left: CallFeatureArrays, right: CallFeatureArrays) -> int:
     """How many pairs the names allow, whatever the order."""
     if not len(left) or not len(right):
         return 0
@@ -71,12 +71,12 @@ def _moved(pairs: list[tuple[int, int]], ours: slice, theirs: slice) -> list[tup
     return [(ours.start + i, theirs.start + j) for i, j in pairs]
 
 
-def _weighted(left: Looks, right: Looks) -> list[tuple[int, int]]:
+def _weighted(left: CallFeatureArrays, right: CallFeatureArrays) -> list[tuple[int, int]]:
     def weights(i: int, start: int, stop: int) -> Floats:
         found = np.zeros(stop - start)
         equal = np.flatnonzero(right.names[start:stop] == left.names[i])
         if len(equal):
-            found[equal] = _SAME_NAME + closeness(left, right, i, equal + start)
+            found[equal] = _SAME_NAME + call_closeness(left, right, i, equal + start)
         return found
 
     if not _most_pairs(left, right):

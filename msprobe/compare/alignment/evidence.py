@@ -24,7 +24,7 @@ _DECADES = 7.0
 _SHAPES, _VALUES = 0.5, 2.0
 
 
-class Traits(NamedTuple):
+class CallFeatures(NamedTuple):
     """``shapes`` of all tensors; ``values`` are the statistics of the first tensor given and the first one made, or
     their checksums."""
 
@@ -32,16 +32,16 @@ class Traits(NamedTuple):
     values: tuple[Any, ...]
 
 
-def traits(side: Side, positions: Sequence[int]) -> list[Traits]:
+def call_features(side: Side, positions: Sequence[int]) -> list[CallFeatures]:
     """The traits of these entries."""
     names = [side.keys[position].name for position in positions]
     return [_traits(name, side.dump.data[name]) for name in names]
 
 
-def _traits(name: str, body: Any) -> Traits:
+def _traits(name: str, body: Any) -> CallFeatures:
     tensors = [leaf for leaf in leaves(name, body) if is_tensor(leaf.raw)]
     shapes = tuple((leaf.suffix, str(leaf.raw["shape"])) for leaf in tensors)
-    return Traits(shapes, _values(tensors, INPUT) + _values(tensors, OUTPUT))
+    return CallFeatures(shapes, _values(tensors, INPUT) + _values(tensors, OUTPUT))
 
 
 def _values(tensors: list[Leaf], slot: str) -> tuple[Any, ...]:
@@ -52,7 +52,7 @@ def _values(tensors: list[Leaf], slot: str) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
+class CallFeatureArrays:
     """The traits of some calls of one side as arrays, with what has the same name as one number."""
 
     names: Ints
@@ -63,9 +63,9 @@ class Looks:
     def __len__(self) -> int:
         return len(self.names)
 
-    def part(self, where: slice) -> Looks:
+    def part(self, where: slice) -> CallFeatureArrays:
         """Those of some of the calls."""
-        return Looks(self.names[where], self.shapes[where], self.values[where], self.digests)
+        return CallFeatureArrays(self.names[where], self.shapes[where], self.values[where], self.digests)
 
     def rounded(self, bits: int) -> list[bytes]:
         """One text per call, equal for calls whose names and shapes are equal and whose values agree in ``bits``
@@ -78,7 +78,9 @@ class Looks:
         return [row.tobytes() for row in np.ascontiguousarray(table)]
 
 
-def looks(names: tuple[Sequence[Hashable], ...], found: tuple[Sequence[Traits], ...]) -> tuple[Looks, Looks]:
+def feature_arrays(
+    names: tuple[Sequence[Hashable], ...], found: tuple[Sequence[CallFeatures], ...]
+) -> tuple[CallFeatureArrays, CallFeatureArrays]:
     """The looks of both sides; numbers that stand for names, shapes and checksums are the same in both."""
     known: dict[Hashable, int] = {}
     shapes: dict[Hashable, int] = {}
@@ -91,7 +93,7 @@ def looks(names: tuple[Sequence[Hashable], ...], found: tuple[Sequence[Traits], 
         )
         for own, side in zip(names, found, strict=True)
     ]
-    return Looks(*made[0], bool(digests)), Looks(*made[1], bool(digests))
+    return CallFeatureArrays(*made[0], bool(digests)), CallFeatureArrays(*made[1], bool(digests))
 
 
 def _table(rows: list[tuple[Any, ...]], digests: dict[str, int]) -> Floats:
@@ -107,7 +109,7 @@ def _number(value: Any, digests: dict[str, int]) -> float:
     return as_float(value)
 
 
-def closeness(left: Looks, right: Looks, i: int, others: Ints) -> Floats:
+def call_closeness(left: CallFeatureArrays, right: CallFeatureArrays, i: int, others: Ints) -> Floats:
     """How alike call ``i`` of the left side is to these of the right one, from 0 to 2.5.
 
     Equal shapes count 0.5. Statistics count up to 2, by the decimal digits in which they agree; checksums when equal.

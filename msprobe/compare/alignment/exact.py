@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from msprobe.compare.alignment.in_backward import placed
+from msprobe.compare.alignment.in_backward import with_backward_scope
 from msprobe.compare.alignment.protocol import SAME, Alignment, Positions, Side
 from msprobe.compare.pairs import EntryKey
 
@@ -22,7 +22,7 @@ class ExactMatch:
     def align(self, target: Side, golden: Side) -> Alignment:
         if target.keys == golden.keys:
             return SAME
-        return Alignment(exact_pairs(placed(target.keys), placed(golden.keys)))
+        return Alignment(exact_pairs(with_backward_scope(target.keys), with_backward_scope(golden.keys)))
 
 
 def exact_pairs(target: Sequence[EntryKey], golden: Sequence[EntryKey]) -> Positions:

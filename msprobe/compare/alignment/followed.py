@@ -16,7 +16,7 @@ def forward_calls(keys: Sequence[EntryKey]) -> list[int]:
     return [i for i, key in enumerate(keys) if key.phase == "forward" and not key.recompute]
 
 
-class Followed(NamedTuple):
+class BackwardPairs(NamedTuple):
     """``forward`` are pairs of positions of forward calls."""
 
     target: Sequence[EntryKey]

@@ -6,8 +6,8 @@ follow. What is then left over on both sides under the same name pairs in its or
 
 from __future__ import annotations
 
-from msprobe.compare.alignment.drift import aligned
-from msprobe.compare.alignment.followed import Followed, forward_calls
+from msprobe.compare.alignment.drift import align_sequences
+from msprobe.compare.alignment.followed import BackwardPairs, forward_calls
 from msprobe.compare.alignment.protocol import SAME, Alignment, Positions, Side
 from msprobe.compare.pairs import EntryKey
 
@@ -22,8 +22,8 @@ class FuzzyMatch:
             return SAME
         places = forward_calls(target.keys), forward_calls(golden.keys)
         stems = [target.keys[i].stem for i in places[0]], [golden.keys[j].stem for j in places[1]]
-        forward = aligned(target, golden, places, stems)
-        found = Followed(target.keys, golden.keys, forward).pairs([])
+        forward = align_sequences(target, golden, places, stems)
+        found = BackwardPairs(target.keys, golden.keys, forward).pairs([])
         return Alignment(found + _left_over(found, target, golden))
 
 

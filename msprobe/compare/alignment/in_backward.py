@@ -15,7 +15,7 @@ from msprobe.core.naming.model import MODULE_PREFIXES
 IN_BACKWARD = "~"
 
 
-def placed(keys: Sequence[EntryKey]) -> list[EntryKey]:
+def with_backward_scope(keys: Sequence[EntryKey]) -> list[EntryKey]:
     """The same keys, where a forward call without parent that lies in the backward pass has the parent ``~module``.
 
     Without recorded modules the next backward call stands in, for calls marked as recomputed. What follows a module

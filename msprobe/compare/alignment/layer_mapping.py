@@ -20,7 +20,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from msprobe.compare.alignment.drift import aligned
+from msprobe.compare.alignment.drift import align_sequences
 from msprobe.compare.alignment.in_backward import is_module
 from msprobe.compare.alignment.layer_scope import Path, Scopes, scopes
 from msprobe.compare.alignment.mapping_file import read_mapping
@@ -61,7 +61,7 @@ class LayerMapping:
         pairs: Positions = []
         for left, right in groups.values():
             for mine, others in _by_kind(target, golden, left, right):
-                pairs += aligned(target, golden, (mine, others), ([""] * len(mine), [""] * len(others)))
+                pairs += align_sequences(target, golden, (mine, others), ([""] * len(mine), [""] * len(others)))
         fused = _fused_modules((target, golden), (ours, theirs), fusions)
         return Alignment(sorted(pairs), rule=self.rule, stated=True, loose=True, fused=fused)
 

@@ -11,11 +11,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from msprobe.compare.inference.folding import fold_parameter
-from msprobe.compare.inference.seen import Seen, distance
+from msprobe.compare.inference.seen import TensorSignature, distance
 from msprobe.compare.inference.tree import Layer
 
 _EQUAL = 1e-4
-_Content = list[tuple[str, Seen]]
+_Content = list[tuple[str, TensorSignature]]
 _Key = tuple[tuple[str, tuple[int, ...]], ...]
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from msprobe.compare.inference.folding import attribute_likeness, class_likeness, fold_parameter
-from msprobe.compare.inference.seen import Seen, closeness, distance
+from msprobe.compare.inference.seen import TensorSignature, closeness, distance
 from msprobe.compare.inference.tree import Counted, Layer
 
 PARAMETERS, SUBTREE, ANCHORS = 3.0, 3.0, 4.0
@@ -106,12 +106,12 @@ def parameter_names(ours: Layer, theirs: Layer) -> tuple[tuple[str, str], ...]:
     return tuple(found.items())
 
 
-def _common(ours: Layer, theirs: Layer) -> Iterator[tuple[Seen, Seen]]:
+def _common(ours: Layer, theirs: Layer) -> Iterator[tuple[TensorSignature, TensorSignature]]:
     for name, other in parameter_names(ours, theirs):
         yield ours.parameters[name], theirs.parameters[other]
 
 
-def _values(of: str, pairs: list[tuple[Seen, Seen]]) -> Iterator[Part]:
+def _values(of: str, pairs: list[tuple[TensorSignature, TensorSignature]]) -> Iterator[Part]:
     known = [found for pair in pairs if (found := distance(*pair)) is not None]
     if not known:
         return
@@ -131,7 +131,7 @@ def _parameter_shapes(ours: Layer, theirs: Layer) -> float:
     return max(0.95 * exact, 0.8 * turned)
 
 
-def _shapes(left: list[Seen], right: list[Seen]) -> float:
+def _shapes(left: list[TensorSignature], right: list[TensorSignature]) -> float:
     """The mean likeness of the shapes of the first tensors; a tensor without a partner counts as different."""
     scores = [_shape(ours.shape, theirs.shape) for ours, theirs in zip(left, right, strict=False)]
     return sum(scores) / max(len(left), len(right))

@@ -15,7 +15,7 @@ from itertools import combinations
 
 from msprobe.compare.inference.evidence import likeness
 from msprobe.compare.inference.folding import class_likeness, fold_parameter
-from msprobe.compare.inference.seen import Seen, closeness, distance
+from msprobe.compare.inference.seen import TensorSignature, closeness, distance
 from msprobe.compare.inference.tree import Layer
 from msprobe.numerics.shards import Shard, merged_statistics
 
@@ -149,11 +149,11 @@ def _share_input(parts: Sequence[Layer]) -> bool:
     return all((distance(given[0], other) or 0.0) <= _SAME_INPUT for other in given[1:])
 
 
-def _weights(layer: Layer) -> dict[str, Seen]:
+def _weights(layer: Layer) -> dict[str, TensorSignature]:
     return {fold_parameter(name): seen for name, seen in layer.parameters.items()}
 
 
-def _add_up(whole: Seen, parts: Sequence[Seen], axis: int) -> bool:
+def _add_up(whole: TensorSignature, parts: Sequence[TensorSignature], axis: int) -> bool:
     shape = whole.shape
     if not shape or any(len(part.shape) != len(shape) for part in parts):
         return False
@@ -162,11 +162,11 @@ def _add_up(whole: Seen, parts: Sequence[Seen], axis: int) -> bool:
     return all(other == rest for other in others) and sum(part.shape[axis] for part in parts) == shape[axis]
 
 
-def _fit(whole: Seen, parts: Sequence[Seen]) -> float | None:
+def _fit(whole: TensorSignature, parts: Sequence[TensorSignature]) -> float | None:
     """How well the statistics of the parts make those of the whole, 0..1; None where they are not recorded."""
     shards = [Shard(part.statistics, part.numel) for part in parts if part.statistics is not None]
     if whole.statistics is None or whole.constant or len(shards) != len(parts):
         return None
-    expected = Seen(whole.shape, merged_statistics(shards).statistics, None)
+    expected = TensorSignature(whole.shape, merged_statistics(shards).statistics, None)
     difference = distance(whole, expected)
     return None if difference is None or math.isnan(difference) else closeness(difference)

@@ -18,16 +18,16 @@ _ELEMENTS, _MEANS, _NORMS = (
 """Positions of the statistics that each tolerance judges."""
 
 
-class Seen(NamedTuple):
+class TensorSignature(NamedTuple):
     """Shape, statistics in table order (or None where one is missing or not finite) and the checksum (or None)."""
 
     shape: tuple[int, ...]
     statistics: tuple[float, ...] | None
     checksum: str | None
 
-    def shape_only(self) -> Seen:
+    def shape_only(self) -> TensorSignature:
         """The same tensor without its values."""
-        return Seen(self.shape, None, None)
+        return TensorSignature(self.shape, None, None)
 
     @property
     def numel(self) -> int:
@@ -39,21 +39,21 @@ class Seen(NamedTuple):
         return self.statistics is not None and self.statistics[0] == self.statistics[1]
 
 
-def seen_tensors(node: Any, most: int) -> list[Seen]:
+def tensor_signatures(node: Any, most: int) -> list[TensorSignature]:
     """The first ``most`` tensors inside a recorded argument, in order; other values are left out."""
-    found: list[Seen] = []
+    found: list[TensorSignature] = []
     _collect(node, found, most, 0)
     return found
 
 
-def _collect(node: Any, found: list[Seen], most: int, depth: int) -> None:
+def _collect(node: Any, found: list[TensorSignature], most: int, depth: int) -> None:
     if len(found) >= most or depth > _DEPTH:
         return
     if isinstance(node, Mapping):
         if "type" in node:
             shape = node.get("shape")
             if is_shape(shape):
-                found.append(Seen(tuple(shape), _statistics(node), _text(node.get("md5"))))
+                found.append(TensorSignature(tuple(shape), _statistics(node), _text(node.get("md5"))))
             return
         node = list(node.values())
     if isinstance(node, list):
@@ -70,7 +70,7 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def distance(left: Seen, right: Seen) -> float | None:
+def distance(left: TensorSignature, right: TensorSignature) -> float | None:
     """Return the largest difference of the statistics relative to the scale of the tensor; None without statistics.
 
     Statistics of elements and norms are relative to the larger of both sides, means to the root mean square.

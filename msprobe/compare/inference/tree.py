@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from msprobe.compare.inference.folding import fold_class
-from msprobe.compare.inference.seen import Seen, seen_tensors
+from msprobe.compare.inference.seen import TensorSignature, tensor_signatures
 from msprobe.core.naming import NameSyntaxError, Phase, parse_entry
 from msprobe.core.naming.model import MODULE_PREFIXES, ModuleName
 from msprobe.core.store.reader import Dump
@@ -33,9 +33,9 @@ class Layer:
     path: str
     cls: str
     name: str = ""
-    parameters: dict[str, Seen] = field(default_factory=dict)
-    inputs: list[Seen] = field(default_factory=list)
-    outputs: list[Seen] = field(default_factory=list)
+    parameters: dict[str, TensorSignature] = field(default_factory=dict)
+    inputs: list[TensorSignature] = field(default_factory=list)
+    outputs: list[TensorSignature] = field(default_factory=list)
     children: list[Layer] = field(default_factory=list)
     position: int = 0
     anchors: frozenset[int] = frozenset()
@@ -86,18 +86,18 @@ def _note(layers: dict[str, Layer], name: str, body: Mapping[str, Any], position
     if parsed.phase is Phase.PARAMETERS_GRAD:
         if not layer.parameters:
             layer.parameters = {
-                key: seen.shape_only() for key, values in body.items() for seen in seen_tensors(values, 1)
+                key: seen.shape_only() for key, values in body.items() for seen in tensor_signatures(values, 1)
             }
     elif not layer.outputs and not layer.inputs:
         _fill(layer, body, parsed.phase)
 
 
 def _fill(layer: Layer, body: Mapping[str, Any], phase: Phase) -> None:
-    layer.inputs = seen_tensors([body.get("input_args"), body.get("input_kwargs"), body.get("input")], _MOST)
-    layer.outputs = seen_tensors(body.get("output"), _MOST)
+    layer.inputs = tensor_signatures([body.get("input_args"), body.get("input_kwargs"), body.get("input")], _MOST)
+    layer.outputs = tensor_signatures(body.get("output"), _MOST)
     parameters = body.get("parameters")
     if phase is Phase.FORWARD and isinstance(parameters, Mapping):
-        found = {key: seen for key, value in parameters.items() for seen in seen_tensors(value, 1)}
+        found = {key: seen for key, value in parameters.items() for seen in tensor_signatures(value, 1)}
         layer.parameters = found or layer.parameters
 
 
