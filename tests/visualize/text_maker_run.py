@@ -36,7 +36,7 @@ def lost(original: Callable[..., Any], first: int) -> Callable[..., Any]:
 
 if __name__ == "__main__":
     target, golden, output, cores, *lose = sys.argv[1:]
-    job._LARGE, job.cores = 0, lambda: int(cores)
+    job._LARGE, job.cpu_count = 0, lambda: int(cores)
     made: list[Any] = []
     warnings: list[str] = []
     forked = text_maker.Forked
