@@ -19,7 +19,7 @@
 #include "projection.h"
 #include "rounding.h"
 
-#define INTERFACE 6
+#define INTERFACE 7
 #define LOWEST ((uintptr_t)1 << 40) /* as in tensor_memory.py: below, an address may be an offset into freed storage */
 #define RELEASE_ABOVE 65536 /* bytes: below this, giving up the interpreter lock costs more than it frees */
 
@@ -253,13 +253,11 @@ static PyObject *shape_of(const Tensor *t) {
 static PyObject *tensor_summary(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Tensor t;
     Span span;
-    if (count != 4) return PyErr_Format(PyExc_TypeError, "expected (exchange, tensor, high precision, bytes from which on it is large)");
+    if (count != 3) return PyErr_Format(PyExc_TypeError, "expected (exchange, tensor, high precision)");
     const Exchange *exchange = PyCapsule_GetPointer(args[0], "dlpack_exchange_api");
     if (exchange == NULL) return NULL;
     if (exchange->major != DLPACK_MAJOR) return none();
     if ((span.high = PyObject_IsTrue(args[2])) < 0) return NULL;
-    size_t large = PyLong_AsSize_t(args[3]);
-    if (large == (size_t)-1 && PyErr_Occurred()) return NULL;
     if (exchange->borrow(args[1], &t) != 0) {
         PyErr_Clear();
         return none();
@@ -271,7 +269,6 @@ static PyObject *tensor_summary(PyObject *self, PyObject *const *args, Py_ssize_
     span.n = (size_t)length;
     PyObject *shape = shape_of(&t), *rest;
     if (shape == NULL) return NULL;
-    if (span.n * ITEMSIZE[span.code] >= large) return Py_BuildValue("iNKL", span.code, shape, (unsigned long long)(uintptr_t)span.at, (long long)length);
     rest = summary_of(&span, 0);
     return rest == NULL ? (Py_DECREF(shape), NULL) : Py_BuildValue("iNN", span.code, shape, rest);
 }
@@ -340,7 +337,7 @@ static PyMethodDef METHODS[] = {
     FAST(stats, "stats(pointer, elements, code) -> (max, min, sum, sum of squares, number of NaN and infinite elements)"),
     FAST(summary, "summary(pointer, elements, code, high=False) -> (max, min, mean, norm)"),
     FAST(summary_crc32, "summary_crc32(pointer, elements, code, high=False) -> (max, min, mean, norm, crc)"),
-    FAST(tensor_summary, "tensor_summary(exchange, tensor, high, large) -> (code, shape, summary), (code, shape, pointer, elements) or None"),
+    FAST(tensor_summary, "tensor_summary(exchange, tensor, high) -> (code, shape, summary) or None"),
     FAST(crc32, "crc32(pointer, bytes, start=0) -> running CRC-32, as zlib.crc32"),
     FAST(xor64, "xor64(pointer, bytes) -> XOR of little-endian 64-bit words, zero padded"),
     FAST(difference, "difference(pointer, pointer, elements, code) -> nine sums and extremes, 0 if equal, None if NaN or Inf differ"),

@@ -14,7 +14,7 @@ import importlib
 import os
 from typing import Protocol, cast
 
-INTERFACE = 6
+INTERFACE = 7
 SUMMARY = ("Max", "Min", "Mean", "Norm")
 """The statistics that `Kernel.summary` returns, in its order; others are measured by frameworks and numpy."""
 
@@ -44,8 +44,8 @@ class Kernel(Protocol):
     def summary(self, pointer: int, elements: int, code: int, high: bool = False, /) -> Summary:
         """Return the statistics named in `SUMMARY`, rounded as `core.tensors.statistics` says; None if empty."""
 
-    def tensor_summary(self, exchange: object, tensor: object, high: bool, large: int, /) -> TensorSummary | None:
-        """Return (code, shape, summary) of a tensor object of less than ``large`` bytes.
+    def tensor_summary(self, exchange: object, tensor: object, high: bool, /) -> TensorSummary | None:
+        """Return (code, shape, summary) of a tensor object.
 
         The facts come from the framework through the capsule of DLPack's C exchange API on the type of the tensor. None
         for a tensor that is empty, not dense, not in the memory of this process or of a dtype without a kernel.
@@ -69,12 +69,6 @@ class Kernel(Protocol):
 
     def projection(self, pointer: int, elements: int, code: int, /) -> float | None:
         """Return the order-sensitive sum of `msprobe.core.tensors.projection`; None if empty."""
-
-    def fingerprint(self, pointer: int, elements: int, code: int, /) -> int:
-        """Return 64 bits mixed from 64 elements spread over the span, the first and the last among them.
-
-        The value almost certainly changes when all elements are written. It need not change when a few are.
-        """
 
     def elements(
         self, target: int, golden: int, elements: int, code: int, rtol: float, atol: float, /

@@ -20,8 +20,6 @@ _CAPSULE: Any = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
 _DTYPE_NAMES = {dtype.code: f"torch.{dtype.name}" for dtype in ALL_DTYPES}
 _BYTES = {dtype.code: getattr(torch, dtype.name) for dtype in ALL_DTYPES if dtype.name in ("int8", "uint8")}
 """Integers of fewer bits (torch.int4) are reported as integers of eight bits."""
-_NO_LIMIT = 1 << 62
-"""Bytes from which on the kernel would not measure a tensor by itself."""
 
 
 class DlpackDescriber:
@@ -44,7 +42,7 @@ class DlpackDescriber:
         """Return the record of a tensor with statistics; None for a tensor that this API does not describe."""
         if type(tensor) not in PLAIN or tensor.is_neg():
             return None
-        facts = self._tensor_summary(_CAPSULE, tensor, self._high, _NO_LIMIT)
+        facts = self._tensor_summary(_CAPSULE, tensor, self._high)
         if facts is None or (facts[0] in _BYTES and tensor.dtype is not _BYTES[facts[0]]):
             return None
         code, shape, values = facts

@@ -110,4 +110,4 @@ def test_a_capsule_of_something_else_is_refused() -> None:
     if fused is None:
         pytest.skip("no compiled kernel")
     with pytest.raises(ValueError, match="PyCapsule"):
-        fused.tensor_summary(object(), torch.ones(1), False, LARGE)
+        fused.tensor_summary(object(), torch.ones(1), False)
