@@ -189,7 +189,7 @@ def test_an_unknown_element_type_is_a_problem(tmp_path: Path) -> None:
         _header({"w": {"dtype": "F4", "shape": [2], "data_offsets": [0, 1]}}, b"1")
     )
     (parameter,) = compare_checkpoints(tmp_path / "w.safetensors", tmp_path / "w.safetensors").parameters
-    assert parameter.kind == "problem" and "F4" in parameter.found.problem
+    assert parameter.kind == "problem" and "F4" in parameter.similarity.problem
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_one_weight_that_differs_is_the_one_that_is_named(tmp_path: Path) -> Non
     found = compare_checkpoints(first, save(tmp_path / "second", weights, Job(pipeline=2, virtual=2)))
     different = [parameter for parameter in found.parameters if parameter.kind != "equal"]
     assert [parameter.name for parameter in different] == [name]
-    assert different[0].found.cos == pytest.approx(1.0, abs=1e-4) and different[0].found.l2 > 0.1
+    assert different[0].similarity.cos == pytest.approx(1.0, abs=1e-4) and different[0].similarity.l2 > 0.1
 
 
 def test_another_number_of_experts_is_another_shape_or_missing(tmp_path: Path) -> None:
