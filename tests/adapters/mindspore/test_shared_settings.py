@@ -28,7 +28,7 @@ def step(debugger: Any) -> bytes:
 @pytest.fixture
 def untold(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a process where nothing has been said yet."""
-    monkeypatch.setattr(log, "_seen", set())
+    monkeypatch.setattr(log, "_logged_keys", set())
 
 
 @pytest.mark.usefixtures("untold")

@@ -38,4 +38,4 @@ def fresh_compiler() -> Iterator[None]:
 @pytest.fixture
 def fresh_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said once per process has not been said yet."""
-    monkeypatch.setattr(log, "_seen", set())
+    monkeypatch.setattr(log, "_logged_keys", set())

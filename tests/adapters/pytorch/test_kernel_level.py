@@ -149,7 +149,7 @@ def test_what_level_l2_needs(bench: Any, case: str) -> None:
 def test_async_dump_is_told_to_have_no_effect_once(
     bench: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log, "_seen", set())
+    monkeypatch.setattr(log, "_logged_keys", set())
     for _ in range(2):
         recorded = collect(bench, LINEAR, lambda: train(Mlp()), async_dump=True)
     assert recorded.tensor(f"{LINEAR}.output.0.pt").shape == (3, 2)
