@@ -25,9 +25,9 @@ from msprobe.adapters.pytorch.tensor_memory import (
     address,
     backed,
     dense,
-    without_repeats,
     readable,
     with_memory,
+    without_repeats,
 )
 from msprobe.adapters.pytorch.tensor_saver import TensorSaver
 from msprobe.core.tensors.checksum import crc32, format_crc32, format_xor, xor

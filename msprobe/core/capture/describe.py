@@ -243,8 +243,6 @@ def _array(value: Any, path: str, around: tuple[int, ...]) -> Node:
     measured = statistics(value)
     if value.dtype == bool:  # the published format has sums of bool arrays, too: those of zeros and ones
         numbers = statistics(value.astype(np.uint8))
-        measured = TensorStats(
-            *(number if own is None else own for own, number in zip(measured, numbers, strict=True))
-        )
+        measured = TensorStats(*(number if own is None else own for own, number in zip(measured, numbers, strict=True)))
     node = {"type": "numpy.ndarray", "dtype": str(value.dtype), "shape": list(value.shape)}
     return {**node, **dict(zip(STATISTIC_NAMES, measured, strict=True))}
