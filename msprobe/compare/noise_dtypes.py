@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from msprobe.core.errors import NotComparableError
 from msprobe.numerics.tolerance import unit_roundoff
 
-Kind = tuple[str, str, str]
+OperatorRole = tuple[str, str, str]
 """Operator, phase and role."""
 
 
@@ -21,12 +21,12 @@ class NoiseDtypes:
     """``learned`` are the dtypes of the profile by kind of value. ``known`` counts the floating-point rows that it can
     judge, ``alone`` those whose operator it lacks, ``other`` those that it knows in another dtype, by their own."""
 
-    learned: dict[Kind, set[str]] = field(default_factory=dict)
+    learned: dict[OperatorRole, set[str]] = field(default_factory=dict)
     known: int = 0
     alone: int = 0
     other: dict[str, int] = field(default_factory=dict)
 
-    def count(self, rows: Iterable[tuple[Kind, str]]) -> NoiseDtypes:
+    def count(self, rows: Iterable[tuple[OperatorRole, str]]) -> NoiseDtypes:
         """Note the kind and dtype of each row that a table holds."""
         for kind, dtype in rows:
             if unit_roundoff(dtype) == 0.0:

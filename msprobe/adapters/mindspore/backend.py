@@ -18,7 +18,7 @@ from msprobe.adapters.mindspore.input_tap import MindSporeInputTap
 from msprobe.adapters.mindspore.module_tap import MindSporeModuleTap
 from msprobe.adapters.mindspore.output_gradients import OutputGradientTap
 from msprobe.adapters.mindspore.runtime import MindSporeRuntime
-from msprobe.adapters.mindspore.sessions import header_of
+from msprobe.adapters.mindspore.runtime_facts import on_cpu
 from msprobe.adapters.mindspore.tensor_ops import MindSporeTensorOps
 from msprobe.adapters.mindspore.values import MindSporeValues
 from msprobe.adapters.mindspore.versions import has_gradient_nodes
@@ -54,10 +54,23 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
         apis_in_models=True,
         ranked=False,
         kernel_dump=partial(MindSporeKernelDump, config) if kernels else None,
-        header=header_of(config),
+        header=_header(config),
     )
 
 
 def _table() -> Any:
     text = files("msprobe.adapters").joinpath("tables/mindspore.yaml").read_text("utf-8")
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text).get_single_data()  # safe_load, with the fast parser
+
+
+def _header(config: DumpConfig) -> dict[str, str]:
+    """Return the fields of dump.json that say who found what task ``overflow_check`` or ``exception_dump`` records.
+
+    ``overflow_check`` looks at values and asks no hardware flag. A CPU has no service for ``exception_dump``: calls are
+    recorded instead of kernels.
+    """
+    if config.task == "overflow_check":
+        return {"producer": "cpu-fallback"}
+    if config.task == "exception_dump":
+        return {"producer": "cpu-fallback", "record_level": "api"} if on_cpu() else {"producer": "runtime"}
+    return {}

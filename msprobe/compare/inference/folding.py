@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
-_SYNONYMS = {
+_WORD_SYNONYMS = {
     "attention": "attn",
     "ffn": "mlp",
     "ff": "mlp",
@@ -92,7 +92,7 @@ def attribute_likeness(left: str, right: str) -> float:
 
 
 def _words(name: str) -> frozenset[str]:
-    words = [_SYNONYMS.get(word.lower(), word.lower()) for word in _WORD.findall(name)]
+    words = [_WORD_SYNONYMS.get(word.lower(), word.lower()) for word in _WORD.findall(name)]
     return frozenset(words) - _NOISE or frozenset(words)
 
 

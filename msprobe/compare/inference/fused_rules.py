@@ -15,7 +15,7 @@ _Rule = tuple[str, str, str]
 def fused_rules(layer_map: LayerMap) -> FusedRules:
     """One rule for all fused layers that read alike; one that would not hold for another module of its class names the
     whole paths."""
-    near = [next(_rules(layer_map, pair)) for pair in layer_map.fused]
+    near = [next(_fused_layer_rules(layer_map, pair)) for pair in layer_map.fused]
     rights: dict[tuple[str, str], set[str]] = {}
     for section, left, right in near:
         rights.setdefault((section, left), set()).add(right)
@@ -26,7 +26,7 @@ def fused_rules(layer_map: LayerMap) -> FusedRules:
     return found
 
 
-def _rules(layer_map: LayerMap, pair: FusedPair) -> Iterator[_Rule]:
+def _fused_layer_rules(layer_map: LayerMap, pair: FusedPair) -> Iterator[_Rule]:
     """How the pair reads in the section of each paired module around it, the nearest first, and with whole paths."""
     path = pair.target[0]
     while path := path.rpartition(".")[0]:

@@ -80,7 +80,7 @@ def mapping_rules(layer_map: LayerMap) -> Sections:
 
 def _sections(layer_map: LayerMap) -> _Sections:
     pairs = [pair for pair in layer_map.pairs if pair.target and pair.golden]
-    around = {pair.target: list(_rules(layer_map, pair)) for pair in pairs}
+    around = {pair.target: list(_layer_rules(layer_map, pair)) for pair in pairs}
     level = dict.fromkeys(around, 0)
     while clashes := _clashes(around, level):
         for path in clashes:
@@ -108,7 +108,7 @@ def _keep_apart(layer_map: LayerMap, sections: _Sections) -> None:
             sections.setdefault(section, {}).setdefault(left, _Line(NOBODY))
 
 
-def _rules(layer_map: LayerMap, pair: LayerPair) -> Iterator[_Rule]:
+def _layer_rules(layer_map: LayerMap, pair: LayerPair) -> Iterator[_Rule]:
     """How the pair reads in the section of each module around it, the nearest first and the top last."""
     path = pair.target
     while path := path.rpartition(".")[0]:

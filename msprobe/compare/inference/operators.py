@@ -11,7 +11,7 @@ from msprobe.compare.alignment.api_table import pytorch_name
 from msprobe.compare.items import OUTPUT, is_tensor, leaves
 
 _COLLECTIVES = "Distributed"
-_SYNONYMS = {
+_OPERATOR_SYNONYMS = {
     "truediv": "div",
     "divide": "div",
     "multiply": "mul",
@@ -32,7 +32,7 @@ def operator(stem: str) -> str:
     translated = pytorch_name(stem)
     prefix, _, rest = translated.partition(".")
     bare = rest.rpartition(".")[2].removeprefix("npu_").replace("_", "").lower()
-    name = _SYNONYMS.get(bare, bare)
+    name = _OPERATOR_SYNONYMS.get(bare, bare)
     return f"{_COLLECTIVES}.{name}" if prefix == _COLLECTIVES else f"~{name}"
 
 

@@ -1,4 +1,4 @@
-"""The PyTorch side: ``python -m tests.compare.inference.pytorch_twin WEIGHTS.npz FOLDER`` saves weights and a dump."""
+"""The PyTorch side: ``python -m tests.compare.inference.pytorch_twin WEIGHTS.npz FOLDER`` saves weights, dump."""
 
 from __future__ import annotations
 
