@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 
-from msprobe.core.dump import handle
+from msprobe.core.dump.session import process_debugger
 
 
 def forget(facade: str = "msprobe.pytorch") -> None:
     """End the debugger of this process as its exit would, as if the process were new."""
-    session = handle.peek()
+    session = process_debugger.peek()
     if session is not None:
-        handle.put(None)
+        process_debugger.put(None)
         session.close()
     importlib.import_module(facade).PrecisionDebugger._instance = None

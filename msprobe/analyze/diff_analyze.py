@@ -6,6 +6,8 @@
 The numbers are those of the statistics mode, also for tensor dumps. With the policy ``default`` a call agrees when
 all its rows do; with ``reference`` when no relative difference of a result is above one half, where a value that has
 no percentage (a call on one side only, ``inf``, ``Nan``, ``Diff``) never agrees.
+
+What the result documents of ``compare -da`` and ``overflow_check`` hold; their JSON Schemas are made from here.
 """
 
 from __future__ import annotations
@@ -16,23 +18,25 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from msprobe.analyze.earliest_rank import RankFinding, earliest, rank_finding, rank_numbers
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
 from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.analyze.overflow import write_finding
+from msprobe.analyze.rank_order import RankFinding, earliest, rank_finding, rank_numbers
+from msprobe.compare.alignment.check_mappings import Unapplied, unapplied, unapplied_notes
 from msprobe.compare.alignment.options import MappingOptions
-from msprobe.compare.alignment.unapplied import Unapplied, unapplied, unapplied_notes
-from msprobe.compare.columns import columns
-from msprobe.compare.foreign_header import header_notes, version_notes
-from msprobe.compare.incomplete import incomplete
-from msprobe.compare.items import OUTPUT, RANK_KEYS, Leaf, describe
-from msprobe.compare.locate import locate
-from msprobe.compare.locations import PathLike, local, opened
-from msprobe.compare.mode import Policy
-from msprobe.compare.parallel_layout import load_pair
-from msprobe.compare.recorded_layout import with_recorded_layouts
+from msprobe.compare.comparison import Comparison, Past, compare_dumps
+from msprobe.compare.coverage import incomplete
+from msprobe.compare.dump_pairs import locate
+from msprobe.compare.header_checks import header_notes, version_notes
+from msprobe.compare.inputs.locations import PathLike, local, opened
+from msprobe.compare.inputs.mode import Policy
+from msprobe.compare.layout_from_records import with_recorded_layouts
+from msprobe.compare.parallel.layout import load_pair
 from msprobe.compare.records.call_source import CallSource, source_of_pair
-from msprobe.compare.rows import CompareRow
-from msprobe.compare.run import Comparison, Past, compare_dumps
+from msprobe.compare.records.leaves import OUTPUT, RANK_KEYS, Leaf, describe
+from msprobe.compare.rows.columns import columns
+from msprobe.compare.rows.rows import CompareRow
 from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, Place, paused_gc
 from msprobe.numerics.metrics.statistics import Cell
@@ -247,3 +251,62 @@ def _record(name: str, call: dict[str, Any], source: CallSource) -> dict[str, An
         values["NPU P2POp peer"] = item["NPU P2POp peer"]
         info["output" if item["state"] == OUTPUT else "input"][item[title]] = values
     return {"op_name": name, "data_info": info, "stack_info": list(source.stack)}
+
+
+_ROWS = "The columns of the result table by title, and state, api_origin_name, the op and peer of batched transfers."
+
+
+class ComparedCall(BaseModel):
+    """One call in ``compare_result_rank{N}_{time}.json``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    is_same: bool = Field(description="every value within its tolerance, and on both sides")
+    op_items: list[dict[str, Any]] = Field(description=_ROWS)
+
+
+class FirstCall(BaseModel):
+    """One call in ``diff_analyze_{time}.json``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    op_name: str
+    data_info: dict[str, dict[str, dict[str, Any]]] = Field(
+        description="below input and output: name of a value, to its statistics or checksums by title"
+    )
+    stack_info: list[str] = Field(description="frames, innermost first; empty where none were recorded")
+
+
+class OverflowCall(BaseModel):
+    """One call in ``anomaly_analyze_{time}.json``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    op_name: str
+    data_info: dict[str, Any] | list[Any] = Field(description="the recorded sections of the call, as in dump.json")
+    construct_info: list[str] = Field(description="the modules around the call from the root on, and the call")
+    stack_info: list[str] | dict[str, Any] = Field(description="frames, innermost first; {} where none were recorded")
+    reason: str
+
+
+ComparedCalls = TypeAdapter(dict[str, ComparedCall])
+"""By name of the call."""
+FirstCalls = TypeAdapter(dict[str, list[FirstCall]])
+"""By rank, as rank_0."""
+OverflowCalls = TypeAdapter(dict[str, list[OverflowCall]])
+"""By rank, as rank_0."""
+
+
+def compared_calls_schema() -> dict[str, Any]:
+    """JSON Schema of ``compare_result_rank{N}_{time}.json``."""
+    return ComparedCalls.json_schema()
+
+
+def first_calls_schema() -> dict[str, Any]:
+    """JSON Schema of ``diff_analyze_{time}.json``."""
+    return FirstCalls.json_schema()
+
+
+def overflow_calls_schema() -> dict[str, Any]:
+    """JSON Schema of ``anomaly_analyze_{time}.json``."""
+    return OverflowCalls.json_schema()

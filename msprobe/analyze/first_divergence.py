@@ -4,24 +4,41 @@ Entries are walked in execution order. The first one with any difference is the 
 differ although nothing before them does, the cause is code that leaves no record (a view, a slice, a gradient hook):
 then the innermost enclosing module whose own inputs agree is named, or the module whose parameter it is, or none when
 the difference comes from outside of every recorded module.
+
+The figures behind a first divergence: tolerance, times tolerance, and the elements that differ.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
-from msprobe.analyze.explain_row import explained
-from msprobe.compare.pairs import parent_of
-from msprobe.compare.reasons import Reasons
+from msprobe.compare.comparison import Comparison
 from msprobe.compare.records.call_source import CallSource, in_phase, module_text, source_of_pair
-from msprobe.compare.run import Comparison
-from msprobe.compare.summary import FirstDivergence, KindText
-from msprobe.core.naming.model import MODULE_PREFIXES
+from msprobe.compare.records.entries import parent_of
+from msprobe.compare.rows.explanations import Reasons
+from msprobe.compare.rows.summary import FirstDivergence, KindText
+from msprobe.core.naming.names import MODULE_PREFIXES
 from msprobe.numerics.verdict import Kind, Role
+
+
+def explained(found: FirstDivergence, comparison: Comparison, row: int) -> FirstDivergence:
+    """The same divergence, with what is known about the row that shows it filled in."""
+    judged = comparison.judged
+    times = float(judged.times[row])
+    if judged.kind[row] == Kind.VALUE and math.isfinite(times):
+        found.tolerance, found.times_tolerance = float(judged.tolerance[row]), times
+    difference = comparison.tensors[row] if comparison.tensors is not None else None
+    elements = difference.elements if difference is not None else None
+    if elements is not None and elements.first is not None and elements.worst is not None:
+        found.first_index, found.worst_index = list(elements.first), list(elements.worst)
+        found.worst_target, found.worst_golden = repr(elements.target), repr(elements.golden)
+    return found
+
 
 OPTIMIZER = "optimizer"
 OUTLIER = 100.0

@@ -18,14 +18,13 @@ from typing import Any
 from pydantic_core import to_json
 
 from msprobe.analyze.communication import Exchange, exchanges
-from msprobe.analyze.earliest_rank import rank_numbers
-from msprobe.analyze.non_finite_source import Source, find_source, has_statistics
-from msprobe.analyze.rank_order import Event, Standing, order_events
-from msprobe.compare.locations import PathLike, opened
-from msprobe.compare.pairs import parent_of
+from msprobe.analyze.nonfinite_source import Source, find_source, has_statistics
+from msprobe.analyze.rank_order import Event, Standing, order_events, rank_numbers
+from msprobe.compare.inputs.locations import PathLike, opened
+from msprobe.compare.records.entries import parent_of
 from msprobe.core.errors import MsprobeException, NotComparableError
-from msprobe.core.store.atomic import make_folder, write_atomic
 from msprobe.core.store.reader import Dump, Place, find_dumps, load_dump, paused_gc
+from msprobe.core.store.safe_files import make_folder, write_atomic
 
 
 @dataclass(slots=True)

@@ -49,7 +49,7 @@ class TorchImportHook:
 def _attach() -> None:
     if importlib.util.find_spec("msprobe") is None:
         sys.path.append(os.path.dirname(os.path.dirname(_HERE)))
-    importlib.import_module("msprobe.adapters.pytorch.attach").attach(os.environ[VARIABLE])
+    importlib.import_module("msprobe.adapters.pytorch.auto_attach").attach(os.environ[VARIABLE])
 
 
 def _warn_mindspore_program() -> None:

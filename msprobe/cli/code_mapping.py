@@ -19,7 +19,7 @@ def command(ir: str, dump_data: str, output: str) -> int:
     """
     from pathlib import Path
 
-    from msprobe.core.kernels.code_mapping import map_code
+    from msprobe.core.kernel_dumps.code_mapping import map_code
 
     mapped = map_code(Path(ir), Path(dump_data), Path(output))
     if mapped.table is not None:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from msprobe.cli.compare_flags import legacy_flags, mapping_flags, mapping_keywords
 from msprobe.cli.main import EXIT_NOT_COMPARABLE
-from msprobe.cli.mapping_flags import mapping_flags, mapping_keywords
-from msprobe.cli.older_flags import legacy_flags
 
 if TYPE_CHECKING:
-    from msprobe.compare.summary import CompareSummary
-    from msprobe.report.outcome import PairOutcome
+    from msprobe.compare.rows.summary import CompareSummary
+    from msprobe.report.rank_outcome import PairOutcome
 
 EXIT_DIVERGED = 1
 _UNUSED_BY_DIFF_ANALYZE = ("xlsx", "html", "junit", "json_path", "noise", "config", "metrics", "log_items")
@@ -95,10 +94,10 @@ def command(target_path: str, golden_path: str, output_path: str, **options: Any
     if options.pop("diff_analyze"):
         return _diff_analyze((target_path, golden_path, output_path), options)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's idle threads would forbid a copy of this process
-    from msprobe.compare.locations import local_file
+    from msprobe.compare.inputs.locations import local_file
     from msprobe.core.store.reader import paused_gc
+    from msprobe.jobs.compare import compare
     from msprobe.jobs.progress import progress_bar
-    from msprobe.report.comparison import compare
 
     json_path, fail_on = options.pop("json_path"), options.pop("fail_on")
     if json_path is not None:
@@ -122,7 +121,7 @@ def _is_failure(fail_on: str, *, diverged: bool, incomplete: bool) -> bool:
 
 def _diff_analyze(paths: tuple[str, str, str], options: dict[str, Any]) -> int:
     from msprobe.analyze.diff_analyze import diff_analyze
-    from msprobe.compare.alignment.content import read_mapping_options
+    from msprobe.compare.alignment.check_mappings import read_mapping_options
     from msprobe.compare.alignment.options import MappingKeywords
 
     unused = [f"--{name.removesuffix('_path')}" for name in _UNUSED_BY_DIFF_ANALYZE if options[name]]
@@ -140,8 +139,7 @@ def _diff_analyze(paths: tuple[str, str, str], options: dict[str, Any]) -> int:
 
 def _print_result(summary: CompareSummary, outcomes: list[PairOutcome], json_path: str | None) -> None:
     from msprobe.cli.terminal import show_pairs
-    from msprobe.report.json import summary_json, write_summary
-    from msprobe.report.text import summary_text
+    from msprobe.report.summary_text import summary_json, summary_text, write_summary
 
     if json_path == "-":
         click.echo(summary_json(summary))

@@ -56,7 +56,7 @@ def command(
 def _compare_checkpoints(compare: tuple[str, str], output: str, fail_on: str) -> int:
     from pathlib import Path
 
-    from msprobe.configcheck.checkpoints import check_new, compare_checkpoints, write_document
+    from msprobe.checkpoints.job import check_new, compare_checkpoints, write_document
     from msprobe.jobs.progress import progress_bar
 
     check_new(Path(output))

@@ -37,9 +37,9 @@ def command(db: str, data: str, kind: str, mapping: str | None, micro_step: bool
     The result is DB/dump_data.trend.db, an SQLite file; one that is there is replaced. Exit status: 0 done,
     2 unreadable input, 3 no statistics in the dump.
     """
+    from msprobe.jobs.executors.select import executor_named
     from msprobe.jobs.progress import progress_bar
-    from msprobe.monitor.trend import refuse_monitor_format, write_trend
-    from msprobe.report.execute.choose import executor_named
+    from msprobe.trend.job import refuse_monitor_format, write_trend
 
     if kind == "monitor":
         raise refuse_monitor_format()

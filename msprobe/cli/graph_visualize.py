@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from msprobe.cli.mapping_flags import mapping_flags, mapping_keywords
+from msprobe.cli.compare_flags import mapping_flags, mapping_keywords
 
 _LIST_FLAGS = ("--rank_size", "--tp", "--pp", "--vpp", "--order")
 _SIZES = ("rank_size", "tp", "pp", "vpp")
@@ -84,9 +84,9 @@ def command(target_path: str, golden_path: str | None, output_path: str, **optio
     Exit status: 0 done, 2 wrong usage or unreadable input, 3 not comparable.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's idle threads would forbid a copy of this process
-    from msprobe.compare.alignment.content import read_mapping_options
+    from msprobe.compare.alignment.check_mappings import read_mapping_options
     from msprobe.compare.alignment.options import MappingKeywords
-    from msprobe.compare.parallel_layout import layouts_of_flags
+    from msprobe.compare.parallel.layout import layouts_of_flags
     from msprobe.jobs.progress import progress_bar
     from msprobe.visualize.job import Request, visualize
 

@@ -15,7 +15,7 @@ def command(native_dir: str, output: str, md5: bool) -> int:
     """
     from pathlib import Path
 
-    from msprobe.core.kernels.importing import import_dump
+    from msprobe.core.kernel_dumps.importer import import_dump
 
     for folder in import_dump(Path(native_dir), Path(output), md5):
         click.echo(f"Imported: {folder}")

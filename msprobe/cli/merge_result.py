@@ -21,8 +21,8 @@ def command(input_dir: str, output_dir: str, config: str) -> None:
     """Merge the tables of all ranks (csv or xlsx): one sheet per metric, one line per value, one column per rank."""
     from pathlib import Path
 
-    from msprobe.compare.locations import local
-    from msprobe.report.merge import merge_results
+    from msprobe.compare.inputs.locations import local
+    from msprobe.report.merge_ranks import merge_results
 
     merged = merge_results(Path(input_dir), local(output_dir), Path(config))
     for note in merged.notes:

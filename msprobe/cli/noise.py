@@ -18,8 +18,8 @@ def command(runs: tuple[str, ...], output: str) -> None:
 
     The spread is kept per operator, dtype and depth. Exit status: 0 done, 2 unreadable input, 3 not comparable.
     """
-    from msprobe.analyze.noise import learn
-    from msprobe.compare.locations import local, opened
+    from msprobe.analyze.noise_learning import learn
+    from msprobe.compare.inputs.locations import local, opened
 
     file = local(output)
     learned = learn([opened(run) for run in runs])

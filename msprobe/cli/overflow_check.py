@@ -30,7 +30,7 @@ def command(input_path: str, output_path: str, fail_on: str) -> int:
     of one. Exit status: 0 done, 1 found (with --fail-on found), 2 unreadable input, 3 the dump holds no statistics.
     """
     from msprobe.analyze.overflow import check_overflow, write_finding
-    from msprobe.compare.locations import local
+    from msprobe.compare.inputs.locations import local
 
     folder, finding = local(output_path), check_overflow(input_path)
     for line in finding.lines:

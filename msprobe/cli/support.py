@@ -22,7 +22,7 @@ def command(feature: str | None, output_format: str) -> None:
     import json
     from dataclasses import asdict
 
-    from msprobe.core.backend.matrix import cells
+    from msprobe.core.backend.support_matrix import cells
     from msprobe.report.support_tables import as_markdown, as_text, feature_table, task_table
 
     supported = list(cells())
@@ -36,7 +36,7 @@ def command(feature: str | None, output_format: str) -> None:
 
 def _full_name(feature: str) -> str:
     """Return the feature of this name, or the only one whose name contains it."""
-    from msprobe.core.backend.matrix import FEATURES
+    from msprobe.core.backend.support_matrix import FEATURES
 
     names = [name for name in FEATURES if name == feature] or [name for name in FEATURES if feature in name]
     if len(names) != 1:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msprobe.jobs.progress import terminal_console
 
 if TYPE_CHECKING:
-    from msprobe.report.outcome import PairOutcome
+    from msprobe.report.rank_outcome import PairOutcome
 
 _MAX_ROWS = 40
 _STYLES = {"same": "green", "diverged": "bold red", "not_comparable": "yellow"}

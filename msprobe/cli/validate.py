@@ -35,7 +35,7 @@ def command(config: str, framework: str | None) -> int:
 
 def _print_report(report: "ConfigReport", framework: str | None) -> int:
     from msprobe.core.backend.support import framework_problems
-    from msprobe.core.config.places import place_problems
+    from msprobe.core.config.path_checks import place_problems
 
     if report.config is None:
         return _print_all(report.source, report.problems, report.warnings)

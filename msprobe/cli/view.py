@@ -33,7 +33,7 @@ def command(path: Path, page: str | None, host: str, port: int, show: bool) -> N
 
     PATH is a .vis.db of msprobe graph_visualize, or a folder with some.
     """
-    from msprobe.compare.locations import local_file
+    from msprobe.compare.inputs.locations import local_file
     from msprobe.visualize.viewer.databases import find_databases
 
     file = None if page is None else local_file(page, "html")
@@ -45,8 +45,8 @@ def command(path: Path, page: str | None, host: str, port: int, show: bool) -> N
 
 
 def _write(databases: list[Path], page: Path, show: bool) -> None:
-    from msprobe.core.store.atomic import make_folder
-    from msprobe.visualize.viewer.page import write_page
+    from msprobe.core.store.safe_files import make_folder
+    from msprobe.visualize.viewer.offline_page import write_page
 
     make_folder(page.absolute().parent)
     size = write_page(databases, page, lambda line: click.echo(line, err=True))

@@ -13,7 +13,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-_ENTRANCE = "msprobe.report.comparison"
+_ENTRANCE = "msprobe.jobs.compare"
 _LAZY = ("compare", "CompareResult")
 
 
@@ -25,7 +25,7 @@ def __getattr__(name: str) -> Any:
 
 class _CallablePackage(ModuleType):
     def __call__(self, target: Any, golden: Any, **options: Any) -> Any:
-        """See ``msprobe.report.comparison.compare``; returns its ``CompareResult``."""
+        """See ``msprobe.jobs.compare.compare``; returns its ``CompareResult``."""
         return importlib.import_module(_ENTRANCE).compare(target, golden, **options)
 
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from msprobe.adapters.mindspore.determinism import seed_all
-    from msprobe.adapters.mindspore.step_callbacks import MsprobeInitStep, MsprobeStep
-    from msprobe.adapters.mindspore.value_files import save, save_grad, step
+    from msprobe.adapters.mindspore.random.determinism import seed_all
+    from msprobe.adapters.mindspore.trainer_callbacks import MsprobeInitStep, MsprobeStep
+    from msprobe.adapters.mindspore.value_saver import save, save_grad, step
     from msprobe.adapters.msadapter.debugger import PrecisionDebugger
 
 _MODULES = {
     "PrecisionDebugger": "msprobe.adapters.msadapter.debugger",
-    "seed_all": "msprobe.adapters.mindspore.determinism",
-    "MsprobeInitStep": "msprobe.adapters.mindspore.step_callbacks",
-    "MsprobeStep": "msprobe.adapters.mindspore.step_callbacks",
-    "save": "msprobe.adapters.mindspore.value_files",
-    "save_grad": "msprobe.adapters.mindspore.value_files",
-    "step": "msprobe.adapters.mindspore.value_files",
+    "seed_all": "msprobe.adapters.mindspore.random.determinism",
+    "MsprobeInitStep": "msprobe.adapters.mindspore.trainer_callbacks",
+    "MsprobeStep": "msprobe.adapters.mindspore.trainer_callbacks",
+    "save": "msprobe.adapters.mindspore.value_saver",
+    "save_grad": "msprobe.adapters.mindspore.value_saver",
+    "step": "msprobe.adapters.mindspore.value_saver",
 }
 
 __all__ = ["MsprobeInitStep", "MsprobeStep", "PrecisionDebugger", "save", "save_grad", "seed_all", "step"]

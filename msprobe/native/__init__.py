@@ -1,7 +1,7 @@
 """Optional compiled kernel: `from msprobe.native import fused` gives a `loader.Kernel` or None, never an error.
 
 Every function has a Python equivalent: `msprobe.core.tensors.numpy_ops` for the statistics,
-`msprobe.core.tensors.checksum` for the checksums.
+`msprobe.core.tensors.checksums` for the checksums.
 """
 
 from __future__ import annotations

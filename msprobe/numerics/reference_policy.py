@@ -15,8 +15,7 @@ import numpy as np
 
 from msprobe.core.tensors.dtypes import same_dtype
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
-from msprobe.numerics.metrics.checksum import is_digest
-from msprobe.numerics.metrics.statistics import Cell
+from msprobe.numerics.metrics.statistics import Cell, is_digest
 from msprobe.numerics.verdict import Bools, Floats, Ints
 
 _UNCHECKED = frozenset({

@@ -9,19 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from msprobe.adapters.pytorch.compat_api import AclGraphDumper, module_dump, module_dump_end
     from msprobe.adapters.pytorch.debugger import PrecisionDebugger
-    from msprobe.adapters.pytorch.determinism import seed_all
-    from msprobe.adapters.pytorch.graph_dumper import AclGraphDumper
-    from msprobe.adapters.pytorch.module_dump import module_dump, module_dump_end
-    from msprobe.adapters.pytorch.random_calls import random_save
+    from msprobe.adapters.pytorch.random.determinism import seed_all
+    from msprobe.adapters.pytorch.random.random_trace import random_save
 
 _MODULES = {
-    "AclGraphDumper": "msprobe.adapters.pytorch.graph_dumper",
+    "AclGraphDumper": "msprobe.adapters.pytorch.compat_api",
     "PrecisionDebugger": "msprobe.adapters.pytorch.debugger",
-    "random_save": "msprobe.adapters.pytorch.random_calls",
-    "seed_all": "msprobe.adapters.pytorch.determinism",
-    "module_dump": "msprobe.adapters.pytorch.module_dump",
-    "module_dump_end": "msprobe.adapters.pytorch.module_dump",
+    "random_save": "msprobe.adapters.pytorch.random.random_trace",
+    "seed_all": "msprobe.adapters.pytorch.random.determinism",
+    "module_dump": "msprobe.adapters.pytorch.compat_api",
+    "module_dump_end": "msprobe.adapters.pytorch.compat_api",
 }
 
 _ALSO_FOR_MSADAPTER = ("PrecisionDebugger", "seed_all")

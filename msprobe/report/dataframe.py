@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from msprobe.compare.columns import FIRST_WORD, Column, NumberColumn
-from msprobe.compare.run import Comparison
+from msprobe.compare.comparison import Comparison
+from msprobe.compare.rows.columns import FIRST_WORD, Column, NumberColumn
 from msprobe.core.errors import MsprobeException, error_text
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from msprobe.compare.summary import CompareSummary, FirstDivergence
-from msprobe.core.store.atomic import make_folder, write_atomic
-from msprobe.report.outcome import PairOutcome
+from msprobe.compare.rows.summary import CompareSummary, FirstDivergence
+from msprobe.core.store.safe_files import make_folder, write_atomic
+from msprobe.report.rank_outcome import PairOutcome
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _CLASS = "msprobe.compare"

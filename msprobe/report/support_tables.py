@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from msprobe.core.backend.matrix import FEATURES, LEVELS, SUPPORTED_TASKS, Cell
 from msprobe.core.backend.support import SUPPORTS
+from msprobe.core.backend.support_matrix import FEATURES, LEVELS, SUPPORTED_TASKS, Cell
 
 _FRAMEWORK_MODES = tuple(support.name for support in SUPPORTS)
 Table = list[list[str]]

@@ -1,8 +1,13 @@
-"""The whole job of ``msprobe graph_visualize``: find dumps, build graphs, compare them, write one database."""
+"""The whole job of ``msprobe graph_visualize``: find dumps, build graphs, compare them, write one database.
+
+Writes a merged dump as files (``--file_type json``) that can be read like any other dump.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,28 +16,56 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe import __version__
 from msprobe.compare.alignment.options import MappingOptions
-from msprobe.compare.items import leaves
-from msprobe.compare.locations import is_url, local, opened
-from msprobe.compare.parallel_layout import Layout
-from msprobe.core.cores import cpu_count
-from msprobe.core.errors import NotComparableError, ReadError
+from msprobe.compare.inputs.locations import is_url, local, opened
+from msprobe.compare.parallel.layout import Layout
+from msprobe.compare.records.leaves import leaves
+from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
+from msprobe.core.host import cpu_count
 from msprobe.core.log import logger
+from msprobe.core.store.layout import CONSTRUCT, DUMP, STACK, process_folder, step_folder
 from msprobe.core.store.reader import Dump, paused_gc
-from msprobe.visualize.build import build_graph
-from msprobe.visualize.database import GOLDEN, TARGET, Database, TextsOf
-from msprobe.visualize.export import export_dump
-from msprobe.visualize.links import CommunicationLinks
-from msprobe.visualize.names import NameCache
-from msprobe.visualize.node import Graph, Node, Work
-from msprobe.visualize.overflow import mark_overflow
+from msprobe.core.store.safe_files import make_folder, write_atomic
+from msprobe.visualize.database.database import GOLDEN, TARGET, Database, TextsOf
+from msprobe.visualize.database.schema import settings_row
+from msprobe.visualize.graph.build import build_graph
+from msprobe.visualize.graph.communication_links import CommunicationLinks
+from msprobe.visualize.graph.node import Graph, NameCache, Node, Work
+from msprobe.visualize.graph.overflow_marks import mark_overflow
+from msprobe.visualize.inputs import Sources, find_sources
 from msprobe.visualize.progress import OpenBar, Progress, no_bar, progress
-from msprobe.visualize.settings_row import settings_row
-from msprobe.visualize.sources import Sources, find_sources
-from msprobe.visualize.value_text import EMPTY_SIDES, ValueTexts, entry_json
+from msprobe.visualize.values.value_json import EMPTY_SIDES, ValueTexts, entry_json
 
 if TYPE_CHECKING:
-    from msprobe.visualize.compared import ComparisonResults, GraphComparer
-    from msprobe.visualize.text_maker import TextWorker
+    from msprobe.visualize.compare.graph_compare import ComparisonResults, GraphComparer
+    from msprobe.visualize.values.json_worker import TextWorker
+
+
+def export_dump(output: Path, dump: Dump, step: int, rank: int) -> Path:
+    """Write a dump to ``step{S}/rank{R}`` below ``output`` and return that folder.
+
+    Raises:
+        MsprobeException: the folder cannot be written.
+    """
+    folder = process_folder(step_folder(output, step), rank, os.getpid())
+    header = {"task": dump.task, "level": dump.level, "framework": dump.framework}
+    document = {**header, "is_merged": True, "dump_data_dir": None, "data": dump.data}
+    by_frames: dict[tuple[str, ...], list[str]] = {}
+    for name, frames in dump.stacks.items():
+        by_frames.setdefault(tuple(frames), []).append(name)
+    stacks = {str(number): [names, list(frames)] for number, (frames, names) in enumerate(by_frames.items())}
+    try:
+        make_folder(folder)
+        for name, content in ((STACK, stacks), (CONSTRUCT, dump.construct), (DUMP, document)):
+            write_atomic(folder / name, [_json_bytes(content)])
+    except OSError as error:
+        text = f"the merged dump cannot be written to {folder} ({error.strerror}); choose another folder with -o"
+        raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, text) from error
+    return folder
+
+
+def _json_bytes(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass")
+
 
 FORMAT = 1
 _LARGE = 4_000_000  # bytes; below, a copy of this process costs what it saves
@@ -124,7 +157,7 @@ def visualize(request: Request, open_bar: OpenBar = no_bar) -> Path:
 
 
 def _text_worker(request: Request, sources: Sources) -> AbstractContextManager[TextWorker | None]:
-    from msprobe.visualize.text_maker import text_worker
+    from msprobe.visualize.values.json_worker import text_worker
 
     places = [work.golden for work in sources.works if work.golden is not None]
     wanted = not request.layouts and sources.size > _LARGE and cpu_count() > 1
@@ -132,8 +165,11 @@ def _text_worker(request: Request, sources: Sources) -> AbstractContextManager[T
 
 
 def _graph_comparer(request: Request) -> GraphComparer:
-    from msprobe.compare.mode import Policy
-    from msprobe.visualize.compared import GraphComparer, PairingRules  # the verdict engine, only for two sides
+    from msprobe.compare.inputs.mode import Policy
+    from msprobe.visualize.compare.graph_compare import (  # the verdict engine, only for two sides
+        GraphComparer,
+        PairingRules,
+    )
 
     rules = PairingRules(Policy(request.policy), request.mapping, bool(request.layouts))
     return GraphComparer(rules, log_values=request.log_values)
@@ -232,7 +268,7 @@ def _finish(request: Request, tools: _Tools, drawn: _Drawn) -> None:
         refused = [] if results is None else results.refused
         raise NotComparableError(refused[0] if refused else "there is nothing to draw")
     if results is not None and results.unapplied:
-        from msprobe.compare.alignment.unapplied import unapplied_notes
+        from msprobe.compare.alignment.check_mappings import unapplied_notes
 
         for line in unapplied_notes(request.mapping, results.unapplied):
             logger.warning("%s", line)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from msprobe.compare.items import leaves
-from msprobe.report.comparison import compare
+from msprobe.compare.records.leaves import leaves
+from msprobe.jobs.compare import compare
 from tests.compare.dumps import call, gradient, module, number, tensor, write
 
 NORM, ADD, LINEAR = "Functional.layer_norm.0.forward", "Tensor.__add__.0.forward", "Functional.linear.0.forward"

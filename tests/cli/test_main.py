@@ -11,7 +11,7 @@ import pytest
 from msprobe import __version__
 from msprobe.cli import main as cli_main
 from msprobe.cli.main import COMMANDS, CommandEntry, run
-from msprobe.core.config.read import PACKAGED_DEFAULT
+from msprobe.core.config.load import PACKAGED_DEFAULT
 from msprobe.core.errors import MEMORY_ERROR, FileCheckException, MsprobeException, NotComparableError
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from msprobe.adapters.pytorch.compile_switch import supported
+from msprobe.adapters.pytorch.compile.recompilation import supported
 from tests.cli.test_run import names, run
 
 pytestmark = [

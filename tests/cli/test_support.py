@@ -7,7 +7,7 @@ import json
 import pytest
 
 from msprobe.cli.main import run
-from msprobe.core.backend.matrix import cells
+from msprobe.core.backend.support_matrix import cells
 from msprobe.report.support_tables import page
 from tests.rules.test_import_cost import FRAMEWORKS, loaded_by
 from tests.rules.tree import ROOT

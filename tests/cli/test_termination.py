@@ -71,7 +71,7 @@ def test_a_copy_of_the_process_ends_as_ever() -> None:
     """A pool that ends its workers must not have them tidy up what is the parent's."""
     code = """
 import os, signal, time
-from msprobe.cli.termination import raise_on_termination
+from msprobe.cli.main import raise_on_termination
 raise_on_termination()
 child = os.fork()
 if child == 0:

@@ -10,7 +10,7 @@ import pytest
 
 from msprobe.cli.main import run
 from msprobe.core.config import check_config
-from msprobe.core.config.read import PACKAGED_DEFAULT
+from msprobe.core.config.load import PACKAGED_DEFAULT
 
 
 def written(folder: Path, raw: object) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from msprobe.analyze.noise import learn
+from msprobe.analyze.noise_learning import learn
 from msprobe.core.tensors.dtypes import ALL_DTYPES, DType, mindspore_name
-from msprobe.report.comparison import compare
+from msprobe.jobs.compare import compare
 from tests.compare.dumps import call, tensor, write
 
 SPELLINGS = [

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from msprobe.core.errors import ReadError
-from msprobe.report.comparison import compare
+from msprobe.jobs.compare import compare
 from tests.compare.dumps import call, module, tensor, write
 
 FIRST, SECOND = "Functional.relu.0.forward", "Functional.gelu.0.forward"

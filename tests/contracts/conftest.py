@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from msprobe.core.config import load_config
-from msprobe.core.dump.session import DumpSession
+from msprobe.core.dump.session.session import DumpSession
 from msprobe.core.store.reader import Dump
 from tests.contracts.worlds import ALONE, WORLDS, World, installed
 

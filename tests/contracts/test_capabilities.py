@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.core.backend import protocols
-from msprobe.core.backend.model import Backend
+from msprobe.core.backend.protocols import Backend
 from msprobe.core.backend.support import supports_of
 from msprobe.core.capture.observer import Relay
-from msprobe.core.capture.thread import ThreadState
+from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import load_config
 from tests.contracts.worlds import World
 

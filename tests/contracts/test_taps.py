@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from msprobe.core.capture.observer import Relay
-from msprobe.core.capture.thread import ThreadState
+from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import load_config
-from msprobe.core.dump.session import DumpSession
+from msprobe.core.dump.session.session import DumpSession
 from tests.contracts.conftest import Collect
 from tests.contracts.worlds import World
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msprobe.core.store.formats import read_tensor
-from msprobe.core.tensors.checksum import xor
+from msprobe.core.store.tensor_reader import read_tensor
+from msprobe.core.tensors.checksums import xor
 from msprobe.core.tensors.numpy_ops import statistics
 from tests.contracts.worlds import World
 

@@ -145,7 +145,7 @@ def torch() -> World:
     import torch
 
     from msprobe.adapters.pytorch.backend import make
-    from msprobe.adapters.pytorch.tensor_ops import TorchTensorOps
+    from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
 
     mlp, broken = _networks(torch.nn.Module, torch.nn.Linear, torch.nn.ReLU)
 
@@ -169,7 +169,7 @@ def msadapter() -> World:
     """Needs a process of its own: the stand-in takes the name ``torch``."""
     import mindspore
 
-    from msprobe.adapters.mindspore.tensor_ops import MindSporeTensorOps
+    from msprobe.adapters.mindspore.tensors.tensor_ops import MindSporeTensorOps
     from msprobe.adapters.msadapter.backend import make
     from tests.msadapter_stand_in import install
 
@@ -199,7 +199,7 @@ def mindspore() -> World:
     import mindspore
 
     from msprobe.adapters.mindspore.backend import make
-    from msprobe.adapters.mindspore.tensor_ops import MindSporeTensorOps
+    from msprobe.adapters.mindspore.tensors.tensor_ops import MindSporeTensorOps
 
     mindspore.runtime.launch_blocking()  # an operator that fails does so where it is called
     mint = mindspore.mint
@@ -237,7 +237,7 @@ def mindspore_owners() -> Iterator[Any]:
     """Everything of MindSpore that holds functions or ``__call__`` we may replace."""
     import mindspore
 
-    from msprobe.adapters.mindspore.jit_tap import EXECUTOR
+    from msprobe.adapters.mindspore.taps.jit_tap import EXECUTOR
 
     yield from (mindspore.ops, mindspore.mint, mindspore.mint.distributed, mindspore.communication, EXECUTOR)
     yield from (mindspore.communication.comm_func, mindspore.mint.distributed.P2POp)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from msprobe.core.dump.judging import tensor_nodes
-from msprobe.core.store.formats import read_tensor
+from msprobe.core.dump.tasks.judged_recorder import tensor_nodes
 from msprobe.core.store.journal import fold
 from msprobe.core.store.layout import DEBUG
 from msprobe.core.store.reader import find_dumps, load_dump
+from msprobe.core.store.tensor_reader import read_tensor
 from tests.crash.child import announced, check_files, lateness, start, wait_for
 from tests.forked import ForkedProcess
 

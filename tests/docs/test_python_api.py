@@ -37,7 +37,7 @@ def exported() -> dict[str, Callable[..., Any]]:
     methods = {name: getattr(debugger, name) for name in set(dir(debugger)) - INSIDE if not name.startswith("_")}
     found |= {name: method for name, method in methods.items() if callable(method)}
     found["PrecisionDebugger"] = debugger.__new__
-    found["compare"] = importlib.import_module("msprobe.report.comparison").compare
+    found["compare"] = importlib.import_module("msprobe.jobs.compare").compare
     return found
 
 
@@ -52,7 +52,7 @@ def test_signature(name: str) -> None:
 
 
 def test_every_option_of_compare_is_told() -> None:
-    options = importlib.import_module("msprobe.report.options").CompareOptions
+    options = importlib.import_module("msprobe.jobs.compare_options").CompareOptions
     _, _, told = TEXT.partition("### `compare(")
     lines = [line for line in told.splitlines() if line.startswith("| `")]
     names = [name for line in lines for name in re.findall(r"`(\w+)`", line.split("|")[1])]

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msprobe.core.store.formats import read_tensor
 from msprobe.core.store.reader import Dump, find_dumps, load_dump
-from msprobe.report.comparison import compare
+from msprobe.core.store.tensor_reader import read_tensor
+from msprobe.jobs.compare import compare
 from tests.rules.tree import ROOT
 
 pytestmark = [pytest.mark.torch, pytest.mark.mindspore]

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from msprobe.core.backend.model import Backend
+from msprobe.core.backend.protocols import Backend
 from msprobe.core.capture.describe import Handler
 from msprobe.core.capture.observer import Relay
-from msprobe.core.capture.thread import ThreadState
+from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.errors import MsprobeException
-from msprobe.core.selection.build import uses_risk_level
-from msprobe.core.selection.risk import risk_test
+from msprobe.core.selection import risk_test, uses_risk_level
 from tests.fake_framework import autograd
 from tests.fake_framework.gradient_tap import FakeGradientTap
 from tests.fake_framework.taps import FakeApiTap, FakeModuleTap, FakeOptimizerTap

@@ -10,7 +10,7 @@ from tests.fake_framework.autograd import Edge, Leaf, Node, next_number
 from tests.fake_framework.tensor import Tensor
 
 
-class Prepared:
+class GradientSlots:
     """The arguments' edges, and the number from which on nodes belong to the call."""
 
     def __init__(self) -> None:
@@ -23,17 +23,19 @@ class Prepared:
 class FakeGradientTap:
     """Implements ``GradientTap``."""
 
-    def prepare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Prepared | None:
-        prepared = Prepared()
+    def prepare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> GradientSlots | None:
+        prepared = GradientSlots()
         prepared.positional = [_shape(value, prepared) for value in args]
         shapes = {key: _shape(value, prepared) for key, value in kwargs.items()}
         prepared.keywords = {key: shape for key, shape in shapes.items() if shape is not None}
         return prepared
 
-    def template(self, prepared: Prepared) -> Template:
+    def template(self, prepared: GradientSlots) -> Template:
         return prepared.positional, prepared.keywords
 
-    def attach(self, prepared: Prepared, result: Any, receiver: GradientReceiver, report_early: bool = False) -> None:
+    def attach(
+        self, prepared: GradientSlots, result: Any, receiver: GradientReceiver, report_early: bool = False
+    ) -> None:
         outputs = [tensor.maker for tensor in _tensors(result) if tensor.maker is not None]
         if not outputs:
             return
@@ -63,7 +65,9 @@ class FakeGradientTap:
 class _Call:
     """Collect the gradients that flow out of all nodes of one call."""
 
-    def __init__(self, prepared: Prepared, receiver: GradientReceiver, outputs: list[Edge], nodes: list[Node]) -> None:
+    def __init__(
+        self, prepared: GradientSlots, receiver: GradientReceiver, outputs: list[Edge], nodes: list[Node]
+    ) -> None:
         self._prepared, self._receiver, self._outputs = prepared, receiver, outputs
         self.nodes = {id(node): node for node in nodes}
         self._makers = {id(node) for node, _ in outputs}
@@ -115,7 +119,7 @@ def _own_nodes(start: list[Node], since: int) -> list[Node]:
     return list(nodes.values())
 
 
-def _shape(value: Any, prepared: Prepared) -> Any:
+def _shape(value: Any, prepared: GradientSlots) -> Any:
     if isinstance(value, Tensor):
         if value.maker is None:
             return None

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from msprobe.core.capture.observer import Relay
-from msprobe.core.capture.patch import Patches
-from msprobe.core.capture.thread import ThreadState
-from msprobe.core.capture.wrapped_apis import WrappedApis
-from msprobe.core.dump.modules import ModuleSite
+from msprobe.core.capture.patched_apis import WrappedApis
+from msprobe.core.capture.patching import Patches
+from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.dump.record.module_names import NamedModule
 from msprobe.core.errors import MsprobeException
 from tests.fake_framework import functional, nn
 from tests.fake_framework.tensor import Tensor
@@ -36,8 +36,8 @@ class FakeModuleTap:
 
     def __init__(self, relay: Relay, thread: ThreadState) -> None:
         self._relay, self._thread = relay, thread
-        self._sites: dict[int, tuple[nn.Module, ModuleSite]] = {}
-        self._unfocused: dict[int, tuple[nn.Module, ModuleSite]] | None = None
+        self._sites: dict[int, tuple[nn.Module, NamedModule]] = {}
+        self._unfocused: dict[int, tuple[nn.Module, NamedModule]] | None = None
 
     def adopt(self, model: Any) -> None:
         models = list(model) if isinstance(model, (list, tuple)) else [model]
@@ -82,9 +82,9 @@ class FakeModuleTap:
 
     def _register(self, module: nn.Module, stem: str, focused: bool = False) -> None:
         entries = self._sites if self._unfocused is None or focused else self._unfocused
-        entries[id(module)] = (module, ModuleSite(stem, module.own_parameters))
+        entries[id(module)] = (module, NamedModule(stem, module.own_parameters))
 
-    def _report(self, site: ModuleSite, key: str, gradient: Any) -> None:
+    def _report(self, site: NamedModule, key: str, gradient: Any) -> None:
         if self._relay.observer is not None:
             with self._thread.quiet():
                 self._relay.observer.parameter_gradient(site, key, Tensor(gradient))

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from msprobe.core.store.atomic import open_private
-from msprobe.core.tensors.checksum import crc32, xor
+from msprobe.core.store.safe_files import open_private
+from msprobe.core.tensors.checksums import crc32, xor
 from msprobe.core.tensors.numpy_ops import statistics
 from msprobe.core.tensors.projection import projection
 from msprobe.core.tensors.statistics import set_statistics

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from msprobe.analyze.diff_analyze import diff_analyze
+from msprobe.analyze.diff_analyze import ComparedCalls, FirstCalls, OverflowCalls, diff_analyze
 from msprobe.analyze.overflow import check_overflow, write_finding
-from msprobe.analyze.result_documents import ComparedCalls, FirstCalls, OverflowCalls
-from msprobe.report.comparison import compare
+from msprobe.jobs.compare import compare
 
 HERE = Path(__file__).parent
 DIFFERENCES = HERE / "22_multi_rank_diff_analyze"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from msprobe.configcheck.checkpoints import compare_checkpoints
+from msprobe.checkpoints.job import compare_checkpoints
 
 CASE = Path(__file__).parent / "26_ckpt_compare"
 RECORDED = json.loads((CASE / "expected_ckpt_similarity.json").read_text())

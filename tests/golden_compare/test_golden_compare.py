@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from msprobe.report.comparison import CompareResult, compare
+from msprobe.jobs.compare import CompareResult, compare
 
 HERE = Path(__file__).parent
 CASES = sorted(folder.name for folder in HERE.iterdir() if folder.is_dir() and folder.name[:2].isdigit())

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from msprobe.monitor.trend import write_trend
+from msprobe.trend.job import write_trend
 
 CASE = Path(__file__).parent / "27_data2db"
 KINDS = [pytest.param(True, id="micro-steps"), pytest.param(False, id="dump-steps")]

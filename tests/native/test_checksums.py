@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msprobe.core.tensors.checksum import format_xor, xor
+from msprobe.core.tensors.checksums import format_xor, xor
 
 DATA = np.random.default_rng(7).integers(0, 256, 300_007, dtype=np.uint8)
 LENGTHS = [*range(200), 1023, 1024, 1025, 65_537, 300_000]

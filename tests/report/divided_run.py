@@ -18,10 +18,11 @@ from typing import Any
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
-from msprobe.compare.divided import rows_apart, team
+from msprobe.compare.workers import compare_workers, row_workers
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
-from msprobe.report import comparison, csv, divided, rank, shared_rows, worth_dividing
+from msprobe.jobs import compare, compare_rank, share_rows
+from msprobe.report import csv_table
 
 MAIN = os.getpid()
 
@@ -42,15 +43,15 @@ def lost(place: str) -> Callable[..., Any]:
 
 
 def _module(name: str) -> Any:
-    return team if hasattr(team, name) else rows_apart
+    return compare_workers if hasattr(compare_workers, name) else row_workers
 
 
 def run(folder: Path, job: list[Any]) -> dict[str, Any]:
     target, golden, options, processes, lose = job
-    comparison.cores = lambda: processes
+    compare.cores = lambda: processes
     shared: list[bool] = []
     warnings: list[str] = []
-    original, conclude = divided.team, rank._conclude
+    original, conclude = share_rows.team, compare_rank._conclude
     name = (lose or "").removeprefix("interrupt:")
     kept = getattr(_module(name), name) if name else None
     if lose:
@@ -58,12 +59,12 @@ def run(folder: Path, job: list[Any]) -> dict[str, Any]:
 
     def concluded(outcome: Any, rows: Any, *rest: Any) -> None:
         conclude(outcome, rows, *rest)
-        shared.append(rows.further is not shared_rows._nothing)
+        shared.append(rows.further is not share_rows._nothing)
 
-    rank._conclude, logger.warning = concluded, lambda text, *values: warnings.append(text % values)
+    compare_rank._conclude, logger.warning = concluded, lambda text, *values: warnings.append(text % values)
     found: dict[str, Any] = {}
     try:
-        result = comparison.compare(target, golden, output=folder, **options)
+        result = compare.compare(target, golden, output=folder, **options)
         found["summary"] = {**result.summary.document(), "results": []}
         found["tables"] = [content(Path(path)) for path in result.summary.results]
         found["reports"] = [content(Path(options[kind])) for kind in ("html", "junit") if kind in options]
@@ -72,7 +73,7 @@ def run(folder: Path, job: list[Any]) -> dict[str, Any]:
     except (MsprobeException, KeyboardInterrupt) as error:
         found["error"] = f"{type(error).__name__}: {error}"
     finally:
-        rank._conclude, divided.team = conclude, original
+        compare_rank._conclude, share_rows.team = conclude, original
         if kept is not None:
             setattr(_module(name), name, kept)
     return {**found, "shared": shared, "warnings": warnings, "files": os.listdir(folder), "children": children()}
@@ -95,7 +96,7 @@ def children() -> int:
 
 
 if __name__ == "__main__":
-    worth_dividing.WORTH_BYTES = int(os.environ.get("WORTH", "0"))
-    worth_dividing.WORTH_ROWS = int(os.environ.get("WORTH_ROWS", worth_dividing.WORTH_ROWS))
-    csv.MOST_ROWS = int(os.environ.get("MOST_ROWS", csv.MOST_ROWS))
+    compare_rank.WORTH_BYTES = int(os.environ.get("WORTH", "0"))
+    compare_rank.WORTH_ROWS = int(os.environ.get("WORTH_ROWS", compare_rank.WORTH_ROWS))
+    csv_table.MOST_ROWS = int(os.environ.get("MOST_ROWS", csv_table.MOST_ROWS))
     json.dump([run(Path(sys.argv[1]), job) for job in json.load(sys.stdin)], sys.stdout)

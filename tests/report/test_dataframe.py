@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from msprobe.report.comparison import compare
+from msprobe.jobs.compare import compare
 from tests.compare.dumps import call, number, tensor, write
 
 NAME = "Functional.relu.0.forward"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from msprobe.report import seen
-from msprobe.report.comparison import compare
+from msprobe.jobs import row_observer
+from msprobe.jobs.compare import compare
 from tests.compare.dumps import call, tensor, write
 
 FIRST, SECOND = "Functional.relu.0.forward", "Functional.gelu.0.forward"
@@ -73,7 +73,7 @@ def test_hostile_names_make_valid_xml(tmp_path: Path) -> None:
 
 
 def test_only_the_first_failures_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seen, "MOST_FAILURES", 2)
+    monkeypatch.setattr(row_observer, "MOST_FAILURES", 2)
     names = [f"Functional.relu.{k}.forward" for k in range(5)]
     for side, scale in (("t", 3.0), ("g", 1.0)):
         write(tmp_path / side, {name: call([tensor()], [tensor(scale)]) for name in names})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tests.rules.tree import ROOT, sources
-from tests.rules.until_moved import UNTIL_MOVED
 
 ADAPTERS = ("pytorch", "mindspore", "msadapter")
 EVERYWHERE = {
@@ -57,13 +56,11 @@ def has_reason(adapter: str, file: str) -> bool:
     return any(file == name or (name.endswith("/") and file.startswith(name)) for name in OWN[adapter])
 
 
-@UNTIL_MOVED
 def test_every_adapter_has_the_same_core() -> None:
     lacking = {adapter: EVERYWHERE - files(adapter) for adapter in ADAPTERS}
     assert {adapter: names for adapter, names in lacking.items() if names} == {}
 
 
-@UNTIL_MOVED
 def test_what_only_one_adapter_has_needs_a_reason() -> None:
     faults = []
     for adapter in ADAPTERS:
@@ -72,7 +69,6 @@ def test_what_only_one_adapter_has_needs_a_reason() -> None:
     assert faults == [], "use the name that the other adapters use, or give a reason in OWN"
 
 
-@UNTIL_MOVED
 def test_every_reason_is_needed() -> None:
     stale = []
     for adapter, reasons in OWN.items():

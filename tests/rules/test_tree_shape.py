@@ -11,7 +11,6 @@ from pathlib import Path
 from tests.rules.import_graph import circles, import_graph, imports
 from tests.rules.tree import ROOT, label, sources, texts
 from tests.rules.tree_figures import SHORT_FILE, files_per_folder, fragments, line_count, modules, tree_figures
-from tests.rules.until_moved import UNTIL_MOVED
 
 LONGEST_FILE = 500
 MEDIAN = (120, 160)
@@ -37,7 +36,6 @@ def test_no_file_is_too_long() -> None:
     assert too_long == {}, f"longer than {LONGEST_FILE} lines"
 
 
-@UNTIL_MOVED
 def test_no_file_is_a_fragment() -> None:
     """A short file with one importer belongs into that importer, unless a reason is given."""
     missing = {path: user for path, user in fragments().items() if not reasons().get(path)}
@@ -50,20 +48,17 @@ def test_every_allowed_fragment_is_one() -> None:
     assert sorted(reasons().keys() - fragments().keys()) == [], f"remove these lines from {label(ALLOWED_FRAGMENTS)}"
 
 
-@UNTIL_MOVED
 def test_no_folder_is_crowded() -> None:
     counts = files_per_folder(modules())
     crowded = {name: count for name, count in counts.items() if count > FILES_PER_FOLDER}
     assert {name: count for name, count in crowded.items() if name not in CROWDED_FOLDERS} == {}
 
 
-@UNTIL_MOVED
 def test_the_median_file_can_be_read_in_one_go() -> None:
     low, high = MEDIAN
     assert low <= tree_figures().median <= high
 
 
-@UNTIL_MOVED
 def test_no_imports_form_a_circle() -> None:
     """Imports inside functions count."""
     assert circles(import_graph()) == []

@@ -15,7 +15,8 @@ from typing import Any
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 from msprobe.core.log import logger
-from msprobe.visualize import job, text_maker
+from msprobe.visualize import job
+from msprobe.visualize.values import json_worker
 
 MAIN = os.getpid()
 
@@ -39,12 +40,12 @@ if __name__ == "__main__":
     job._LARGE, job.cpu_count = 0, lambda: int(cores)
     made: list[Any] = []
     warnings: list[str] = []
-    forked = text_maker.Forked
-    text_maker.Forked = lambda *given: made.append(forked(*given)) or made[-1]
+    forked = json_worker.Forked
+    json_worker.Forked = lambda *given: made.append(forked(*given)) or made[-1]
     logger.warning = lambda text, *values: warnings.append(text % values)
     for name in lose:
         function, _, first = name.partition(":")
-        setattr(text_maker, function, lost(getattr(text_maker, function), int(first or 0)))
+        setattr(json_worker, function, lost(getattr(json_worker, function), int(first or 0)))
     job.visualize(job.Request(target, output, golden))
     try:
         left = int(os.waitpid(-1, os.WNOHANG)[0] == 0)

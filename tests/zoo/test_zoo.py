@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from msprobe.compare.summary import CompareSummary, FirstDivergence
-from msprobe.report.comparison import compare
+from msprobe.compare.rows.summary import CompareSummary, FirstDivergence
+from msprobe.jobs.compare import compare
 from tests.zoo.faults import FAULTS, names
 from tests.zoo.jobs import BENIGN_OF, FAULTS_OF, PERMUTED
 

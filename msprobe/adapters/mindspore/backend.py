@@ -9,26 +9,25 @@ from typing import Any
 import yaml
 from mindspore import nn
 
-from msprobe.adapters.mindspore.api_tap import MindSporeApiTap
-from msprobe.adapters.mindspore.asked_runtime import MindSporeKernelDump
-from msprobe.adapters.mindspore.collective_tap import MindSporeCollectiveTap
-from msprobe.adapters.mindspore.gradient_tap import MindSporeGradientTap
-from msprobe.adapters.mindspore.graph_tap import GraphCellTap
-from msprobe.adapters.mindspore.input_tap import MindSporeInputTap
-from msprobe.adapters.mindspore.module_tap import MindSporeModuleTap
-from msprobe.adapters.mindspore.output_gradients import OutputGradientTap
+from msprobe.adapters.mindspore.compile.compiled_calls import GraphCellTap
+from msprobe.adapters.mindspore.kernel.runtime_dump import MindSporeKernelDump
 from msprobe.adapters.mindspore.runtime import MindSporeRuntime
 from msprobe.adapters.mindspore.runtime_facts import on_cpu
-from msprobe.adapters.mindspore.tensor_ops import MindSporeTensorOps
-from msprobe.adapters.mindspore.values import MindSporeValues
+from msprobe.adapters.mindspore.taps.api_tap import MindSporeApiTap
+from msprobe.adapters.mindspore.taps.collective_tap import MindSporeCollectiveTap
+from msprobe.adapters.mindspore.taps.gradient_tap import MindSporeGradientTap
+from msprobe.adapters.mindspore.taps.input_tap import MindSporeInputTap
+from msprobe.adapters.mindspore.taps.module_tap import MindSporeModuleTap
+from msprobe.adapters.mindspore.taps.output_gradient_tap import OutputGradientTap
+from msprobe.adapters.mindspore.tensors.tensor_ops import MindSporeTensorOps
+from msprobe.adapters.mindspore.tensors.values import MindSporeValues
 from msprobe.adapters.mindspore.versions import has_gradient_nodes
-from msprobe.core.backend.model import Backend
-from msprobe.core.capture.listed_apis import ListedApis
+from msprobe.core.backend.protocols import Backend
 from msprobe.core.capture.observer import Relay
-from msprobe.core.capture.thread import ThreadState
+from msprobe.core.capture.patched_apis import ListedApis
+from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
-from msprobe.core.selection.modes import Modes
-from msprobe.core.selection.risk import risk_test
+from msprobe.core.selection import Modes, risk_test
 
 
 def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:

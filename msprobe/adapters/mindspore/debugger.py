@@ -1,4 +1,9 @@
-"""``PrecisionDebugger`` for MindSpore: ``from msprobe.mindspore import PrecisionDebugger``."""
+"""``PrecisionDebugger`` for MindSpore: ``from msprobe.mindspore import PrecisionDebugger``.
+
+Warn of settings that a configuration may hold because another framework has them, and that have no effect here.
+
+Settings that the present mode of MindSpore refuses when a session opens.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +11,56 @@ from typing import Any
 
 from mindspore import nn
 
-from msprobe.adapters.mindspore.asked_runtime import withdraw_request
 from msprobe.adapters.mindspore.backend import make
-from msprobe.adapters.mindspore.exception_dump import ask_for_failed_kernels
-from msprobe.adapters.mindspore.idle_settings import warn_unused_settings
-from msprobe.adapters.mindspore.launching import launch_at_once, looks_at_values
+from msprobe.adapters.mindspore.kernel.exception_dump import ask_for_failed_kernels
+from msprobe.adapters.mindspore.kernel.runtime_dump import withdraw_request
+from msprobe.adapters.mindspore.launch_mode import launch_at_once, looks_at_values
 from msprobe.adapters.mindspore.runtime import is_scheduler
-from msprobe.adapters.mindspore.sessions import refuse_for_mode
+from msprobe.adapters.mindspore.runtime_facts import in_graph_mode, runtime_facts
 from msprobe.adapters.mindspore.versions import require
-from msprobe.core.backend.model import Backend
+from msprobe.core.backend.mindspore_modes import mode_problems
+from msprobe.core.backend.protocols import Backend
 from msprobe.core.backend.support import MINDSPORE
 from msprobe.core.capture.observer import Relay
-from msprobe.core.capture.thread import ThreadState
+from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.config.watch import ConfigWatch
-from msprobe.core.dump.facade import Debugger
+from msprobe.core.dump.session.debugger import Debugger
+from msprobe.core.errors import ConfigError
+from msprobe.core.log import first_time, logger
+from msprobe.core.selection import uses_risk_level
+
+
+def warn_unused_settings(config: DumpConfig) -> None:
+    """Log one warning for each setting without effect, once per process."""
+    if config.risk_level == "CORE" and uses_risk_level(config):
+        _warn("risk_level: has no effect on MindSpore, whose functions are not ranked: all are recorded; use list")
+    if config.task == "overflow_check" and config.overflow_check.check_mode != "all" and not in_graph_mode():
+        _warn(
+            "overflow_check.check_mode: has no effect in a dynamic graph, where the values of every call are looked at"
+        )
+
+
+def _warn(text: str) -> None:
+    if first_time(text):
+        logger.warning("config: %s", text)
+
+
+def refuse_for_mode(config: DumpConfig) -> None:
+    """Check that the present mode of MindSpore has everything that ``config`` asks for.
+
+    Raises:
+        ConfigError: it has not. The error names every setting that must change.
+    """
+    facts = runtime_facts()
+    problems = mode_problems(config, facts)
+    if problems:
+        raise ConfigError(problems)
+    if facts.graph_mode and config.level == "debug" and first_time("mindspore debug in graphs"):
+        logger.warning(
+            "level debug in a static graph (GRAPH_MODE): save() keeps values outside of compiled code; inside of "
+            "construct the compiler refuses it. Return the value and save it there, or use PYNATIVE_MODE or level L0"
+        )
 
 
 class PrecisionDebugger(Debugger):

@@ -7,23 +7,22 @@ from typing import Any
 
 import yaml
 
-from msprobe.adapters.mindspore.gradient_tap import MindSporeGradientTap
-from msprobe.adapters.mindspore.input_tap import MindSporeInputTap
-from msprobe.adapters.mindspore.tensor_ops import MindSporeTensorOps
-from msprobe.adapters.mindspore.values import MindSporeValues
-from msprobe.adapters.msadapter.api_tap import MSAdapterApiTap
-from msprobe.adapters.msadapter.collective_tap import MSAdapterCollectiveTap
+from msprobe.adapters.mindspore.taps.gradient_tap import MindSporeGradientTap
+from msprobe.adapters.mindspore.taps.input_tap import MindSporeInputTap
+from msprobe.adapters.mindspore.tensors.tensor_ops import MindSporeTensorOps
+from msprobe.adapters.mindspore.tensors.values import MindSporeValues
 from msprobe.adapters.msadapter.detection import torch_of_msadapter
-from msprobe.adapters.msadapter.module_tap import MSAdapterModuleTap
 from msprobe.adapters.msadapter.runtime import MSAdapterRuntime
-from msprobe.core.backend.model import Backend
-from msprobe.core.capture.listed_apis import ListedApis
+from msprobe.adapters.msadapter.taps.api_tap import MSAdapterApiTap
+from msprobe.adapters.msadapter.taps.collective_tap import MSAdapterCollectiveTap
+from msprobe.adapters.msadapter.taps.module_tap import MSAdapterModuleTap
+from msprobe.core.backend.protocols import Backend
 from msprobe.core.capture.observer import Relay
-from msprobe.core.capture.thread import ThreadState
+from msprobe.core.capture.patched_apis import ListedApis
+from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.errors import MsprobeException
-from msprobe.core.selection.build import uses_risk_level
-from msprobe.core.selection.risk import risk_test
+from msprobe.core.selection import risk_test, uses_risk_level
 
 NAME = "mindtorch"
 

@@ -11,12 +11,12 @@ from typing import Any
 from msprobe.adapters.mindspore.debugger import PrecisionDebugger as MindSporeDebugger
 from msprobe.adapters.msadapter.backend import NAME, make
 from msprobe.adapters.msadapter.detection import torch_of_msadapter
-from msprobe.core.backend.model import Backend
+from msprobe.core.backend.protocols import Backend
 from msprobe.core.backend.support import MSADAPTER, check_support
 from msprobe.core.capture.observer import Relay
-from msprobe.core.capture.thread import ThreadState
+from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
-from msprobe.core.dump.session import DumpSession
+from msprobe.core.dump.session.session import DumpSession
 from msprobe.core.log import logger
 
 

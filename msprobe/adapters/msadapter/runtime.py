@@ -7,8 +7,8 @@ from types import ModuleType
 from typing import Any
 
 from msprobe.adapters.mindspore.runtime import MindSporeRuntime
-from msprobe.adapters.mindspore.watched_calls import calls_of
-from msprobe.core.dump.given_models import counted_model
+from msprobe.adapters.mindspore.taps.call_counter import calls_of
+from msprobe.core.dump.session.debugger import counted_model
 
 
 class MSAdapterRuntime(MindSporeRuntime):

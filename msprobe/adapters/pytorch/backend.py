@@ -8,27 +8,22 @@ from typing import Any
 import torch
 import yaml
 
-from msprobe.adapters.pytorch.api_tap import TorchApiTap
-from msprobe.adapters.pytorch.api_taps import ApiTaps, PackageTap
-from msprobe.adapters.pytorch.gradient_tap import TorchGradientTap
-from msprobe.adapters.pytorch.input_tap import TorchInputTap
-from msprobe.adapters.pytorch.kernel_dump import find_npu_runtime
-from msprobe.adapters.pytorch.listed_apis import TorchListedApis
-from msprobe.adapters.pytorch.module_tap import TorchModuleTap
-from msprobe.adapters.pytorch.operator_tap import PREFIX, TorchOperatorTap
-from msprobe.adapters.pytorch.optimizer_tap import TorchOptimizerTap
+from msprobe.adapters.pytorch.kernel.runtime_dump import find_npu_runtime
 from msprobe.adapters.pytorch.runtime import TorchRuntime
-from msprobe.adapters.pytorch.tensor_ops import TorchTensorOps
-from msprobe.adapters.pytorch.triton_tap import TritonTap
-from msprobe.adapters.pytorch.values import TorchValues
-from msprobe.adapters.pytorch.vendor_tap import VendorTap
-from msprobe.core.backend.model import Backend
-from msprobe.core.backend.protocols import CollectiveTap
+from msprobe.adapters.pytorch.taps.api_tap import ApiTaps, PackageTap, TorchApiTap, TorchListedApis
+from msprobe.adapters.pytorch.taps.gradient_tap import TorchGradientTap
+from msprobe.adapters.pytorch.taps.input_tap import TorchInputTap
+from msprobe.adapters.pytorch.taps.module_tap import TorchModuleTap
+from msprobe.adapters.pytorch.taps.operator_tap import PREFIX, TorchOperatorTap
+from msprobe.adapters.pytorch.taps.optimizer_tap import TorchOptimizerTap
+from msprobe.adapters.pytorch.taps.package_taps import TritonTap, VendorTap
+from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
+from msprobe.adapters.pytorch.tensors.values import TorchValues
+from msprobe.core.backend.protocols import Backend, CollectiveTap
 from msprobe.core.capture.observer import Relay
-from msprobe.core.capture.thread import ThreadState
+from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
-from msprobe.core.selection.build import asks_for_operators, uses_risk_level
-from msprobe.core.selection.risk import risk_test
+from msprobe.core.selection import asks_for_operators, risk_test, uses_risk_level
 
 
 def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
@@ -65,7 +60,7 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
 def _collectives(config: DumpConfig, names: list[str], relay: Relay, thread: ThreadState) -> CollectiveTap | None:
     if not torch.distributed.is_available():
         return None
-    from msprobe.adapters.pytorch.collective_tap import TorchCollectiveTap
+    from msprobe.adapters.pytorch.taps.collective_tap import TorchCollectiveTap
 
     return TorchCollectiveTap(names if config.level in ("L1", "mix") else [], relay, thread)
 

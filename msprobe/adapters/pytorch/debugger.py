@@ -7,12 +7,12 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.backend import make
-from msprobe.core.backend.model import Backend
+from msprobe.core.backend.protocols import Backend
 from msprobe.core.backend.support import PYTORCH
 from msprobe.core.capture.observer import Relay
-from msprobe.core.capture.thread import ThreadState
+from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
-from msprobe.core.dump.facade import Debugger
+from msprobe.core.dump.session.debugger import Debugger
 
 
 class PrecisionDebugger(Debugger):

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from msprobe.adapters.pytorch.counted_calls import CALL_COUNTER
-from msprobe.core.dump.given_models import counted_model
+from msprobe.adapters.pytorch.taps.call_counter import CALL_COUNTER
+from msprobe.core.dump.session.debugger import counted_model
 
 _graph_task = torch._C._current_graph_task_id
 _node = torch._C._current_autograd_node

@@ -9,19 +9,41 @@
 
 A list left out altogether pairs by position. Functions not listed follow the built-in table. The lists work in both
 directions: whichever side is MindSpore has the ``ms_`` names.
+
+Names of MindSpore functions and the PyTorch functions they stand for: the published pairs of mindstudio-probe.
+
+``Mint.*`` and ``MintFunctional.*`` carry PyTorch's names already; the others are in ``api_table.tsv``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
-from msprobe.compare.alignment.api_table import pytorch_name
 from msprobe.compare.alignment.mapping_file import Marked, read_mapping
 from msprobe.compare.alignment.protocol import Renaming, unchanged
-from msprobe.compare.pairs import EntryKey, stem_of
+from msprobe.compare.records.entries import EntryKey, stem_of
+
+_MINT = {"Mint": "Torch", "MintFunctional": "Functional", "MintDistributed": "Distributed"}
+
+
+def pytorch_name(stem: str) -> str:
+    """The name of the PyTorch function (``Torch.add``) for that of a MindSpore one; an unknown name stays."""
+    prefix, dot, rest = stem.partition(".")
+    if dot and prefix in _MINT:
+        return f"{_MINT[prefix]}.{rest}"
+    return _table().get(stem, stem)
+
+
+@cache
+def _table() -> dict[str, str]:
+    text = Path(__file__).with_name("api_table.tsv").read_text(encoding="utf-8")
+    pairs = (line.split("\t", 1) for line in text.splitlines()[1:] if line)
+    return dict(pairs)
+
 
 _SLOTS = {"args": "input", "output": "output", "parameters": "parameters", "parameters_grad": "parameters_grad"}
 _OTHER_SPELLING = {"outputs": "output"}

@@ -20,12 +20,11 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from msprobe.compare.alignment.drift import align_sequences
-from msprobe.compare.alignment.in_backward import is_module
-from msprobe.compare.alignment.layer_scope import Path, Scopes, scopes
+from msprobe.compare.alignment.call_scope import Path, Scopes, is_module, scopes
 from msprobe.compare.alignment.mapping_file import read_mapping
 from msprobe.compare.alignment.protocol import Alignment, FusedLayers, ItemRule, Positions, Side
-from msprobe.compare.pairs import path_of
+from msprobe.compare.alignment.sequence_alignment import align_sequences
+from msprobe.compare.records.entries import path_of
 
 TOP = "TopLayer"
 PLUS = " + "

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from msprobe.compare.locations import is_path, opened
+from msprobe.compare.inputs.locations import is_path, opened
 from msprobe.core.errors import ReadError
 
 Content = str | None | list["Marked"] | dict[str, "Marked"]

@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypedDict
 
-from msprobe.compare.locations import PathLike
-from msprobe.compare.parallel_layout import Layout, parse_layout
+from msprobe.compare.inputs.locations import PathLike
+from msprobe.compare.parallel.layout import Layout, parse_layout
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
 
@@ -145,7 +145,7 @@ def numbers(name: str, text: Any) -> Collection[int]:
     """
     if text is None:
         return ()
-    from msprobe.core.config.ranges import IntRanges  # the configuration is not free
+    from msprobe.core.config.fields import IntRanges  # the configuration is not free
 
     try:
         return IntRanges.of(*str(text).split(","))

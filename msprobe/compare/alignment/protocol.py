@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from msprobe.compare.pairs import EntryKey
+from msprobe.compare.records.entries import EntryKey
 from msprobe.core.store.reader import Dump
 
 if TYPE_CHECKING:
-    from msprobe.compare.inference.layer_map import LayerMap
+    from msprobe.compare.alignment.layer_map import LayerMap
 
 Positions = list[tuple[int, int]]
 Renaming = Callable[[str], str | None]

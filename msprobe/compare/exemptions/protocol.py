@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from msprobe.compare.mode import Mode, Policy
-from msprobe.compare.table import LeafTable
+from msprobe.compare.inputs.mode import Mode, Policy
+from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.reader import Dump
 from msprobe.numerics.verdict import Ints, Measured
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from msprobe.compare.pairs import EntryPair, parent_of, stem_of
+from msprobe.compare.records.entries import EntryPair, parent_of, stem_of
 from msprobe.core.naming import NameSyntaxError, parse_entry
-from msprobe.core.naming.model import MODULE_PREFIXES, Phase
+from msprobe.core.naming.names import MODULE_PREFIXES, Phase
 from msprobe.core.store.reader import Dump
 
 _LIBRARY = ("site-packages", "dist-packages", "/torch/nn/", "/torch/_", "/lib/python")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from msprobe.core.backend.protocols import RuntimeFacts
 from msprobe.core.config import DumpConfig
-from msprobe.core.config.base import ALL_FLOWS
+from msprobe.core.config.fields import ALL_FLOWS
 from msprobe.core.errors import Problem
 
 KERNEL_SIDES: Mapping[frozenset[str], int] = {ALL_FLOWS: 0, ALL_FLOWS - {"output"}: 1, ALL_FLOWS - {"input"}: 2}

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from msprobe.core.capture.parts import DEPTH_LIMIT, PARTS_LIMIT, has_parts, key_text, parts_of
+from msprobe.core.capture.containers import DEPTH_LIMIT, PARTS_LIMIT, has_parts, key_text, parts_of
 
 Node = Any
 """What stands in the record for a value: a JSON value made of dict, list, str, numbers and None."""

@@ -1,14 +1,39 @@
 """What a tap reports to: an observer that is told that a call begins, ends or fails.
 
 The observer answers with a token that the tap hands back at the end.
+
+One wrapped function: how its calls are named, and whether they are recorded at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from msprobe.core.capture.site import CallSite
+
+class CallSite:
+    """The names of the calls of one API, made from a prefix built once and a counter.
+
+    Attributes:
+        recorded: the verdict of the risk table. A site that is not recorded still counts its calls, because the call
+            numbers of a dump do not depend on what was filtered.
+        differentiable: False for calls through which no gradient flows, so that their backward is not looked for.
+    """
+
+    __slots__ = ("api", "calls", "differentiable", "prefix", "recorded", "stem")
+
+    def __init__(self, prefix: str, api: str) -> None:
+        self.prefix = prefix
+        self.api = api
+        self.stem = f"{prefix}.{api}."
+        self.recorded = True
+        self.differentiable = True
+        self.calls: Iterator[int] = itertools.count()
+
+    def reset(self) -> None:
+        """Number the calls from 0 again: a new step begins. ``next`` on the counter is atomic, so no lock is needed."""
+        self.calls = itertools.count()
 
 
 class Observer(Protocol):

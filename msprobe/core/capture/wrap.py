@@ -1,19 +1,50 @@
 """Wrap a function so that its calls are observed at begin and end; the call itself is untouched.
 
 Only the outermost observed call of a thread is reported: what an API calls internally is its own business.
+
+Mark the time in which an observed function itself runs, where the operators it calls are recorded too.
+
+Give a wrapper the signature and the name of the function it wraps.
+
+Put a wrapper in the place of a function of a class, bound to what the function was bound to.
+
+What lies in a class decides what a call hands it: the instance (functions), the class (class methods), or neither
+(static methods, and callables that know nothing of classes). A wrapper is put there as one of the same kind, and
+observes the arguments that the caller wrote; only functions are shown their instance as well.
+
+One observed call whose record shows something other than what it returned, such as its arguments afterwards.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from types import ModuleType
 from typing import Any, NamedTuple
 
-from msprobe.core.capture.look_alike import copy_signature
-from msprobe.core.capture.observer import Relay
-from msprobe.core.capture.site import CallSite
-from msprobe.core.capture.thread import Quiet, ThreadState
+from msprobe.core.capture.observer import CallSite, Observer, Relay
+from msprobe.core.capture.thread_state import CALLING, Quiet, ThreadState
+
+
+def copy_signature(wrapper: Callable[..., Any], original: Callable[..., Any]) -> None:
+    """Give ``wrapper`` the name, signature and attributes of ``original``, as far as it has them."""
+    try:
+        functools.update_wrapper(wrapper, original)
+    except (AttributeError, TypeError):  # a callable without the usual attributes
+        wrapper.__wrapped__ = original  # type: ignore[attr-defined]
+
+
+def name_after_owner(wrapper: Any, owner: Any, attribute: str) -> None:
+    """Name ``wrapper`` after the attribute it is set to: what is pickled by name must be found there.
+
+    Built-in functions carry the names of their C module, methods those of their class, and functions those of the
+    module in which they are written, where the original stands.
+    """
+    if isinstance(owner, type):
+        wrapper.__module__, wrapper.__qualname__ = owner.__module__, f"{owner.__qualname__}.{attribute}"
+    elif isinstance(owner, ModuleType):
+        wrapper.__module__, wrapper.__qualname__ = owner.__name__, attribute
 
 
 def never() -> bool:
@@ -131,3 +162,115 @@ def wrap_module_call(
         return result
 
     return call
+
+
+def mark_calling(
+    original: Callable[..., Any], thread: ThreadState, traced: Callable[[], bool] = never
+) -> Callable[..., Any]:
+    """Return a callable that behaves like ``original`` and runs it with ``thread.busy`` at ``CALLING``.
+
+    Args:
+        original: the function to run.
+        thread: the state to mark.
+        traced: tells whether a compiler reads the code; see ``wrap``.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if traced():
+            return original(*args, **kwargs)
+        busy, thread.busy = thread.busy, CALLING
+        try:
+            return original(*args, **kwargs)
+        finally:
+            thread.busy = busy
+
+    copy_signature(call, original)
+    return call
+
+
+Observe = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def bind_like_original(owner: Any, name: str, observe: Observe, traced: Callable[[], bool] = never) -> Any:
+    """Return what to set as ``owner.name`` so that calls reach ``observe(original)`` with the original's arguments.
+
+    The result is a function, or a static or class method around one.
+
+    Args:
+        owner: a class, a module or any other object that holds the function.
+        name: the attribute of ``owner``.
+        observe: makes the wrapper of a callable that is bound already, or binds as functions do.
+        traced: tells whether a compiler reads the code; see ``wrap``.
+    """
+    held = _held_attribute(owner, name)
+    if isinstance(held, classmethod):
+        return classmethod(_class_call(held.__func__, observe, traced))
+    if isinstance(held, functools.singledispatchmethod):
+        return _instance_call(held, observe)
+    wrapper = observe(getattr(owner, name))
+    if isinstance(held, staticmethod) or not hasattr(type(held), "__get__"):
+        return staticmethod(wrapper)
+    return wrapper
+
+
+def _held_attribute(owner: Any, name: str) -> Any:
+    """Return what a class itself, or the base it inherits from, holds; a function for owners that bind nothing."""
+    classes = owner.__mro__ if isinstance(owner, type) else ()
+    return next((vars(kind)[name] for kind in classes if name in vars(kind)), _held_attribute)
+
+
+def _class_call(function: Callable[..., Any], observe: Observe, traced: Callable[[], bool]) -> Callable[..., Any]:
+    def call(kind: type, /, *args: Any, **kwargs: Any) -> Any:
+        if traced():
+            return function(kind, *args, **kwargs)
+        return observe(functools.partial(function, kind))(*args, **kwargs)
+
+    copy_signature(call, function)
+    return call
+
+
+def _instance_call(held: Any, observe: Observe) -> Callable[..., Any]:
+    def call(instance: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return observe(held.__get__(instance, type(instance)))(*args, **kwargs)
+
+    copy_signature(call, held.func)
+    return call
+
+
+Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
+
+
+def observe_with_output(
+    call: Callable[[], Any],
+    site: CallSite,
+    arguments: Arguments,
+    make_output: Callable[[Any], Any],
+    watch: tuple[Observer, ThreadState],
+) -> Any:
+    """Run ``call``, report it and return its result.
+
+    Args:
+        call: the call of the user, with its arguments bound.
+        site: the API that the call is recorded as.
+        arguments: positional and keyword arguments to record.
+        make_output: makes the recorded output of the result. It runs in the user's call, so it must not raise.
+        watch: the observer, and the state of this thread, which is not busy yet.
+    """
+    observer, thread = watch
+    thread.busy = True
+    try:
+        token = observer.api_begin(site, *arguments)
+        thread.busy = CALLING
+        try:
+            result = call()
+        except BaseException as error:
+            thread.busy = True
+            if token is not None:
+                observer.fail(token, error)
+            raise
+        thread.busy = True
+        if token is not None:
+            observer.end(token, make_output(result))
+        return result
+    finally:
+        thread.busy = False

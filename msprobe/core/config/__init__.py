@@ -5,10 +5,9 @@ config = load_config("config.json", level="mix")
 3 in config.step, config.section.scope
 """
 
-from msprobe.core.config.dump_config import TASKS, DumpConfig, LoadConfig, TaskSpec
+from msprobe.core.config.fields import IntRanges
 from msprobe.core.config.load import ConfigReport, ConfigSource, check_config, load_config
-from msprobe.core.config.ranges import IntRanges
-from msprobe.core.config.sections import Section
+from msprobe.core.config.models import TASKS, DumpConfig, LoadConfig, Section, TaskSpec
 
 __all__ = [
     "TASKS",

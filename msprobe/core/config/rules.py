@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from msprobe.core.config.dump_config import TASKS, DumpConfig
+from msprobe.core.config.models import TASKS, DumpConfig
 from msprobe.core.errors import ABSENT, Problem
 
 _API_NAME = re.compile(r"(?!(?:Module|Cell)\.)[^.].*\.\d+\.(?:forward|backward)\Z", re.DOTALL)

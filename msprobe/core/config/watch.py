@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from msprobe.core.config.dump_config import DumpConfig
 from msprobe.core.config.load import check_config
+from msprobe.core.config.models import DumpConfig
 from msprobe.core.errors import MsprobeException, config_error
 
 ENABLED_SECONDS = 0.5

@@ -13,17 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.core.capture.observer import Relay
-from msprobe.core.capture.thread import ThreadState
+from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
-from msprobe.core.dump.chosen import StepRankFilter
-from msprobe.core.dump.session import MakeBackend
-from msprobe.core.dump.shield import ErrorLog, never_raises
-from msprobe.core.dump.whereabouts import RankFolder
+from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
+from msprobe.core.dump.session.rank_folder import RankFolder
+from msprobe.core.dump.session.session import MakeBackend
+from msprobe.core.dump.session.start_filters import StepRankFilter
 from msprobe.core.errors import MsprobeException
-from msprobe.core.kernels.importing import MAIN_STATISTICS, ImportPlan, import_iterations
-from msprobe.core.kernels.native_files import NewFiles, remove_files
-from msprobe.core.kernels.native_folder import Iteration, NativeFolder
-from msprobe.core.kernels.request import categories
+from msprobe.core.kernel_dumps.dump_folder import Iteration, NativeFolder, NewFiles, remove_files
+from msprobe.core.kernel_dumps.importer import MAIN_STATISTICS, ImportPlan, import_iterations
+from msprobe.core.kernel_dumps.runtime_request import categories
 from msprobe.core.log import first_time, logger, set_rank
 
 _NON_FINITE = ("nan count", "positive inf count", "negative inf count")

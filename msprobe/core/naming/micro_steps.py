@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
-from msprobe.core.naming.model import MODULE_PREFIXES, ApiName, DebugName, EntryName, ModuleName, Phase
-from msprobe.core.naming.parse import NameSyntaxError, parse_entry
+from msprobe.core.naming.names import MODULE_PREFIXES, ApiName, DebugName, EntryName, ModuleName, Phase
+from msprobe.core.naming.parser import NameSyntaxError, parse_entry
 
 _ROOT_PREFIXES = (*MODULE_PREFIXES, "optimizer")
 StepAndCall = tuple[int, int]

@@ -6,6 +6,8 @@
 A ``dump.journal`` is newer than the documents beside it (the process still runs or died) and is read instead of them,
 also where a document does not exist yet. Documents are parsed by a compiled parser that keeps NaN and Infinity; only
 their outline is checked.
+
+Reads files that hold one JSON object, with a one-line message for any fault.
 """
 
 from __future__ import annotations
@@ -18,9 +20,34 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from pydantic_core import from_json
+
 from msprobe.core.errors import ReadError
-from msprobe.core.store.json_object import read_json_object
 from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, JOURNAL, STACK, TENSORS
+
+
+def read_json_object(path: Path, such_as: str = "", remedy: str = "") -> dict[str, Any]:
+    """Return the object in ``path``; NaN and Infinity are read as numbers.
+
+    Args:
+        path: the file.
+        such_as: an example of the expected content, for the message when the file holds something else.
+        remedy: what the user can do, for every message.
+
+    Raises:
+        ReadError: the file cannot be read, is not JSON, or does not hold an object.
+    """
+    advice = remedy and f"; {remedy}"
+    try:
+        content = from_json(path.read_bytes(), allow_inf_nan=True, cache_strings="all")
+    except OSError as error:
+        raise ReadError(f"{path}: cannot be read ({error.strerror or error}){advice}") from error
+    except ValueError as error:
+        raise ReadError(f"{path}: not valid JSON ({error}){advice}") from error
+    if not isinstance(content, dict):
+        raise ReadError(f"{path}: not a JSON object{such_as and f' such as {such_as}'}{advice}")
+    return content
+
 
 _STEP = re.compile(r"step(\d+)$")
 _PROCESS = re.compile(r"(rank|proc|rank\d+_)(\d*)$")

@@ -3,12 +3,15 @@
 A statistic is shown as a number, ``Nan``, ``None`` or other text. Equal texts differ by 0. For two other numbers the
 difference is signed, target minus golden, and the relative difference is ``abs(difference / golden) * 100`` percent,
 unrounded. Everything else gives a symbol that names the class of the disagreement (see ``_symbol``).
+
+Checksum cells: what stands in the digest columns, and when two digests agree.
 """
 
 from __future__ import annotations
 
 import math
 import sys
+import zlib
 
 Cell = float | int | str
 _DEVICES = ("npu", "cpu", "cuda")
@@ -78,3 +81,16 @@ def _symbol(target: str, golden: str) -> str:
     if target == "number":
         return "-inf" if golden == "inf" else "inf"
     return target
+
+
+ABSENT = ("N/A", "Nan", "None", "")
+
+
+def text_checksum(text: str) -> str:
+    """CRC-32 of ``text`` in UTF-8 as 8 hex digits: the digest of an argument that is no tensor."""
+    return f"{zlib.crc32(text.encode('utf-8', 'backslashreplace')):08x}"
+
+
+def is_digest(cell: str) -> bool:
+    """False for the texts that say a digest is missing."""
+    return cell not in ABSENT

@@ -15,10 +15,10 @@ from typing import Any
 
 from msprobe import __version__
 from msprobe.compare.records.call_source import source_line
-from msprobe.compare.summary import CompareSummary
+from msprobe.compare.rows.summary import CompareSummary
 from msprobe.core.errors import MsprobeException, error_text
-from msprobe.core.store.atomic import make_folder, write_atomic
-from msprobe.report.outcome import PairOutcome
+from msprobe.core.store.safe_files import make_folder, write_atomic
+from msprobe.report.rank_outcome import PairOutcome
 
 MOST_BYTES = 96_000_000
 _FOLDER = Path(__file__).parent

@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from msprobe.compare.pipeline_stages import join_stage_records, layer_shifts, shift_layer
-from msprobe.visualize.merge.tree import Branch
-from msprobe.visualize.names import NameCache
-from msprobe.visualize.node import BETWEEN, ROOT, NodeKind, with_merge_notes
+from msprobe.compare.parallel.pipeline import join_stage_records, layer_shifts, shift_layer
+from msprobe.visualize.graph.node import BETWEEN, ROOT, NameCache, NodeKind, with_merge_notes
+from msprobe.visualize.merge.record_tree import Branch
 
 _CHUNK = re.compile(r"^((?:Module|Cell)\.)(\d+)(\..*)$")
 _Children = dict[str, list[tuple[int, Branch]]]

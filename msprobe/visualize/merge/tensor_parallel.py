@@ -3,6 +3,10 @@
 The values come from ``compare.tensor_shards``, as in a comparison of these ranks. Beside them stands what the published
 format has: calls that not all ranks make get ``_rankN`` after their name, every formula is noted with its numbers, and
 a merged tensor keeps the shape of a shard until its partner in the other graph tells the whole one (``fit_shapes``).
+
+Shapes of merged tensors: a merged tensor has the shape of a shard until its partner shows that of the whole.
+
+The shape of the partner is taken when it differs in one dimension only, by the number of shards.
 """
 
 from __future__ import annotations
@@ -11,12 +15,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msprobe.analyze.communication import COMMUNICATION
-from msprobe.compare.tensor_shards import JoinedTensor, ShardMerge
+from msprobe.compare.parallel.tensor_parallel import JoinedTensor, ShardMerge
+from msprobe.compare.records.leaves import Leaf, leaves
 from msprobe.core.tensors.statistics import STATISTICS, Merge
+from msprobe.visualize.graph.node import ROOT, Graph, NameCache, NodeKind, with_merge_notes
 from msprobe.visualize.merge.pipeline import between, grouped
-from msprobe.visualize.merge.tree import Branch
-from msprobe.visualize.names import NameCache
-from msprobe.visualize.node import ROOT, NodeKind, with_merge_notes
+from msprobe.visualize.merge.record_tree import Branch
 
 SHARDS = "shards"
 """Key in a merged record: the number of parts whose statistics it holds."""
@@ -137,3 +141,33 @@ def _formulas(whole: Mapping[str, Any], tensor: JoinedTensor, place: str) -> lis
         weights = f" weighted by {list(tensor.sizes)} elements" if uneven and spec.merge is Merge.WEIGHTED_MEAN else ""
         lines.append(f"{place}.{spec.name} = {_FORMULAS[spec.merge]} of {values}{weights} = {whole[spec.name]}")
     return lines
+
+
+def fit_shapes(target: Graph, golden: Graph) -> None:
+    """Give merged tensors the shape of their partners. Both graphs are paired already."""
+    for name, body in target.dump.data.items():
+        other = target.nodes[name].match
+        if other is None or other.name not in golden.dump.data:
+            continue
+        partners = {leaf.suffix: leaf for leaf in leaves(other.name, golden.dump.data[other.name])}
+        for leaf in leaves(name, body):
+            if leaf.suffix in partners:
+                _fit(leaf, partners[leaf.suffix])
+
+
+def _fit(target: Leaf, golden: Leaf) -> None:
+    left, right = target.raw, golden.raw
+    if not isinstance(left, dict) or not isinstance(right, dict):
+        return
+    for own, other in ((left, right), (right, left)):
+        if _is_shard(own, other):
+            own["shape"] = other["shape"]
+
+
+def _is_shard(own: dict[str, Any], other: dict[str, Any]) -> bool:
+    shape, whole = own.get("shape"), other.get("shape")
+    shards = own.get(SHARDS, 1) // other.get(SHARDS, 1)
+    if shards < 2 or not isinstance(shape, list) or not isinstance(whole, list) or len(shape) != len(whole):
+        return False
+    changed = [(part, full) for part, full in zip(shape, whole, strict=True) if part != full]
+    return len(changed) == 1 and changed[0][0] * shards == changed[0][1]

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from msprobe.core.errors import MsprobeException, ReadError, error_text
 from msprobe.core.log import logger
-from msprobe.visualize.viewer.assembly import asset, served_page
+from msprobe.visualize.viewer.offline_page import asset, served_page
 from msprobe.visualize.viewer.queries import GraphDatabase
 
 LOCAL_HOST = "127.0.0.1"

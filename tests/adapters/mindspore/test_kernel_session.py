@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from msprobe.core.store.reader import Dump, find_dumps, load_dump
-from msprobe.report.comparison import compare
+from msprobe.jobs.compare import compare
 
 pytestmark = pytest.mark.mindspore
 JOBS = Path(__file__).parent / "graph_jobs"

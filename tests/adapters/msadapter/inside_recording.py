@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from msprobe.core.config import load_config
-from msprobe.core.dump import handle
+from msprobe.core.dump.session import process_debugger
 from msprobe.core.errors import ConfigError, MsprobeException
 from msprobe.core.store.reader import Dump, find_dumps, load_dump
 from tests.fresh_debugger import forget
@@ -192,7 +192,7 @@ def test_what_it_does_not_have_is_refused_by_field(tmp_path: Path, config: dict[
         PrecisionDebugger({"dump_path": str(tmp_path), **config})
     assert [problem.path for problem in caught.value.problems] == [field]
     assert "msadapter" in str(caught.value)
-    assert handle.peek() is None
+    assert process_debugger.peek() is None
 
 
 def test_nan_check_finds_the_call_that_made_one(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from msprobe.core.dump import background
+from msprobe.core.dump.record import async_worker
 from tests.adapters.pytorch.networks import Mlp
 
 pytestmark = pytest.mark.torch
@@ -78,7 +78,7 @@ def test_the_input_of_an_in_place_call_is_saved_as_it_was(bench: Any) -> None:
 
 
 def test_a_queue_smaller_than_every_tensor_loses_nothing(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(background.LIMIT_VARIABLE, "1")
+    monkeypatch.setenv(async_worker.LIMIT_VARIABLE, "1")
     debugger = bench.open("L1", "tensor", async_dump=True)
     debugger.start()
     for _ in range(50):

@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from msprobe.adapters.pytorch.backend import make
 from msprobe.core.config import load_config
-from msprobe.core.dump.session import DumpSession
+from msprobe.core.dump.session.session import DumpSession
 
 pytestmark = pytest.mark.torch
 

@@ -14,8 +14,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from msprobe.core.config.tidy import COMMON_KEYS, SECTIONS, section_keys
-from msprobe.core.dump import handle
+from msprobe.core.config.normalize import COMMON_KEYS, SECTIONS, section_keys
+from msprobe.core.dump.session import process_debugger
 from msprobe.pytorch import PrecisionDebugger
 from tests.adapters.pytorch.networks import Mlp
 
@@ -63,7 +63,7 @@ def files(bench: Any, step: int) -> bool:
 
 
 def in_background(bench: Any, step: int) -> bool:
-    return handle.current().background is not None
+    return process_debugger.current().background is not None
 
 
 def without_stacks(bench: Any, step: int) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.compare.alignment.protocol import Side, Strategy
-from msprobe.compare.pairs import entry_keys
+from msprobe.compare.records.entries import entry_keys
 from msprobe.core.store.reader import Dump, Place
 from tests.compare.dumps import Entry
 

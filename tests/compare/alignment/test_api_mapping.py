@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from msprobe.compare.alignment.api_mapping import api_mapping
-from msprobe.compare.alignment.choice import strategy_of
-from msprobe.compare.alignment.content import read_mapping_options
-from msprobe.compare.table import LeafTable, build_table
+from msprobe.compare.alignment.check_mappings import read_mapping_options
+from msprobe.compare.select_strategy import strategy_of
+from msprobe.compare.table.table import LeafTable, build_table
 from msprobe.core.errors import NotComparableError
 from tests.compare.alignment.sides import Data, dump
 from tests.compare.dumps import call, tensor

@@ -2,9 +2,8 @@
 
 import pytest
 
-from msprobe.compare.alignment.cell_mapping import cell_mapping
-from msprobe.compare.alignment.exact import ExactMatch
-from msprobe.compare.alignment.renamed import Renamed
+from msprobe.compare.alignment.by_name import ExactMatch
+from msprobe.compare.alignment.cell_mapping import Renamed, cell_mapping
 from tests.compare.alignment.sides import named, pairs
 
 RULES = {

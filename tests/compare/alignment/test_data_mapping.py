@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from msprobe.compare.alignment.choice import strategy_of
-from msprobe.compare.alignment.content import read_mapping_options
-from msprobe.compare.cells import item_names
-from msprobe.compare.table import build_table
-from msprobe.report.comparison import compare
+from msprobe.compare.alignment.check_mappings import read_mapping_options
+from msprobe.compare.rows.cells import item_names
+from msprobe.compare.select_strategy import strategy_of
+from msprobe.compare.table.table import build_table
+from msprobe.jobs.compare import compare
 from tests.compare.alignment.sides import Data, dump
 from tests.compare.dumps import call, gradient, tensor, write
 

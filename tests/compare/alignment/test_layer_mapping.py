@@ -8,7 +8,7 @@ import pytest
 
 from msprobe.compare.alignment.layer_mapping import layer_mapping
 from msprobe.compare.alignment.protocol import Side
-from msprobe.compare.pairs import entry_keys
+from msprobe.compare.records.entries import entry_keys
 from msprobe.core.errors import ReadError
 from tests.compare.alignment.sides import dump, pairs
 

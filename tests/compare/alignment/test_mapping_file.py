@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from msprobe.compare.alignment.api_mapping import api_mapping
+from msprobe.compare.alignment.by_name import ExactMatch
 from msprobe.compare.alignment.cell_mapping import cell_mapping
 from msprobe.compare.alignment.data_mapping import data_mapping
-from msprobe.compare.alignment.exact import ExactMatch
 from msprobe.compare.alignment.layer_mapping import layer_mapping
 from msprobe.compare.alignment.mapping_file import read_mapping
 from msprobe.core.errors import ReadError

@@ -11,11 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe.compare.alignment.exact import ExactMatch
-from msprobe.compare.alignment.fuzzy import FuzzyMatch
+from msprobe.compare.alignment.by_name import ExactMatch, FuzzyMatch, SequenceMatch
 from msprobe.compare.alignment.protocol import Side, Strategy
-from msprobe.compare.alignment.sequence import SequenceMatch
-from msprobe.compare.alignment.weighted import weighted_subsequence
+from msprobe.compare.alignment.sequence_alignment import weighted_subsequence
 from tests.compare.alignment.sides import Data, named, pairs, side
 from tests.compare.dumps import call, gradient, module, tensor
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from msprobe.compare.alignment.content import read_mapping_options
+from msprobe.compare.alignment.check_mappings import read_mapping_options
 from msprobe.core.errors import MsprobeException
 
 

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from msprobe.core.capture.containers import shape_of, tensors_in
-from msprobe.core.capture.parts import PARTS_LIMIT, has_parts, items_of, parts_of, with_parts
+from msprobe.core.capture.containers import PARTS_LIMIT, has_parts, items_of, parts_of, shape_of, tensors_in, with_parts
 
 
 class Tensor:

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import from_json
 
+from msprobe.core.capture.containers import DEPTH_LIMIT, PARTS_LIMIT
 from msprobe.core.capture.describe import TEXT_LIMIT, Describer
-from msprobe.core.capture.parts import DEPTH_LIMIT, PARTS_LIMIT
 from msprobe.core.store.journal import dumps
 from tests.stable_ids import stable_id
 

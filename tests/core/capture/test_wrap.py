@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from msprobe.core.capture.observer import Relay
-from msprobe.core.capture.thread import ThreadState
+from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import Tracing, wrap_module_call
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from msprobe.core.backend.support import PYTORCH
-from msprobe.core.dump.facade import Debugger
+from msprobe.core.dump.session.debugger import Debugger
 from msprobe.core.errors import MsprobeException
 
 

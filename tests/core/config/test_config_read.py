@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from msprobe.core.config import load_config
-from msprobe.core.config.read import read_source
+from msprobe.core.config.load import read_source
 from msprobe.core.errors import ConfigError, FileCheckException
 
 GOOD = {"task": "tensor", "dump_path": "数据 dump", "step": [0, "2-3"], "tensor": {"list": ["relu"]}}

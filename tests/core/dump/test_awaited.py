@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from msprobe.core.capture.site import CallSite
-from msprobe.core.dump.step import LazyStep
-from tests.core.dump.test_session import recorded, session_of, tensor
+from msprobe.core.capture.observer import CallSite
+from msprobe.core.dump.session.step import LazyStep
+from tests.core.dump.session.test_session import recorded, session_of, tensor
 from tests.fake_framework import functional, nn
 from tests.fake_framework.tensor import Tensor
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from msprobe.core.backend.model import Backend
-from msprobe.core.backend.protocols import RuntimeFacts
+from msprobe.core.backend.protocols import Backend, RuntimeFacts
 from msprobe.core.config import DumpConfig, load_config
 from msprobe.core.errors import MsprobeException
 from msprobe.core.kernel_dumps.kernel_session import KernelSession

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from msprobe.core.naming.micro_steps import MicroSteps, Opening, OutermostCall, StepAndCall, number_outermost
-from msprobe.core.naming.model import ApiName, ModuleName
-from msprobe.core.naming.parse import parse_entry
-from tests.monitor.records import two_passes
+from msprobe.core.naming.names import ApiName, ModuleName
+from msprobe.core.naming.parser import parse_entry
+from tests.trend.records import two_passes
 
 
 def _place(steps: MicroSteps, name: str) -> StepAndCall | None:

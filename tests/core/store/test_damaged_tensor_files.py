@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msprobe.core.errors import ReadError
-from msprobe.core.store.formats import read_tensor
+from msprobe.core.store.tensor_reader import read_tensor
 
 
 @pytest.mark.filterwarnings("ignore:Reading `.npy`:UserWarning")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from msprobe.core.log import logger
-from msprobe.core.store import earlier_run
-from msprobe.core.store.earlier_run import tell_of_earlier_folders
+from msprobe.core.store import process_folders
+from msprobe.core.store.process_folders import warn_of_earlier_folders
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_folders_that_this_run_does_not_replace(
     tmp_path: Path, said: list[str], places: list[str], told: str | None
 ) -> None:
     recorded(tmp_path, *places)
-    tell_of_earlier_folders(tmp_path, tmp_path / "step0" / "rank0")
+    warn_of_earlier_folders(tmp_path, tmp_path / "step0" / "rank0")
     assert len(said) == (told is not None)
     assert told is None or said[0].startswith(f"{tmp_path} holds {told}: ")
 
@@ -58,7 +58,7 @@ def test_folders_that_this_run_does_not_replace(
 def test_what_counts_is_when_it_was_written(tmp_path: Path, said: list[str], document: str) -> None:
     recorded(tmp_path, "step0/rank1", document=document)
     recorded(tmp_path, "step0/rank2", document=document, earlier=False)
-    tell_of_earlier_folders(tmp_path, tmp_path / "step0" / "rank0")
+    warn_of_earlier_folders(tmp_path, tmp_path / "step0" / "rank0")
     assert "1 folder written" in said[0]
     assert "rank1" in said[0]
 
@@ -66,9 +66,9 @@ def test_what_counts_is_when_it_was_written(tmp_path: Path, said: list[str], doc
 def test_of_a_large_dump_the_first_folders_are_looked_at(
     tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(earlier_run, "_MOST_FOLDERS", 4)
+    monkeypatch.setattr(process_folders, "_MOST_FOLDERS", 4)
     recorded(tmp_path, *(f"step{number}/rank0" for number in range(10)))
-    tell_of_earlier_folders(tmp_path, tmp_path / "step0" / "rank0")
+    warn_of_earlier_folders(tmp_path, tmp_path / "step0" / "rank0")
     assert "3 folders written" in said[0]
 
 
@@ -84,7 +84,7 @@ def test_a_step_that_another_process_removes_meanwhile_ends_it(
         return steps(path)
 
     monkeypatch.setattr(Path, "iterdir", removing)
-    tell_of_earlier_folders(tmp_path, tmp_path / "step0" / "rank0")
+    warn_of_earlier_folders(tmp_path, tmp_path / "step0" / "rank0")
     assert said == []
-    tell_of_earlier_folders(tmp_path / "nowhere", tmp_path / "step0" / "rank0")
+    warn_of_earlier_folders(tmp_path / "nowhere", tmp_path / "step0" / "rank0")
     assert said == []

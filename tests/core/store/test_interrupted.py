@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from msprobe.core.dump.record import CallRecord, EarlyRecord, StackRecord
-from msprobe.core.store import journal, journal_writer
+from msprobe.core.dump.record.call_record import CallRecord, EarlyRecord, StackRecord
+from msprobe.core.store import journal
+from msprobe.core.store import journal as journal_writer
 from msprobe.core.store import sink as sink_module
 from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.journal import fold

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from msprobe.core.errors import ReadError
-from msprobe.core.store.json_object import read_json_object
+from msprobe.core.store.reader import read_json_object
 
 
 def test_the_object_with_what_python_writes_for_odd_numbers(tmp_path: Path) -> None:

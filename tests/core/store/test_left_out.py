@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msprobe.core.store.left_out import drop_statistics
+from msprobe.core.store.sink import drop_statistics
 
 TENSOR = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2], "Max": 2.0, "Min": 1.0, "Mean": 1.5}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from msprobe.core.store.modes import file_mode, folder_mode
+from msprobe.core.store.safe_files import file_mode, folder_mode
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from msprobe.core.errors import ReadError
-from msprobe.core.store.formats import read_tensor
 from msprobe.core.store.journal import VERSION, encode
 from msprobe.core.store.reader import find_dumps, load_dump
+from msprobe.core.store.tensor_reader import read_tensor
 
 DOCUMENT = {"task": "statistics", "level": "L1", "framework": "pytorch", "data": {"Torch.add.0.forward": {}}}
 

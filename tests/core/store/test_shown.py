@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msprobe.core.store.shown import EarlyWrites
+from msprobe.core.store.sink import EarlyWrites
 
 
 def test_records_are_complete_when_their_jobs_are_done() -> None:

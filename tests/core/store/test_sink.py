@@ -15,8 +15,7 @@ import pytest
 from msprobe.core.log import logger
 from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.journal import fold
-from msprobe.core.store.shown import PendingJobs
-from msprobe.core.store.sink import DirectorySink
+from msprobe.core.store.sink import DirectorySink, PendingJobs
 from tests.core.memory_sink import MemorySink
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from msprobe.core.dump.record import CallRecord
+from msprobe.core.dump.record.call_record import CallRecord
 from msprobe.core.store.layout import DUMP, JOURNAL, TENSORS
 from msprobe.core.store.reader import find_dumps, load_dump
 from msprobe.core.store.sink import DirectorySink

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from msprobe.core.store.atomic import create_new
-from msprobe.core.store.formats import read_tensor
-from msprobe.core.store.tensor_files import TensorFiles, write_new
+from msprobe.core.store.safe_files import create_new
+from msprobe.core.store.tensor_reader import read_tensor
+from msprobe.core.store.tensor_writer import TensorFiles, write_new
 
 BYTES = ("ByteStorage", 1)
 SMALL, LARGE = 10, 200_000

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from msprobe.report.comparison import compare
+from msprobe.jobs.compare import compare
 from msprobe.report.html import page
 from tests.compare.dumps import call, module, number, tensor, write
 from tests.report.html.browser import Report, browser, missing

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import msprobe
-from msprobe.compare.parallel_layout import layout_of_sizes
+from msprobe.compare.parallel.layout import layout_of_sizes
 from msprobe.visualize.job import Request, visualize
 from tests.compare.dumps import call, gradient, module, number, tensor, write
 from tests.visualize.databases import Tables, check, read

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from msprobe.visualize.viewer.page import write_page
+from msprobe.visualize.viewer.offline_page import write_page
 from msprobe.visualize.viewer.server import ViewServer
 
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")

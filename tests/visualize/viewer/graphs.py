@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msprobe.visualize.database.schema import INDEXES, TABLES
 from msprobe.visualize.job import Request, visualize
-from msprobe.visualize.schema import INDEXES, TABLES
 from tests.compare.dumps import call, module, tensor, write
 
 _PUBLISHED_ONLY = "DROP TABLE tb_msprobe_nodes; DROP TABLE tb_msprobe_meta"

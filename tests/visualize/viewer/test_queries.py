@@ -12,9 +12,7 @@ import pytest
 
 from msprobe.core.errors import ReadError
 from msprobe.visualize.viewer.databases import find_databases
-from msprobe.visualize.viewer.facts import fact_of
-from msprobe.visualize.viewer.parents import parent_indexes
-from msprobe.visualize.viewer.queries import VERDICTS, GraphDatabase
+from msprobe.visualize.viewer.queries import VERDICTS, GraphDatabase, fact_of, parent_indexes
 from tests.compare.dumps import call, tensor
 from tests.visualize.viewer.graphs import built, diverging, overflowing
 

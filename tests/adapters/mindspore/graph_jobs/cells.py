@@ -11,7 +11,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, _c_expression, nn, ops
 
-from msprobe.core.dump import handle
+from msprobe.core.dump.session import process_debugger
 from msprobe.mindspore import PrecisionDebugger
 
 folder, mode, level = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
@@ -92,8 +92,8 @@ def recorded(name, steps=2, model=net, **config):
         seen.append(step())
         debugger.stop()
         debugger.step()
-    session = handle.peek()
-    handle.put(None)
+    session = process_debugger.peek()
+    process_debugger.put(None)
     session.close()
     return seen
 

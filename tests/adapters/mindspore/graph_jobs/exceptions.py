@@ -9,7 +9,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, mint, nn, ops
 
-from msprobe.core.dump import handle
+from msprobe.core.dump.session import process_debugger
 from msprobe.mindspore import PrecisionDebugger
 
 folder = Path(sys.argv[1])
@@ -79,8 +79,8 @@ def recorded(function, **config):
     outcome(logarithm)
     debugger.stop()
     debugger.step()
-    session = handle.peek()
-    handle.put(None)
+    session = process_debugger.peek()
+    process_debugger.put(None)
     asked.append(os.environ.get("MINDSPORE_DUMP_CONFIG"))
     session.close()
     return seen

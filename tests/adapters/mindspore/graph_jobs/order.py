@@ -12,7 +12,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn, ops
 
-from msprobe.core.dump import handle
+from msprobe.core.dump.session import process_debugger
 from msprobe.mindspore import PrecisionDebugger
 
 folder, mode = Path(sys.argv[1]), sys.argv[2]
@@ -135,8 +135,8 @@ def recorded(name, net, forward, **config):
     tapped = step()
     debugger.stop()
     debugger.step()
-    session = handle.peek()
-    handle.put(None)
+    session = process_debugger.peek()
+    process_debugger.put(None)
     session.close()
     return plain == tapped == step()
 

@@ -1,0 +1,1 @@
+"""Observing cells inside graphs that MindSpore compiled."""

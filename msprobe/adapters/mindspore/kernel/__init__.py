@@ -1,0 +1,1 @@
+"""Dumps that MindSpore's runtime writes by itself."""

@@ -1,0 +1,1 @@
+"""Where calls of MindSpore are observed: cells, functions, primitives, collectives, gradients."""

@@ -1,0 +1,195 @@
+"""Observe the functions of MindSpore: ops, mint, mint.nn.functional, Tensor, and those that a user registers.
+
+While a jit function is compiled, every replaced attribute is the original again.
+
+Observe operators that are called as objects (primitives), and not through functions of ``ops`` and ``mint``.
+
+Primitives that are attributes of cells (``self.matmul = ops.MatMul()``) are named after them:
+``Primitive.matmul.MatMul.0``. Others, made inside ``construct`` or kept anywhere else, are named after their class:
+``Primitive.MatMul.0``. Calls by MindSpore's own functions are not recorded; its layers count as the model. Without a
+model nothing is recorded.
+
+The ``__call__`` of their classes is replaced while collecting and looks each instance up. No cell and no primitive is
+changed, so copies have the originals. The compiler does not read the ``__call__`` of a primitive.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import mindspore
+from mindspore import mint, nn, ops
+
+from msprobe.adapters.mindspore.taps.jit_tap import JitTap
+from msprobe.core.capture.observer import CallSite, Relay
+from msprobe.core.capture.patched_apis import Listed, WrappedApis
+from msprobe.core.capture.patching import Patches
+from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.capture.wrap import observe_with_output, wrap
+
+_CONSTANT = "constexpr_prim"  # Python functions that the compiler is to run itself
+_FRAMEWORK, _LAYERS = "mindspore.", "mindspore.nn."
+
+
+class PrimitiveTap:
+    """Finds primitives and observes their calls.
+
+    Args:
+        cells: returns the cells of the models, whose attributes name primitives; it is called at each ``attach``.
+        site: returns the counter of an API by prefix and name.
+        relay: holds the observer of the present step.
+        thread: the state of the present thread.
+    """
+
+    def __init__(
+        self,
+        cells: Callable[[], Iterable[nn.Cell]],
+        site: Callable[[str, str], CallSite],
+        relay: Relay,
+        thread: ThreadState,
+    ) -> None:
+        self._cells = cells
+        self._site = site
+        self._patches = Patches()
+        self._relay = relay
+        self._thread = thread
+        self._calls: dict[
+            int, tuple[Any, Callable[..., Any]]
+        ] = {}  # the primitive itself keeps its id from being reused
+        self._classes: set[type] = set()
+        self._modules_seen = -1
+        self._is_primitive: dict[type, bool] = {}  # by type, because every attribute of every cell is looked at
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        cells = list(self._cells())
+        if cells and len(sys.modules) != self._modules_seen:
+            self._modules_seen = len(sys.modules)
+            self._plan(ops.Primitive)
+        self._find(cells)
+        with self._patches.in_force() if cells else contextlib.nullcontext():
+            yield
+
+    def _find(self, cells: Iterable[nn.Cell]) -> None:
+        """Find primitives in cells that are new since the last time."""
+        is_primitive = self._is_primitive
+        for cell in cells:
+            for name, value in list(vars(cell).items()):
+                kind = type(value)
+                primitive = is_primitive.get(kind)
+                if primitive is None:
+                    primitive = is_primitive[kind] = issubclass(kind, ops.Primitive)
+                if primitive and id(value) not in self._calls:
+                    self._add(name, value)
+
+    def _add(self, name: str, primitive: Any) -> None:
+        kind = type(primitive)
+        self._plan(kind)
+        site = self._site("Primitive", f"{name}.{kind.__name__}")
+        original = functools.partial(_original(kind), primitive)
+        self._calls[id(primitive)] = primitive, wrap(original, site, self._relay, self._thread)
+
+    def _plan(self, kind: type) -> None:
+        """Plan the patches of a class and of its subclasses, once each."""
+        if kind not in self._classes:
+            self._classes.add(kind)
+            original = vars(kind).get("__call__")
+            if callable(original):
+                self._patches.plan(kind, "__call__", self._observed(original))
+        subclasses: list[type] = kind.__subclasses__()
+        for subclass in subclasses:
+            if not _is_constant(subclass):
+                self._plan(subclass)
+
+    def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        calls, relay, thread, site_of = self._calls, self._relay, self._thread, self._site
+
+        @functools.wraps(original)
+        def call(primitive: Any, *args: Any, **kwargs: Any) -> Any:
+            observer = relay.observer
+            if thread.busy or observer is None:
+                return original(primitive, *args, **kwargs)
+            entry = calls.get(id(primitive))
+            if entry is not None:
+                return entry[1](*args, **kwargs)
+            if _is_framework_function(sys._getframe(1)) or _CONSTANT in primitive.attrs:
+                return original(primitive, *args, **kwargs)
+            site = site_of("Primitive", type(primitive).__name__)
+            run = functools.partial(original, primitive, *args, **kwargs)
+            return observe_with_output(run, site, (args, kwargs), _itself, (observer, thread))
+
+        call.__msprobe_original__ = original  # type: ignore[attr-defined]
+        return call
+
+
+def _is_constant(kind: type) -> bool:
+    """Return whether ``ops.constexpr`` or a similar function made the class.
+
+    There is one such class for each constant function, a third of all classes. Only those that are attributes of a cell
+    count as operators.
+    """
+    return kind.__module__ == ops.primitive.__name__ and "<locals>" in kind.__qualname__
+
+
+def _original(kind: type) -> Callable[..., Any]:
+    """Return the own or inherited ``__call__`` of the class without the wrapper."""
+    call: Any = kind.__call__
+    original: Callable[..., Any] = getattr(call, "__msprobe_original__", call)
+    return original
+
+
+def _is_framework_function(caller: Any) -> bool:
+    """Return whether the frame is a function of MindSpore itself (compiler, indexing, ``ops``), and no layer."""
+    module = str(caller.f_globals.get("__name__", ""))
+    return module.startswith(_FRAMEWORK) and not module.startswith(_LAYERS)
+
+
+def _itself(result: Any) -> Any:
+    return result
+
+
+OWNERS: Mapping[str, Any] = {
+    "Functional": ops,
+    "Mint": mint,
+    "MintFunctional": mint.nn.functional,
+    "Tensor": mindspore.Tensor,
+}
+
+
+class MindSporeApiTap(WrappedApis):
+    """Implements ``ApiTap``.
+
+    Args:
+        tables: API names by prefix.
+        recorded: the risk test over API names; an API that fails it is counted but not recorded.
+        relay: holds the observer of the present step.
+        thread: the state of the present thread.
+        cells: returns the cells whose primitives are recorded by name, beside all other primitives; None when
+            primitives are below the functions that are recorded.
+        listed: the APIs that the configuration adds.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[Mapping[str, Sequence[str]]],
+        recorded: Callable[[str], bool],
+        relay: Relay,
+        thread: ThreadState,
+        cells: Callable[[], Iterable[Any]] | None,
+        listed: Listed | None = None,
+    ) -> None:
+        super().__init__(recorded, relay, thread, listed)
+        self._primitives = None if cells is None else PrimitiveTap(cells, self.site, relay, thread)
+        self._jit = JitTap(self._patches, self.site, relay, thread)
+        for table in tables:
+            self._plan_table(table, OWNERS)
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        primitives = contextlib.nullcontext() if self._primitives is None else self._primitives.attach()
+        with super().attach(), primitives, self._jit.attach():
+            yield

@@ -1,0 +1,78 @@
+"""Observe functions that ``ms.jit`` compiles inside a dynamic graph: ``Jit.<function>.0.forward``.
+
+The compiler reads the source of a function and looks its names up, so it must not find a wrapper: while a jit function
+runs, every replaced attribute is the original again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msprobe.adapters.mindspore.versions import cell_executor, jit_executor
+from msprobe.core.capture.observer import CallSite, Relay
+from msprobe.core.capture.patching import Patches
+from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.capture.wrap import wrap
+
+
+class JitTap:
+    """Observes calls of jit functions, during which all other patches are suspended.
+
+    Args:
+        others: the patches that the compiler must not find.
+        site: returns the counter of an API by prefix and name.
+        relay: holds the observer of the present step.
+        thread: the state of the present thread.
+    """
+
+    def __init__(
+        self, others: Patches, site: Callable[[str, str], CallSite], relay: Relay, thread: ThreadState
+    ) -> None:
+        self._others = others
+        self._site = site
+        self._relay = relay
+        self._thread = thread
+        self._patches = Patches()
+        if EXECUTOR is not None:
+            self._patches.plan(EXECUTOR, "__call__", self._observed(EXECUTOR.__call__))
+        if CELLS is not None:
+            self._patches.plan(CELLS, "compile", self._without_patches(CELLS.compile))
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        with self._patches.in_force():
+            yield
+
+    def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def call(executor: Any, *args: Any, **kwargs: Any) -> Any:
+            function = wrap(
+                self._unwrapped(original, executor), self._site("Jit", _name(executor)), self._relay, self._thread
+            )
+            return function(*args, **kwargs)
+
+        return call
+
+    def _unwrapped(self, original: Callable[..., Any], executor: Any) -> Callable[..., Any]:
+        return functools.partial(self._without_patches(original), executor)
+
+    def _without_patches(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with self._others.suspended():
+                return original(*args, **kwargs)
+
+        return run
+
+
+EXECUTOR = jit_executor()
+CELLS = cell_executor()
+
+
+def _name(executor: Any) -> str:
+    """Return the name of the function, or the class of the cell whose ``construct`` it is."""
+    owner = getattr(executor, "obj", None)
+    return type(owner).__name__ if owner is not None else str(getattr(executor.fn, "__name__", "jit"))

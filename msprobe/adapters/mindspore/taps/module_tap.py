@@ -1,0 +1,164 @@
+"""Observe calls of cells by replacing ``nn.Cell.__call__`` while collecting.
+
+It is one patch instead of hooks on every cell: it sees keyword arguments and exceptions, changes no cell, and the
+user's hooks run inside it as before.
+
+``Cell.recompute()`` adds cells of MindSpore to the model. They have no record. The added cell that runs a cell a second
+time, during backward, is recorded under the name of that cell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from mindspore import nn
+
+from msprobe.adapters.mindspore.runtime import is_recompute_cell, opening, reopens, second_runner
+from msprobe.adapters.mindspore.runtime_facts import in_graph_mode
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.patching import Patches
+from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.capture.wrap import wrap_module_call
+from msprobe.core.dump.record.module_names import Known, ModuleNames, NamedModule, remember
+from msprobe.core.dump.session.debugger import headed_models
+from msprobe.core.errors import MsprobeException
+
+_NOTHING = contextlib.nullcontext()
+
+
+class _Hook:
+    """A hook on a parameter that can be removed and set again."""
+
+    def __init__(self, parameter: Any, report: Callable[[Any], None]) -> None:
+        self._parameter = parameter
+        self._report = report
+        self.set()
+
+    def set(self) -> None:
+        self._handle = self._parameter.register_hook(self._report)
+
+    def remove(self) -> None:
+        self._handle.remove()
+
+
+class MindSporeModuleTap:
+    """Implements ``ModuleTap``. The models themselves have no name and no record; their cells have."""
+
+    def __init__(self, relay: Relay, thread: ThreadState) -> None:
+        self._relay = relay
+        self._thread = thread
+        self._sites = ModuleNames()
+        self._again: dict[int, Known] = {}  # cells that run an adopted one again
+        self._models: list[weakref.ref[nn.Cell]] = []
+        self._hooks: list[_Hook] = []
+
+    def adopt(self, model: Any) -> None:
+        for head, part in headed_models(model, nn.Cell, "mindspore.nn.Cell", "Cell"):
+            self._adopt(head, part)
+
+    def cells(self) -> list[nn.Cell]:
+        """Return every cell of the adopted models that still lives; the models themselves come first."""
+        present = [reference() for reference in (*self._models, *(known[0] for known in self._sites.items()))]
+        return [cell for cell in present if cell is not None]
+
+    def named_cells(self) -> Sequence[Known]:
+        """Return the adopted cells with their names, in the order of the cell tree."""
+        return self._sites.items()
+
+    def models(self) -> list[nn.Cell]:
+        """Return the adopted models that still live."""
+        return [model for reference in self._models if (model := reference()) is not None]
+
+    def stem(self, cell: Any) -> str | None:
+        """Return the name of an adopted or recomputed cell without phase and number, such as ``Cell.fc1.Dense``."""
+        known = self._sites.by_id.get(id(cell)) or (self._again.get(id(cell)) if reopens(cell) else None)
+        return known[1].stem if known is not None and known[0]() is cell else None
+
+    def focus(self, module: Any, name: Any) -> None:
+        raise MsprobeException(3, "module_dump is a function of msprobe.pytorch")
+
+    def focus_end(self) -> None:
+        """Do nothing: no module can be focused."""
+
+    def reset(self) -> None:
+        self._sites.reset()
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        patches = Patches()
+        if not in_graph_mode():
+            patches.plan(nn.Cell, "__call__", self._observed(nn.Cell.__call__))
+        with patches.in_force():
+            yield
+
+    def attach_gradients(self) -> Callable[[], None]:
+        if in_graph_mode():
+            return lambda: None  # the graph's own taps see them
+        hooks = [
+            _Hook(parameter, self._gradient_reporter(site, key))
+            for _, site in self._sites.items()
+            for key, parameter in site.parameters()
+            if parameter.requires_grad
+        ]
+        self._hooks = hooks
+
+        def detach() -> None:
+            self._hooks = []
+            for hook in hooks:
+                hook.remove()
+
+        return detach
+
+    @contextlib.contextmanager
+    def without_gradient_hooks(self) -> Iterator[None]:
+        """Take the hooks off the parameters inside the returned context: the graph compiler would read them too."""
+        hooks = self._hooks
+        for hook in hooks:
+            hook.remove()
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.set()
+
+    def _adopt(self, head: str, model: nn.Cell) -> None:
+        if not any(reference() is model for reference in self._models):
+            self._models.append(weakref.ref(model))
+        for path, cell in model.cells_and_names():
+            if not path or is_recompute_cell(cell) or self._sites.get(cell) is not None:
+                continue
+            site = self._sites.register(f"{head}.{path}.{type(cell).__name__}", cell, _own_parameters)
+            runner = second_runner(cell)
+            if runner is not None:
+                remember(self._again, runner, site)
+
+    def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        sites, again = self._sites.by_id, self._again
+
+        def find_site(cell: nn.Cell) -> NamedModule | None:
+            entry = sites.get(id(cell)) or (again.get(id(cell)) if reopens(cell) else None)
+            return entry[1] if entry is not None and entry[0]() is cell else None
+
+        return wrap_module_call(original, find_site, self._relay, self._thread, around_begin=_around_begin)
+
+    def _gradient_reporter(self, site: NamedModule, key: str) -> Callable[[Any], None]:
+        """Return a hook. It is a function because MindSpore before 2.9 accepts no other callable."""
+
+        def report(gradient: Any) -> None:
+            observer = self._relay.observer
+            if observer is not None:
+                with self._thread.quiet():
+                    observer.parameter_gradient(site, key, gradient)
+
+        return report
+
+
+def _around_begin(cell: nn.Cell) -> contextlib.AbstractContextManager[None]:
+    return opening() if reopens(cell) else _NOTHING
+
+
+def _own_parameters(cell: nn.Cell) -> list[tuple[str, Any]]:
+    return list(cell._params.items())

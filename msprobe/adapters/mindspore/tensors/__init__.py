@@ -1,0 +1,1 @@
+"""Facts and statistics of MindSpore tensors."""

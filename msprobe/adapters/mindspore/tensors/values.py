@@ -1,0 +1,77 @@
+"""Describe in dump.json the types of arguments that MindSpore adds to those of Python.
+
+A tensor of a compiled graph while the graph runs: its values as numpy array, its facts as MindSpore's.
+
+It is no ``mindspore.Tensor`` because making one, or asking it for its values, would wait for the very graph that is
+running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import mindspore
+import numpy as np
+from mindspore.common import dtype as dtypes
+
+from msprobe.core.capture.describe import Expansion, Handler, Node
+from msprobe.core.tensors.dtypes import ALL_DTYPES, mindspore_name
+
+_NAMES = {dtype.name: mindspore_name(dtype) for dtype in ALL_DTYPES}
+"""By names of numpy dtypes."""
+
+
+class GraphValue:
+    """What ``MindSporeTensorOps`` asks of a tensor.
+
+    Args:
+        array: the values; memory of the graph, to be used before it goes on.
+        scalar: the tensor has no dimension, the graph only hands over one-dimensional ones.
+    """
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Any, scalar: bool) -> None:
+        values = np.asarray(array)
+        self._array = values.reshape(()) if scalar else values
+
+    @property
+    def dtype(self) -> str:
+        name = self._array.dtype.name
+        return _NAMES.get(name) or _NAMES.setdefault(name, name.capitalize())
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self._array.shape)
+
+    def asnumpy(self) -> Any:
+        return self._array
+
+    def copy(self) -> GraphValue:
+        """The same values in memory of their own."""
+        return GraphValue(self._array.copy(), not self._array.ndim)
+
+
+class MindSporeValues:
+    """Implements ``Values`` for MindSpore."""
+
+    def is_tensor(self, kind: type) -> bool:
+        return issubclass(kind, (mindspore.Tensor, GraphValue))
+
+    def handlers(self) -> Mapping[type, Handler | Expansion]:
+        return {
+            type(kind): _dtype for kind in (mindspore.float32, mindspore.int64, mindspore.bool_, mindspore.bfloat16)
+        }
+
+    def keyed(self) -> Mapping[str, Handler]:
+        return {"dtype": _dtype_argument}
+
+
+def _dtype(value: Any, place: str, around: tuple[int, ...]) -> Node:
+    return {"type": "mindspore.dtype", "value": str(value)}
+
+
+def _dtype_argument(value: Any, place: str, around: tuple[int, ...]) -> Node:
+    known = isinstance(value, (dtypes.Type, str, int, float))
+    return _dtype(value, place, around) if known else None

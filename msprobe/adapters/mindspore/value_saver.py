@@ -1,0 +1,104 @@
+"""``save``, ``save_grad`` and ``step`` as plain functions: one value into one ``.npy`` file, without a configuration.
+
+    from msprobe.mindspore import save, save_grad, step
+
+    save("./values", "hidden", h)          # ./values/step0/proc4711/hidden.0.npy
+    h = save_grad("./values", "hidden", h) # ./values/step0/proc4711/hidden_grad.0.npy, when backward comes by
+    step()                                 # the next values belong to step 1
+
+For a dynamic graph; what runs inside ``ms.jit`` is compiled and cannot be reached this way.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from mindspore import Tensor
+
+from msprobe.adapters.mindspore.runtime import MindSporeRuntime
+from msprobe.adapters.mindspore.tensors.tensor_ops import MindSporeTensorOps
+from msprobe.adapters.mindspore.versions import can_have_gradient
+from msprobe.core.capture.containers import tensors_in
+from msprobe.core.errors import MsprobeException, argument_text
+from msprobe.core.log import first_time, logger
+from msprobe.core.store.layout import process_folder, step_folder
+from msprobe.core.store.safe_files import make_folder_below
+
+
+class _Files:
+    """The counters of one step; writes its files."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._step = 0
+        self._calls: dict[tuple[str, str], Any] = defaultdict(itertools.count)
+
+    def next_step(self) -> None:
+        """Begin a new step and count calls from 0 again."""
+        with self._lock:
+            self._step += 1
+            self._calls.clear()
+
+    def write(self, folder: str, name: str, tensors: list[Any]) -> None:
+        """Write the tensors; never raise, because this runs in the middle of a training."""
+        with self._lock:
+            target = process_folder(step_folder(Path(folder), self._step), _runtime.rank(), os.getpid())
+            number = next(self._calls[folder, name])
+        try:
+            make_folder_below(Path(folder), target)
+            for position, tensor in enumerate(tensors):
+                part = f".{position}" if len(tensors) > 1 else ""
+                if not _ops.save(tensor, target / f"{name}.{number}{part}.npy") and first_time((folder, name)):
+                    logger.warning("%s: a value has no data to write", name)
+        except OSError as error:
+            if first_time((folder, str(error))):
+                logger.warning("%s cannot be written into %s: %s", name, target, error)
+
+
+_files, _ops, _runtime = _Files(), MindSporeTensorOps(), MindSporeRuntime()
+
+
+def save(save_dir: str, name: str, data: Any) -> None:
+    """Write the tensors of ``data`` (one, or nested in containers) into ``save_dir`` now.
+
+    Raises:
+        MsprobeException: ``name`` is no plain file name, or there is no tensor in ``data``.
+    """
+    _files.write(save_dir, name, _checked("save", name, data))
+
+
+def save_grad(save_dir: str, name: str, data: Any) -> Any:
+    """Write the gradient of the tensor ``data`` when the backward pass computes it; return ``data`` for further use.
+
+    Raises:
+        MsprobeException: ``name`` is no plain file name, or ``data`` is not a tensor.
+    """
+    _checked("save_grad", name, data)
+    if not isinstance(data, Tensor):
+        raise MsprobeException(0, f"save_grad: data is a mindspore.Tensor, got {type(data).__name__}")
+    if can_have_gradient(data):
+        data.register_hook(lambda gradient: _files.write(save_dir, f"{name}_grad", [gradient]))
+    elif first_time(("save_grad", name)):
+        logger.warning(
+            "save_grad: no gradient flows to %s here; it is called inside the function that is differentiated", name
+        )
+    return data
+
+
+def step() -> None:
+    """Begin the next step: values saved from now on belong to it."""
+    _files.next_step()
+
+
+def _checked(caller: str, name: Any, data: Any) -> list[Any]:
+    if not isinstance(name, str) or not name or name != Path(name).name or name.startswith("."):
+        raise MsprobeException(0, f"{caller}: name is a plain file name, got {argument_text(name)}")
+    tensors = tensors_in(data, Tensor)
+    if not tensors:
+        raise MsprobeException(0, f"{caller}: there is no mindspore.Tensor in data ({type(data).__name__})")
+    return tensors

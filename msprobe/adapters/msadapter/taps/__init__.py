@@ -1,0 +1,1 @@
+"""The torch-shaped namespaces of MSAdapter, observed with MindSpore's taps."""

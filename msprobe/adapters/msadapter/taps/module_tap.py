@@ -1,0 +1,64 @@
+"""Observe module calls of a torch-shaped namespace by replacing ``nn.Module.__call__`` while collecting.
+
+``__call__`` also runs the user's forward hooks, so they run inside the observed call as before. A module may be a
+MindSpore cell or a plain Python class; only methods that PyTorch's modules have are used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msprobe.adapters.mindspore.taps.module_tap import MindSporeModuleTap
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.patching import Patches
+from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.dump.session.debugger import headed_models
+from msprobe.core.errors import MsprobeException
+
+
+class MSAdapterModuleTap(MindSporeModuleTap):
+    """Implements ``ModuleTap``. The models themselves have no name and no record; their submodules have.
+
+    Args:
+        kind: the namespace's ``nn.Module``.
+    """
+
+    def __init__(self, kind: Any, relay: Relay, thread: ThreadState) -> None:
+        super().__init__(relay, thread)
+        self._kind = kind
+
+    def adopt(self, model: Any) -> None:
+        for head, part in headed_models(model, self._kind, "torch.nn.Module of MSAdapter", "Module"):
+            self._adopt_named(head, part)
+
+    def focus(self, module: Any, name: Any) -> None:
+        raise MsprobeException(3, "module_dump is not available with MSAdapter; name the modules in list or scope")
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        patches = Patches()
+        patches.plan(self._kind, "__call__", self._observed(self._kind.__call__))
+        with patches.in_force():
+            yield
+
+    def _adopt_named(self, head: str, model: Any) -> None:
+        for path, module in named_modules(model):
+            if path and self._sites.get(module) is None:
+                self._sites.register(f"{head}.{path}.{type(module).__name__}", module, _own_parameters)
+
+
+def named_modules(model: Any) -> Iterable[tuple[str, Any]]:
+    """Return the modules of ``model`` with their paths; the model itself comes first, with an empty path."""
+    named = model.named_modules()
+    return list(named.items() if isinstance(named, dict) else named)
+
+
+def _own_parameters(module: Any) -> list[tuple[str, Any]]:
+    """Return the module's own parameters, from the attribute of PyTorch's modules or of cells."""
+    for holder in ("_parameters", "_params"):
+        held = vars(module).get(holder)
+        if held:
+            return [(name, parameter) for name, parameter in held.items() if parameter is not None]
+    return []

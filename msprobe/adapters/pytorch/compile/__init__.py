@@ -1,0 +1,1 @@
+"""Observing models that torch.compile compiled."""

@@ -1,0 +1,292 @@
+"""Calls that run inside compiled code: prepared while a graph is traced, reported while it runs.
+
+There is one table for the process, not one for each session, because compiled code outlives the session in which it was
+compiled. A call has a *ticket*, a number made when it begins, by which its end and its gradients find it. A traced call
+has a *key*, by which the operators in the graph find what is known of it.
+
+The receiver of calls inside compiled code: the module tap that is attached at the moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from msprobe.adapters.pytorch.compile.value_transport import NO_VALUES, Packed, pack
+from msprobe.core.backend.protocols import GradientTap, Template
+from msprobe.core.capture.observer import Relay
+from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
+
+
+class FindSite(Protocol):
+    """Returns the name of a module's calls, or None."""
+
+    def __call__(self, module: nn.Module) -> Any: ...
+
+
+class MakeQuiet(Protocol):
+    """Returns a context in which nothing that this thread calls is recorded."""
+
+    def __call__(self) -> AbstractContextManager[None]: ...
+
+
+class TracedGradientTap(GradientTap, Protocol):
+    """A gradient tap that can be given the gradients of a call inside compiled code."""
+
+    def with_call(self, call: Any) -> AbstractContextManager[None]:
+        """Answer ``prepare`` with ``call`` inside the context, where autograd is off."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What compiled code reports to: the relay, the gradient tap, and the names of the modules."""
+
+    relay: Relay
+    gradients: TracedGradientTap
+    site: FindSite
+    quiet: MakeQuiet
+
+
+_RECOMPUTATION_MARKS = ("recompute", "ac_graph_id")
+
+
+class StagedCall:
+    """One call in one traced graph: the shape of what its operators report.
+
+    Attributes:
+        outputs: how many outputs can have a gradient; None when the call has no backward in this graph.
+        slots: the arguments whose gradients the backward graph reports.
+    """
+
+    __slots__ = ("arguments", "keywords", "number", "outputs", "positional", "prepared", "result", "slots")
+
+    def __init__(self, number: int, arguments: Packed, prepared: Any, template: Template):
+        self.number = number
+        self.arguments = arguments
+        self.prepared = prepared
+        self.positional, self.keywords = template
+        self.result: Packed = NO_VALUES
+        self.outputs: int | None = None
+        self.slots: list[int] = []
+
+
+class HandedCall:
+    """Takes the place of ``GradientSlots`` for a call that runs inside a graph, which has its hooks already."""
+
+    __slots__ = ("_calls", "_outputs", "_ticket", "keywords", "positional")
+
+    def __init__(self, calls: CompiledCalls, staged: StagedCall, ticket: int) -> None:
+        self._calls = calls
+        self._outputs = staged.outputs or 0
+        self._ticket = ticket
+        self.positional, self.keywords = staged.positional, staged.keywords
+
+    def connect(self, receiver: Any) -> None:
+        """Have the gradients that the compiled graph reports for this call go to ``receiver``."""
+        receiver.expect(self._outputs)
+        self._calls.receivers[self._ticket] = receiver
+
+
+class _OperatorEmitter:
+    """Receives gradients while the backward graph is traced, and adds operators to it that report those of each run."""
+
+    def __init__(self, staged: StagedCall, ticket: torch.Tensor, key: int) -> None:
+        self._staged = staged
+        self._ticket = ticket
+        self._key = key
+        self.errors = CALLS.errors
+
+    def expect(self, outputs: int) -> None:
+        """Keep how many outputs can have a gradient."""
+        self._staged.outputs = outputs
+
+    def whole(self, grad_outputs: Sequence[Any], grad_inputs: Mapping[int, Any]) -> None:
+        """Add operators for all gradients of the call."""
+        for position, gradient in enumerate(grad_outputs):
+            self.grad_output(position, gradient)
+        self.grad_inputs(grad_inputs)
+
+    def grad_output(self, position: int, gradient: Any) -> None:
+        """Add an operator that reports the gradient of the output at ``position``."""
+        if gradient is not None:
+            torch.ops.msprobe.gradient([gradient], self._ticket, self._key, position)
+
+    def grad_inputs(self, gradients: Mapping[int, Any]) -> None:
+        """Add an operator that reports the gradients of the arguments, which are given by slot."""
+        present = {slot: gradient for slot, gradient in gradients.items() if gradient is not None}
+        self._staged.slots = list(present)
+        torch.ops.msprobe.gradient(list(present.values()), self._ticket, self._key, -1)
+
+
+class CompiledCalls:
+    """All calls of the process that run inside compiled code; they are reported to the session that is attached."""
+
+    def __init__(self) -> None:
+        self.errors = ErrorLog(None)
+        self.target: Target | None = None
+        self.modules: dict[int, weakref.ref[nn.Module]] = {}
+        self.receivers: dict[int, Any] = {}
+        self._open: dict[int, tuple[Any, Any]] = {}
+        self._staged: dict[int, StagedCall] = {}
+        self._tracing = threading.local()
+        self._counter: Iterator[int] = itertools.count(1)
+
+    def register(self, module: nn.Module) -> None:
+        """Give ``module`` a number by which compiled code names it; a second call does nothing."""
+        if id(module) not in module_numbers:
+            number = next(self._counter)
+            self.modules[number] = weakref.ref(module, _DropModule(id(module), number))
+            module_numbers[id(module)] = number
+
+    def reset(self) -> None:
+        """Drop the calls of the step before that are not over."""
+        self.receivers.clear()
+        self._open.clear()
+
+    # ---- while a graph is traced ----
+
+    @never_raises
+    def stage_enter(self, number: int, args: Any, kwargs: Any) -> torch.Tensor | None:
+        """Add the operator that begins a call to the graph, and return its ticket."""
+        target = self.target
+        if target is None:
+            return None
+        key = next(self._counter)
+        with target.quiet(), _run_once():
+            packed = pack((args, kwargs))
+            prepared = target.gradients.prepare(args, kwargs)
+            template = ([], {}) if prepared is None else target.gradients.template(prepared)
+            self._staged[key] = StagedCall(number, packed, prepared, template)
+            ticket: torch.Tensor = torch.ops.msprobe.enter(packed.tensors, packed.numbers, key)
+        self._stack().append(key)
+        return ticket
+
+    @never_raises
+    def stage_leave(self, number: int, ticket: torch.Tensor, result: Any) -> None:
+        """Add the operator that ends a call to the graph, and hooks for its gradients."""
+        target, stack = self.target, self._stack()
+        while stack and self._staged[stack[-1]].number != number:
+            stack.pop()  # entered by a trace that was given up
+        if target is None or not stack:
+            return
+        key = stack.pop()
+        staged = self._staged[key]
+        with target.quiet(), _run_once():
+            packed = pack(result)
+            staged.result, prepared, staged.prepared = packed, staged.prepared, None
+            torch.ops.msprobe.leave(packed.tensors, packed.numbers, ticket, key)
+            if prepared is not None:
+                target.gradients.attach(prepared, result, _OperatorEmitter(staged, ticket, key), report_early=True)
+        packed.clear()
+        staged.arguments.clear()
+
+    # ---- while the code runs ----
+
+    @never_raises
+    def begin(self, number: int, args: Any, kwargs: Any, staged: StagedCall | None = None) -> int:
+        """Begin a call and return its ticket, 0 for one that is not recorded."""
+        target = self.target
+        module = self.modules[number]() if number in self.modules else None
+        site = None if target is None or module is None else target.site(module)
+        observer = None if target is None else target.relay.observer
+        if target is None or site is None or observer is None:
+            return 0
+        ticket = next(self._counter)
+        handed = None if staged is None or staged.outputs is None else HandedCall(self, staged, ticket)
+        with target.quiet(), target.gradients.with_call(handed):
+            self._open[ticket] = (observer, observer.module_begin(site, args, kwargs))
+        return ticket
+
+    @never_raises
+    def end(self, ticket: int, result: Any) -> None:
+        """End the call with this ticket."""
+        target = self.target
+        observer, record = self._open.pop(ticket, (None, None))
+        if target is not None and record is not None:
+            with target.quiet():
+                observer.module_end(record, result)
+
+    @never_raises
+    def run_enter(self, values: list[torch.Tensor], sizes: list[int], key: int) -> int:
+        """Begin a traced call with the values of this run, and return its ticket."""
+        staged = self._staged[key]
+        with torch.no_grad():
+            args, kwargs = self._unpacked(staged.arguments, values, sizes)
+            return int(self.begin(staged.number, args, kwargs, staged) or 0)
+
+    @never_raises
+    def run_leave(self, values: list[torch.Tensor], sizes: list[int], ticket: int, key: int) -> None:
+        """End a traced call with the values of this run."""
+        with torch.no_grad():
+            self.end(ticket, self._unpacked(self._staged[key].result, values, sizes))
+
+    @never_raises
+    def run_gradient(self, values: list[torch.Tensor], ticket: int, key: int, position: int) -> None:
+        """Report gradients of a traced call: of the output at ``position``, or of arguments where that is negative."""
+        receiver, target = self.receivers.get(ticket), self.target
+        if receiver is None or target is None:
+            return
+        with target.quiet():
+            if position >= 0:
+                receiver.grad_output(position, values[0])
+            else:
+                receiver.grad_inputs(dict(zip(self._staged[key].slots, values, strict=True)))
+
+    def _unpacked(self, packed: Packed, values: list[torch.Tensor], sizes: list[int]) -> Any:
+        if self.target is None:
+            return packed.unpack(values, sizes)
+        with self.target.quiet():  # at level mix detach is a recorded API
+            return packed.unpack(values, sizes)
+
+    def number(self, ticket: torch.Tensor) -> int:
+        """Return the number that a ticket holds; it lies on the CPU, so this does not wait for a device."""
+        if self.target is None:
+            return int(ticket)
+        with self.target.quiet():
+            return int(ticket)
+
+    def _stack(self) -> list[int]:
+        stack: list[int] | None = getattr(self._tracing, "stack", None)
+        if stack is None:
+            stack = self._tracing.stack = []
+        return stack
+
+
+@contextlib.contextmanager
+def _run_once() -> Iterator[None]:
+    """Mark what is added to the graph inside, so that the backward pass does not run it again (checkpointing)."""
+    from torch.fx.experimental.proxy_tensor import get_proxy_mode
+
+    mode = get_proxy_mode()
+    nodes = () if mode is None else mode.tracer.graph.nodes
+    before = len(nodes)
+    yield
+    for node in itertools.islice(reversed(nodes), len(nodes) - before):
+        for mark in _RECOMPUTATION_MARKS:
+            node.meta.pop(mark, None)
+
+
+class _DropModule:
+    """Called when a module dies: removes its number, because its ``id`` may be used again by another one."""
+
+    def __init__(self, identity: int, number: int) -> None:
+        self._identity, self._number = identity, number
+
+    def __call__(self, _: object) -> None:
+        if module_numbers.get(self._identity) == self._number:
+            del module_numbers[self._identity]
+        CALLS.modules.pop(self._number, None)
+
+
+module_numbers: dict[int, int] = {}  # by id of the module, for those that have a name; Dynamo guards on it
+CALLS = CompiledCalls()

@@ -1,0 +1,64 @@
+"""Keep the calls that Dynamo and the compilers behind it make while they compile from being observed.
+
+They are no calls of the program. Their tensors have no values, and a graph whose calls were observed while it was made
+has lost its gradients.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from msprobe.core.capture.thread_state import ThreadState
+
+_THREADS: list[ThreadState] = []
+
+
+@contextlib.contextmanager
+def unobserved_compiler(thread: ThreadState) -> Iterator[None]:
+    """Observe nothing in a thread that compiles, inside this context; several taps may enter it. Imports Dynamo."""
+    if any(state is thread for state in _THREADS):
+        yield
+        return
+    _THREADS.append(thread)
+    try:
+        with _compiler_callbacks(thread):
+            yield
+    finally:
+        _THREADS.remove(thread)
+
+
+@contextlib.contextmanager
+def _compiler_callbacks(thread: ThreadState) -> Iterator[None]:
+    """Have Dynamo call back when it begins to compile and when it ends."""
+    from torch._dynamo.callback import callback_handler
+
+    before: list[int] = []
+
+    def begin(_: object) -> None:
+        before.append(thread.busy)
+        thread.busy = thread.compiling = True
+
+    def end(_: object) -> None:
+        thread.busy = before.pop() if before else False
+        thread.compiling = bool(before)
+
+    def register() -> None:
+        callback_handler.register_start_callback(begin)
+        callback_handler.register_end_callback(end)
+
+    def clear() -> None:  # what torch._dynamo.reset() calls
+        try:
+            type(callback_handler).clear(callback_handler)
+        finally:
+            register()
+
+    register()
+    vars(callback_handler)["clear"] = clear
+    try:
+        yield
+    finally:
+        vars(callback_handler).pop("clear", None)
+        with contextlib.suppress(ValueError):  # somebody has emptied the lists
+            callback_handler.remove_start_callback(begin)
+            callback_handler.remove_end_callback(end)

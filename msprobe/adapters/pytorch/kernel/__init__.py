@@ -1,0 +1,1 @@
+"""Dumps that the NPU runtime of PyTorch writes by itself."""

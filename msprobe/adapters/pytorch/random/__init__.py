@@ -1,0 +1,1 @@
+"""Seeds, deterministic kernels, and the trace of random calls."""

@@ -1,0 +1,1 @@
+"""Where calls of PyTorch are observed: modules, functions, operators, collectives, gradients."""

@@ -1,0 +1,216 @@
+"""Wrappers for torch, torch.Tensor, torch.nn.functional, torch._VF, and the functions that a user registers.
+
+The wrapped functions of PyTorch and those of the packages around it, as one tap.
+
+APIs that the configuration adds to the wrapped ones, and all operators of ``custom_op_namespaces``.
+
+    {"custom_op_namespaces": ["my_ops"]}                                torch.ops.my_ops.twice -> my_ops.twice.0.forward
+
+An operator that does not exist yet is looked for again at a later start.
+
+torch's list of the functions that follow a device context (``with torch.device(...)``, ``set_default_device``).
+
+torch makes the list when it is first needed, and it holds functions by identity. If it were made while functions are
+replaced, it would hold the replacements, and until the process ends tensors would be made on the CPU, whatever the
+context says.
+
+Let TorchScript see the original functions.
+
+TorchScript knows functions by identity, reads their source, and traces all calls, also those of the tool. So the
+originals are put back while it works, and take the place of wrappers in its arguments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import torch
+
+from msprobe.adapters.pytorch.compile.compiler_guard import unobserved_compiler
+from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced, skip_in_dynamo
+from msprobe.core.backend.protocols import ApiTap
+from msprobe.core.backend.support import DEFAULT_NAMESPACES
+from msprobe.core.capture.observer import CallSite, Relay
+from msprobe.core.capture.patched_apis import Adding, Listed, ListedApis, WrappedApis
+from msprobe.core.capture.patching import Patches, find_holder
+from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.capture.wrap import bind_like_original, mark_calling, name_after_owner, wrap
+from msprobe.core.config import DumpConfig
+from msprobe.core.log import first_time, logger
+
+
+class PackageTap(Protocol):
+    """The functions of packages that may not be installed."""
+
+    def attach(self) -> AbstractContextManager[None]:
+        """Record the functions inside the context."""
+        ...
+
+    def reset(self) -> None:
+        """Number the calls from 0 again."""
+        ...
+
+
+class ApiTaps:
+    """Implements ``ApiTap`` with several taps.
+
+    Args:
+        torch_tap: the functions of PyTorch, and those that a user registers.
+        packages: the functions of the packages around it.
+    """
+
+    def __init__(self, torch_tap: ApiTap, packages: Sequence[PackageTap]) -> None:
+        self._torch_tap = torch_tap
+        self._packages = packages
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        with contextlib.ExitStack() as attached:
+            for tap in (self._torch_tap, *self._packages):
+                attached.enter_context(tap.attach())
+            yield
+
+    def reset(self) -> None:
+        for tap in (self._torch_tap, *self._packages):
+            tap.reset()
+
+    def add(self, owner: Any, name: str, prefix: str) -> None:
+        self._torch_tap.add(owner, name, prefix)
+
+    def remove(self, owner: Any, name: str) -> None:
+        self._torch_tap.remove(owner, name)
+
+    def registered(self) -> Sequence[tuple[Any, str, str]]:
+        return self._torch_tap.registered()
+
+
+class TorchListedApis(ListedApis):
+    """Registers the listed APIs, and the operators of the listed namespaces."""
+
+    def __init__(self, config: DumpConfig) -> None:
+        super().__init__(config)
+        self._namespaces = config.custom_op_namespaces
+
+    def _register_new(self, tap: Adding) -> None:
+        super()._register_new(tap)
+        for namespace in self._namespaces:
+            self._add_operators(tap, namespace)
+
+    def _add_operators(self, tap: Adding, namespace: str) -> None:
+        head = f"{namespace}::"
+        operators = torch._C._dispatch_get_all_op_names()
+        names = {name[len(head) :].partition(".")[0] for name in operators if name.startswith(head)}
+        if not names and namespace not in DEFAULT_NAMESPACES and first_time(("custom_op_namespaces", namespace)):
+            logger.warning(
+                "custom_op_namespaces: torch.ops.%s has no operators (yet); nothing of it is recorded", namespace
+            )
+        added = sorted(name for name in names if (head, name) not in self._registered)
+        for name in added:
+            owner = getattr(torch.ops, namespace)
+            packet = getattr(owner, name, None)
+            if packet is not None:
+                for overload in packet.overloads():  # once asked for, they are attributes, which a wrapper takes over
+                    getattr(packet, overload)
+                tap.add_listed(owner, name, namespace)
+            self._registered.add((head, name))
+        if added:
+            logger.info("%d operators of torch.ops.%s are recorded too", len(added), namespace)
+
+
+def list_device_constructors() -> None:
+    """Make torch build the list now. Call this before functions of torch are replaced; a second call costs nothing."""
+    build_list = getattr(importlib.import_module("torch.utils._device"), "_device_constructors", None)
+    if build_list is not None:
+        build_list()
+
+
+def show_originals(patches: Patches) -> None:
+    """Add replacements of TorchScript's functions to ``patches``: inside them the patches are not in place."""
+    for owner in (torch.jit, torch.jit._script):
+        patches.plan(owner, "script", _with_originals(torch.jit.script, patches, frames=True))
+    for name in ("trace", "trace_module"):
+        patches.plan(torch.jit, name, _with_originals(getattr(torch.jit, name), patches))
+
+
+def _with_originals(compiler: Callable[..., Any], patches: Patches, frames: bool = False) -> Callable[..., Any]:
+    @functools.wraps(compiler)
+    def with_originals(*args: Any, **kwargs: Any) -> Any:
+        if frames and len(args) < 3:  # names are looked up in the frame of the caller, now one further up
+            kwargs["_frames_up"] = kwargs.get("_frames_up", 0) + 1
+        with patches.suspended():
+            return compiler(*_originals(args, patches), **kwargs)
+
+    return with_originals
+
+
+def _originals(values: tuple[Any, ...], patches: Patches) -> Iterator[Any]:
+    for value in values:
+        target = patches.target_of(value) if callable(value) else None
+        yield value if target is None else getattr(*target)
+
+
+OWNERS: Mapping[str, Any] = {
+    "Functional": torch.nn.functional,
+    "Tensor": torch.Tensor,
+    "Torch": torch,
+    "VF": torch._VF,
+}
+
+
+class TorchApiTap(WrappedApis):
+    """Implements ``ApiTap``.
+
+    Args:
+        tables: API names by prefix; a dotted name lies in a submodule of the prefix's owner.
+        recorded: the risk test over API names; an API that fails it is counted but not recorded.
+        relay: holds the observer that is told.
+        thread: is made busy while a call is observed.
+        operators: whether the operators inside a call are recorded too.
+        listed: the APIs that the configuration adds.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[Mapping[str, Sequence[str]]],
+        recorded: Callable[[str], bool],
+        relay: Relay,
+        thread: ThreadState,
+        operators: bool = False,
+        listed: Listed | None = None,
+    ) -> None:
+        super().__init__(recorded, relay, thread, listed)
+        self._operators = operators
+        for table in tables:
+            self._plan_table(table, OWNERS)
+        list_device_constructors()
+        show_originals(self._patches)
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        self._refresh_listed()
+        compiler = RECOMPILE_GUARD.with_dynamo(functools.partial(unobserved_compiler, self._thread))
+        with RECOMPILE_GUARD.in_force(self._patches), compiler:
+            yield
+
+    def _plan(self, owner: Any, name: str, prefix: str) -> Any:
+        owner, attribute = find_holder(owner, name)
+        original = getattr(owner, attribute, None)
+        if not callable(original):
+            return None
+        site = self.site(prefix, attribute, name)
+        replacement = bind_like_original(owner, attribute, functools.partial(self._observed, site), is_traced)
+        wrapper = getattr(replacement, "__func__", replacement)
+        skip_in_dynamo(wrapper)
+        name_after_owner(wrapper, owner, attribute)
+        self._patches.plan(owner, attribute, replacement)
+        return replacement
+
+    def _observed(self, site: CallSite, original: Callable[..., Any]) -> Callable[..., Any]:
+        if self._operators:
+            original = mark_calling(original, self._thread, is_traced)
+        return wrap(original, site, self._relay, self._thread, is_traced)

@@ -1,0 +1,199 @@
+"""Wrappers for the collectives and point-to-point functions of ``torch.distributed``, recorded as ``Distributed``.
+
+The results of a collective are in its arguments: ``output`` holds the positional arguments and then the keyword values
+as they are after the call, or, for a call that returns a ``Work``, after its ``wait``. Buffers that only receive are
+null among the inputs, because their content before the call means nothing.
+
+``P2POp`` and ``batch_isend_irecv`` while ``isend`` and ``irecv`` are wrapped.
+
+torch compares the two by identity, so an operation must name the function that its module holds at that moment. An
+operation always keeps the original, whatever it was made from, and names the wrapper only inside a batch. So operations
+that are made before a start, or used after a stop, work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.distributed.distributed_c10d as c10d
+
+from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
+from msprobe.core.capture.collectives import Arguments, CollectiveCalls, PendingCall, PendingWorks, without_parameter
+from msprobe.core.capture.observer import CallSite, Relay
+from msprobe.core.capture.patching import Patches
+from msprobe.core.capture.thread_state import ThreadState
+
+POINT_TO_POINT = ("isend", "irecv")
+
+
+def plan_operations(patches: Patches, originals: dict[Any, Any]) -> None:
+    """Plan that ``P2POp`` accepts the wrappers of ``isend`` and ``irecv`` (keys) as well as the originals (values)."""
+    check, initialise = c10d._check_op, c10d.P2POp.__init__
+    accepted = set(originals.values())
+
+    def check_op(op: Any) -> None:
+        if originals.get(op, op) not in accepted:
+            check(op)
+
+    def init(self: Any, op: Any, *args: Any, **kwargs: Any) -> None:
+        initialise(self, originals.get(op, op), *args, **kwargs)
+
+    patches.plan(c10d, "_check_op", check_op)
+    patches.plan(c10d.P2POp, "__init__", init)
+
+
+@contextlib.contextmanager
+def present_operations(operations: Any, originals: dict[Any, Any]) -> Iterator[None]:
+    """Let ``operations`` name the functions that the module holds now as isend and irecv, inside this context."""
+    present = {originals.get(held, held): held for held in (getattr(c10d, name) for name in POINT_TO_POINT)}
+    batch = [op for op in operations if isinstance(op, c10d.P2POp)] if isinstance(operations, list) else []
+    kept = [op.op for op in batch]
+    for op in batch:
+        op.op = present.get(op.op, op.op)
+    try:
+        yield
+    finally:
+        for op, function in zip(batch, kept, strict=True):
+            op.op = function
+
+
+class BatchOutputs:
+    """The operations of a batch, each as it is when its work is done.
+
+    A tensor is copied when its work is done and other works are outstanding, because the program may use the buffer
+    again from then on.
+    """
+
+    def __init__(self, operations: Sequence[Any], rest: tuple[Any, ...], one_work_each: bool) -> None:
+        self._operations = list(operations)
+        self._rest = rest
+        self._one_work_each = one_work_each
+
+    def on_work(self, position: int) -> None:
+        """Copy the tensor of the operation at ``position``, whose work is done."""
+        if self._one_work_each:
+            operation = self._operations[position]
+            with torch.no_grad():
+                self._operations[position] = _with_tensor(operation, operation.tensor.detach().clone())
+
+    def __call__(self) -> tuple[Any, ...]:
+        return (self._operations, *self._rest)
+
+
+def _with_tensor(operation: Any, tensor: torch.Tensor) -> Any:
+    other = object.__new__(type(operation))
+    vars(other).update(vars(operation), tensor=tensor)
+    return other
+
+
+OWNERS = (torch.distributed, c10d)
+_BATCH = "batch_isend_irecv"
+_RECEIVES = {  # the position of the parameter that carries no data yet
+    "recv": 0,
+    "irecv": 0,
+    "all_gather": 0,
+    "scatter": 0,
+    "reduce_scatter": 0,
+    "_reduce_scatter_base": 0,
+    "_all_gather_base": 0,
+    "all_to_all": 0,
+    "all_to_all_single": 0,
+    "all_gather_into_tensor": 0,
+    "reduce_scatter_tensor": 0,
+    "all_gather_single": 0,
+    "reduce_scatter_single": 0,
+    "gather": 1,
+}
+
+
+class TorchCollectiveTap:
+    """Implements ``CollectiveTap``.
+
+    Args:
+        names: functions of ``torch.distributed`` to record; none at a level that records no APIs.
+        relay: holds the observer that is told.
+        thread: is made busy while a call is observed.
+    """
+
+    def __init__(self, names: Sequence[str], relay: Relay, thread: ThreadState) -> None:
+        self._relay = relay
+        self._thread = thread
+        self._patches = Patches()
+        self._works = PendingWorks(relay, thread)
+        self._calls = CollectiveCalls(_RECEIVES, relay, thread, is_traced)
+        self._sites: list[CallSite] = []
+        self._originals: dict[Any, Any] = {}  # isend and irecv by their wrappers
+        for name in names:
+            if hasattr(c10d, name):
+                self._plan(name)
+        if self._originals:
+            plan_operations(self._patches, self._originals)
+        self._replace("init_process_group", self._calls.with_rank_notice)
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        self._works.attach()
+        try:
+            with RECOMPILE_GUARD.in_force(self._patches):
+                yield
+        finally:
+            self._works.detach()
+
+    def reset(self) -> None:
+        self._works.clear()
+        for site in self._sites:
+            site.reset()
+
+    def _plan(self, name: str) -> None:
+        site = CallSite("Distributed", name)
+        site.differentiable = False  # and all of them are of risk CORE
+        self._sites.append(site)
+        self._replace(name, functools.partial(self._observed, site))
+
+    def _replace(self, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        """Wrap a function under both owners, which usually hold the same object."""
+        wrappers: dict[int, Callable[..., Any]] = {}
+        for owner in OWNERS:
+            original = getattr(owner, name, None)
+            if original is None:
+                continue
+            wrapper = wrappers.get(id(original)) or wrappers.setdefault(id(original), wrap(original))
+            self._patches.plan(owner, name, wrapper)
+            if name in POINT_TO_POINT:
+                self._originals[wrapper] = original
+
+    def _observed(self, site: CallSite, original: Callable[..., Any]) -> Callable[..., Any]:
+        released = (0, "tensor") if site.api == "isend" else None
+        call = self._batch(original) if site.api == _BATCH else original
+
+        def end(record: Any, arguments: Arguments, result: Any) -> None:
+            self._end(record, without_parameter(arguments, released), result)
+
+        return self._calls.observed(site, original, end, call)
+
+    def _end(self, record: Any, arguments: Arguments, result: Any) -> None:
+        works = result if isinstance(result, list) else [result]
+        works = [work for work in works if isinstance(work, c10d.Work)]
+        positional, keywords = arguments
+        values = (*positional, *keywords.values())
+        if isinstance(result, list) and works and values and isinstance(values[0], list):
+            outputs = BatchOutputs(values[0], values[1:], len(works) == len(values[0]))
+            self._works.add(PendingCall(record, outputs, outputs.on_work), works)
+        elif c10d._world.pg_coalesce_state:
+            return  # it runs with others when their manager ends, so only its inputs can be recorded
+        elif works:
+            self._works.add(PendingCall(record, lambda: values), works)
+        elif self._relay.observer is not None:
+            self._relay.observer.end(record, values)
+
+    def _batch(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            operations = args[0] if args else kwargs.get("p2p_op_list")
+            with present_operations(operations, self._originals):
+                return original(*args, **kwargs)
+
+        return call

@@ -1,0 +1,215 @@
+"""Module calls, observed by replacing ``nn.Module.__call__`` while collecting.
+
+One patch takes the place of hooks on every module: it sees keyword arguments and exceptions, module objects are not
+changed (so copies and pickles of a model hold nothing of the tool), and the user's hooks run inside it as usual.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from msprobe.adapters.pytorch.compile.compiled_calls import CALLS, Target
+from msprobe.adapters.pytorch.compile.compiled_models import CompiledModels, class_name
+from msprobe.adapters.pytorch.compile.compiled_probes import observe
+from msprobe.adapters.pytorch.compile.recompilation import is_traced, reported, reporting_versions, skip_in_dynamo
+from msprobe.adapters.pytorch.taps.gradient_tap import TorchGradientTap
+from msprobe.adapters.pytorch.tensors.memory import WithoutSubclass
+from msprobe.adapters.pytorch.tensors.sharding import FlatParameter, find_shards, flat_parameters, is_sharded
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.patching import Patches
+from msprobe.core.capture.thread_state import Quiet, ThreadState
+from msprobe.core.capture.wrap import Tracing, wrap_module_call
+from msprobe.core.dump.record.module_names import Known, ModuleNames, NamedModule, make_named_module
+from msprobe.core.dump.session.debugger import headed_models
+from msprobe.core.errors import MsprobeException, argument_text
+
+_jit_tracing = torch._C._get_tracing_state  # what is measured meanwhile would become part of the traced program
+
+
+class TorchModuleTap:
+    """Implements ``ModuleTap``. The models themselves have no name and no record; their submodules do."""
+
+    def __init__(self, relay: Relay, thread: ThreadState, gradients: TorchGradientTap) -> None:
+        self._relay = relay
+        self._thread = thread
+        self._sites = ModuleNames()
+        self._target = Target(relay, gradients, self._sites.get, functools.partial(Quiet, thread))
+        self._compiled = CompiledModels()
+        self._observed: dict[Callable[..., Any], Callable[..., Any]] = {}
+        self._models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+        self._focused: dict[str, NamedModule] = {}
+        self._unfocused: dict[int, Known] | None = None
+
+    def adopt(self, model: Any) -> None:
+        models = headed_models(model, nn.Module, "torch.nn.Module", "Module")
+        for _, part in models:
+            if isinstance(part, torch.jit.ScriptModule):
+                raise MsprobeException(
+                    0, "start(model=...): a ScriptModule runs outside Python; give the model it was made of"
+                )
+        named: set[int] = set()  # within one call the first name counts; a later start names what it is given anew
+        with self._all_known():
+            for head, part in models:
+                self._adopt(head, part, named)
+
+    def focus(self, module: Any, name: Any) -> None:
+        if not isinstance(module, nn.Module):
+            raise MsprobeException(0, f"module_dump: expected a torch.nn.Module, got {type(module).__name__}")
+        if not isinstance(name, str) or not name:
+            raise MsprobeException(0, f"module_dump: the name is a non-empty str, got {argument_text(name)}")
+        stem = f"Module.{name}.{type(module).__name__}"
+        site = self._focused.setdefault(stem, make_named_module(stem, module, _own_parameters))
+        shown = {} if self._unfocused is None else dict(self._sites.by_id)
+        if self._unfocused is None:
+            self._unfocused = dict(self._sites.by_id)
+        self._show({**shown, id(module): (weakref.ref(module), site)})
+
+    def focus_end(self) -> None:
+        if self._unfocused is not None:
+            self._show(self._unfocused)
+            self._unfocused = None
+
+    @contextlib.contextmanager
+    def _all_known(self) -> Iterator[None]:
+        """Make the modules that ``focus`` hides known again inside this context."""
+        if self._unfocused is None:
+            yield
+            return
+        shown = dict(self._sites.by_id)
+        self._show(self._unfocused)
+        try:
+            yield
+        finally:
+            self._unfocused = dict(self._sites.by_id)
+            self._show(shown)
+
+    def _show(self, sites: dict[int, Known]) -> None:
+        self._sites.by_id.clear()
+        self._sites.by_id.update(sites)
+        for reference, _ in sites.values():
+            module = reference()
+            if module is not None:
+                CALLS.register(module)
+
+    def _adopt(self, head: str, model: nn.Module, named: set[int]) -> None:
+        self._models.add(model)
+        for path, module in self._compiled.named_modules(model):
+            if id(module) in named:
+                continue
+            named.add(id(module))
+            stem = f"{head}.{path}.{class_name(module)}"
+            known = self._sites.get(module)
+            if known is None or known.stem != stem:
+                self._sites.register(stem, module, _own_parameters)
+                CALLS.register(module)
+
+    def stem(self, module: nn.Module) -> str | None:
+        """Return the name of an adopted module without phase and number, ``Module.fc1.Linear``."""
+        site = self._sites.get(module)
+        return None if site is None else site.stem
+
+    def reset(self) -> None:
+        CALLS.reset()
+        shown = [site for _, site in self._sites.items()]
+        with self._all_known():
+            self._sites.reset()
+        self._focused = {stem: site for stem, site in self._focused.items() if site in shown}
+        for site in self._focused.values():
+            site.reset()
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        original = nn.Module.__call__
+        if original not in self._observed:  # one function for all starts: compiled code depends on which it is
+            self._observed[original] = self._observed_call(original)
+        patches = Patches()
+        patches.plan(nn.Module, "__call__", self._observed[original])
+        CALLS.target = self._target
+        try:
+            with patches.in_force(), reporting_versions(self._thread):
+                yield
+        finally:
+            CALLS.target = None
+            self._compiled.warn_if_unseen(self._sites.get)
+
+    def attach_gradients(self) -> Callable[[], None]:
+        known = self._sites.items()
+        present = [module for module in (*self._models, *(reference() for reference, _ in known)) if module is not None]
+        shard_of, flats = find_shards(present), flat_parameters(present)
+        inside_flat = {id(parameter) for flat in flats for parameter in flat.parameters}
+        handles = [
+            self._hook_gradient(shard_of.get(id(parameter), parameter), site, key)
+            for _, site in known
+            for key, parameter in site.parameters()
+            if parameter.requires_grad and parameter.is_leaf and id(parameter) not in inside_flat
+        ]
+        handles += [flat.tensor.register_hook(functools.partial(self._report_parts, flat)) for flat in flats]
+
+        def detach() -> None:
+            for handle in handles:
+                handle.remove()
+
+        return detach
+
+    def _hook_gradient(self, parameter: nn.Parameter, site: NamedModule, key: str) -> Any:
+        if not is_sharded(parameter):
+            with WithoutSubclass():  # one that has no shape yet refuses, though it will have a gradient
+                return parameter.register_hook(functools.partial(self._report_gradient, site, key))
+
+        def accumulated(parameter: nn.Parameter) -> None:  # the gradient of a shard never passes a node of its own
+            self._report_gradient(site, key, parameter.grad)
+
+        return parameter.register_post_accumulate_grad_hook(accumulated)
+
+    def _observed_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function that stands for ``nn.Module.__call__``; Dynamo skips its frame."""
+        find_site = self._site_lookup()
+        call = wrap_module_call(original, find_site, self._relay, self._thread, Tracing(is_traced, _traced_call))
+        skip_in_dynamo(call)
+        skip_in_dynamo(find_site, inside=True)
+        return call
+
+    def _site_lookup(self) -> Callable[[nn.Module], NamedModule | None]:
+        """Return a function that gives the site of a module whose call is recorded, and None for another call."""
+        sites, thread, compiled = self._sites.by_id, self._thread, self._compiled
+
+        def find_site(module: nn.Module) -> NamedModule | None:
+            entry = sites.get(id(module))
+            if id(module) in compiled.present:
+                compiled.called.add(id(module))
+            if entry is None or entry[0]() is not module or thread.compiling or _jit_tracing() is not None:
+                return None
+            return entry[1]
+
+        return find_site
+
+    def _report_parts(self, flat: FlatParameter, gradient: torch.Tensor) -> None:
+        with Quiet(self._thread):
+            parts = [(self._sites.get(module), key, part) for (module, key), part in flat.split(gradient)]
+        for site, key, part in parts:
+            if site is not None:
+                self._report_gradient(site, key, part)
+
+    def _report_gradient(self, site: NamedModule, key: str, gradient: Any) -> None:
+        observer = self._relay.observer
+        if observer is not None:
+            with Quiet(self._thread):
+                observer.parameter_gradient(site, key, gradient)
+
+
+def _traced_call(original: Any, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Make the call that Dynamo traces: with operators that report it, unless the program is exported."""
+    if reported():
+        return observe(original, module, args, kwargs)
+    return original(module, *args, **kwargs)
+
+
+def _own_parameters(module: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    return list(module.named_parameters(recurse=False))

@@ -1,0 +1,116 @@
+"""The operators below the functions: every call of ``torch.ops.aten`` under the prefix ``Aten``.
+
+A ``TorchDispatchMode`` below autograd sees them, whoever calls them: the user, a recorded API, the backward pass or an
+optimizer. So an operator has no backward entry; the backward pass makes further calls of operators. The calls of the
+tool itself are known by ``ThreadState.busy``. The mode belongs to the thread that called ``start``, and to the threads
+of autograd that work for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torch.utils import _python_dispatch as dispatch
+
+from msprobe.core.capture.observer import CallSite, Relay
+from msprobe.core.capture.thread_state import CALLING, ThreadState
+
+PREFIX = "Aten"
+NAMESPACE = "aten"
+
+
+class TorchOperatorTap:
+    """Implements ``OperatorTap``."""
+
+    def __init__(self, relay: Relay, thread: ThreadState) -> None:
+        self._relay = relay
+        self._thread = thread
+        self._sites: dict[Any, CallSite | None] = {}  # by overload; all overloads of one operator share a site
+        self._named: dict[str, CallSite] = {}
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        mode = _OperatorMode(self)
+        mode.__enter__()
+        try:
+            yield
+        finally:
+            mode.alive = False
+            _remove_mode(mode)
+
+    def reset(self) -> None:
+        for site in self._named.values():
+            site.reset()
+
+    def run(self, operator: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Call ``operator`` and report it, unless the tool itself called it."""
+        thread, observer = self._thread, self._relay.observer
+        busy = thread.busy
+        site = None if observer is None or (busy and busy != CALLING) else self._site(operator)
+        if observer is None or site is None:
+            return operator(*args, **kwargs)
+        thread.busy = True
+        try:
+            token = observer.api_begin(site, args, kwargs)
+            if token is None:
+                return operator(*args, **kwargs)
+            try:
+                result = operator(*args, **kwargs)
+            except BaseException as error:
+                observer.fail(token, error)
+                raise
+            observer.end(token, result)
+            return result
+        finally:
+            thread.busy = busy
+
+    def _site(self, operator: Any) -> CallSite | None:
+        if operator not in self._sites:
+            self._sites[operator] = self._new_site(operator)
+        return self._sites[operator]
+
+    def _new_site(self, operator: Any) -> CallSite | None:
+        """Return a site for an ATen operator; None for a higher-order operator or one of another namespace."""
+        if getattr(operator, "namespace", None) != NAMESPACE:
+            return None
+        name = operator.overloadpacket.__name__
+        site = self._named.setdefault(name, CallSite(PREFIX, name))
+        site.differentiable = False
+        return site
+
+
+class _OperatorMode(dispatch.TorchDispatchMode):
+    """Calls ``tap.run`` for every operator while ``alive`` is True."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, tap: TorchOperatorTap) -> None:
+        super().__init__()
+        self.tap = tap
+        self.alive = True
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Return True: otherwise torch would run compiled functions uncompiled under this mode."""
+        return True
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if self.alive:
+            return self.tap.run(func, args, kwargs or {})
+        return func(*args, **(kwargs or {}))
+
+
+def _remove_mode(mode: _OperatorMode) -> None:
+    """Take ``mode`` off this thread's stack. In another thread than that of ``start`` it stays there, switched off."""
+    if not any(mode is entered for entered in dispatch._get_current_dispatch_mode_stack()):
+        return
+    above = []
+    while dispatch._get_current_dispatch_mode() is not mode:  # modes of the user that were entered since
+        above.append(dispatch._pop_mode())
+    mode.__exit__(None, None, None)
+    for other in reversed(above):
+        dispatch._push_mode(other)

@@ -1,0 +1,115 @@
+"""Optimizer steps and gradient clipping, so that the calls they make have a parent in construct.json."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.patching import Patches
+from msprobe.core.capture.wrap import name_after_owner
+
+_STEP = "Optimizer.step#"  # the name of the profiler block in which torch runs a step and its hooks
+_CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "get_total_norm", "clip_grads_with_norm_")
+
+
+class OptimizerHooks:
+    """Implements ``Replacement``: torch's global hooks before and after the step of any optimizer."""
+
+    def __init__(self, before: Callable[..., None], after: Callable[..., None]) -> None:
+        self._before = before
+        self._after = after
+        self._handles: list[Any] = []
+
+    def apply(self) -> None:
+        if not self._handles:
+            optimizers = sys.modules["torch.optim.optimizer"]  # torch.optim hides its submodule behind a function
+            self._handles.append(optimizers.register_optimizer_step_pre_hook(self._before))
+            self._handles.append(optimizers.register_optimizer_step_post_hook(self._after))
+
+    def undo(self) -> None:
+        while self._handles:
+            self._handles.pop().remove()
+
+
+class _RunningSteps(threading.local):
+    """The optimizer steps that run in this thread, the innermost last."""
+
+    def __init__(self) -> None:
+        self.records: list[Any] = []
+
+
+class TorchOptimizerTap:
+    """Implements ``OptimizerTap`` with torch's global optimizer hooks and wrapped clipping functions."""
+
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        hooks, failures = self._steps()
+        with (
+            RECOMPILE_GUARD.in_force(hooks),
+            RECOMPILE_GUARD.in_force(failures),
+            RECOMPILE_GUARD.in_force(self._clipping()),
+        ):
+            yield
+
+    def _steps(self) -> tuple[OptimizerHooks, Patches]:
+        """Return the hooks for steps, and patches for steps that raise, after which torch calls no hook."""
+        running = _RunningSteps()
+
+        def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+            if self._relay.observer is not None:
+                running.records.append(self._relay.observer.enter("optimizer"))
+
+        def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+            if running.records and self._relay.observer is not None:
+                self._relay.observer.leave(running.records.pop())
+
+        block = torch.autograd.profiler.record_function
+        original = block.__exit__
+
+        @functools.wraps(original)
+        def leave(self: Any, kind: Any, error: Any, trace: Any) -> Any:
+            if kind is not None and running.records and self.name.startswith(_STEP):
+                after(None, None, None)
+            return original(self, kind, error, trace)
+
+        failures = Patches()
+        failures.plan(block, "__exit__", leave)
+        return OptimizerHooks(before, after), failures
+
+    def _clipping(self) -> Patches:
+        patches = Patches()
+        for owner in (torch.nn.utils, torch.nn.utils.clip_grad):
+            for name in _CLIPS:
+                original = getattr(owner, name, None)
+                if original is not None:
+                    wrapper = self._with_scope("clip_grad", original)
+                    name_after_owner(wrapper, owner, name)
+                    patches.plan(owner, name, wrapper)
+        return patches
+
+    def _with_scope(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if is_traced():
+                return original(*args, **kwargs)
+            observer = self._relay.observer
+            if observer is None:
+                return original(*args, **kwargs)
+            record = observer.enter(name)
+            try:
+                return original(*args, **kwargs)
+            finally:
+                observer.leave(record)
+
+        return call

@@ -1,0 +1,1 @@
+"""Facts, statistics and files of PyTorch tensors."""

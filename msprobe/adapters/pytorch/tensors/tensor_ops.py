@@ -1,0 +1,320 @@
+"""Facts, statistics, checksums and files of ``torch.Tensor``.
+
+On the CPU one pass of the compiled kernel computes all statistics and the CRC-32; without the kernel torch's own
+reductions do (``host_reductions``). The numbers of devices are copied at once by ``settle`` (``reductions``). Functions
+are the unwrapped ones of ``torch._C``, because measuring a call must not be recorded as a call.
+
+Facts and statistics of a tensor in one call, through DLPack's C exchange API (since torch 2.10).
+
+Nearly all tensors of a training on the CPU are described here. Reading every fact from torch by itself takes longer
+than the kernel takes to measure a small tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from msprobe.adapters.pytorch.tensors.memory import (
+    LOWEST,
+    PLAIN,
+    WithoutSubclass,
+    address,
+    backed,
+    dense,
+    readable,
+    with_memory,
+    without_repeats,
+)
+from msprobe.adapters.pytorch.tensors.reductions import DeferredStatistics, Projector, host_statistics
+from msprobe.adapters.pytorch.tensors.saver import TensorSaver
+from msprobe.adapters.pytorch.tensors.sharding import is_sharded, sharding
+from msprobe.core.tensors.checksums import crc32, format_crc32, format_xor, xor
+from msprobe.core.tensors.dtypes import ALL_DTYPES, DType, find_dtype
+from msprobe.core.tensors.projection import KEY
+from msprobe.core.tensors.statistics import NO_STATS, RawStats, finish, repeated, set_statistics
+from msprobe.native import fused, measuring
+from msprobe.native.loader import Kernel, Summary
+
+_CAPSULE: Any = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+_DTYPE_NAMES = {dtype.code: f"torch.{dtype.name}" for dtype in ALL_DTYPES}
+_BYTES = {dtype.code: getattr(torch, dtype.name) for dtype in ALL_DTYPES if dtype.name in ("int8", "uint8")}
+"""Integers of fewer bits (torch.int4) are reported as integers of eight bits."""
+
+
+class DlpackDescriber:
+    """Describes tensors with the compiled kernel.
+
+    Args:
+        high: Mean and Norm keep float32 or better.
+    """
+
+    def __init__(self, kernel: Kernel, high: bool) -> None:
+        self._tensor_summary = kernel.tensor_summary
+        self._high = high
+
+    @classmethod
+    def with_kernel(cls, high: bool) -> DlpackDescriber | None:
+        """Return a describer; None without a kernel that measures all statistics, or without this API of torch."""
+        return None if measuring is None or _CAPSULE is None else cls(measuring, high)
+
+    def describe(self, tensor: torch.Tensor) -> dict[str, Any] | None:
+        """Return the record of a tensor with statistics; None for a tensor that this API does not describe."""
+        if type(tensor) not in PLAIN or tensor.is_neg():
+            return None
+        facts = self._tensor_summary(_CAPSULE, tensor, self._high)
+        if facts is None or (facts[0] in _BYTES and tensor.dtype is not _BYTES[facts[0]]):
+            return None
+        code, shape, values = facts
+        node: dict[str, Any] = {"type": "torch.Tensor", "dtype": _DTYPE_NAMES[code], "shape": shape}
+        set_statistics(node, values)
+        node["requires_grad"] = tensor.requires_grad
+        return node
+
+
+_TYPE_NAMES = {
+    "FakeTensor": "torch._subclasses.fake_tensor.FakeTensor",
+    "DTensor": "torch.distributed.tensor.DTensor",
+    "AsyncCollectiveTensor": "torch.distributed._functional_collectives.AsyncCollectiveTensor",
+    "NestedTensor": "torch.nested._internal.nested_tensor.NestedTensor",
+}
+_detach = torch._C.TensorBase.detach
+_DTYPES: dict[torch.dtype, tuple[str, DType]] = {
+    dtype: (str(dtype), neutral)
+    for dtype in vars(torch).values()
+    if isinstance(dtype, torch.dtype) and (neutral := find_dtype(str(dtype))) is not None
+}
+
+
+class TorchTensorOps:
+    """Implements ``TensorOps`` for PyTorch.
+
+    Args:
+        precision: ``low`` rounds Mean and Norm to the tensor's own dtype, ``high`` keeps float32 or better.
+        native: use the compiled kernel where it exists; False measures with torch alone.
+    """
+
+    suffix = ".pt"
+
+    def __init__(self, precision: str = "low", native: bool = True) -> None:
+        self._high = precision == "high"
+        self._kernel = fused if native else None
+        self._dlpack = DlpackDescriber.with_kernel(self._high) if native else None
+        self._summary = measuring.summary if measuring is not None and native else None
+        fast_crc = measuring is not None and native and bool(measuring.FAST_CRC32)  # else zlib's is the faster one
+        self._summary_crc32 = measuring.summary_crc32 if measuring is not None and fast_crc else None
+        self._deferred = DeferredStatistics(self._high)
+        self._projection = fused.projection if fused is not None and native else None
+        self._projector = Projector(self._kernel)
+        self._saver = TensorSaver(native)
+
+    def describe(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
+        if statistics and self._dlpack is not None:
+            node = self._dlpack.describe(tensor)
+            if node is not None:
+                return node
+        if type(tensor) not in PLAIN or (known := _DTYPES.get(tensor.dtype)) is None:
+            return self._describe_other(tensor, statistics)
+        dtype, neutral = known
+        try:
+            node = {"type": "torch.Tensor", "dtype": dtype, "shape": tuple(tensor.shape)}
+            if statistics:
+                if not tensor.is_cpu or not tensor.is_contiguous() or tensor.is_neg():
+                    return self._describe_other(tensor, True)
+                if address(tensor) < LOWEST and not backed(tensor):
+                    return self._describe_other(tensor, True)
+                values = self._values(tensor, neutral, self._high)
+                set_statistics(node, values)
+        except (RuntimeError, ValueError):  # sparse, nested; no memory (meta, functorch); no code for the dtype
+            return self._describe_other(tensor, statistics)
+        node["requires_grad"] = tensor.requires_grad
+        return node
+
+    def describe_with_checksum(self, tensor: torch.Tensor, statistics: bool, kind: str) -> dict[str, Any]:
+        if statistics and kind == "crc32" and self._summary_crc32 is not None:
+            node = self._in_one_pass(tensor, self._summary_crc32)
+            if node is not None:
+                return node
+        node = self.describe(tensor, statistics)
+        node["md5"] = self.checksum(tensor, kind)
+        return node
+
+    @property
+    def outstanding(self) -> bool:
+        return self._deferred.outstanding or self._projector.outstanding
+
+    def settle(self) -> None:
+        self._deferred.settle()
+        self._projector.settle()
+
+    def project(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
+        try:
+            if self._projection is not None and (known := _DTYPES.get(tensor.dtype)) is not None and readable(tensor):
+                node[KEY] = self._projection(address(tensor), tensor.numel(), known[1].code)
+                return
+        except (RuntimeError, ValueError):
+            pass  # not to be read as it is
+        with WithoutSubclass():
+            self._projector.project(tensor, node)
+
+    def checksum(self, tensor: torch.Tensor, kind: str) -> str | None:
+        plain = with_memory(tensor)
+        if plain is None:
+            return None
+        if plain.numel() == 0:
+            return "00000000" if kind == "crc32" else None
+        once, repeats = without_repeats(plain)
+        if repeats > 1:
+            data = _as_words(once.cpu().expand(plain.shape)).numpy()
+            return crc32(data) if kind == "crc32" else xor(data)
+        whole = _as_words(plain.cpu()).contiguous()  # torch copies integers of every width
+        size = whole.numel() * whole.element_size()
+        if kind == "crc32" and self._kernel is not None and self._summary_crc32 is not None:
+            return format_crc32(self._kernel.crc32(address(whole), size))
+        if kind == "xor" and self._kernel is not None:
+            return format_xor(self._kernel.xor64(address(whole), size))
+        flat = whole.as_strided((whole.numel(),), (1,))  # a lone element may have kept any stride
+        data = flat.view(torch.uint8).numpy()
+        return crc32(data) if kind == "crc32" else xor(data)
+
+    def snapshot(self, tensor: torch.Tensor) -> tuple[Callable[[], torch.Tensor], int] | None:
+        plain = with_memory(tensor)
+        if plain is None:
+            return None
+        once, repeats = without_repeats(plain)
+        size = once.numel() * once.element_size()
+        with torch.no_grad():
+            if plain.is_cpu:
+                words = once if once.dtype in _DTYPES else _as_words(once)  # torch cannot copy int4 and the like
+                copy = torch.empty_like(words, memory_format=torch.contiguous_format).copy_(words).view(once.dtype)
+                copy = copy.expand(plain.shape) if repeats > 1 else copy
+                return (lambda: copy), size
+            if repeats > 1:
+                host = _host_copy(once)
+                return (lambda: host().expand(plain.shape)), size
+            return _host_copy(plain), size
+
+    def save(self, tensor: torch.Tensor, path: Path) -> bool:
+        plain = with_memory(tensor)
+        if plain is None:
+            return False
+        try:
+            self._saver.save(plain, path)
+        except (KeyError, NotImplementedError):  # torch cannot save or copy this dtype (int4 and the like)
+            path.unlink(missing_ok=True)
+            return False
+        return True
+
+    def _describe_other(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
+        """Return the record of anything but a plain contiguous CPU tensor, without calling overrides of subclasses."""
+        with WithoutSubclass():
+            return self._facts(tensor, statistics)
+
+    def _facts(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
+        kind = _TYPE_NAMES.get(type(tensor).__name__, "torch.Tensor")
+        node: dict[str, Any] = {"type": kind, "dtype": str(tensor.dtype), "shape": _shape(tensor)}
+        if statistics:
+            set_statistics(node, NO_STATS)
+            self._measure(tensor, node)
+        node["requires_grad"] = tensor.requires_grad
+        if is_sharded(tensor):
+            node.update(sharding(tensor))
+        return node
+
+    def _measure(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
+        plain = with_memory(tensor)
+        if plain is None or plain.numel() == 0:
+            return
+        known = _DTYPES.get(plain.dtype)
+        plain, repeats = without_repeats(plain)
+        try:
+            if plain.is_cpu and known is not None:
+                values = self._values(dense(plain), known[1], self._high or repeats > 1)
+                set_statistics(node, self._repeated(values, known[1], repeats))
+                return
+            self._deferred.add(plain, node, repeats)
+            if plain.is_cpu:
+                self._deferred.settle()
+        except RuntimeError:  # torch has no arithmetic for this dtype (bits8, int4, float4): its facts are recorded
+            return
+
+    def _values(self, plain: torch.Tensor, dtype: DType, high: bool) -> Summary:
+        """Return the statistics of a dense CPU tensor."""
+        if self._summary is None or dtype.code < 0:
+            return self._by_torch(plain, dtype, high)
+        return self._summary(address(plain), plain.numel(), dtype.code, high)
+
+    def _repeated(self, values: Summary, dtype: DType, repeats: int) -> Summary:
+        """Return the statistics of a tensor in which each element occurs ``repeats`` times."""
+        if repeats == 1:
+            return values
+        return finish(repeated(RawStats._make(values), repeats), dtype, "high" if self._high else "low")
+
+    def _by_torch(self, tensor: torch.Tensor, dtype: DType, high: bool) -> Summary:
+        """Return what the kernel's ``summary`` returns."""
+        if tensor.numel() == 0:
+            return NO_STATS
+        return host_statistics(_detach(tensor), dtype, "high" if high else "low")
+
+    def _in_one_pass(self, tensor: torch.Tensor, summary: Callable[..., Any]) -> dict[str, Any] | None:
+        """Return the record with statistics and CRC-32 from one pass over the memory; None when it is not possible."""
+        try:
+            if (known := _DTYPES.get(tensor.dtype)) is None or not readable(tensor):
+                return None
+            values = summary(address(tensor), tensor.numel(), known[1].code, self._high)
+        except (RuntimeError, ValueError):
+            return None
+        node: dict[str, Any] = {"type": "torch.Tensor", "dtype": known[0], "shape": tuple(tensor.shape)}
+        *statistics, crc = values
+        set_statistics(node, statistics)
+        node["requires_grad"] = tensor.requires_grad
+        node["md5"] = format_crc32(crc)
+        return node
+
+
+def _shape(tensor: torch.Tensor) -> list[int | None]:
+    """Return the lengths of the dimensions; None for a dimension whose length differs between parts of a nested tensor.
+
+    The list is empty when the shape is not known yet (lazy modules).
+    """
+    try:
+        return list(tensor.shape)
+    except RuntimeError:
+        return [_length(tensor, dim) for dim in range(tensor.dim())] if tensor.is_nested else []
+
+
+def _length(tensor: torch.Tensor, dim: int) -> int | None:
+    try:
+        return tensor.size(dim)
+    except RuntimeError:
+        return None
+
+
+def _as_words(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a view of a CPU tensor of any strides as integers with the bytes of its elements."""
+    word = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(tensor.element_size())
+    return tensor if word is None else tensor.view(word)
+
+
+def _host_copy(plain: torch.Tensor) -> Callable[[], torch.Tensor]:
+    """Start to copy a device tensor to host memory, in the order of its stream; return a function that waits for it.
+
+    When the device has no events, this function itself waits for the copy.
+    """
+    module: Any = getattr(torch, plain.device.type, None)
+    if not hasattr(module, "Event"):
+        copy = plain.cpu().contiguous()
+        return lambda: copy
+    host = torch.empty(plain.shape, dtype=plain.dtype, pin_memory=True)
+    host.copy_(plain, non_blocking=True)
+    event = module.Event()
+    event.record()
+
+    def complete() -> torch.Tensor:
+        event.synchronize()
+        return host
+
+    return complete

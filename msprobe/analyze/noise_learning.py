@@ -1,0 +1,99 @@
+"""``msprobe noise``: learn from reruns of one program how far two runs of it normally lie apart.
+
+found = learn([Path("run1"), Path("run2"), Path("run3")])
+found.profile.write(Path("noise.json"))           # for msprobe compare --noise
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+
+from msprobe.compare.comparison import Comparison, Past, compare_dumps
+from msprobe.compare.differences.noise_profile import ModeText, NoiseProfile, Spread
+from msprobe.compare.dump_pairs import locate
+from msprobe.compare.inputs.mode import Mode
+from msprobe.core.errors import MsprobeException, NotComparableError
+from msprobe.core.store.reader import load_dump, paused_gc
+from msprobe.numerics.verdict import Kind
+
+_SHOWN = 5
+
+
+@dataclass(slots=True)
+class Learned:
+    """The profile, and what was not noise: calls and shapes that differ between reruns."""
+
+    profile: NoiseProfile
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def lines(self) -> list[str]:
+        """The finding in words."""
+        spreads = [spread for spread in self.profile.spreads if _size(spread) > 0.0]
+        if not spreads:
+            lines = ["Reruns agree in every value: only rounding will count as normal"]
+        else:
+            worst = max(spreads, key=_size)
+            share = f"{len(spreads)} of {len(self.profile.spreads)} kinds of values vary between reruns"
+            lines = [f"{share}; most of all {worst.role} of {worst.operator} ({worst.dtype}): {_size(worst):.2g}"]
+        lines += [f"Not noise: {problem}" for problem in self.problems[:_SHOWN]]
+        rest = len(self.problems) - _SHOWN
+        return [*lines, f"Not noise: ... and {rest} more"] if rest > 0 else lines
+
+
+def _size(spread: Spread) -> float:
+    return max(spread.element, spread.mean, spread.norm)
+
+
+def learn(runs: Sequence[Path]) -> Learned:
+    """Compare every pair of runs, step by step and rank by rank.
+
+    Raises:
+        ReadError: a path holds no dump, or one is damaged.
+        NotComparableError: runs have nothing in common, hold checksums, or differ in kind.
+        MsprobeException: fewer than two runs.
+    """
+    if len(runs) < 2:
+        raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, "noise: at least two runs are needed")
+    result: Learned | None = None
+    problems: dict[str, None] = {}
+    for comparison in _comparisons(runs, problems):
+        if result is None:
+            result = Learned(NoiseProfile(_mode(comparison), len(runs)))
+        result.profile.learn(comparison.table, comparison.measured)
+        problems.update(dict.fromkeys(_structural(comparison)))
+    assert result is not None  # locate gives at least one pair
+    result.problems = list(problems)
+    return result
+
+
+def _comparisons(runs: Sequence[Path], problems: dict[str, None]) -> Iterator[Comparison]:
+    for one, other in combinations(runs, 2):
+        located = locate(one, other)
+        problems.update(dict.fromkeys(located.unpaired))
+        past: dict[str, Past] = {}
+        for left, right in located.pairs:
+            known = past.setdefault(left.label, Past())
+            with paused_gc():
+                comparison = compare_dumps(load_dump(left), load_dump(right), past=known)
+            yield comparison
+
+
+def _mode(comparison: Comparison) -> ModeText:
+    if comparison.mode is Mode.CHECKSUM:
+        raise NotComparableError("checksums have no spread; collect reruns with summary_mode statistics")
+    return "tensor" if comparison.mode is Mode.TENSOR else "statistics"
+
+
+def _structural(comparison: Comparison) -> list[str]:
+    found = []
+    kinds = comparison.judged.kind
+    for number, pair in enumerate(comparison.table.entries):
+        rows = slice(int(comparison.table.starts[number]), int(comparison.table.starts[number + 1]))
+        if comparison.row_levels.diverging[number] and (kinds[rows] > Kind.VALUE).any():
+            kind = Kind(int(kinds[rows].max())).name.lower()
+            found.append(f"{pair.target or pair.golden}: {kind}")
+    return found

@@ -1,0 +1,1 @@
+"""Compare the weights of two checkpoints."""

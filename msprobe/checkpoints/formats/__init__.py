@@ -1,0 +1,1 @@
+"""Readers of checkpoint files: safetensors, torch, Megatron folders."""

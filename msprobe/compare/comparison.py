@@ -1,0 +1,203 @@
+"""Compare two loaded dumps: match, measure, judge. The result is a table with verdicts; rows are made on demand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from msprobe.compare.alignment.options import MappingOptions
+from msprobe.compare.alignment.protocol import Strategy
+from msprobe.compare.differences.measure import Vanished, measure
+from msprobe.compare.differences.row_facts import row_facts
+from msprobe.compare.exemptions.dump_levels import DumpLevels, EndOfRun
+from msprobe.compare.exemptions.fused_layers import FusedLayerJoins
+from msprobe.compare.exemptions.other_program import CommutedOperands, OtherProgram
+from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
+from msprobe.compare.exemptions.recompute import Recompute
+from msprobe.compare.exemptions.uninitialised import Uninitialised
+from msprobe.compare.extensions import Extras
+from msprobe.compare.inputs.mode import Mode, Policy, mode_of
+from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, column_types, float_columns
+from msprobe.compare.rows.columns import columns
+from msprobe.compare.rows.explanations import explained_columns
+from msprobe.compare.rows.levels import RowLevels, row_levels
+from msprobe.compare.rows.rows import CompareRow, RowBlock, RowMaker, RowSource
+from msprobe.compare.rows.summary import Counts
+from msprobe.compare.table.table import LeafTable, build_table
+from msprobe.core.errors import NotComparableError
+from msprobe.core.store.reader import Dump, paused_gc
+from msprobe.numerics.verdict import Judged, Kind, Measured, NoiseFloor, judge
+
+if TYPE_CHECKING:
+    from msprobe.numerics.metrics.tensor import TensorDifference
+    from msprobe.numerics.metrics.user_metrics import Metric
+
+EXEMPTIONS: tuple[Exemption, ...] = (
+    OtherProgram(),
+    EndOfRun(),
+    FusedLayerJoins(),
+    DumpLevels(),
+    Recompute(),
+    CommutedOperands(),
+    Uninitialised(),
+)
+"""What is excused, in the order in which it is applied: later exemptions see the table that earlier ones returned."""
+
+_NOTHING_SAID = MappingOptions()
+
+
+@dataclass(slots=True)
+class Past:
+    """What a step hands on to the next one: ``noise`` is ``judged.noise`` of it, 0 before the first; ``vanished`` grows
+    (see ``natural_scale``).
+    """
+
+    noise: float = 0.0
+    vanished: Vanished = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Comparison:
+    """One compared pair of dumps."""
+
+    target: Dump
+    golden: Dump
+    mode: Mode
+    policy: Policy
+    table: LeafTable
+    measured: Measured
+    judged: Judged
+    row_levels: RowLevels
+    tensors: list[TensorDifference | None] | None
+    metrics: Sequence[Metric] = ()  # of whole tensors alone
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Titles of the result table."""
+        return (*titles(self.target, self.mode, self.policy), *(metric.title for metric in self.metrics))
+
+    def blocks(self, entries: range | None = None) -> Iterator[RowBlock]:
+        """The rows in execution order, many at a time; golden-only entries stand where they were executed. ``entries``
+        are those whose rows are wanted, if not all."""
+        source = RowSource(
+            self.target,
+            self.mode,
+            self.table,
+            self.row_levels,
+            self.judged,
+            self.measured,
+            self.tensors,
+            metrics=len(self.metrics),
+            as_floats=self._as_floats(),
+        )
+        return RowMaker(source).blocks(entries, reference=self.policy is Policy.REFERENCE)
+
+    def _as_floats(self) -> tuple[bool, ...]:
+        """Return which statistics columns show integers as floats."""
+        if self.policy is Policy.DEFAULT or self.mode is Mode.CHECKSUM:
+            return NO_FLOAT_COLUMNS
+        return float_columns([column_types(self.table)])
+
+    def rows(self) -> Iterator[CompareRow]:
+        """The rows one by one."""
+        for block in self.blocks():
+            yield from block.rows()
+
+
+def titles(target: Dump, mode: Mode, policy: Policy) -> tuple[str, ...]:
+    """Titles of the result table, without custom metrics."""
+    further = () if policy is Policy.REFERENCE else explained_columns(mode)
+    return (*columns(mode, target.has_stacks), *further)
+
+
+def compare_dumps(
+    target: Dump,
+    golden: Dump,
+    policy: Policy = Policy.DEFAULT,
+    *,
+    mapping: MappingOptions | Strategy = _NOTHING_SAID,
+    past: Past | None = None,
+    extras: Extras | None = None,
+) -> Comparison:
+    """Compare two dumps. ``mapping`` says which entries belong together, or is a strategy that pairs them; ``past`` is
+    what the steps before showed, and ``extras`` are what the user adds.
+
+    Raises:
+        NotComparableError: see ``mode_of``, ``strategy_of`` and ``DumpLevels``.
+        ReadError: a record or a mapping file cannot be understood.
+    """
+    extras, past = extras or Extras(), past or Past()
+    if isinstance(mapping, MappingOptions) and mapping.consistent_check:
+        from msprobe.compare.inputs.training_vs_inference import forward_alone  # only for training against inference
+
+        target, golden = forward_alone(target), forward_alone(golden)
+    mode = mode_of(target, golden)
+    reference = policy is Policy.REFERENCE
+    with paused_gc(), np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
+        if isinstance(mapping, MappingOptions):
+            from msprobe.compare.select_strategy import strategy_of  # a pair that is divided needs none
+
+            strategy, loose = strategy_of(target, golden, mapping, published=reference), mapping.spread
+        else:
+            strategy, loose = mapping, False
+        table = build_table(
+            target,
+            golden,
+            strategy,
+            dtype_gate=reference and strategy is not mapping,
+            loose=loose,
+            checksums=mode is Mode.CHECKSUM,
+        )
+        for exemption in EXEMPTIONS:
+            table = exemption.apply(table, ComparedDumps(target, golden, mode, policy))
+        tensors, metrics = None, tuple["Metric", ...]()
+        if mode is Mode.TENSOR:
+            from msprobe.compare.differences.whole_tensors import (
+                tensor_differences,  # zip files and threads: only where they are read
+            )
+
+            metrics = tuple(extras.metrics())
+            folders = target.tensor_folder, golden.tensor_folder
+            tensors = tensor_differences(table, *folders, metrics, extras.calibration)
+        elif extras.calibration is not None:
+            raise NotComparableError("--config multiplies whole tensors, and these dumps are not of the task tensor")
+        facts = row_facts(table, checksums=mode is Mode.CHECKSUM)
+        measured = measure(table, facts, EXEMPTIONS, tensors=tensors, vanished=past.vanished)
+        judged = judged_as(mode, measured, past, None if extras.noise is None else extras.noise.floor(table, mode))
+    levels = row_levels(table, judged, policy)
+    return Comparison(target, golden, mode, policy, table, measured, judged, levels, tensors, metrics)
+
+
+def judged_as(mode: Mode, measured: Measured, past: Past, floor: NoiseFloor | None = None) -> Judged:
+    """The verdicts: checksums that differ have no tolerance."""
+    if mode is Mode.CHECKSUM:
+        measured.element[measured.kind == Kind.VALUE] = float("inf")
+    return judge(measured, past.noise, floor)
+
+
+def counts(comparison: Comparison, row_levels: Iterable[str]) -> Counts:
+    """Rows by verdict; rows without a partner count by side.
+
+    ``row_levels`` are the levels of ``comparison.rows()``, or of ``levels`` where no rows are made.
+    """
+    table = comparison.table
+    lone: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
+    by_level = list(row_levels)
+    for row in table.lone.nonzero()[0].tolist():
+        skipped[by_level[row]] += 1
+        lone["golden" if table.lone[row] < 0 else "target"] += 1
+    found = Counter(by_level)
+    passed, warning, error = (found[level] - skipped[level] for level in ("pass", "warning", "error"))
+    return Counts(passed + warning + error, passed, warning, error, lone["target"], lone["golden"])
+
+
+def levels(comparison: Comparison) -> list[str]:
+    """The level of every row under the policy of the comparison."""
+    if comparison.policy is Policy.REFERENCE:
+        return [level for block in comparison.blocks() for level in block.level_names()]
+    return comparison.row_levels.names()

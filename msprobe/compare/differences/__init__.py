@@ -1,0 +1,1 @@
+"""The numbers of each row: differences, scales, noise."""

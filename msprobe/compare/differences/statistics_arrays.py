@@ -1,0 +1,178 @@
+"""The statistics that dumps recorded for the tensors in some rows, and what follows from dtype and shape, as arrays.
+
+Differences of the order-sensitive statistic (projection), which the other statistics cannot show.
+
+Integers beyond 2^53, where float64 no longer tells neighbours apart: their extremes are subtracted as they are.
+
+The largest tensor that is given to a call: the terms of the sums it makes.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import chain
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.compare.records.leaves import INPUT, as_float, element_count, is_tensor, longest_axis
+from msprobe.compare.table.float_pairs import COUNT
+from msprobe.compare.table.table import LeafTable
+from msprobe.core.tensors.projection import KEY
+from msprobe.core.tensors.statistics import STATISTIC_NAMES
+from msprobe.numerics.tolerance import unit_roundoff
+from msprobe.numerics.verdict import Bools, Floats, Ints
+
+_Matrix = tuple[Floats, NDArray[np.bool_]]
+_NUMBERS = {float, int, bool}
+
+
+def statistics(table: LeafTable, rows: NDArray[np.int64]) -> tuple[_Matrix, _Matrix]:
+    """Return the statistics of target and golden in these rows.
+
+    Each side is a pair of arrays of shape (rows, statistics): the values, NaN where absent or no number, and whether
+    they are absent.
+    """
+    ordinary, positions = _ordinary(table, rows)
+    values = np.zeros((len(rows), 2, COUNT))
+    absent = np.zeros((len(rows), 2, COUNT), np.bool_)
+    values[ordinary] = table.float_pairs.values[positions]
+    others = rows[~ordinary].tolist()
+    if others:
+        for number, side in enumerate((table.target, table.golden)):
+            values[~ordinary, number], absent[~ordinary, number] = _matrix([side[row][2] for row in others])
+    return (values[:, 0], absent[:, 0]), (values[:, 1], absent[:, 1])
+
+
+def properties(table: LeafTable, rows: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
+    """Return unit roundoff, element count and longest axis of the golden tensors, one value each per row."""
+    ordinary, positions = _ordinary(table, rows)
+    samples = table.float_pairs.samples
+    others = [table.golden[row][2] for row in rows[~ordinary].tolist()]
+    raws = [theirs for _, theirs in samples] + others
+    described = np.empty(len(rows), np.int64)
+    described[ordinary] = table.float_pairs.frames[positions]
+    described[~ordinary] = np.arange(len(samples), len(raws))
+    dtypes = [str(raw["dtype"]) for raw in raws]
+    roundoff_of = {dtype: unit_roundoff(dtype) for dtype in set(dtypes)}
+    roundoff = np.array([roundoff_of[dtype] for dtype in dtypes])
+    numel = np.array([element_count(raw) for raw in raws])
+    longest = np.array([longest_axis(raw) for raw in raws], np.float64)
+    return roundoff[described], numel[described], longest[described]
+
+
+def _ordinary(table: LeafTable, rows: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Return which of these rows (ascending) are in ``table.float_pairs``, and the positions of those there."""
+    ordinary = table.float_pairs.rows
+    positions = np.searchsorted(ordinary, rows)
+    inside = positions < len(ordinary)
+    inside[inside] = ordinary[positions[inside]] == rows[inside]
+    return inside, positions[inside]
+
+
+def _matrix(raws: list[Any]) -> _Matrix:
+    """Return the statistics of every record, NaN where absent, and where they are absent."""
+    shape = len(raws), COUNT
+    try:
+        recorded = list(map(itemgetter(*STATISTIC_NAMES), raws))
+        if set(map(type, chain.from_iterable(recorded))) <= _NUMBERS:
+            return np.array(recorded, np.float64).reshape(shape), np.zeros(shape, np.bool_)
+    except (KeyError, OverflowError):
+        recorded = [tuple(raw.get(name) for name in STATISTIC_NAMES) for raw in raws]
+    values = np.array([[_number(value) for value in line] for line in recorded]).reshape(shape)
+    return values, np.array([[value is None for value in line] for line in recorded], np.bool_).reshape(shape)
+
+
+def _number(value: Any) -> float:
+    try:
+        return math.nan if value is None else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def projections_apart(table: LeafTable, rows: NDArray[np.int64]) -> Floats:
+    """Return |difference| of the projections of these rows, one float per row in data units; 0 where a side has none or
+    one that is not finite."""
+    numbers = rows.tolist()
+    target, golden = table.target, table.golden
+    ours = [target[row][2].get(KEY) for row in numbers]
+    if ours.count(None) == len(ours):
+        return np.zeros(len(numbers))
+    theirs = [golden[row][2].get(KEY) for row in numbers]
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(_floats(ours) - _floats(theirs))
+    return np.where(np.isfinite(apart), apart, 0.0)
+
+
+def _floats(values: list[Any]) -> Floats:
+    return np.array([float(value) if isinstance(value, (int, float)) else math.nan for value in values])
+
+
+_EXACT = float(2**53)
+_EXTREMES = ("Max", "Min")
+
+
+def exact_integer_differences(table: LeafTable, rows: Ints, largest: Floats, apart: Floats) -> None:
+    """Set ``apart``, how far the extremes of ``rows`` differ, where rounding to float64 hid it.
+
+    ``largest`` are the largest sizes of an extreme on either side; all in data units, one value per row.
+    """
+    for at in ((largest >= _EXACT) & (apart == 0.0)).nonzero()[0].tolist():
+        ours, theirs = table.target[rows[at]], table.golden[rows[at]]
+        if ours is not None and theirs is not None:
+            apart[at] = max(_apart(ours.raw.get(name), theirs.raw.get(name)) for name in _EXTREMES)
+
+
+def _apart(ours: Any, theirs: Any) -> float:
+    return float(abs(ours - theirs)) if type(ours) is type(theirs) is int else 0.0
+
+
+_NORM = STATISTIC_NAMES.index("Norm")
+
+
+def largest_inputs(table: LeafTable, entries: Bools, inputs: Bools) -> Floats:
+    """Return ``largest_input`` of ``entries`` (one bool per entry), shape (entries, 2), NaN for all other entries.
+
+    ``inputs`` has one bool per row and marks the inputs.
+    """
+    found = np.full((len(table.entries), 2), np.nan)
+    pairs, entry = table.float_pairs, table.entry_of_row()
+    others = inputs & entries[entry]
+    others[pairs.rows] = False
+    plain = entries & np.array(table.alike, np.bool_)
+    plain[[entry[row] for row in others.nonzero()[0].tolist() if _is_tensor(table, row)]] = False
+    for number in (entries & ~plain).nonzero()[0].tolist():
+        found[number] = largest_input(table, number)
+    found[plain] = 0.0
+    counts = np.array([element_count(golden) for _, golden in pairs.samples])[pairs.frames]
+    wanted = inputs[pairs.rows] & plain[entry[pairs.rows]] & (counts > 0.0)
+    rows, counts, norms = pairs.rows[wanted], counts[wanted], pairs.values[wanted, 1, _NORM]
+    rms = np.where(np.isfinite(norms), norms, 0.0) / np.sqrt(np.maximum(counts, 1.0))
+    last_wins = np.lexsort((-rows, counts))
+    found[entry[rows[last_wins]]] = np.stack((rms, counts), axis=1)[last_wins]
+    return found
+
+
+def _is_tensor(table: LeafTable, row: int) -> bool:
+    leaf = table.golden[row]
+    return leaf is not None and is_tensor(leaf[2])
+
+
+def largest_input(table: LeafTable, entry: int) -> tuple[float, float]:
+    """Return root mean square (data units) and element count of the largest tensor given to the golden call; zeros when
+    there is none."""
+    found = (0.0, 0.0)
+    for row in range(int(table.starts[entry]), int(table.starts[entry + 1])):
+        leaf = table.golden[row]
+        if leaf is not None and leaf.slot == INPUT and is_tensor(leaf.raw):
+            count = element_count(leaf.raw)
+            if count > found[1]:
+                found = (_rms(leaf.raw), count)
+    return found
+
+
+def _rms(raw: Any) -> float:
+    norm = as_float(raw.get("Norm"))
+    return norm / math.sqrt(max(element_count(raw), 1.0)) if math.isfinite(norm) else 0.0

@@ -1,0 +1,231 @@
+"""Whole-tensor differences for the rows of a table, read and computed in parallel threads.
+
+Tensors of one run multiplied by known matrices before they are compared: a rotated or smoothed model against the
+plain one.
+
+    right_matmul:                       # tensor @ matrix
+      target_tensor_map:
+        rotation.pt: [Module.layers.0.mlp.MLP.forward.0.input.0.pt]
+      golden_tensor_map: {}
+    left_matmul: {...}                  # matrix @ tensor
+    left_right_matmul:                  # left @ tensor @ right
+      left_target_tensor_map: {...}
+      right_target_tensor_map: {...}
+      left_golden_tensor_map: {...}
+      right_golden_tensor_map: {...}
+
+Tensors are named by their files. The three sections are applied in this order, after axes of length 1 are dropped. The
+products are computed in double precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.compare.alignment.mapping_file import Marked, read_mapping
+from msprobe.compare.records.leaves import is_tensor
+from msprobe.compare.rows.cells import data_name
+from msprobe.compare.table.table import LeafTable
+from msprobe.core.errors import ReadError
+from msprobe.core.host import cpu_count
+from msprobe.core.store.tensor_reader import read_tensor
+from msprobe.numerics.metrics.elements import SAME, element_difference
+from msprobe.numerics.metrics.tensor import UNSUPPORTED, TensorDifference, tensor_difference
+from msprobe.numerics.metrics.user_metrics import FAILED, Metric
+
+Array = NDArray[Any]
+_LEFT, _RIGHT = "left", "right"
+TARGET, GOLDEN = "target", "golden"
+_ORDER = (
+    ("right_matmul", "", _RIGHT),
+    ("left_matmul", "", _LEFT),
+    ("left_right_matmul", "left_", _LEFT),
+    ("left_right_matmul", "right_", _RIGHT),
+)
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A matrix, the side of the tensor it stands on, and the file it came from."""
+
+    side: str
+    matrix: Array
+    file: str
+
+    def times(self, tensor: Array) -> Array:
+        """The product.
+
+        Raises:
+            ReadError: the shapes do not fit.
+        """
+        try:
+            return np.asarray(tensor @ self.matrix if self.side == _RIGHT else self.matrix @ tensor)
+        except ValueError:
+            order = "tensor @ matrix" if self.side == _RIGHT else "matrix @ tensor"
+            shapes = f"a tensor of shape {list(tensor.shape)} and {list(self.matrix.shape)} of {self.file}"
+            raise ReadError(f"no product {order} of {shapes}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The factors of each tensor file, by side."""
+
+    factors: Mapping[str, Mapping[str, list[Factor]]] = field(default_factory=dict)
+
+    def has(self, side: str, name: str) -> bool:
+        """Whether a tensor of a side (``target``, ``golden``) has factors."""
+        return name in self.factors.get(side, {})
+
+    def applied(self, side: str, name: str, tensor: Array) -> Array:
+        """The tensor of a side with its factors; as it is where it has none.
+
+        Raises:
+            ReadError: a product does not fit.
+        """
+        factors = self.factors.get(side, {}).get(name)
+        if not factors:
+            return tensor
+        found = np.squeeze(tensor).astype(np.complex128 if tensor.dtype.kind == "c" else np.float64)
+        for factor in factors:
+            found = factor.times(found)
+        return found.astype(tensor.dtype) if tensor.dtype.kind in "fc" else found
+
+    def notes(self, table: LeafTable) -> list[str]:
+        """A sentence on names that no tensor of these dumps has."""
+        sides = {TARGET: table.target, GOLDEN: table.golden}
+        lost = []
+        for side, leaves in sides.items():
+            known = {data_name(leaf.raw) for leaf in leaves if leaf is not None}
+            lost += [name for name in self.factors.get(side, {}) if name not in known]
+        if not lost:
+            return []
+        listed = ", ".join(lost[:_SHOWN]) + (" ..." if len(lost) > _SHOWN else "")
+        return [f"{len(lost)} tensors that --config names are in no dump: {listed}"]
+
+
+def read_calibration(given: Any) -> Calibration:
+    """From a file or a dict.
+
+    Raises:
+        ReadError: it cannot be read, has a key that means nothing, or names a matrix that cannot be read.
+    """
+    sections = read_mapping(given, "config").table("a config")
+    known = {section for section, _, _ in _ORDER}
+    for name, section in sections.items():
+        if name not in known:
+            raise section.fail(f"unknown section {name!r}; known: {', '.join(sorted(known))}")
+        parts = [prefix for own, prefix, _ in _ORDER if own == name]
+        keys = [f"{prefix}{side}_tensor_map" for prefix in parts for side in (TARGET, GOLDEN)]
+        for key, value in section.table(f"the section {name!r}").items():
+            if key not in keys:
+                raise value.fail(f"unknown key {key!r} in {name!r}; known: {', '.join(keys)}")
+    found: dict[str, dict[str, list[Factor]]] = {TARGET: {}, GOLDEN: {}}
+    matrices: dict[str, Array] = {}
+    for side, place, file, tensors in _maps(sections):
+        if file not in matrices:
+            matrices[file] = _matrix(file, tensors)
+        for one in tensors.items(f"the tensors of {file!r}"):
+            found[side].setdefault(one.text("a tensor"), []).append(Factor(place, matrices[file], file))
+    return Calibration(found)
+
+
+def _maps(sections: Mapping[str, Marked]) -> Iterator[tuple[str, str, str, Marked]]:
+    """Side of the comparison, side of the tensor, file of the matrix, names of tensors; in the order of application."""
+    for name, prefix, place in _ORDER:
+        for side in (TARGET, GOLDEN):
+            for file, tensors in _files(sections.get(name), f"{prefix}{side}_tensor_map"):
+                yield side, place, file, tensors
+
+
+def _files(section: Marked | None, key: str) -> Iterator[tuple[str, Marked]]:
+    table = section.table("a section").get(key) if section is not None else None
+    yield from table.table(f"the map {key!r}").items() if table is not None else ()
+
+
+def _matrix(file: str, used: Marked) -> Array:
+    try:
+        matrix = read_tensor(Path(file))
+    except ReadError as error:
+        raise used.fail(error.error_info) from error
+    if matrix.ndim != 2:
+        raise used.fail(f"{file} holds no matrix, but a tensor of shape {list(matrix.shape)}")
+    return matrix
+
+
+_MOST_WORKERS = 8
+
+
+def tensor_differences(
+    table: LeafTable,
+    target: Path,
+    golden: Path,
+    metrics: Sequence[Metric] = (),
+    calibration: Calibration | None = None,
+) -> list[TensorDifference | None]:
+    """One difference per row that has a tensor on both sides, None for the others and where neither has a file; a
+    failure is a stated problem. ``metrics`` are computed too; ``calibration`` multiplies tensors first."""
+    jobs = []
+    for row, (ours, theirs) in enumerate(zip(table.target, table.golden, strict=True)):
+        if row in table.together:  # parts of a fused layer have no file that is the whole
+            continue
+        if ours is not None and theirs is not None and is_tensor(ours.raw) and is_tensor(theirs.raw):
+            left, right = data_name(ours.raw), data_name(theirs.raw)
+            if left is not None or right is not None:
+                jobs.append((row, left, right, str(ours.raw.get("dtype", ""))))
+    found: list[TensorDifference | None] = [None] * table.rows
+    with ThreadPoolExecutor(min(_MOST_WORKERS, cpu_count())) as pool:
+        results = pool.map(
+            lambda job: _difference((target, job[1]), (golden, job[2]), job[3], metrics, calibration), jobs
+        )
+        for (row, *_), difference in zip(jobs, results, strict=True):
+            found[row] = difference
+    return found
+
+
+def _difference(
+    target: tuple[Path, str | None],
+    golden: tuple[Path, str | None],
+    dtype: str,
+    metrics: Sequence[Metric],
+    calibration: Calibration | None,
+) -> TensorDifference:
+    (folder, left), (other, right) = target, golden
+    if left is None or right is None:
+        problem = f"the {'target' if left is None else 'golden'} has no tensor file"
+        return TensorDifference(UNSUPPORTED, problem=problem, unread=True, custom=(FAILED,) * len(metrics))
+    try:
+        n, b = read_tensor(_inside(folder, left)), read_tensor(_inside(other, right))
+        multiplied = calibration is not None and (calibration.has(TARGET, left) or calibration.has(GOLDEN, right))
+        if calibration is not None and multiplied:
+            n, b = calibration.applied(TARGET, left, n), calibration.applied(GOLDEN, right, b)
+    except ReadError as error:
+        custom = (FAILED,) * len(metrics)
+        return TensorDifference(UNSUPPORTED, problem=error.error_info, unread=True, custom=custom)
+    found = tensor_difference(n, b)
+    if multiplied:
+        found = replace(found, calibrated=True)
+    n, b = np.squeeze(n), np.squeeze(b)
+    if n.shape != b.shape:
+        return replace(found, custom=("shape unmatched",) * len(metrics))
+    same = found.relative_max == 0.0 and not found.problem
+    cells = [metric.cell(n, b) for metric in metrics]
+    return replace(
+        found,
+        elements=SAME if same else element_difference(n, b, dtype),
+        custom=tuple(cell for cell, _ in cells),
+        notes=tuple(note for _, note in cells if note),
+    )
+
+
+def _inside(folder: Path, name: str) -> Path:
+    if Path(name).name != name:
+        raise ReadError(f"data_name {name!r} does not name a file in {folder}")
+    return folder / name

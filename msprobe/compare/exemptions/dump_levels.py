@@ -1,0 +1,90 @@
+"""What one side could not record: calls that its level leaves out, and calls behind the end of its run.
+
+L0 records modules, L1 functions, mix both. Where two runs were recorded at different levels, a call that only one side
+has and the level of the other leaves out is no difference. It is not judged, and the answer says so. What follows the
+last entry of a run that died, or still runs, is not missing either.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
+from msprobe.compare.table.table import LeafTable
+from msprobe.core.errors import NotComparableError
+from msprobe.core.naming.names import MODULE_PREFIXES
+
+_LACKS = {"L0": "functions", "L1": "modules", "mix": None}
+_SIDES = "target", "golden run"
+
+
+class DumpLevels(Exemption):
+    """Excuses the calls of one side that the level of the other side leaves out."""
+
+    def apply(self, table: LeafTable, dumps: ComparedDumps) -> LeafTable:
+        """Return the table with such entries benign, and the reason of each in ``unrecorded``.
+
+        Raises:
+            NotComparableError: one side has only modules, the other one only functions, and nothing pairs them.
+        """
+        levels = [dump.level or "" for dump in (dumps.target, dumps.golden)]
+        if levels[0] == levels[1] or not _LACKS.keys() >= set(levels):
+            return table
+        return _excuse_left_out(table, levels)
+
+    def notes(self, table: LeafTable) -> list[str]:
+        """Return a sentence for each side that has calls which the other side could not record."""
+        values: Counter[tuple[str, str]] = Counter()
+        for number, reason in table.unrecorded.items():
+            name = _SIDES[table.entries[number].target is None]
+            values[reason, name] += len(table.rows_of(number))
+        return [f"{reason}: {count} values of the {name} were not compared" for (reason, name), count in values.items()]
+
+
+class EndOfRun(Exemption):
+    """Excuses the entries behind the end of a run that died or still runs."""
+
+    def apply(self, table: LeafTable, dumps: ComparedDumps) -> LeafTable:
+        """Return the table with the entries benign that only the other side has after the last entry of such a run."""
+        target_ended, golden_ended = dumps.target.recovered, dumps.golden.recovered
+        if not (target_ended or golden_ended):
+            return table
+        entries = list(table.entries)
+        for number in range(len(entries) - 1, -1, -1):
+            pair = entries[number]
+            if not ((target_ended and pair.target is None) or (golden_ended and pair.golden is None)):
+                break
+            entries[number] = pair._replace(benign=True)
+        return replace(table, entries=entries)
+
+
+def _excuse_left_out(table: LeafTable, levels: list[str]) -> LeafTable:
+    lacks = [_LACKS[level] for level in levels]
+    recorded = (
+        {_kind_of_call(pair.target) for pair in table.entries if pair.target is not None},
+        {_kind_of_call(pair.golden) for pair in table.entries if pair.golden is not None},
+    )
+    if None not in lacks and recorded[0].isdisjoint(recorded[1]) and not _has_pair(table, range(table.rows)):
+        raise NotComparableError(
+            f"the target was recorded at level {levels[0]}, which has no {lacks[0]}, the golden run at {levels[1]}, "
+            f"which has no {lacks[1]}: no call is on both sides; record both at one level (mix has all)"
+        )
+    entries, unrecorded = list(table.entries), dict[int, str]()
+    for number, pair in enumerate(table.entries):
+        if pair.target is not None and pair.golden is not None:
+            continue
+        side, kind = int(pair.target is not None), _kind_of_call(pair.target or pair.golden or "")
+        if kind == lacks[side] and kind not in recorded[side] and not _has_pair(table, table.rows_of(number)):
+            unrecorded[number] = f"the {_SIDES[side]} was recorded at level {levels[side]}, which has no {kind}"
+            entries[number] = pair._replace(benign=True)
+    return replace(table, entries=entries, unrecorded=unrecorded)
+
+
+def _kind_of_call(name: str) -> str:
+    return "modules" if name.partition(".")[0] in MODULE_PREFIXES else "functions"
+
+
+def _has_pair(table: LeafTable, rows: range) -> bool:
+    """Return whether one of the rows has both sides: a mapping may pair values of a module with those of a function."""
+    return any(table.target[row] is not None and table.golden[row] is not None for row in rows)

@@ -1,0 +1,350 @@
+"""Two different programs: which kinds of differences between paired entries are none.
+
+A value that only one program records cannot be checked. It is a difference only where it belongs to a lost layer, is a
+parameter that a layer and its partner do not share, or is the (first) result of a forward call that the partner
+recorded as null. Further results, arguments and gradients may be null in one program (``not_compared`` counts them).
+Between two frameworks this also holds for arguments that are no tensors (an axis, a shape, a flag: their effect shows
+in the result), and for the width of integers, which frameworks choose by themselves.
+
+Two different programs: which entries of one side alone are lost, and which are other code.
+
+A function that only one of two programs calls is no difference: the other program computes the same in another way. A
+module is more than a way of writing. A module that holds parameters, or whose result the other side has nowhere, is
+lost when only one side has it. These modules are not lost:
+
+- fused modules, as a mapping or the inference says, with all modules below them;
+- modules without own parameters around modules that have partners (a wrapper);
+- modules without own parameters whose results are among the values of the other side (an activation as a function).
+
+A gradient of a module that has a partner is lost when only one side records it.
+
+A phase that only one of two different programs recorded: forward calls, backward calls, or gradients of parameters.
+
+Between such programs a single function without a partner is other code. A whole phase is not: a run without any
+backward pass says nothing about the backward pass of the other run. The entries of such a phase are missing, and the
+answer says that they were not compared.
+
+Operands that two different programs write in another order: ``x + h`` and ``h + x``.
+
+The operands of an operator that does not depend on their order pair by their values; in backward their gradients do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from msprobe.compare.alignment.call_scope import is_module
+from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
+from msprobe.compare.inputs.mode import Policy
+from msprobe.compare.layer_inference.name_folding import operator
+from msprobe.compare.layer_inference.tensor_signature import TensorIndex
+from msprobe.compare.records.entries import EntryKey, EntryPair, path_of, stem_of
+from msprobe.compare.records.leaves import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, Leaf, as_float, is_tensor, leaves
+from msprobe.compare.table.table import LeafTable
+from msprobe.core.naming.names import MODULE_PREFIXES, Phase
+from msprobe.core.store.reader import Dump
+from msprobe.core.tensors.dtypes import Kind as DtypeKind
+from msprobe.core.tensors.dtypes import find_dtype
+from msprobe.core.tensors.statistics import STATISTIC_NAMES
+from msprobe.numerics.verdict import Ints, Kind
+
+# MindSpore calls these parameters, PyTorch does not.
+_RUNNING = frozenset({"moving_mean", "moving_variance", "running_mean", "running_var"})
+
+
+def relax_kinds(table: LeafTable, kinds: Ints) -> None:
+    """Lower the ``kinds`` of the rows of a loose table in place; kinds are those known without a tolerance."""
+    rows = (kinds >= Kind.MISSING_IN_GOLDEN).nonzero()[0]
+    for row, entry in zip(rows.tolist(), table.entry_of_row()[rows].tolist(), strict=True):
+        if not _is_missing(table, entry, row):
+            kinds[row] = Kind.UNCHECKED
+    if not table.across:
+        return
+    kinds[kinds == Kind.ARGUMENT] = Kind.UNCHECKED
+    for row in (kinds == Kind.DTYPE).nonzero()[0].tolist():
+        target, golden = table.target[row], table.golden[row]
+        if target is not None and golden is not None and _is_integer(target.raw) and _is_integer(golden.raw):
+            kinds[row] = Kind.NONE
+
+
+def _is_missing(table: LeafTable, entry: int, row: int) -> bool:
+    pair = table.entries[entry]
+    if pair.target is None or pair.golden is None:
+        return not pair.benign
+    if _is_lost_result(table, entry, row):
+        return True
+    leaf = table.target[row] or table.golden[row]
+    if leaf is None or leaf.slot not in (PARAMETER, PARAMETER_GRAD) or not (_is_layer(pair.target, pair.golden)):
+        return False
+    return leaf.suffix.rpartition(".")[2] not in _RUNNING
+
+
+def _is_lost_result(table: LeafTable, entry: int, row: int) -> bool:
+    """Return whether the row holds the first result of a forward call, a tensor, which the other side records as
+    null."""
+    if table.key(entry).phase != Phase.FORWARD.value:
+        return False
+    target_row, target = _first_result(table.target, table, entry)
+    golden_row, golden = _first_result(table.golden, table, entry)
+    if target is None or golden is None:
+        return False
+    if target.raw is None:
+        return row == golden_row and is_tensor(golden.raw)
+    return row == target_row and golden.raw is None and is_tensor(target.raw)
+
+
+def _first_result(side: Sequence[Leaf | None], table: LeafTable, entry: int) -> tuple[int, Leaf | None]:
+    """Return row and leaf of the first result of a side in an entry; (-1, None) where it has none."""
+    results = [(row, leaf) for row in table.rows_of(entry) if (leaf := side[row]) is not None and leaf.slot == OUTPUT]
+    return min(results, key=lambda result: (len(result[1].suffix), result[1].suffix), default=(-1, None))
+
+
+def _is_layer(*names: str) -> bool:
+    return all(name.partition(".")[0] in MODULE_PREFIXES for name in names)
+
+
+def _is_integer(raw: Any) -> bool:
+    dtype = find_dtype(str(raw["dtype"]))
+    return dtype is not None and dtype.kind is DtypeKind.INT
+
+
+TARGET, GOLDEN = "target", "golden run"
+_PHASE_TEXTS = {
+    Phase.FORWARD.value: "no forward calls",
+    Phase.BACKWARD.value: "no backward calls",
+    Phase.PARAMETERS_GRAD.value: "no gradients of parameters",
+}
+
+
+def missing_phases(
+    entries: Sequence[EntryPair], keys: Sequence[EntryKey], row_counts: Sequence[int]
+) -> list[EntryPair]:
+    """Return the entries, none of them benign in a phase that one side lacks. ``keys`` and ``row_counts`` have one item
+    per entry."""
+    phases = {phase for phase, _, _, _ in _one_sided_phases(entries, keys, row_counts)}
+    if not phases:
+        return list(entries)
+    return [
+        pair._replace(benign=False) if key.phase in phases and not key.recompute else pair
+        for pair, key in zip(entries, keys, strict=True)
+    ]
+
+
+def missing_phase_notes(entries: Sequence[EntryPair], keys: Sequence[EntryKey], row_counts: Sequence[int]) -> list[str]:
+    """Return a sentence for each phase that one side lacks; the arguments are those of ``missing_phases``."""
+    return [
+        f"the {lacking} recorded {_PHASE_TEXTS[phase]}: {count} values of the {other} were not compared"
+        for phase, lacking, other, count in _one_sided_phases(entries, keys, row_counts)
+    ]
+
+
+def _one_sided_phases(
+    entries: Sequence[EntryPair], keys: Sequence[EntryKey], row_counts: Sequence[int]
+) -> list[tuple[str, str, str, int]]:
+    """Return for each phase of one side: the phase, the side that lacks it, the other side, and its values there."""
+    values: Counter[tuple[str, str]] = Counter()
+    for pair, key, count in zip(entries, keys, row_counts, strict=True):
+        if pair.target is not None:
+            values[TARGET, key.phase] += count
+        if pair.golden is not None:
+            values[GOLDEN, key.phase] += count
+    one_sided = []
+    for phase in _PHASE_TEXTS:
+        target, golden = values[TARGET, phase], values[GOLDEN, phase]
+        if target and not golden:
+            one_sided.append((phase, GOLDEN, TARGET, target))
+        elif golden and not target:
+            one_sided.append((phase, TARGET, GOLDEN, golden))
+    return one_sided
+
+
+class OtherProgram(Exemption):
+    """Excuses what only one of two different programs does in other words, and tells what that leaves unjudged."""
+
+    def apply(self, table: LeafTable, dumps: ComparedDumps) -> LeafTable:
+        """Return the table with every entry of one side that is other code marked as benign."""
+        if not table.loose:
+            return table
+        entries = excuse_other_code(table, dumps)
+        return replace(table, entries=missing_phases(entries, table.keys, table.row_counts()))
+
+    def relax(self, table: LeafTable, kinds: Ints) -> None:
+        """See ``relax_kinds``."""
+        if table.loose:
+            relax_kinds(table, kinds)
+
+    def notes(self, table: LeafTable) -> list[str]:
+        """Return sentences about phases that one side lacks, and about functions that no module stands for."""
+        if not table.loose:
+            return []
+        return missing_phase_notes(table.entries, table.keys, table.row_counts()) + _unjudged_functions(table)
+
+
+def excuse_other_code(table: LeafTable, dumps: ComparedDumps) -> list[EntryPair]:
+    """Return the entries of a table of two different programs, benign where an entry of one side is other code."""
+    both = [pair for pair in table.entries if pair.target is not None and pair.golden is not None]
+    layers = (
+        _Layers(table, dumps.target, dumps.golden, {pair.target for pair in both if pair.target}, in_golden=False),
+        _Layers(table, dumps.golden, dumps.target, {pair.golden for pair in both if pair.golden}, in_golden=True),
+    )
+    entries = list(table.entries)
+    for number, (pair, key) in enumerate(zip(table.entries, table.keys, strict=True)):
+        if pair.target is None or pair.golden is None:
+            lost = is_module(key) and not key.recompute and layers[pair.target is None].have_lost(key)
+            entries[number] = pair._replace(benign=not lost)
+    return entries
+
+
+def _unjudged_functions(table: LeafTable) -> list[str]:
+    """Return a sentence for each side with functions of its own, where no modules are recorded that could be lost."""
+    if any(map(is_module, table.keys)):
+        return []
+    alone: Counter[str] = Counter()
+    for pair, key in zip(table.entries, table.keys, strict=True):
+        if key.phase == "forward" and not key.recompute and None in pair[:2]:
+            alone["target" if pair.golden is None else "golden run"] += 1
+    return [
+        f"no modules are recorded, which could tell lost layers from other code: {count} calls that only the {side} "
+        "makes were not judged; collect at level L0 or mix"
+        for side, count in sorted(alone.items())
+    ]
+
+
+class _Layers:
+    """The modules of one side. ``own`` is the dump of that side, ``partnered`` are its entries with a partner."""
+
+    def __init__(self, table: LeafTable, own: Dump, other: Dump, partnered: set[str], *, in_golden: bool) -> None:
+        self._table, self._own, self._other, self._partnered = table, own, other, partnered
+        self._in_golden = in_golden
+        self._fused = table.fused_paths[in_golden]
+        self._lost: dict[str, bool] = {}
+
+    def have_lost(self, key: EntryKey) -> bool:
+        """Return whether an entry without partner is a lost layer, a part of one, or a lost gradient."""
+        path = path_of(key.stem)
+        if self._fused and not self._fused.isdisjoint((path, *_above(path))):
+            return False
+        if key.phase != "forward":
+            calls = self._alone.get(path)
+            if path in self._paired:
+                return True
+            return any(map(self.have_lost, calls)) if calls else path not in self._around
+        if key.name not in self._lost:
+            self._lost[key.name] = self._is_lost(key, path)
+        return self._lost[key.name]
+
+    def _is_lost(self, key: EntryKey, path: str) -> bool:
+        recorded = leaves(key.name, self._own.data[key.name])
+        if any(leaf.slot == PARAMETER for leaf in recorded):
+            return True
+        if path not in self._paired and path in self._around:
+            return False
+        results = [leaf.raw for leaf in recorded if leaf.slot == OUTPUT and is_tensor(leaf.raw)]
+        return not all(map(self._values.contains, results))
+
+    @cached_property
+    def _paired(self) -> frozenset[str]:
+        """Paths of modules with an entry that has a partner."""
+        modules = (name for name in self._partnered if name.partition(".")[0] in MODULE_PREFIXES)
+        return frozenset(path_of(stem_of(name)) for name in modules)
+
+    @cached_property
+    def _around(self) -> frozenset[str]:
+        """Paths around modules that have a partner."""
+        return frozenset(above for path in self._paired for above in _above(path))
+
+    @cached_property
+    def _alone(self) -> dict[str, list[EntryKey]]:
+        """The forward calls of each path that have no partner."""
+        calls: dict[str, list[EntryKey]] = {}
+        for pair, key in zip(self._table.entries, self._table.keys, strict=True):
+            own, other = (pair.golden, pair.target) if self._in_golden else (pair.target, pair.golden)
+            if own is not None and other is None and is_module(key) and key.phase == "forward" and not key.recompute:
+                calls.setdefault(path_of(key.stem), []).append(key)
+        return calls
+
+    @cached_property
+    def _values(self) -> TensorIndex:
+        return TensorIndex(self._other.data)
+
+
+def _above(path: str) -> Iterator[str]:
+    """Yield the paths of the modules around one, from inside to outside; that of the model itself is empty."""
+    while path:
+        path = path.rpartition(".")[0]
+        yield path
+
+
+_COMMUTATIVE = frozenset({"~add", "~mul", "~maximum", "~minimum", "~eq", "~ne", "~and", "~or"})
+_CLEARLY_LESS = 0.1
+
+
+class CommutedOperands(Exemption):
+    """Pairs the operands of commutative calls by their values."""
+
+    def apply(self, table: LeafTable, dumps: ComparedDumps) -> LeafTable:
+        """Return the table with operands in the order of the target, where the programs differ and a mapping does not
+        pair single leaves."""
+        if not table.loose or dumps.policy is Policy.REFERENCE or table.other_entry:
+            return table
+        return pair_commuted_operands(table)
+
+
+def pair_commuted_operands(table: LeafTable) -> LeafTable:
+    """Return the table with the golden operands of each commutative call exchanged where the values lie crosswise."""
+    golden = list(table.golden)
+    commutative: dict[str, bool] = {}
+    for number, pair in enumerate(table.entries):
+        if pair.target is None or pair.golden is None:
+            continue
+        key = table.key(number)
+        if key.stem not in commutative:
+            commutative[key.stem] = operator(key.stem) in _COMMUTATIVE
+        if not commutative[key.stem]:
+            continue
+        slot = INPUT if key.phase == Phase.FORWARD.value else OUTPUT
+        rows = [row for row in table.rows_of(number) if _is_of(table.target[row], slot) or _is_of(golden[row], slot)]
+        if len(rows) == 2 and _lie_crosswise(table, *rows):
+            first, second = rows
+            golden[first], golden[second] = golden[second], golden[first]
+    return replace(table, golden=golden)
+
+
+def _is_of(leaf: Leaf | None, slot: str) -> bool:
+    return leaf is not None and leaf.slot == slot
+
+
+def _lie_crosswise(table: LeafTable, first: int, second: int) -> bool:
+    straight = _distance(table, first, first) + _distance(table, second, second)
+    return straight > 0 and _distance(table, first, second) + _distance(table, second, first) < _CLEARLY_LESS * straight
+
+
+def _distance(table: LeafTable, target_row: int, golden_row: int) -> float:
+    """Return the largest difference of the statistics of two operands relative to their size (dimensionless); infinite
+    where they cannot be compared."""
+    target, golden = table.target[target_row], table.golden[golden_row]
+    if target is None or golden is None or not is_tensor(target.raw) or not is_tensor(golden.raw):
+        return math.inf
+    if target.raw["shape"] != golden.raw["shape"]:
+        return math.inf
+    if "md5" in target.raw or "md5" in golden.raw:
+        return 0.0 if target.raw.get("md5") == golden.raw.get("md5") else math.inf
+    left, right = ([as_float(raw.get(name)) for name in STATISTIC_NAMES] for raw in (target.raw, golden.raw))
+    if not all(map(math.isfinite, (*left, *right))):
+        return math.inf
+    largest = max(map(abs, (*left[:2], *right[:2])))
+    difference = max(abs(ours - theirs) for ours, theirs in zip(left[:3], right[:3], strict=True))
+    return max(
+        _ratio_or_infinite(difference, largest), _ratio_or_infinite(abs(left[3] - right[3]), max(left[3], right[3]))
+    )
+
+
+def _ratio_or_infinite(part: float, whole: float) -> float:
+    if part == 0.0:
+        return 0.0
+    return part / whole if whole > 0.0 else math.inf

@@ -1,0 +1,137 @@
+"""Forward calls that activation checkpointing repeats, where only one side has them.
+
+The other side has no call to compare them with, but the call that they repeat has been compared. A repetition with the
+values of that call needs no judging; one with other values makes other gradients, and is a difference. One whose
+original is not recorded, or has no values, stays unchecked, and the answer says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from msprobe.compare.alignment.call_scope import is_module
+from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
+from msprobe.compare.records.leaves import Leaf, as_float, is_tensor
+from msprobe.compare.table.table import ChangedRecompute, LeafTable
+from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, ToleranceOf
+from msprobe.numerics.tolerance import unit_roundoff
+
+_CLOSE = 1e-5
+_FRAME = ("shape", "dtype")
+_DIGEST = "md5"
+
+
+class Recompute(Exemption):
+    """Compares the recomputed calls of one side with the calls that they repeat."""
+
+    def apply(self, table: LeafTable, dumps: ComparedDumps) -> LeafTable:
+        """Return the table with recomputed calls of one side marked: ``changed`` ones are benign no longer."""
+        one_sided = [
+            number for number, pair in enumerate(table.entries) if pair.benign and _is_one_sided(table, number)
+        ]
+        return _judged_recomputes(table, one_sided) if one_sided else table
+
+    def notes(self, table: LeafTable) -> list[str]:
+        """Return a sentence for each side that has recomputed calls without a call to compare them with."""
+        notes = []
+        for side, name in enumerate(("target", "golden run")):
+            names = (table.entries[number][side] for number in sorted(table.unmatched_recomputes))
+            calls = [call for call in names if call is not None]
+            if calls:
+                notes.append(
+                    f"recomputed calls of the {name} could not be held against the calls they repeat, and the other "
+                    f"side recomputes nothing to compare them with: {len(calls)} not judged, first {calls[0]}"
+                )
+        return notes
+
+
+def _judged_recomputes(table: LeafTable, one_sided: Sequence[int]) -> LeafTable:
+    """Return the table with ``changed`` and ``unmatched_recomputes`` for these recomputed calls of one side.
+
+    A call repeats another call of its name (a function: in the same module, as far as that is recorded) where all that
+    both recorded agrees: a repetition ends as soon as backward has what it needs.
+    """
+    stems = {table.keys[number].stem for number in one_sided}
+    originals: dict[str, list[int]] = {}
+    for number, key in enumerate(table.keys):
+        if key.phase == "forward" and not key.recompute and key.stem in stems:
+            originals.setdefault(key.stem, []).append(number)
+    unmatched: set[int] = set()
+    changed: dict[int, ChangedRecompute] = {}
+    entries = list(table.entries)
+    for number in one_sided:
+        candidates = [call for call in originals.get(table.keys[number].stem, ()) if _may_repeat(table, number, call)]
+        differing = {call: _differing_values(table, number, call) for call in candidates}
+        if [] in differing.values():
+            continue
+        suffixes = {call: values for call, values in differing.items() if values}
+        if not suffixes or None in differing.values():
+            unmatched.add(number)
+            continue
+        nearest = min(suffixes, key=lambda call: len(suffixes[call]))
+        changed[number] = ChangedRecompute(suffixes[nearest][0], table.keys[nearest].name)
+        entries[number] = entries[number]._replace(benign=False)
+    return replace(table, entries=entries, changed=changed, unmatched_recomputes=frozenset(unmatched))
+
+
+def _is_one_sided(table: LeafTable, number: int) -> bool:
+    pair = table.entries[number]
+    return table.keys[number].recompute and (pair.target is None or pair.golden is None)
+
+
+def _may_repeat(table: LeafTable, number: int, original: int) -> bool:
+    own, key = table.keys[number].parent, table.keys[original]
+    return is_module(key) or own in ("", key.parent)
+
+
+def _differing_values(table: LeafTable, number: int, original: int) -> list[str] | None:
+    """Return the suffixes of the values in which a call differs from the call it may repeat; None where nothing can be
+    said."""
+    side = table.golden if table.entries[number].target is None else table.target
+    values, original_values = (dict(_values_by_suffix(table, side, entry)) for entry in (number, original))
+    same = {
+        suffix: _same_value(raw, original_values[suffix]) for suffix, raw in values.items() if suffix in original_values
+    }
+    differing = [suffix for suffix, is_same in same.items() if is_same is False]
+    return differing if differing or (same and None not in same.values()) else None
+
+
+def _values_by_suffix(table: LeafTable, side: Sequence[Leaf | None], entry: int) -> Iterator[tuple[str, Any]]:
+    for row in table.rows_of(entry):
+        leaf = side[row]
+        if leaf is not None:
+            yield leaf.suffix, leaf.raw
+
+
+def _same_value(again: Any, original: Any) -> bool | None:
+    """Return whether two recorded values are one value up to rounding; None where a side has no numbers."""
+    if not (is_tensor(again) and is_tensor(original)):
+        return bool(again == original)
+    if any(again[name] != original[name] for name in _FRAME):
+        return False
+    if again.get(_DIGEST) is not None and original.get(_DIGEST) is not None:
+        return bool(again[_DIGEST] == original[_DIGEST])
+    left, right = _recorded_statistics(again), _recorded_statistics(original)
+    if left is None or right is None:
+        return True if 0 in again["shape"] else None
+    largest = max((abs(value) for value in (*left[:2], *right[:2]) if math.isfinite(value)), default=0.0)
+    scales = [
+        max(left[index], right[index]) if spec.tolerance is ToleranceOf.NORM else largest
+        for index, spec in enumerate(STATISTICS)
+    ]
+    allowed = max(_CLOSE, 2.0 * unit_roundoff(str(again["dtype"])))
+    return all(_is_near(ours, other, allowed * scale) for ours, other, scale in zip(left, right, scales, strict=True))
+
+
+def _recorded_statistics(raw: Mapping[str, Any]) -> tuple[float, ...] | None:
+    values = tuple(raw.get(name) for name in STATISTIC_NAMES)
+    return tuple(map(as_float, values)) if all(isinstance(value, (int, float)) for value in values) else None
+
+
+def _is_near(left: float, right: float, allowed: float) -> bool:
+    if left == right or (left != left and right != right):
+        return True
+    return abs(left - right) <= allowed < math.inf

@@ -1,0 +1,74 @@
+"""Values that nobody has written: the memory that ``empty`` and similar functions return.
+
+The content of such a tensor differs from run to run and means nothing; so does what is computed from it until a call
+writes it. The tensor is recognised at later uses by its statistics or checksum on both sides. What a call overwrites as
+a whole (``copy_``, ``fill_``) needs no such proof. Where both sides agree there is nothing to excuse. A wrong shape,
+dtype or argument stays an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msprobe.compare.exemptions.protocol import Exemption
+from msprobe.compare.records.leaves import is_tensor
+from msprobe.compare.table.table import LeafTable
+from msprobe.core.tensors.statistics import STATISTIC_NAMES
+from msprobe.numerics.verdict import Ints, Measured, Role
+
+_MAKERS = frozenset({"empty", "empty_like", "empty_strided", "empty_with_format", "new_empty", "new_empty_strided"})
+_WRITERS = frozenset({"copy_", "fill_", "zero_", "ones_", "eye_", "constant_", "normal_", "uniform_", "random_"})
+_FINGERPRINT = (*STATISTIC_NAMES, "md5")
+
+
+class Uninitialised(Exemption):
+    """Excuses differences of values that nobody has written."""
+
+    def excused(self, table: LeafTable, measured: Measured) -> Sequence[int]:
+        """See ``uninitialised``."""
+        return uninitialised(table, measured.role)
+
+
+def uninitialised(table: LeafTable, roles: Ints) -> list[int]:
+    """Return the rows whose values differ because nobody has written them, ascending. ``roles`` has a number of
+    ``Role`` per row."""
+    apis = [key.stem.rpartition(".")[2] if key.phase == "forward" else "" for key in table.keys]
+    makers = {number for number, api in enumerate(apis) if api in _MAKERS}
+    writers = {number for number, api in enumerate(apis) if api in _WRITERS}
+    excused: list[int] = []
+    unwritten: set[Any] = set()
+    for number in range(len(apis)) if makers else sorted(writers):
+        rows = table.rows_of(number)
+        if number in writers:
+            excused.extend(row for row in rows if _is_written(table, row) and _fingerprint(table, row) is not None)
+        elif number in makers or unwritten:
+            excused.extend(_tainted(table, rows, roles, unwritten, number in makers))
+    return excused
+
+
+def _tainted(table: LeafTable, rows: range, roles: Ints, unwritten: set[Any], tainted: bool) -> Iterator[int]:
+    """Yield the rows of one call that hold unwritten memory or are computed from it. ``unwritten`` has the fingerprints
+    of such tensors and grows by those found here."""
+    for row in rows:
+        fingerprint = _fingerprint(table, row)
+        if fingerprint is not None and (fingerprint in unwritten or (tainted and roles[row] == Role.RESULT)):
+            tainted = True
+            unwritten.add(fingerprint)
+            yield row
+
+
+def _is_written(table: LeafTable, row: int) -> bool:
+    leaf = table.golden[row]
+    return leaf is not None and leaf.suffix == ".input.0"
+
+
+def _fingerprint(table: LeafTable, row: int) -> Any:
+    """Return what identifies a pair of tensors that differ; None for any other row."""
+    target, golden = table.target[row], table.golden[row]
+    if target is None or golden is None or not is_tensor(target.raw) or not is_tensor(golden.raw):
+        return None
+    left, right = target.raw, golden.raw
+    # As texts, because a NaN does not equal itself and so is no key.
+    fingerprint = tuple((str(left.get(name)), str(right.get(name))) for name in _FINGERPRINT)
+    return None if all(ours == theirs for ours, theirs in fingerprint) else fingerprint

@@ -1,0 +1,71 @@
+"""What a user adds to a comparison: metrics of whole tensors, and a learned spread to judge by."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msprobe.compare.inputs.locations import opened
+from msprobe.compare.inputs.mode import Mode
+from msprobe.compare.rows.columns import columns
+from msprobe.compare.rows.explanations import explained_columns
+
+Given = str | os.PathLike[str] | None
+
+if TYPE_CHECKING:
+    from msprobe.compare.differences.noise_profile import NoiseProfile
+    from msprobe.compare.differences.whole_tensors import Calibration
+    from msprobe.numerics.metrics.user_metrics import Metric
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """``metrics()`` have a column each; it is called where whole tensors are compared. ``noise`` replaces the
+    tolerances of the number format where it knows better; ``calibration`` multiplies tensors before they are compared.
+    """
+
+    metrics: Callable[[], Sequence[Metric]] = tuple
+    noise: NoiseProfile | None = None
+    calibration: Calibration | None = None
+
+
+def load_extras(metrics: Sequence[str] = (), noise: Given = None, config: Given = None) -> Extras:
+    """The metrics of installed packages and those named here, the profile in the file ``noise``, the calibration in the
+    file ``config``.
+
+    What is named is loaded at once. Installed packages alone are asked when their metrics are wanted: that opens the
+    records of every package of the environment.
+
+    Raises:
+        ReadError: a file is missing or damaged.
+        MsprobeException: a metric cannot be loaded, or its title is taken.
+    """
+    named = tuple(metrics)
+    loaded = _metrics(named) if named else None
+    wanted = partial(_metrics, ()) if loaded is None else partial(tuple, loaded)
+    return Extras(wanted, None if noise is None else _profile(opened(noise)), _calibration(config))
+
+
+def _metrics(named: tuple[str, ...]) -> Sequence[Metric]:
+    from msprobe.numerics.metrics.user_metrics import load_metrics
+
+    reserved = (*columns(Mode.TENSOR, True), *columns(Mode.STATISTICS, True), *explained_columns(Mode.TENSOR))
+    return load_metrics(named, reserved)
+
+
+def _calibration(file: Given) -> Calibration | None:
+    if file is None:
+        return None
+    from msprobe.compare.differences.whole_tensors import read_calibration
+
+    return read_calibration(file)
+
+
+def _profile(path: Path) -> NoiseProfile:
+    from msprobe.compare.differences.noise_profile import NoiseProfile
+
+    return NoiseProfile.read(path)

@@ -1,0 +1,1 @@
+"""Where dumps are, and what two dumps have in common."""

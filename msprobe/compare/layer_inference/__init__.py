@@ -1,0 +1,1 @@
+"""The layer map of two models, inferred without a mapping file."""

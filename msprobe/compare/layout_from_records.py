@@ -1,0 +1,99 @@
+"""Reads from recorded placements (DTensor) over how many ranks tensor parallelism spreads a model.
+
+Inputs and outputs of functions inside modules lie on several ranks under tensor parallelism alone: fully sharded data
+parallelism spreads parameters, and gathers them before they are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from msprobe.compare.alignment.options import MappingOptions
+from msprobe.compare.parallel.layout import Layout
+from msprobe.compare.records.entries import parent_of
+from msprobe.core.errors import ReadError
+from msprobe.core.log import logger
+from msprobe.core.naming.names import MODULE_PREFIXES
+from msprobe.core.store.reader import Dump, Place, find_dumps, load_dump
+
+_PLACEMENTS_KEY = b'"placements"'
+_MODULES = tuple(f"{prefix}." for prefix in MODULE_PREFIXES)
+
+
+def with_recorded_layouts(options: MappingOptions, target: Path, golden: Path) -> MappingOptions:
+    """Return the options with the layouts that the dumps below two paths record, where the user gave none.
+
+    The options stay as they are where the ranks do not make equally many whole models on both sides: then the
+    placements do not record everything, or nothing is to be merged.
+
+    Raises:
+        ReadError: a path holds no dump.
+    """
+    if options.spread:
+        return options
+    targets, goldens = _ranks(target), _ranks(golden)
+    if len(targets) == len(goldens):
+        return options
+    layouts = recorded_layout(targets), recorded_layout(goldens)
+    if len(targets) * layouts[1].tp != len(goldens) * layouts[0].tp or len(targets) % layouts[0].tp:
+        return options
+    for name, layout in zip(("target", "golden run"), layouts, strict=True):
+        if layout.spread:
+            logger.info(
+                "compare: %d ranks of the %s hold one model, as its tensors tell, and are merged", layout.tp, name
+            )
+    return replace(options, target_parallel=layouts[0], golden_parallel=layouts[1])
+
+
+def _ranks(path: Path) -> list[Place]:
+    """Return the places of the first step; none where the ranks differ between steps."""
+    steps: dict[int | None, list[Place]] = {}
+    for place in find_dumps(path):
+        steps.setdefault(place.step, []).append(place)
+    first, *others = steps.values()
+    numbers = [place.number for place in first]
+    return first if all([place.number for place in places] == numbers for places in others) else []
+
+
+def recorded_layout(places: Sequence[Place]) -> Layout:
+    """Return the layout of the ranks of one step; one rank per model unless the first rank records something else."""
+    if len(places) < 2 or [place.number for place in places] != list(range(len(places))):
+        return Layout()
+    document = places[0].document
+    try:
+        if not document.is_file() or _PLACEMENTS_KEY not in document.read_bytes():
+            return Layout()
+        sizes = set(_group_sizes(load_dump(places[0])))
+    except (OSError, ReadError):
+        return Layout()  # the comparison reports what is wrong with the dump
+    return Layout(tp=sizes.pop()) if len(sizes) == 1 else Layout()
+
+
+def _group_sizes(dump: Dump) -> Iterator[int]:
+    """Yield for each placed tensor of a function inside a module how many ranks, from 0 on, hold it together."""
+    inside = (
+        body
+        for name, body in dump.data.items()
+        if ".forward" in name
+        and not name.startswith(_MODULES)
+        and (parent_of(dump.construct, name) or "").startswith(_MODULES)
+    )
+    for mesh in _meshes(list(inside)):
+        while mesh and isinstance(mesh[0], list):
+            mesh = mesh[0]
+        if len(mesh) > 1 and mesh == list(range(len(mesh))):
+            yield len(mesh)
+
+
+def _meshes(node: Any) -> Iterator[list[Any]]:
+    if isinstance(node, dict):
+        if "placements" in node and isinstance(node.get("device_mesh"), list):
+            yield node["device_mesh"]
+        else:
+            yield from _meshes(list(node.values()))
+    elif isinstance(node, list):
+        for child in node:
+            yield from _meshes(child)

@@ -1,0 +1,1 @@
+"""Ranks of one parallel model merged into one model."""

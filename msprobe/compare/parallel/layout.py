@@ -1,0 +1,216 @@
+"""How a training was spread over ranks, which ranks made one model, and the dumps of a pair with their ranks merged.
+
+With sizes ``n_d`` of the dimensions in their order, the fastest first, the rank with the coordinates ``c_d`` is
+``c_0 + n_0 (c_1 + n_1 (c_2 + ...))``. The default order is that of Megatron: tensor parallelism, data parallelism,
+pipeline stages. Dimensions without a stated size (context, expert) have size 1; data parallelism is the rest.
+
+    tp=2,pp=2 with 8 ranks: replica 0 is ranks 0 1 | 4 5, replica 1 is ranks 2 3 | 6 7
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msprobe.compare.inputs.construct_cycles import without_cycles
+from msprobe.core.errors import MsprobeException, NotComparableError
+from msprobe.core.store.reader import Dump, Place, load_dump
+
+DIMENSIONS = ("tp", "cp", "ep", "dp", "pp")
+ORDER = "-".join(DIMENSIONS)
+_RANK = "rank"
+_SIZES = ("tp", "pp")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Sizes of tensor and pipeline parallelism; the rest of the ranks are data-parallel replicas.
+
+    Attributes:
+        tp: ranks that share each tensor.
+        pp: number of pipeline stages.
+        vpp: model chunks per pipeline stage.
+        order: the dimensions by how fast they change with the rank number, the fastest first.
+        rank_size: number of ranks of a step; 0 when the dumps decide.
+    """
+
+    tp: int = 1
+    pp: int = 1
+    vpp: int = 1
+    order: str = ORDER
+    rank_size: int = 0
+
+    @property
+    def spread(self) -> bool:
+        """Whether several ranks hold one model."""
+        return self.tp * self.pp > 1
+
+    def groups(self, dimension: str, ranks: int = 0) -> list[list[int]]:
+        """Return the groups of ranks that differ in one dimension only, each ascending, ordered by their first rank.
+
+        ``ranks`` is the number of ranks where the layout does not state it.
+        """
+        count = self.rank_size or ranks
+        sizes = {"tp": self.tp, "pp": self.pp, "dp": count // (self.tp * self.pp)}
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for rank in range(count):
+            rest, key = rank, []
+            for name in self.order.split("-"):
+                rest, coordinate = divmod(rest, sizes.get(name, 1))
+                if name != dimension:
+                    key.append(coordinate)
+            groups.setdefault(tuple(key), []).append(rank)
+        return sorted(groups.values())
+
+    def replicas(self, ranks: int = 0) -> list[list[list[int]]]:
+        """Return the ranks of each replica: by pipeline stage, then by tensor-parallel rank."""
+        pipelines = {group[0]: group for group in self.groups("pp", ranks)}
+        first_stages = (group for group in self.groups("tp", ranks) if group[0] in pipelines)
+        return [list(map(list, zip(*map(pipelines.__getitem__, group), strict=True))) for group in first_stages]
+
+
+def parse_layout(given: Any, what: str = "layout") -> Layout:
+    """Return the layout of ``"tp=2,pp=1"``, of a dict of the sizes, or of None (one rank per model).
+
+    Raises:
+        MsprobeException: the text cannot be understood, or a size is no positive whole number.
+    """
+    if given is None or isinstance(given, Layout):
+        return given or Layout()
+    pairs = given.items() if isinstance(given, dict) else [part.partition("=")[::2] for part in str(given).split(",")]
+    sizes: dict[str, int] = {}
+    for key, value in pairs:
+        name, text = str(key).strip().lower(), str(value).strip()
+        if name not in _SIZES or not text.isascii() or not text.isdigit() or int(text) < 1 or name in sizes:
+            raise MsprobeException(
+                MsprobeException.INVALID_PARAM_ERROR,
+                f"{what}: {given!r} is no layout; give sizes such as tp=2,pp=1 (each once, at least 1)",
+            )
+        sizes[name] = int(text)
+    return Layout(tp=sizes.get("tp", 1), pp=sizes.get("pp", 1))
+
+
+def layout_of_sizes(rank_size: int, tp: int, pp: int, vpp: int = 1, order: str = ORDER) -> Layout:
+    """Return the layout of these sizes.
+
+    Raises:
+        MsprobeException: the sizes contradict each other; the message says which and what would fit.
+    """
+    for name, value in (("--rank_size", rank_size), ("--tp", tp), ("--pp", pp), ("--vpp", vpp)):
+        if value < 1:
+            raise _layout_error(f"{name} {value}: give a number of at least 1")
+    for name, value in (("--tp", tp), ("--pp", pp)):
+        if rank_size % value:
+            raise _layout_error(f"{name} {value} does not divide --rank_size {rank_size}")
+    if rank_size % (tp * pp):
+        raise _layout_error(f"--tp {tp} times --pp {pp} is {tp * pp}, which does not divide --rank_size {rank_size}")
+    if vpp > 1 and pp < 2:
+        raise _layout_error(f"--vpp {vpp} needs --pp of at least 2, got {pp}")
+    words = order.split("-")
+    if sorted(words) != sorted(set(words)) or not {"tp", "pp", "dp"} <= set(words) <= set(DIMENSIONS):
+        raise _layout_error(f"--order {order!r}: name tp, dp and pp once each, cp and ep at most once, such as {ORDER}")
+    return Layout(tp, pp, vpp, order, rank_size)
+
+
+def layouts_of_flags(
+    sizes: Mapping[str, Sequence[int]], orders: Sequence[str], sides: int
+) -> tuple[Layout, ...] | None:
+    """Return the layout of each side from the values of the command line; None when no ranks are to be merged.
+
+    Args:
+        sizes: the values of rank_size, tp, pp and vpp by name; a single value serves both sides.
+        orders: the values of ``--order``.
+        sides: 1, or 2 where a golden run is compared with.
+
+    Raises:
+        MsprobeException: a size is missing, or there are more values than sides.
+    """
+    if not any(sizes[name] for name in ("rank_size", "tp", "pp")):
+        if sizes["vpp"] or orders:
+            raise _layout_error("--vpp and --order need --rank_size, --tp and --pp")
+        return None
+    for name, values in (*sizes.items(), ("order", orders)):
+        if not values and name in ("rank_size", "tp", "pp"):
+            raise _layout_error(f"--{name} is missing; merging needs --rank_size, --tp and --pp")
+        if len(values) not in (0, 1, sides):
+            raise _layout_error(f"--{name} has {len(values)} values; give {'one' if sides == 1 else 'one or two'}")
+    layouts = []
+    for side in range(sides):
+        own = {name: values[min(side, len(values) - 1)] if values else 1 for name, values in sizes.items()}
+        order = orders[min(side, len(orders) - 1)] if orders else ORDER
+        layouts.append(layout_of_sizes(own["rank_size"], own["tp"], own["pp"], own["vpp"], order))
+    return tuple(layouts)
+
+
+def _layout_error(text: str) -> MsprobeException:
+    return MsprobeException(MsprobeException.INVALID_PARAM_ERROR, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Replica(Place):
+    """A model spread over ranks, in the place of its first rank; ``number`` counts replicas.
+
+    ``members`` are its places by pipeline stage, then by tensor-parallel rank.
+    """
+
+    members: tuple[tuple[Place, ...], ...] = ()
+
+
+def replicas(places: Sequence[Place], layout: Layout, side: str) -> list[Place]:
+    """Return the replicas of every step; the places unchanged when each rank holds a whole model.
+
+    ``side`` names the run in messages ("target", "golden run").
+
+    Raises:
+        NotComparableError: the ranks there are do not make whole replicas.
+    """
+    if not layout.spread:
+        return list(places)
+    steps: dict[int | None, list[Place]] = {}
+    for place in places:
+        steps.setdefault(place.step, []).append(place)
+    return [replica for ranks in steps.values() for replica in _replicas(ranks, layout, side)]
+
+
+def _replicas(places: Sequence[Place], layout: Layout, side: str) -> Iterator[Replica]:
+    ranks = sorted((place for place in places if place.kind == _RANK), key=lambda place: place.number or 0)
+    size = layout.tp * layout.pp
+    if len(ranks) != len(places) or [place.number for place in ranks] != list(range(len(ranks))) or len(ranks) % size:
+        names = ", ".join(place.label or place.document.parent.name for place in places)
+        raise NotComparableError(
+            f"the {side} has {names}; tp={layout.tp}, pp={layout.pp} needs ranks 0 to N-1 with N a multiple of {size}"
+        )
+    for number, stages in enumerate(layout.replicas(len(ranks))):
+        members = tuple(tuple(ranks[rank] for rank in stage) for stage in stages)
+        first = members[0][0]
+        yield Replica(first.document, first.step, first.kind, number, members)
+
+
+def load_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]]:
+    """Load the dumps of both places, with the ranks of a replica merged to one model.
+
+    Returns:
+        The target's dump, the golden run's, and a line for each kind of value that the merge could not decide.
+
+    Raises:
+        ReadError: a document is damaged.
+    """
+    if not isinstance(left, Replica) and not isinstance(right, Replica):
+        return without_cycles(load_dump(left), load_dump(right))
+    from msprobe.compare.parallel.tensor_parallel import merge_shards
+
+    targets, goldens = _load_stages(left), _load_stages(right)
+    target, golden = merge_shards(targets, goldens), merge_shards(goldens, targets)
+    notes = [f"target: {note}" for note in target.notes] + [f"golden run: {note}" for note in golden.notes]
+    target_dump, golden_dump, cycles = without_cycles(target.dump, golden.dump)
+    return target_dump, golden_dump, notes + cycles
+
+
+def _load_stages(place: Place) -> list[Dump]:
+    """Load one dump per tensor-parallel rank, each with the stages of its pipeline merged."""
+    if not isinstance(place, Replica):
+        return [load_dump(place)]
+    from msprobe.compare.parallel.pipeline import merge_stages
+
+    return [merge_stages([load_dump(member) for member in stages]) for stages in zip(*place.members, strict=True)]

@@ -1,0 +1,496 @@
+"""The records of tensor-parallel ranks as the records of one model: statistics of shards become those of the whole.
+
+What a tensor is on the ranks follows from the first of these that tells:
+
+1. its recorded placement (DTensor);
+2. the other side, which has the tensor whole: a shape that adds up to it along one axis is a shard;
+3. the recorded collectives: what went into one and differs between the ranks, while what came out agrees, is a partial
+   sum, or another value that the collective completes; so is the product in a row-parallel layer (in backward: in a
+   column-parallel one) that holds a reduction;
+4. the values: tensors that agree on all ranks are copies, others are shards. Without the other side, tensors of layers
+   that are called column- or row-parallel are shards even where their statistics agree.
+
+A tensor that is whole on every rank and yet differs is a partial sum: what the collective made of it is taken, and
+without one it stays unchecked. A parameter of this kind is a copy that has drifted; the one that is farthest from the
+other side is compared.
+
+Finds the axis along which a tensor is cut, from its recorded placement or from shapes that add up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from msprobe.compare.records.entries import parent_of
+from msprobe.compare.records.leaves import as_float, bounded, is_shape, is_tensor, leaves
+from msprobe.core.store.reader import Dump
+from msprobe.core.tensors.projection import KEY as ORDERED
+from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, Merge
+from msprobe.numerics.merged_statistics import Shard, merged_statistics
+
+_Shape = Sequence[int]
+
+
+class Placement(NamedTuple):
+    """How a tensor lies on the ranks of a group.
+
+    Attributes:
+        axis: the cut axis; None for a copy.
+        partial: whether the ranks hold summands.
+        apart: whether ranks of other replicas hold parts as well.
+    """
+
+    axis: int | None = None
+    partial: bool = False
+    apart: bool = False
+
+
+def recorded_placement(raws: Sequence[Mapping[str, Any]]) -> Placement | None:
+    """Return the placement that all ranks recorded, along the last dimension of their mesh; None where there is none.
+
+    Ranks count tensor parallelism first (see ``parallel_layout``), so the dimensions before it are data parallelism.
+    """
+    placements = raws[0].get("placements")
+    if not isinstance(placements, list) or not placements or any(raw.get("placements") != placements for raw in raws):
+        return None
+    if not all(isinstance(placement, Mapping) for placement in placements):
+        return None
+    *others, own = placements
+    if any("Replicate" not in placement for placement in others):
+        return Placement(apart=True)
+    if "Replicate" in own:
+        return Placement()
+    cut = own.get("Shard")
+    axis = cut.get("dim") if isinstance(cut, Mapping) else None
+    return Placement(axis) if type(axis) is int else Placement(partial=True)
+
+
+def local_sizes(shape: _Shape, axis: int, parts: int) -> list[int]:
+    """Return the numbers of elements on each rank of a tensor of this whole shape.
+
+    The pieces along ``axis`` have equal lengths; the last ones may be shorter or empty.
+    """
+    length = shape[axis]
+    piece = -(-length // parts)
+    rest = 1
+    for index, size in enumerate(shape):
+        rest *= size if index != axis % len(shape) else 1
+    return [max(0, min(piece, length - piece * part)) * rest for part in range(parts)]
+
+
+def axis_that_adds_up(shapes: Sequence[_Shape], others: Sequence[_Shape]) -> int | None:
+    """Return the axis along which the shapes of the ranks add up to that of the other side; None without such an axis.
+
+    ``others`` are the shapes of the ranks of the other side: one that is whole, or several whose sum is wanted.
+    """
+    if not others or len(shapes) < 2 or any(len(shape) != len(others[0]) for shape in (*shapes, *others)):
+        return None
+    for axis in range(len(others[0])):
+        rest = _without_axis(others[0], axis)
+        if any(_without_axis(shape, axis) != rest for shape in (*shapes, *others)):
+            continue
+        total = sum(shape[axis] for shape in shapes)
+        if total in (others[0][axis], sum(shape[axis] for shape in others)) and total != shapes[0][axis]:
+            return axis
+    return None
+
+
+def _without_axis(shape: _Shape, axis: int) -> list[int]:
+    return [size for index, size in enumerate(shape) if index != axis]
+
+
+_RANK_KEYS = ("md5", "data_name", "placements", "device_mesh")
+_COLLECTIVE = "Distributed."
+_CLOSE = 1e-6
+_COLUMN, _ROW = "ColumnParallel", "RowParallel"
+_PRODUCTS = frozenset({"linear", "matmul", "mm", "bmm", "__matmul__", "addmm"})
+_REDUCTIONS = frozenset({"all_reduce", "reduce_scatter", "_reduce_scatter_base", "reduce_scatter_tensor"})
+_Raw = dict[str, Any]
+_Path = tuple[Any, ...]
+_Values = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MergedRanks:
+    """The merged dump, and a line for each kind of value that could not be decided."""
+
+    dump: Dump
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedTensor:
+    """How the parts of one tensor became one record.
+
+    Attributes:
+        path: keys and indexes from the body of the entry to the tensor.
+        parts: the records on the ranks.
+        sizes: their numbers of elements; empty where no formula was applied.
+        collective: the call whose result was taken instead of the parts, "" where none was.
+    """
+
+    path: _Path
+    parts: Sequence[_Raw]
+    sizes: Sequence[int] = ()
+    collective: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Completed:
+    """What a collective made of the values that went into it."""
+
+    collective: str
+    raw: _Raw
+
+
+def merge_shards(ranks: Sequence[Dump], other: Sequence[Dump]) -> MergedRanks:
+    """Merge the ranks of one tensor-parallel group. ``other`` are the ranks of the other side, whole or sharded."""
+    parents = {name: parent_of(ranks[0].construct, name) or "" for name in ranks[0].data}
+    merge = ShardMerge([rank.data for rank in ranks], [side.data for side in other], parents)
+    data = {name: merge.entry(name) for name in ranks[0].data}
+    return MergedRanks(replace(ranks[0], task="statistics", data=data), merge.notes())
+
+
+class ShardMerge:
+    """Merges the entries of one tensor-parallel group, one at a time."""
+
+    def __init__(
+        self, ranks: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]], parents: Mapping[str, str]
+    ) -> None:
+        """Take the records by name of each rank and of each rank of the other side.
+
+        ``parents`` gives the parent of each entry of the first rank.
+        """
+        self._ranks, self._other, self._parents = ranks, other, parents
+        self._completed = _completed(ranks)
+        self._reduced_in = _reductions_by_layer(ranks, parents)
+        self._partial: list[str] = []
+        self._drifted: list[str] = []
+        self._apart: list[str] = []
+        self._absent: list[str] = []
+        self._unclear: list[str] = []
+
+    @property
+    def size(self) -> int:
+        """Number of ranks of the group."""
+        return len(self._ranks)
+
+    def notes(self) -> list[str]:
+        """Return a line for each kind of value that could not be decided."""
+        texts = (
+            (self._partial, "partial sums that no recorded collective completes, not compared"),
+            (self._apart, "tensors of which other data-parallel ranks hold parts, not compared"),
+            (self._drifted, "parameters that should be copies differ between ranks"),
+            (self._absent, "calls recorded by the first rank of a group and not by all"),
+            (self._unclear, "tensors whose shapes on the ranks make no whole, not compared"),
+        )
+        return [f"{text}: {len(names)}, first {names[0]}" for names, text in texts if names]
+
+    def entry(self, name: str) -> Any:
+        """Return the merged record of an entry of the first rank."""
+        bodies = [rank.get(name) for rank in self._ranks]
+        if any(body is None for body in bodies):
+            self._absent.append(name)
+            return bodies[0]
+        if name.startswith(_COLLECTIVE):  # what one rank sent and received is no part of the model
+            return _EntryMerge(self, name, ()).node(bodies[:1], ())
+        return _EntryMerge(self, name, [side.get(name) for side in self._other]).node(bodies, ())
+
+    def joined_entry(self, name: str, bodies: Sequence[Any]) -> tuple[Any, list[JoinedTensor]]:
+        """Return the merged record of these bodies of one entry, and how each joined tensor in it came about."""
+        merge = _EntryMerge(self, name, [side.get(name) for side in self._other])
+        return merge.node(bodies, ()), merge.joined
+
+    def row_parallel(self, name: str) -> bool:
+        """Return whether a weight without further evidence is cut along its second axis."""
+        return "Row" in f"{name} {self._parents.get(name, '')}"
+
+    def completed(self, raws: Sequence[_Raw]) -> _Completed | None:
+        """Return what a collective made of tensors that differ between the ranks."""
+        return self._completed.get(_values(raws[0]))
+
+    def reduced_in_layer(self, name: str) -> _Completed | None:
+        """Return what the reduction of a parallel layer made of the product in it; ``name`` is that of the product."""
+        layer = self._parents.get(name, "")
+        sums = _ROW if name.endswith(".forward") else _COLUMN
+        return self._reduced_in.get(layer) if sums in layer and _function(name) in _PRODUCTS else None
+
+    def partial(self, place: str, raws: Sequence[_Raw]) -> _Raw:
+        """Return what a collective made of a partial sum, or the tensor without values."""
+        completed = self.completed(raws)
+        return _without_values(self._partial, place, raws) if completed is None else completed.raw
+
+    def unclear(self, place: str, raws: Sequence[_Raw]) -> _Raw:
+        """Return the tensor without values: a shape is damaged, or lacks a length."""
+        return _without_values(self._unclear, place, raws)
+
+    def apart(self, place: str, raws: Sequence[_Raw]) -> _Raw:
+        """Return the tensor without values: they are on ranks that are no part of this model."""
+        return _without_values(self._apart, place, raws)
+
+    def drifted(self, place: str, raws: Sequence[_Raw], whole: Any) -> _Raw:
+        """Return the copy that is farthest from the other side, by norm."""
+        self._drifted.append(place)
+        norm = as_float(whole.get("Norm")) if isinstance(whole, Mapping) else 0.0
+        return max(raws, key=lambda raw: _norm_distance(as_float(raw.get("Norm")), 0.0 if norm != norm else norm))
+
+
+def _without_values(names: list[str], place: str, raws: Sequence[_Raw]) -> _Raw:
+    """Return the tensor as one that cannot be judged, and note its place in ``names``."""
+    names.append(place)
+    return {**raws[0], **dict.fromkeys(STATISTIC_NAMES)}
+
+
+@dataclass(slots=True)
+class _EntryMerge:
+    """The merge of one entry.
+
+    ``whole`` are the records of that name on the ranks of the other side, None where there is none. ``joined`` lists
+    the tensors that were joined, in the order of the walk.
+    """
+
+    merge: ShardMerge
+    name: str
+    whole: Sequence[Any]
+    joined: list[JoinedTensor] = field(default_factory=list)
+
+    def node(self, nodes: Sequence[Any], path: _Path) -> Any:
+        """Return the merged record of the same node on all ranks; ``path`` leads to it from the body."""
+        first = nodes[0]
+        if isinstance(first, dict) and all(isinstance(node, dict) for node in nodes):
+            if "shape" in first and "dtype" in first:
+                return self._tensor(nodes, path)
+            if isinstance(first.get("type"), str):
+                return self._argument(first, self._on_other_side(path))
+            return {key: self.node([node.get(key) for node in nodes], (*path, key)) for key in first}
+        if isinstance(first, list) and all(isinstance(node, list) and len(node) == len(first) for node in nodes):
+            return [self.node([node[index] for node in nodes], (*path, index)) for index in range(len(first))]
+        return first
+
+    def _on_other_side(self, path: _Path) -> list[Any]:
+        """Return what the ranks of the other side have at this path; ranks that lack it are left out."""
+        nodes = []
+        for node in self.whole:
+            for part in path:
+                fits = isinstance(node, list) and isinstance(part, int) and part < len(node)
+                node = node[part] if fits else node.get(part) if isinstance(node, Mapping) else None
+            if node is not None:
+                nodes.append(node)
+        return nodes
+
+    def _argument(self, own: _Raw, others: Sequence[Any]) -> Any:
+        """Return the argument; a number that is this share of the other side's (heads per rank) counts as the same."""
+        if not others or not isinstance(others[0], Mapping) or own.get("type") != others[0].get("type"):
+            return own
+        left, right = own.get("value"), others[0].get("value")
+        values, wholes = (left, right) if isinstance(left, list) else ([left], [right])
+        if not isinstance(wholes, list) or len(values) != len(wholes):
+            return own
+        pairs = list(zip(values, wholes, strict=True))
+        same = all(type(a) is int and type(b) is int and b in (a, a * self.merge.size) for a, b in pairs)
+        return {**own, "value": right} if same else own
+
+    def _tensor(self, raws: Sequence[_Raw], path: _Path) -> _Raw:
+        place = ".".join(map(str, (self.name, *path)))
+        placement = recorded_placement(raws)
+        copies = all(_close(raws[0], raw) for raw in raws[1:])
+        if not _make_a_whole(raws, placement):
+            return _rank_free(raws[0] if copies else self.merge.unclear(place, raws))
+        if placement is not None:
+            return self._placed(raws, path, placement)
+        others = [raw for raw in self._on_other_side(path) if isinstance(raw, Mapping) and is_shape(raw.get("shape"))]
+        if others:
+            return self._beside_whole(raws, path, others, copies=copies)
+        return self._by_values(raws, path, copies=copies)
+
+    def _placed(self, raws: Sequence[_Raw], path: _Path, placement: Placement) -> _Raw:
+        """Return the merge that a recorded placement asks for; recorded shapes are those of the whole."""
+        place = ".".join(map(str, (self.name, *path)))
+        if placement.partial:
+            return _rank_free(self.merge.partial(place, raws))
+        if placement.apart:
+            return _rank_free(self.merge.apart(place, raws))
+        if placement.axis is None:
+            return _rank_free(raws[0])
+        shape = raws[0]["shape"]
+        return self._join(raws, path, local_sizes(shape, placement.axis, len(raws)), shape)
+
+    def _beside_whole(
+        self, raws: Sequence[_Raw], path: _Path, others: Sequence[Mapping[str, Any]], *, copies: bool
+    ) -> _Raw:
+        """Return the merge that makes the shape of the other side."""
+        place = ".".join(map(str, (self.name, *path)))
+        shapes = [raw["shape"] for raw in raws]
+        same_shape = shapes[0] == others[0]["shape"]
+        if copies and same_shape:
+            return _rank_free(raws[0])
+        axis = axis_that_adds_up(shapes, [raw["shape"] for raw in others])
+        if axis is None and (copies or len(raws) == 1):
+            return _rank_free(raws[0])
+        if axis is None and len(self.whole) == 1 and same_shape:
+            if self._is_parameter(path):
+                return _rank_free(self.merge.drifted(place, raws, others[0]))
+            return _rank_free(self.merge.partial(place, raws))
+        return self._sharded(raws, axis if axis is not None else self._usual_axis(path), path)
+
+    def _by_values(self, raws: Sequence[_Raw], path: _Path, *, copies: bool) -> _Raw:
+        """Return the merge that values and names suggest where the other side tells nothing."""
+        if len(raws) == 1 or (copies and not self._named_shard(path)):
+            return _rank_free(raws[0])
+        for completed in () if copies else self._completions(raws, path):
+            if completed is not None and completed.raw["shape"] == raws[0]["shape"]:
+                self.joined.append(JoinedTensor(path, raws, collective=completed.collective))
+                return _rank_free(completed.raw)
+        return self._sharded(raws, self._usual_axis(path), path)
+
+    def _completions(self, raws: Sequence[_Raw], path: _Path) -> Iterator[_Completed | None]:
+        yield self.merge.completed(raws)
+        if path[0] == "output":
+            yield self.merge.reduced_in_layer(self.name)
+
+    def _is_parameter(self, path: _Path) -> bool:
+        return "parameters" in path or ".parameters_grad" in self.name
+
+    def _named_shard(self, path: _Path) -> bool:
+        """Return whether the name of the layer says that a tensor is a shard.
+
+        All of a column-parallel layer is, but its input (in backward: the gradient of its input); all of a row-parallel
+        one but its result and its bias.
+        """
+        forward = ".forward" in self.name
+        if _COLUMN in self.name:
+            whole = "input_args" if forward else "output"
+        elif _ROW in self.name:
+            whole = "output" if forward else "input"
+        else:
+            return False
+        return path[0] != whole and not (_ROW in self.name and "bias" in path)
+
+    def _usual_axis(self, path: _Path) -> int:
+        """Return the axis along which tensors of this kind are cut.
+
+        Activations are cut along the last axis, weights along the first, those of row-parallel layers the second.
+        """
+        if not self._is_parameter(path):
+            return -1
+        return 1 if self.merge.row_parallel(self.name) else 0
+
+    def _sharded(self, raws: Sequence[_Raw], axis: int, path: _Path) -> _Raw:
+        shape = list(raws[0]["shape"])
+        if not -len(shape) <= axis < len(shape):
+            return _rank_free(raws[0])
+        shape[axis] = sum(raw["shape"][axis] for raw in raws)
+        return self._join(raws, path, [math.prod(raw["shape"]) for raw in raws], shape)
+
+    def _join(self, raws: Sequence[_Raw], path: _Path, sizes: Sequence[int], shape: Sequence[int]) -> _Raw:
+        self.joined.append(JoinedTensor(path, raws, sizes))
+        return joined_record(raws, sizes, shape)
+
+
+def _completed(ranks: Sequence[Mapping[str, Any]]) -> dict[_Values, _Completed]:
+    """Return, by the values that went into a collective on the first rank, what came out of it on all ranks alike."""
+    completed: dict[_Values, _Completed] = {}
+    for name, body in ranks[0].items():
+        if not name.startswith(_COLLECTIVE):
+            continue
+        sent = _first_tensor(name, body, "input_args") or _first_tensor(name, body, "input_kwargs")
+        received = _common_result(name, ranks)
+        if sent is not None and received is not None:
+            completed.setdefault(_values(sent), _Completed(name, received))
+    return completed
+
+
+def _reductions_by_layer(ranks: Sequence[Mapping[str, Any]], parents: Mapping[str, str]) -> dict[str, _Completed]:
+    """Return the first reduction in each parallel layer, by the name of the layer's call."""
+    reductions: dict[str, _Completed] = {}
+    for name in ranks[0]:
+        layer = parents.get(name, "")
+        if not name.startswith(_COLLECTIVE) or not (_ROW in layer or _COLUMN in layer):
+            continue
+        received = _common_result(name, ranks) if _function(name) in _REDUCTIONS else None
+        if received is not None:
+            reductions.setdefault(layer, _Completed(name, received))
+    return reductions
+
+
+def _common_result(name: str, ranks: Sequence[Mapping[str, Any]]) -> _Raw | None:
+    """Return what came out of a collective; None where the ranks do not agree on it."""
+    received, *others = (_first_tensor(name, rank.get(name), "output") for rank in ranks)
+    if received is None or any(other is None or not _close(received, other) for other in others):
+        return None
+    return received
+
+
+def _function(name: str) -> str:
+    return name.split(".", 2)[1]
+
+
+def _first_tensor(name: str, body: Any, section: str) -> _Raw | None:
+    values = leaves(name, {section: body.get(section)}) if isinstance(body, Mapping) else []
+    return next((leaf.raw for leaf in values if is_tensor(leaf.raw) and is_shape(leaf.raw.get("shape"))), None)
+
+
+def _values(raw: _Raw) -> _Values:
+    return (str(raw["shape"]), *(as_float(raw.get(name)) for name in STATISTIC_NAMES))
+
+
+def _close(left: _Raw, right: _Raw) -> bool:
+    if left.get("shape") != right.get("shape"):
+        return False
+    return all(_close_numbers(left.get(name), right.get(name)) for name in STATISTIC_NAMES)
+
+
+def _close_numbers(left: Any, right: Any) -> bool:
+    if left == right or (left != left and right != right):
+        return True
+    return math.isclose(as_float(left), as_float(right), rel_tol=_CLOSE)
+
+
+def _norm_distance(norm: float, reference: float) -> float:
+    """Return how far a copy is from the other side; one without a norm is farthest."""
+    return abs(norm - reference) if norm == norm else math.inf
+
+
+def _make_a_whole(raws: Sequence[_Raw], placement: Placement | None) -> bool:
+    """Return whether the shapes are complete and have the same axes, the cut one among them."""
+    if not all(is_shape(raw.get("shape")) for raw in raws):
+        return False
+    axes = {len(raw["shape"]) for raw in raws}
+    if len(axes) != 1:
+        return False
+    return placement is None or placement.axis is None or -min(axes) <= placement.axis < min(axes)
+
+
+def joined_record(raws: Sequence[_Raw], sizes: Sequence[int], shape: Sequence[int]) -> _Raw:
+    """Return the records of parts as the record of one tensor; a statistic that does not follow from them is null.
+
+    Args:
+        raws: the recorded parts.
+        sizes: their numbers of elements; the mean is weighted with them.
+        shape: the shape of the whole.
+    """
+    statistics: dict[str, Any] = dict.fromkeys(STATISTIC_NAMES)
+    columns: dict[str, list[Any]] = {name: [bounded(raw.get(name)) for raw in raws] for name in STATISTIC_NAMES}
+    if all(_is_number(value) for values in columns.values() for value in values):
+        shards = [Shard(tuple(values), numel) for *values, numel in zip(*columns.values(), sizes, strict=True)]
+        statistics = dict(zip(STATISTIC_NAMES, merged_statistics(shards).statistics, strict=True))
+    else:  # flags have extremes, but no mean
+        folds: dict[Merge, Callable[[list[Any]], Any]] = {Merge.LARGEST: max, Merge.SMALLEST: min}
+        for spec in STATISTICS:
+            fold = folds.get(spec.merge)
+            if fold is not None and all(isinstance(value, (int, float)) for value in columns[spec.name]):
+                statistics[spec.name] = fold(columns[spec.name])
+    frame = {key: value for key, value in raws[0].items() if key != ORDERED}  # does not follow from those of parts
+    return _rank_free({**frame, "shape": list(shape), **statistics})
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _rank_free(raw: _Raw) -> _Raw:
+    """Return the record without what is true of a single rank only."""
+    return {key: value for key, value in raw.items() if key not in _RANK_KEYS}

@@ -1,0 +1,168 @@
+"""Which entry of one dump stands for which entry of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+from msprobe.core.naming import NameSyntaxError, split_entry
+from msprobe.core.naming.names import MODULE_PREFIXES
+
+_Parts = tuple[str, str, int | None]
+_ORDINARY, _BACKWARD, _REPEATED = range(3)
+_MODULES = tuple(f"{prefix}." for prefix in MODULE_PREFIXES)
+
+
+class EntryKey(NamedTuple):
+    """One entry as matching sees it.
+
+    ``stem`` is the name without call number and phase, ``parent`` the path of the enclosing module without its call
+    number ("" when unknown), ``recompute`` marks a forward call repeated by activation checkpointing.
+    """
+
+    name: str
+    stem: str
+    phase: str
+    call: int | None
+    parent: str
+    recompute: bool
+
+
+# Half the time of EntryKey(...).
+_entry_key = cast(Callable[[tuple[Any, ...]], EntryKey], partial(tuple.__new__, EntryKey))
+
+
+class EntryPair(NamedTuple):
+    """Two entries of the same call, or one entry alone (the other name is None).
+
+    ``benign`` marks an entry whose absence means nothing: a recomputed forward call, one after the end of a run
+    that died, or one of another program.
+    """
+
+    target: str | None
+    golden: str | None
+    benign: bool = False
+
+
+def entry_keys(
+    data: Mapping[str, Any],
+    construct: Mapping[str, Any],
+    parsed: dict[str, _Parts] | None = None,
+    below: dict[str, int] | None = None,
+) -> list[EntryKey]:
+    """Keys of all entries in file order. Names that follow no grammar are their own stem.
+
+    ``parsed`` remembers names; give the same dict for both sides, which share most of them. Dumps of other tools do not
+    mark what activation checkpointing repeats: there a module that is called below a backward call tells it. ``below``
+    is filled with what parents tell (see ``repeats``).
+    """
+    known: dict[str, _Parts] = {} if parsed is None else parsed
+    parents: dict[str | None, str] = {None: ""}
+    below = {} if below is None else below
+    keys = []
+    for name, body in data.items():
+        parts = known.get(name)
+        if parts is None:
+            parts = known[name] = _parts(name)
+        parent = parent_of(construct, name) if construct else None
+        above = parents.get(parent)
+        if above is None:
+            above = parents[parent] = stem_of(parent or "")
+        recompute = type(body) is dict and body.get("is_recompute") is True
+        if parent is not None:
+            place = below.get(parent)
+            if place is None:
+                place = _place(construct, parent, below)
+            if place and parts[1] == "forward":
+                recompute = recompute or place == _REPEATED or name.startswith(_MODULES)
+        keys.append(_entry_key((name, *parts, above, recompute)))
+    if repeats(below):
+        _mark_left_early(keys, construct)
+    return keys
+
+
+def repeats(below: Mapping[str, int]) -> bool:
+    """Whether some parent tells that calls inside it are repeated."""
+    return _REPEATED in below.values()
+
+
+def _mark_left_early(keys: list[EntryKey], construct: Mapping[str, Any]) -> None:
+    """A repeated call that was left as soon as backward had what it needs is not in construct.json; the module around
+    it comes next."""
+    for at in range(len(keys) - 2, -1, -1):
+        key = keys[at]
+        if keys[at + 1].recompute and key.phase == "forward" and key.name not in construct:
+            keys[at] = key._replace(recompute=True)
+
+
+def _place(construct: Mapping[str, Any], parent: str, below: dict[str, int]) -> int:
+    """What a parent says about the calls inside it; ``below`` remembers it, and that of all around it."""
+    chain: list[str] = []
+    name: str | None = parent
+    while name is not None and name not in below:
+        below[name] = _ORDINARY  # also ends a cycle
+        chain.append(name)
+        name = parent_of(construct, name)
+    around = _ORDINARY if name is None else below[name]
+    for one in reversed(chain):
+        phase = _parts(one)[1]
+        if phase == "backward":
+            around = _BACKWARD
+        elif phase != "forward" or not (around == _REPEATED or (around == _BACKWARD and one.startswith(_MODULES))):
+            around = _ORDINARY
+        else:
+            around = _REPEATED
+        below[one] = around
+    return below[parent]
+
+
+def _parts(name: str) -> _Parts:
+    """Stem, phase and call number."""
+    try:
+        return split_entry(name)
+    except NameSyntaxError:
+        return name, "", None
+
+
+def parent_of(construct: Mapping[str, Any], name: str) -> str | None:
+    """The parent recorded in construct.json; tolerates the form ``[parent, micro step]``."""
+    parent = construct.get(name)
+    if isinstance(parent, list):
+        parent = parent[0] if parent else None
+    return parent if isinstance(parent, str) else None
+
+
+def stem_of(name: str) -> str:
+    """The name without call number and phase; a text that is no entry name stays as it is."""
+    try:
+        return split_entry(name)[0]
+    except NameSyntaxError:
+        return name
+
+
+def path_of(stem: str) -> str:
+    """The path of a module, without its prefix and class; "" for the model itself."""
+    return stem.partition(".")[2].rpartition(".")[0]
+
+
+def in_execution_order(
+    pairs: Sequence[tuple[int, int]], target: Sequence[EntryKey], golden: Sequence[EntryKey]
+) -> Iterator[EntryPair]:
+    """Pairs of positions as pairs of names in target order; a golden-only entry follows its golden predecessor."""
+    partner = {j: i for i, j in reversed(pairs)}
+    by_target = dict(pairs)
+    waiting: dict[int, list[int]] = {}
+    last = -1
+    for j in range(len(golden)):
+        if j in partner:
+            last = max(last, partner[j])
+        else:
+            waiting.setdefault(last, []).append(j)
+    for i in range(-1, len(target)):
+        if i >= 0:
+            match = by_target.get(i)
+            alone = match is None and target[i].recompute
+            yield EntryPair(target[i].name, None if match is None else golden[match].name, alone)
+        for j in waiting.get(i, ()):
+            yield EntryPair(None, golden[j].name, golden[j].recompute)

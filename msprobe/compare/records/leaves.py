@@ -1,0 +1,235 @@
+"""From a record in dump.json to its leaves: the values that become rows, and how each one reads in a table.
+
+A leaf is ``(suffix, slot, raw)``: the suffix ``.input.0.key`` after the entry name, the slot it belongs to, and the
+JSON node. Inputs come first, then parameters, then outputs. Null is a leaf; an empty list or object has none.
+
+A number of a dump as arithmetic needs it: a damaged dump may hold anything in its place.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, TypeGuard, TypeVar, cast
+
+from msprobe.core.errors import ReadError
+from msprobe.core.tensors.statistics import STATISTIC_NAMES
+from msprobe.numerics.metrics.statistics import Cell, shown
+
+INPUT, PARAMETER, OUTPUT, PARAMETER_GRAD, VALUE = "input", "parameters", "output", "parameters_grad", "debug"
+
+SECTIONS = (
+    ("input_args", INPUT, ".input"),
+    ("input_kwargs", INPUT, ".input"),
+    ("input", INPUT, ".input"),
+    ("parameters", PARAMETER, ".parameters"),
+    ("output", OUTPUT, ".output"),
+)
+_DEPTH = 400
+_MOST_ELEMENTS = 1 << 63
+RANK_KEYS = (".src", ".dst", ".group_src", ".group_dst")
+NO_STATISTICS: tuple[Cell, ...] = ("None",) * len(STATISTIC_NAMES)
+
+
+class Leaf(NamedTuple):
+    """One recorded value. ``slot`` is input, parameters, output, parameters_grad or debug."""
+
+    suffix: str
+    slot: str
+    raw: Any
+
+
+# Half the time of Leaf(...), which matters for hundreds of thousands of them.
+_leaf = cast(Callable[[tuple[str, str, Any]], Leaf], partial(tuple.__new__, Leaf))
+
+
+class Described(NamedTuple):
+    """How a leaf reads in a table."""
+
+    dtype: str
+    shape: str
+    requires_grad: str
+    statistics: tuple[Cell, ...]
+
+
+def leaves(name: str, body: Any) -> list[Leaf]:
+    """Return the leaves of one entry in row order.
+
+    Raises:
+        ReadError: the nesting is too deep to be a record.
+    """
+    found: list[Leaf] = []
+    if name.endswith(".debug"):
+        _walk(found, "", VALUE, body, 0)
+    elif ".parameters_grad" in name[-30:] and isinstance(body, dict) and not _is_call(body):
+        for parameter, values in body.items():
+            for value in values if isinstance(values, list) else [values]:
+                found.append(Leaf(f".{parameter}", PARAMETER_GRAD, value))
+    elif isinstance(body, dict):
+        for section, slot, prefix in SECTIONS:
+            node = body.get(section)
+            if node:
+                _walk(found, prefix, slot, node, 0)
+    return found
+
+
+def _is_call(body: Mapping[str, Any]) -> bool:
+    return "input" in body or "input_args" in body or "output" in body
+
+
+def _walk(found: list[Leaf], suffix: str, slot: str, node: Any, depth: int) -> None:
+    if depth > _DEPTH:
+        raise ReadError(f"a record is nested deeper than {_DEPTH} levels at {suffix[:60]}...; the dump is damaged")
+    if type(node) is list:
+        children: Any = enumerate(node)
+    elif type(node) is dict:
+        if type(node.get("type")) is str:
+            found.append(_leaf((suffix, slot, node)))
+            return
+        if node.get("class_type") == "torch.distributed.P2POp":
+            tensor = node.get("tensor")
+            found.append(_leaf((suffix, slot, {**(tensor if type(tensor) is dict else {}), "p2p": _p2p(node)})))
+            return
+        children = node.items()
+    else:
+        found.append(_leaf((suffix, slot, node)))
+        return
+    for key, child in children:
+        if type(child) is dict and type(child.get("type")) is str:
+            found.append(_leaf((f"{suffix}.{key}", slot, child)))
+        else:
+            _walk(found, f"{suffix}.{key}", slot, child, depth + 1)
+
+
+def _p2p(node: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: node.get(key) for key in ("op", "peer", "tag")}
+
+
+def row_name(entry: str, leaf: Leaf) -> str:
+    """Return the name of the row: the tensor file without its extension where there is one, else the name of the entry
+    and the suffix of the leaf."""
+    raw = leaf.raw
+    if type(raw) is dict:
+        data_name = raw.get("data_name")
+        if data_name and type(data_name) is str and data_name != "-1":
+            return os.path.splitext(data_name)[0]
+    return entry + leaf.suffix
+
+
+def is_tensor(raw: Any) -> bool:
+    """Return True for leaves with a dtype and a shape: tensors and arrays."""
+    return type(raw) is dict and "dtype" in raw and "shape" in raw
+
+
+def describe(leaf: Leaf) -> Described:
+    """Return the cells of one leaf: ``N/A``, or ``None`` for statistics, where the leaf has no such value."""
+    raw = leaf.raw
+    if raw is None:
+        return Described("N/A", "N/A", "N/A", NO_STATISTICS)
+    if type(raw) is not dict:
+        return Described(f"<class '{type(raw).__name__}'>", "[]", "N/A", (shown(raw),) * len(STATISTIC_NAMES))
+    grad_text = flag_text(raw.get("requires_grad"))
+    if "dtype" in raw:
+        return Described(
+            str(raw["dtype"]),
+            shape_text(raw.get("shape")),
+            grad_text,
+            tuple([shown(raw.get(name)) for name in STATISTIC_NAMES]),
+        )
+    return _describe_argument(leaf, raw, grad_text)
+
+
+def shape_text(shape: Any) -> str:
+    """Return a recorded shape as a cell."""
+    return "N/A" if shape is None else str(shape)
+
+
+def flag_text(flag: Any) -> str:
+    """Return a recorded requires_grad as a cell."""
+    return "True" if flag is True else "N/A" if flag is None else str(flag)
+
+
+def _describe_argument(leaf: Leaf, raw: Mapping[str, Any], grad: str) -> Described:
+    kind, value = str(raw.get("type")), raw.get("value")
+    if kind == "torch.Size":
+        return Described(kind, str(value), grad, NO_STATISTICS)
+    if kind == "slice":
+        length = len(value) if isinstance(value, list) else 0
+        return Described(kind, f"({length},)", grad, NO_STATISTICS)
+    if kind == "torch.ProcessGroup":
+        return Described(kind, "[]", grad, (str(raw.get("group_ranks")),) * len(STATISTIC_NAMES))
+    if kind == "ellipsis":
+        return Described(kind, "[]", grad, (shown(value),) * len(STATISTIC_NAMES))
+    if leaf.suffix.endswith(RANK_KEYS):
+        return Described("int", "[]", grad, (shown(value),) * len(STATISTIC_NAMES))
+    if kind == "torch.memory_format":
+        return Described(f"<class '{kind}'>", "[]", grad, (str(raw.get("format")),) * len(STATISTIC_NAMES))
+    return Described(f"<class '{kind}'>", "[]", grad, (shown(value),) * len(STATISTIC_NAMES))
+
+
+def is_shape(value: Any) -> TypeGuard[list[int]]:
+    """Whether a tensor can have this recorded shape: a list of lengths, all known."""
+    if type(value) is not list or any(type(length) is not int or length < 0 for length in value):
+        return False
+    return math.prod(value) < _MOST_ELEMENTS
+
+
+def element_count(raw: Any) -> float:
+    """Return the number of elements of a tensor leaf; 1 for anything else. An unknown length counts as 1."""
+    shape = raw.get("shape") if type(raw) is dict else None
+    try:
+        return _measures(tuple(shape))[0] if type(shape) is list else 1.0
+    except TypeError:  # a damaged dump may hold anything
+        return _measures(_lengths(shape or ()))[0]
+
+
+def longest_axis(raw: dict[str, Any]) -> float:
+    """Return the greatest length in the shape of a tensor leaf; 1 when it has no axis."""
+    shape = raw["shape"]
+    try:
+        return _measures(tuple(shape))[1] if type(shape) is list else 1.0
+    except TypeError:
+        return _measures(_lengths(shape))[1]
+
+
+@lru_cache(4096)
+def _measures(shape: tuple[Any, ...]) -> tuple[float, float]:
+    """Number of elements and greatest length; few shapes serve many tensors."""
+    lengths = _lengths(shape)
+    try:
+        return float(math.prod(lengths)), float(max(lengths, default=1))
+    except OverflowError:
+        return sys.float_info.max, sys.float_info.max
+
+
+def _lengths(shape: Iterable[Any]) -> tuple[int, ...]:
+    """The lengths that are known: null stands for one that differs between the parts of a nested tensor.
+
+    A damaged dump may hold ``false`` or ``8.0``: equal numbers share a place in the cache, so they mean the same.
+    """
+    return tuple(int(length) for length in shape if _is_length(length))
+
+
+def _is_length(value: Any) -> bool:
+    return (isinstance(value, int) or (isinstance(value, float) and value.is_integer())) and value >= 0
+
+
+T = TypeVar("T")
+
+
+def as_float(value: Any) -> float:
+    """Return the number in data units: NaN where there is none, infinity for an integer too large for float64."""
+    if not isinstance(value, (int, float)):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def bounded(value: T) -> T | float:
+    """Return the value as it is, or infinity for an integer too large for float64."""
+    return as_float(value) if type(value) is int and math.isinf(as_float(value)) else value

@@ -1,0 +1,1 @@
+"""Rows of the result table: levels, columns, words."""

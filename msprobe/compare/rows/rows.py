@@ -1,0 +1,233 @@
+"""Rows of the result table, one per pair of leaves, made as columns: a block of consecutive entries at a time.
+
+Numbers stay numbers here; the writers of ``msprobe.report`` format them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from json.encoder import encode_basestring as _quoted
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from msprobe.compare.inputs.mode import Mode
+from msprobe.compare.records.leaves import Leaf
+from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, CellMaker, RowCells, Tensors, data_name
+from msprobe.compare.rows.columns import METRICS, Column, NumberColumn, TextColumn, distinct_column, text_column
+from msprobe.compare.rows.explanations import Differences, Explained, Reasons
+from msprobe.compare.rows.levels import LEVEL_NAMES, RowLevels
+from msprobe.compare.table.table import LeafTable
+from msprobe.core.store.reader import Dump
+from msprobe.numerics.metrics.statistics import Cell
+from msprobe.numerics.verdict import Ints, Judged, Kind
+
+if TYPE_CHECKING:
+    from msprobe.numerics.reference_policy import ReferenceRows
+
+Messages = Sequence[str]
+_BLOCK = 2048  # rows whose texts stay in the cache of the processor
+_LEVEL_NUMBERS = {name: number for number, name in enumerate(LEVEL_NAMES)}
+_NO_LEAF = Leaf("", "", None)
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRow:
+    """One row: names, level, messages, and ``cells``, one per column: numbers, percentages as texts (``12.5%``), and
+    texts."""
+
+    target: str
+    golden: str
+    cells: list[Cell]
+    level: str
+    messages: Messages
+
+
+@dataclass(frozen=True, slots=True)
+class RowBlock:
+    """Consecutive rows.
+
+    Attributes:
+        columns: one per title of the table, in order.
+        levels: a number of ``Level`` per row.
+        messages: why each row is not a pass; empty for most.
+    """
+
+    columns: Sequence[Column]
+    levels: Ints
+    messages: Sequence[Messages]
+
+    def __len__(self) -> int:
+        return len(self.levels)
+
+    def level_names(self) -> list[str]:
+        """Return ``pass``, ``warning`` or ``error`` for every row."""
+        return [LEVEL_NAMES[level] for level in self.levels.tolist()]
+
+    def rows(self) -> Iterator[CompareRow]:
+        """Yield the rows one by one."""
+        cells = zip(*(column.cells() for column in self.columns), strict=True)
+        for row, level, messages in zip(cells, self.level_names(), self.messages, strict=True):
+            yield CompareRow(str(row[0]), str(row[1]), list(row), level, messages)
+
+
+@dataclass(frozen=True, slots=True)
+class RowSource:
+    """What the rows of one comparison are made from.
+
+    Attributes:
+        dump: the target.
+        metrics: the number of custom metrics, whose columns come last.
+        as_floats: which statistics columns show integers as floats, see ``float_columns``.
+    """
+
+    dump: Dump
+    mode: Mode
+    table: LeafTable
+    levels: RowLevels
+    judged: Judged
+    measured: Differences
+    tensors: Tensors = None
+    metrics: int = 0
+    as_floats: Sequence[bool] = NO_FLOAT_COLUMNS
+
+
+class RowMaker:
+    """Makes the rows of one comparison; holds what all rows share."""
+
+    def __init__(self, source: RowSource) -> None:
+        self._dump, self._mode, self._table = source.dump, source.mode, source.table
+        self._tensors, self._judged, self._levels = source.tensors, source.judged, source.levels
+        self._cells = CellMaker(source.mode, source.table, source.tensors, source.as_floats)
+        self._reasons = Reasons(source.measured, source.judged)
+        self._explained = Explained(source.mode, source.table, source.judged, source.tensors)
+        self._metrics = source.metrics
+        self._stack_texts: dict[int, str] = {}
+
+    def blocks(self, entries: range | None = None, *, reference: bool) -> Iterator[RowBlock]:
+        """Yield the rows of these consecutive entries, or of all; ``reference`` judges them by the published rules."""
+        starts = self._table.starts
+        first, end = (0, len(self._table.entries)) if entries is None else (entries.start, entries.stop)
+        while first < end:
+            last = int(np.searchsorted(starts, starts[first] + _BLOCK, side="right")) - 1
+            last = min(max(last, first + 1), end)
+            yield self._block(first, last, reference)
+            first = last
+
+    def _block(self, first: int, last: int, reference: bool) -> RowBlock:
+        cells = self._cells.cells(first, last)
+        start, stop = int(self._table.starts[first]), int(self._table.starts[last])
+        levels = self._levels.levels[start:stop]
+        messages = self._messages(first, last)
+        if reference:
+            levels = self._apply_reference(first, last, cells, messages)
+        columns: list[Column] = [*cells.names, *cells.kinds, *cells.metrics, cells.consistent]
+        columns += [TextColumn(levels, LEVEL_NAMES), _message_column(messages)]
+        if self._dump.has_stacks:
+            columns.append(self._stacks(first, last))
+        if self._mode is Mode.TENSOR:
+            columns.append(self._files(start, stop))
+        words = self._cells.words
+        if not reference:
+            columns += self._explained.columns(start, stop, words)
+        columns += self._explained.custom(start, stop, self._metrics, words)
+        return RowBlock(columns, levels, messages)
+
+    # Verdicts
+
+    def _messages(self, first: int, last: int) -> list[Messages]:
+        """Return the messages of each row of some entries, without the rules of a policy."""
+        start, stop = int(self._table.starts[first]), int(self._table.starts[last])
+        numbers, kinds = self._levels.levels[start:stop], self._judged.kind[start:stop]
+        messages: list[Messages] = [()] * (stop - start)
+        bulk = (numbers > 0) & (kinds == Kind.VALUE) & (self._tensors is None)
+        offsets = bulk.nonzero()[0]
+        for offset, reason in zip(offsets.tolist(), self._reasons.of_values(offsets + start), strict=True):
+            messages[offset] = (f"{LEVEL_NAMES[numbers[offset]]}: {reason}",)
+        target, golden = self._table.target, self._table.golden
+        for offset in ((numbers > 0) & ~bulk).nonzero()[0].tolist():
+            row = start + offset
+            tensor = self._tensors[row] if self._tensors is not None else None
+            problem = tensor.problem if tensor is not None else ""
+            reason = problem or self._reasons.text(int(kinds[offset]), row, target[row], golden[row])
+            messages[offset] = (f"{LEVEL_NAMES[numbers[offset]]}: {reason}",)
+        for row, notes in self._explained.notes(start, stop):
+            messages[row - start] = (*messages[row - start], *notes)
+        for number in range(first, last) if self._levels.excuses else ():
+            excuse = self._levels.excuses.get(number)
+            if excuse is not None and excuse.message:
+                for row in excuse.rows:
+                    messages[row - start] = (excuse.message,)
+        return messages
+
+    def _apply_reference(self, first: int, last: int, cells: RowCells, messages: list[Messages]) -> Ints:
+        """Judge the entries by the published rules: return the levels of all rows, and set their messages."""
+        from msprobe.numerics.reference_policy import judge_entry  # the rules of one policy
+
+        start, stop = int(self._table.starts[first]), int(self._table.starts[last])
+        levels = self._levels.levels[start:stop].copy()
+        rows = self._reference_rows(start, stop, cells)
+        for number in range(first, last):
+            if number in self._levels.excuses:
+                continue
+            pair = self._table.entries[number]
+            own = range(int(self._table.starts[number]) - start, int(self._table.starts[number + 1]) - start)
+            judged = judge_entry(self._mode.value, pair.target or pair.golden or "", rows, own)
+            for row, (level, texts) in zip(own, judged, strict=True):
+                levels[row], messages[row] = _LEVEL_NUMBERS[level], texts
+        return levels
+
+    def _reference_rows(self, start: int, stop: int, cells: RowCells) -> ReferenceRows:
+        from msprobe.numerics.reference_policy import ReferenceRows, checksum_rows, number_rows
+
+        target, golden = self._table.target[start:stop], self._table.golden[start:stop]
+        outputs = [(left or right or _NO_LEAF).slot == "output" for left, right in zip(target, golden, strict=True)]
+        matched = [left is not None and right is not None for left, right in zip(target, golden, strict=True)]
+        names = list(map(str, cells.names[0].cells())), list(map(str, cells.names[1].cells()))
+        kinds = list(zip(*([str(cell) for cell in column.cells()] for column in cells.kinds), strict=True))
+        rows = ReferenceRows(outputs, matched, *names, kinds)
+        if self._mode is Mode.CHECKSUM:
+            return checksum_rows(rows, *([str(cell) for cell in column.cells()] for column in cells.metrics))
+        titles = METRICS[self._mode]
+        numbers = [column for column in cells.metrics if isinstance(column, NumberColumn)]
+        return number_rows(rows, dict(zip(titles, numbers, strict=False)), numbers[len(titles) :])
+
+    # Columns after the verdict
+
+    def _stacks(self, first: int, last: int) -> TextColumn:
+        words, index = ["N/A"], []
+        numbers: dict[int, int] = {}
+        counts = np.diff(self._table.starts[first : last + 1]).tolist()
+        for pair, rows in zip(self._table.entries[first:last], counts, strict=True):
+            target = pair.target
+            frames = self._dump.stacks.get(target) if target is not None and rows else None
+            if frames:
+                number = numbers.get(id(frames))
+                if number is None:
+                    number = numbers[id(frames)] = len(words)
+                    words.append(self._stack_texts.get(id(frames)) or self._stack_text(frames))
+                index.append(number)
+                rows -= 1
+            index.extend([0] * rows)
+        return TextColumn(np.array(index, np.int64), words)
+
+    def _stack_text(self, frames: list[str]) -> str:
+        text = self._stack_texts[id(frames)] = str(frames)
+        return text
+
+    def _files(self, start: int, stop: int) -> TextColumn:
+        sides = zip(self._table.target[start:stop], self._table.golden[start:stop], strict=True)
+        return distinct_column([str([_file(left), _file(right)]) for left, right in sides])
+
+
+def _message_column(messages: Sequence[Messages]) -> TextColumn:
+    return text_column([_json(own) if own else "[]" for own in messages])
+
+
+def _json(messages: Messages) -> str:
+    return f"[{_quoted(messages[0]) if len(messages) == 1 else ', '.join(map(_quoted, messages))}]"
+
+
+def _file(leaf: Leaf | None) -> str:
+    return "N/A" if leaf is None else data_name(leaf.raw) or "-1"

@@ -1,0 +1,1 @@
+"""Two dumps as one table of paired leaves."""

@@ -1,0 +1,113 @@
+"""The statistics of ordinary rows as arrays: pairs of tensors whose statistics are all floats.
+
+Nearly every row of a statistics table is of this kind. Measuring, judging and writing all start from these arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic_core import to_json
+
+from msprobe.compare.records.leaves import Leaf
+from msprobe.core.tensors.statistics import STATISTIC_NAMES
+
+COUNT = len(STATISTIC_NAMES)
+_FLOATS = {float}
+_statistics_of = itemgetter(*STATISTIC_NAMES)
+_dtype_and_shape = itemgetter("dtype", "shape")
+
+
+@dataclass(frozen=True, slots=True)
+class FloatPairs:
+    """The rows whose two tensors have a float for every statistic, NaN and infinities among them.
+
+    Attributes:
+        rows: row numbers, ascending.
+        values: shape (rows, 2, statistics): the statistics of the target, then of the golden tensor, in table order.
+        frames: one number per row; rows of equal dtypes, shapes and flags have the same number.
+        samples: the two records of one row of each frame, by the number of the frame.
+    """
+
+    rows: NDArray[np.int64]
+    values: NDArray[np.float64]
+    frames: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    samples: list[tuple[Any, Any]] = field(default_factory=list)
+
+    def within(self, start: int, stop: int) -> slice:
+        """Return where the rows of ``range(start, stop)`` stand in these arrays."""
+        first, last = np.searchsorted(self.rows, (start, stop)).tolist()
+        return slice(first, last)
+
+
+def float_pairs(target: Sequence[Leaf | None], golden: Sequence[Leaf | None]) -> FloatPairs:
+    """Collect the statistics of the rows whose leaves, one per row and side, are ``target`` and ``golden``."""
+    rows: list[int] = []
+    frames: list[int] = []
+    pairs: list[tuple[Any, ...]] = []
+    samples = _FrameSamples()
+    for row, (left, right) in enumerate(zip(target, golden, strict=True)):
+        if left is None or right is None:
+            continue
+        record, other = left[2], right[2]
+        if type(record) is type(other) is dict and "Norm" in record and "Norm" in other:
+            try:
+                frame, pair = samples.number(record, other), _statistics_of(record) + _statistics_of(other)
+            except KeyError:
+                continue  # a description without dtype, shape or one of the statistics
+            pairs.append(pair)
+            frames.append(frame)
+            rows.append(row)
+    if set(map(type, chain.from_iterable(pairs))) - _FLOATS:
+        kept = [number for number, pair in enumerate(pairs) if set(map(type, pair)) == _FLOATS]
+        rows, frames, pairs = ([column[number] for number in kept] for column in (rows, frames, pairs))  # type: ignore[assignment]
+    values = np.fromiter(chain.from_iterable(pairs), np.float64, 2 * COUNT * len(pairs)).reshape(-1, 2, COUNT)
+    return FloatPairs(np.array(rows, np.int64), values, np.array(frames, np.int64), samples.samples)
+
+
+class _FrameSamples:
+    """Numbers for pairs of records by what they hold beside statistics; few serve many rows."""
+
+    def __init__(self) -> None:
+        self.samples: list[tuple[Any, Any]] = []
+        self._numbers: dict[Any, int] = {}
+
+    def number(self, record: dict[str, Any], other: dict[str, Any]) -> int:
+        """Return the number of the frame of two records; ``KeyError`` where one has no dtype or shape."""
+        dtype, shape = _dtype_and_shape(record)
+        other_dtype, other_shape = _dtype_and_shape(other)
+        try:
+            lengths = tuple(shape)
+            other_lengths = lengths if shape == other_shape else tuple(other_shape)
+            flags = record.get("requires_grad"), other.get("requires_grad")
+            key = dtype, other_dtype, lengths, other_lengths, flags
+            number = self._numbers.get(key)
+        except TypeError:  # a damaged dump may hold anything
+            key, number = None, None
+        if number is None:
+            number = len(self.samples)
+            self.samples.append((record, other))
+            if key is not None:
+                self._numbers[key] = number
+        return number
+
+
+def float_texts(values: NDArray[np.float64]) -> list[str]:
+    """Return for each value the shortest text that reads back as the same float, as ``repr`` writes it; NaN and
+    infinities as JSON tokens.
+    """
+    texts = to_json(values.tolist(), inf_nan_mode="constants").decode()[1:-1].split(",")
+    with np.errstate(invalid="ignore"):
+        size = np.abs(values)
+        odd = np.isfinite(values) & ((size >= 1e15) | ((size < 1.1e-4) & (size > 0)))
+    distinct, numbers = np.unique(values[odd], return_inverse=True)
+    shown = list(map(repr, distinct.tolist()))
+    for position, number in zip(odd.nonzero()[0].tolist(), numbers.tolist(), strict=True):
+        texts[position] = shown[number]
+    return texts

@@ -1,0 +1,169 @@
+"""Which item of an entry stands for which of its partner: by suffix, by a rule, or because it was said.
+
+The leaves of two entries of the same structure, found in one walk over both.
+
+Most pairs of entries are like this: the suffix of a leaf is then made once for both sides, and the leaves pair by
+position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any, cast
+
+from msprobe.compare.alignment.protocol import Alignment, Item
+from msprobe.compare.records.entries import EntryKey
+from msprobe.compare.records.leaves import SECTIONS, Leaf, is_tensor, leaves, row_name
+from msprobe.core.store.reader import Dump
+from msprobe.core.tensors.dtypes import Kind, find_dtype
+
+_Pairs = list[tuple[Leaf | None, Leaf | None]]
+
+
+@dataclass(slots=True)
+class LeafPairs:
+    """Pairs the leaves of paired entries. ``gate`` parts leaves whose dtypes are of different kinds, as the published
+    rules do; ``across`` folds the kinds of two frameworks.
+
+    ``other_entry`` has the golden name of each leaf that belongs to another entry than the partner, by its position in
+    the list that ``pairs`` returned last.
+    """
+
+    golden: Dump
+    alignment: Alignment
+    gate: bool
+    across: bool
+    other_entry: dict[int, str] = field(default_factory=dict)
+    _claimed: set[Item] = field(default_factory=set)
+    _known: dict[str, dict[str, Leaf]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        partners = (items.values() for items in self.alignment.items.values())
+        self._claimed = {item for values in partners for item in values if item is not None}
+        self.gate = self.gate and not self.alignment.stated
+
+    @property
+    def plain(self) -> bool:
+        """Whether leaves of equal suffix pair, and nothing else is said."""
+        return not self.gate and self.alignment.rule is None and not self.alignment.items
+
+    def pairs(self, target: EntryKey | None, golden: EntryKey | None, ours: list[Leaf], theirs: list[Leaf]) -> _Pairs:
+        """Pairs of leaves, those of the target in their order; then what is left of the golden entry."""
+        self.other_entry = {}
+        said = self.alignment.items.get(target.name, {}) if target is not None else {}
+        if golden is not None and self._claimed:
+            theirs = [leaf for leaf in theirs if (golden.name, leaf.suffix) not in self._claimed]
+        rule = self.alignment.rule
+        renaming = rule(target, golden) if rule is not None and target is not None and golden is not None else None
+        if renaming is None:
+            waiting = {leaf.suffix: leaf for leaf in theirs}
+        else:
+            waiting = {name: leaf for leaf in theirs if (name := renaming[1](leaf.suffix)) is not None}
+        found: _Pairs = []
+        for leaf in ours:
+            if leaf.suffix in said:
+                found.append((leaf, self._said(said[leaf.suffix], golden, len(found))))
+                continue
+            name = leaf.suffix if renaming is None else renaming[0](leaf.suffix)
+            partner = waiting.get(name) if name is not None else None
+            if partner is not None and self.gate and not self._same_kind(leaf.raw, partner.raw):
+                partner = None
+            if partner is not None and name is not None:
+                del waiting[name]
+            found.append((leaf, partner))
+        used = {id(partner) for _, partner in found}
+        return found + [(None, leaf) for leaf in theirs if id(leaf) not in used]
+
+    def claims_all(self, golden: str, theirs: list[Leaf]) -> bool:
+        """Whether every leaf of a golden entry stands somewhere else."""
+        return bool(self._claimed) and all((golden, leaf.suffix) in self._claimed for leaf in theirs)
+
+    def _said(self, item: Item | None, golden: EntryKey | None, at: int) -> Leaf | None:
+        if item is None:
+            return None
+        entry, suffix = item
+        if entry not in self._known:
+            self._known[entry] = {leaf.suffix: leaf for leaf in leaves(entry, self.golden.data[entry])}
+        leaf = self._known[entry][suffix]
+        if golden is None or entry != golden.name:
+            self.other_entry[at] = row_name(entry, leaf)
+        return leaf
+
+    def _same_kind(self, target: Any, golden: Any) -> bool:
+        left, right = _dtype(target), _dtype(golden)
+        if left == right:
+            return True
+        ours, theirs = find_dtype(left), find_dtype(right)
+        if ours is None or theirs is None or ours.kind is not theirs.kind:
+            return False
+        return self.across or ours.kind is Kind.FLOAT
+
+
+def _dtype(raw: Any) -> str:
+    return str(raw["dtype"] if is_tensor(raw) else raw.get("type")) if isinstance(raw, Mapping) else str(type(raw))
+
+
+Twins = tuple[list[Leaf], list[Leaf]]
+_DEPTH = 30
+_leaf = cast(Callable[[tuple[str, str, Any]], Leaf], partial(tuple.__new__, Leaf))
+
+
+def twin_leaves(name: str, other: str, ours: Any, theirs: Any) -> Twins | None:
+    """What ``items.leaves`` finds in both entries; None where they differ in structure, or are not plain calls."""
+    if (
+        type(ours) is not dict
+        or type(theirs) is not dict
+        or _is_special(name)
+        or (other != name and _is_special(other))
+    ):
+        return None
+    found: Twins = [], []
+    for section, slot, prefix in SECTIONS:
+        left, right = ours.get(section), theirs.get(section)
+        if (left or right) and not (left and right and _walk(found, prefix, slot, (left, right), 0)):
+            return None
+    return found
+
+
+def _walk(found: Twins, suffix: str, slot: str, nodes: tuple[Any, Any], depth: int) -> bool:
+    """Append the leaves below two nodes; False when their structures differ."""
+    left, right = nodes
+    if type(left) is list and type(right) is list and len(left) == len(right):
+        names, children = _numbered(suffix, len(left)), zip(left, right, strict=True)
+    elif _is_tree(left) and _is_tree(right) and list(left) == list(right):
+        names, children = _named(suffix, tuple(left)), zip(left.values(), right.values(), strict=True)
+    else:
+        return False
+    mine, theirs = found
+    for name, (one, other) in zip(names, children, strict=True):
+        if (one is None and other is None) or (_is_leaf(one) and _is_leaf(other)):
+            mine.append(_leaf((name, slot, one)))
+            theirs.append(_leaf((name, slot, other)))
+        elif depth == _DEPTH or not _walk(found, name, slot, (one, other), depth + 1):
+            return False
+    return True
+
+
+@lru_cache(4096)
+def _numbered(suffix: str, count: int) -> tuple[str, ...]:
+    """The names of the items of a list; few serve many calls."""
+    return tuple(f"{suffix}.{number}" for number in range(count))
+
+
+@lru_cache(4096)
+def _named(suffix: str, keys: tuple[Any, ...]) -> tuple[str, ...]:
+    return tuple(f"{suffix}.{key}" for key in keys)
+
+
+def _is_special(name: str) -> bool:
+    return name.endswith(".debug") or ".parameters_grad" in name
+
+
+def _is_leaf(node: Any) -> bool:
+    return type(node) is dict and type(node.get("type")) is str
+
+
+def _is_tree(node: Any) -> bool:
+    return type(node) is dict and "class_type" not in node and type(node.get("type")) is not str

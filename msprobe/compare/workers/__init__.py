@@ -1,0 +1,1 @@
+"""One comparison shared by several processes."""

@@ -1,0 +1,183 @@
+"""One pair of dumps compared by this process and copies of it.
+
+Each reads its own part of both documents and says what its rows say by themselves. This process puts that together and
+judges; then each writes the rows of its part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from msprobe.compare.alignment import cross_framework
+from msprobe.compare.comparison import Comparison, Past, titles
+from msprobe.compare.inputs.construct_cycles import parent_cycle
+from msprobe.compare.inputs.mode import Policy
+from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, float_columns
+from msprobe.compare.rows.rows import RowBlock
+from msprobe.compare.workers.fork_channel import Channel, Forked, exit_worker
+from msprobe.compare.workers.partial_compare import (
+    Account,
+    LocalPart,
+    UndividedError,
+    agree,
+    joined,
+    own_part,
+    received,
+)
+from msprobe.compare.workers.row_workers import (
+    Chunks,
+    Report,
+    Take,
+    part_blocks,
+    received_rows,
+    received_verdicts,
+    send_rows,
+    verdicts_of,
+)
+from msprobe.core.errors import ReadError
+from msprobe.core.store.partial_reader import Part, opened_documents
+from msprobe.core.store.reader import Dump, Place, dump_of
+
+_TASK = "statistics"  # whole tensors have threads of their own
+_CONCLUDING = 0.085  # of the work on all parts: what this process does alone meanwhile
+
+
+@dataclass(slots=True)
+class Team:
+    """``comparison`` is of the whole; its records and leaves in parts of others are read here when they are asked
+    for, so that rows had better come from ``blocks`` (the first part) and ``further``."""
+
+    comparison: Comparison
+    _own: LocalPart
+    _policy: Policy
+    _starts: Sequence[int]
+    _as_floats: tuple[bool, ...]
+    _others: Sequence[Channel]
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """The rows of the first part."""
+        verdicts = verdicts_of(self.comparison, 0, self._starts[1], self._as_floats)
+        return part_blocks(self._own, verdicts, self._policy)
+
+    def further(self, take: Take) -> Chunks:
+        """The text of the rows behind them, from others; ``take`` goes on with what was seen of them.
+
+        Raises:
+            LostError: a process is gone.
+        """
+        return received_rows(self._others, take)
+
+
+@contextmanager
+def team(
+    places: tuple[Place, Place], policy: Policy, past: Past, folder: Path, *, processes: int, report: Report
+) -> Iterator[Team]:
+    """Compare two dumps by that many processes, which end with the ``with`` block; their files lie in ``folder``.
+
+    Raises:
+        UndividedError: the dumps are to be compared by one process.
+        LostError: a process is gone.
+    """
+    with ExitStack() as stack:
+        outlines, parts = _parts(stack, places, processes)
+        others = []
+        for pair in parts[1:]:
+            other = _forked(partial(_serve, outlines, pair, policy, report), folder)
+            stack.callback(other.end)
+            others.append(other.channel)
+        if not (_as_many(parts[0]) and all(channel.receive()[0] for channel in others)):
+            raise UndividedError
+        own = own_part(outlines, parts[0], dtype_gate=policy is Policy.REFERENCE)
+        accounts = _accounts(own, others)
+        comparison = joined(own, accounts, parts[1:], policy, past)
+        reference = policy is Policy.REFERENCE
+        types = [account.types for account in (own.account, *accounts)]
+        as_floats = float_columns(types) if reference else NO_FLOAT_COLUMNS
+        starts = np.cumsum([0, *(int(account.starts[-1]) for account in (own.account, *accounts))]).tolist()
+        del accounts  # arrays as large as those of the comparison
+        for channel, first, last in zip(others, starts[1:], starts[2:], strict=False):
+            verdicts_of(comparison, first, last, as_floats).send(channel)
+        yield Team(comparison, own, policy, starts, as_floats, others)
+
+
+def _forked(work: Callable[[Channel], None], folder: Path) -> Forked:
+    try:
+        return Forked(work, folder)
+    except OSError as error:  # no room for a process or its files
+        raise UndividedError from error
+
+
+def _parts(
+    stack: ExitStack, places: tuple[Place, Place], processes: int
+) -> tuple[tuple[Dump, Dump], list[tuple[Part, Part]]]:
+    """Both dumps without records, and their records in as many parts as there are processes."""
+    try:
+        documents = stack.enter_context(opened_documents(places[0].document, places[1].document))
+        if documents is None or {header.get("task") for header in documents.headers} != {_TASK}:
+            raise UndividedError
+        ours, theirs = (dump_of(place, header) for place, header in zip(places, documents.headers, strict=True))
+    except (OSError, ValueError, ReadError) as error:  # told by who compares the whole
+        raise UndividedError from error
+    above = ours.construct
+    if parent_cycle(above):
+        raise UndividedError
+
+    def may_end(name: str) -> bool:
+        """Calls that a repeated call left early are told by the call behind them (see ``entry_keys``)."""
+        return not above or name in above or not name.endswith("forward")
+
+    parts = None if cross_framework.differ(ours, theirs) else documents.parts(shares(processes), may_end)
+    if parts is None:
+        raise UndividedError
+    return (ours, theirs), parts
+
+
+def _as_many(pair: tuple[Part, Part]) -> bool:
+    """Whether both sides have as many records; soon seen, and otherwise their calls differ."""
+    return pair[0].count() == pair[1].count()
+
+
+def shares(processes: int) -> list[float]:
+    """How much of the records each process gets, this one first: it has more to do with them."""
+    each = min((1.0 + _CONCLUDING) / processes, 0.98 / (processes - 1))
+    return [1.0 - each * (processes - 1), *[each] * (processes - 1)]
+
+
+def _accounts(own: LocalPart, others: Sequence[Channel]) -> list[Account]:
+    """Return what the other processes found in their parts."""
+    found = []
+    for channel in others:
+        head, arrays = channel.receive()
+        if head is None:
+            raise UndividedError
+        found.append(received(head, arrays))
+    if not agree([own.account, *found]):
+        raise UndividedError
+    return found
+
+
+def _serve(
+    outlines: tuple[Dump, Dump], parts: tuple[Part, Part], policy: Policy, report: Report, channel: Channel
+) -> None:
+    """What the others do."""
+    same = _as_many(parts)
+    channel.send(same)
+    if not same:
+        return
+    try:
+        own = own_part(outlines, parts, dtype_gate=policy is Policy.REFERENCE)
+    except UndividedError:
+        channel.send(None)
+        return
+    own.account.send(channel)
+    verdicts = received_verdicts(*channel.receive())
+    columns = titles(own.target, own.account.mode, policy)
+    watch = report.watch(own.table, own.account.mode, columns, 0)
+    send_rows(channel, part_blocks(own, verdicts, policy), verdicts.first, report.write, watch)
+    exit_worker()

@@ -1,0 +1,187 @@
+"""The rows of one part, with the verdicts that the whole run gave them.
+
+The rows of a finished comparison, made by this process and copies of it.
+
+A copy has all that was read and judged, without reading it: it shares the memory, except for what it looks at, because
+Python counts references in it.
+
+The rows that a copy of a process makes: their text, and what was seen of them, sent to the first process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from msprobe.compare.comparison import Comparison
+from msprobe.compare.inputs.mode import Mode, Policy
+from msprobe.compare.rows.levels import row_levels
+from msprobe.compare.rows.rows import RowBlock, RowMaker, RowSource
+from msprobe.compare.table.table import LeafTable
+from msprobe.compare.workers.fork_channel import Arrays, Channel, Forked, exit_worker
+from msprobe.compare.workers.partial_compare import LocalPart, UndividedError
+from msprobe.numerics.verdict import Floats, Ints, Judged
+
+_SMALL = ("level", "kind")
+_JUDGED = ("times", "tolerance")
+_MEASURED = ("element", "mean", "norm", "projection")
+
+
+@dataclass(slots=True)
+class _Measured:
+    role: Ints
+    element: Floats
+    mean: Floats
+    norm: Floats
+    projection: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """What the rows ``first`` to ``last`` of a whole table need to be written. ``as_floats`` holds for all."""
+
+    first: int
+    as_floats: tuple[bool, ...]
+    arrays: Arrays
+
+    def send(self, channel: Channel) -> None:
+        """Send the verdicts to the other process."""
+        channel.send([self.first, self.as_floats], self.arrays)
+
+
+def verdicts_of(comparison: Comparison, first: int, last: int, as_floats: tuple[bool, ...]) -> Verdicts:
+    """Slice the verdicts of rows [first, last)."""
+    rows = slice(first, last)
+    small = {name: getattr(comparison.judged, name)[rows].astype(np.int8) for name in _SMALL}
+    judged = {name: getattr(comparison.judged, name)[rows] for name in _JUDGED}
+    return Verdicts(
+        first, as_floats, small | judged | {name: getattr(comparison.measured, name)[rows] for name in _MEASURED}
+    )
+
+
+def received_verdicts(head: Sequence[Any], arrays: Arrays) -> Verdicts:
+    """Return the verdicts that were sent."""
+    return Verdicts(head[0], tuple(head[1]), arrays)
+
+
+def part_blocks(own: LocalPart, verdicts: Verdicts, policy: Policy) -> Iterator[RowBlock]:
+    """Yield the rows of a part; see ``Comparison.blocks``."""
+    given = verdicts.arrays
+    level, kind = (given[name].astype(np.int64) for name in _SMALL)
+    judged = Judged(level, kind, 0.0, *(given[name] for name in _JUDGED))
+    measured = _Measured(own.account.facts.role, *(given[name] for name in _MEASURED))
+    levels = row_levels(own.table, judged, policy)
+    source = RowSource(own.target, own.account.mode, own.table, levels, judged, measured, as_floats=verdicts.as_floats)
+    return RowMaker(source).blocks(reference=policy is Policy.REFERENCE)
+
+
+Chunks = Iterator[tuple[int, bytes]]
+"""Numbers of rows, and these rows as text."""
+Writer = Callable[[Iterable[RowBlock], int], Chunks]
+"""Blocks of rows, of which the first has this number in the whole table, to their text."""
+
+
+class Watch(Protocol):
+    """Looks at rows on their way into the table; ``serialize`` returns what was seen, in a form that can be sent."""
+
+    def through(self, blocks: Iterable[RowBlock]) -> Iterator[RowBlock]: ...
+    def serialize(self) -> tuple[Any, Arrays]: ...
+
+
+MakeWatch = Callable[[LeafTable, Mode, Sequence[str], int], Watch]
+"""Makes one from a table, its mode, the titles of the result, and the number in the table of the first row to come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is made of rows: their text, and what is seen of them."""
+
+    write: Writer
+    watch: MakeWatch
+
+
+Take = Callable[[Any, Arrays], None]
+"""Goes on with what a watch has told."""
+
+
+def send_rows(channel: Channel, blocks: Iterable[RowBlock], first: int, write: Writer, watch: Watch) -> None:
+    """Write the rows, of which the first has the number ``first`` in the whole table."""
+    places: list[Any] = [(rows, channel.write(text), len(text)) for rows, text in write(watch.through(blocks), first)]
+    head, arrays = watch.serialize()
+    channel.send([places, head], arrays)
+
+
+def received_rows(channels: Sequence[Channel], take: Take) -> Chunks:
+    """The texts that other processes sent, one after the other, each after what its watch told.
+
+    Raises:
+        LostError: a process is gone.
+    """
+    for channel in channels:
+        (places, head), arrays = channel.receive()
+        take(head, arrays)
+        for rows, at, size in places:
+            yield rows, channel.read(at, size)
+
+
+@dataclass(frozen=True, slots=True)
+class RowWorkers:
+    """``blocks`` are the rows of the first entries, ``further`` those of all others as text."""
+
+    _comparison: Comparison
+    _entries: range
+    _others: Sequence[Channel]
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """The rows that this process makes."""
+        return self._comparison.blocks(self._entries)
+
+    def further(self, take: Take) -> Chunks:
+        """The text of the rows behind them; ``take`` goes on with what was seen of them.
+
+        Raises:
+            LostError: a process is gone.
+        """
+        return received_rows(self._others, take)
+
+
+@contextmanager
+def rows_apart(comparison: Comparison, report: Report, folder: Path, processes: int) -> Iterator[RowWorkers]:
+    """Share the rows with copies of this process, which end with the ``with`` block; their files lie in ``folder``.
+
+    Raises:
+        UndividedError: there is no room for a process or its files.
+    """
+    first, *rest = _ranges(comparison, processes)
+    with ExitStack() as stack:
+        others = []
+        for entries in rest:
+            try:
+                other = Forked(partial(_make_rows, comparison, entries, report), folder)
+            except OSError as error:
+                raise UndividedError from error
+            stack.callback(other.end)
+            others.append(other.channel)
+        yield RowWorkers(comparison, first, others)
+
+
+def _ranges(comparison: Comparison, processes: int) -> list[range]:
+    """Entries in their order, with about as many rows for each process."""
+    starts, entries = comparison.table.starts, len(comparison.table.entries)
+    wanted = np.arange(1, processes) * (int(starts[-1]) / processes)
+    cuts = [0, *np.minimum(np.searchsorted(starts, wanted), entries).tolist(), entries]
+    return [range(first, last) for first, last in pairwise(cuts)]
+
+
+def _make_rows(comparison: Comparison, entries: range, report: Report, channel: Channel) -> None:
+    first = int(comparison.table.starts[entries.start])
+    watch = report.watch(comparison.table, comparison.mode, comparison.columns, first)
+    send_rows(channel, comparison.blocks(entries), first, report.write, watch)
+    exit_worker()

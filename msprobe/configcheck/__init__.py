@@ -1,1 +1,0 @@
-"""What two runs began with: so far their checkpoints."""

@@ -1,0 +1,228 @@
+"""Wrappers for calls of communication: buffers that only receive are no inputs, the adapter says how a call ends.
+
+Asynchronous collectives: a call that returned a ``Work`` is over when that work has been waited for.
+
+``wait`` is replaced in the class of the works, never on a work itself: the user's objects stay what they are. It is
+replaced while calls are recorded, and after that only as long as a recorded work is outstanding.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msprobe.core.capture.observer import CallSite, Observer, Relay
+from msprobe.core.capture.patching import Patches
+from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.capture.wrap import never
+
+Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
+HiddenParameter = tuple[int, str] | None
+"""Position and name of a parameter that stands as null in the record."""
+End = Callable[[Any, Arguments, Any], None]
+"""Called with the record, the arguments and the result when the function has returned."""
+
+
+class CollectiveCalls:
+    """Makes wrappers for the functions of one framework.
+
+    Args:
+        receives: by function, the position of the parameter that carries no data yet.
+        relay: holds the observer that is told.
+        thread: is made busy while a call is observed.
+        traced: tells whether a compiler reads the code instead of running it.
+    """
+
+    def __init__(
+        self, receives: Mapping[str, int], relay: Relay, thread: ThreadState, traced: Callable[[], bool] = never
+    ) -> None:
+        self._receives = receives
+        self._relay = relay
+        self._thread = thread
+        self._traced = traced
+
+    def observed(
+        self, site: CallSite, original: Callable[..., Any], end: End, call: Callable[..., Any] | None = None
+    ) -> Callable[..., Any]:
+        """Return a wrapper of ``original`` that reports its calls.
+
+        Args:
+            site: the API that the calls are recorded as.
+            original: the function of the framework.
+            end: is told when the function has returned.
+            call: is called in place of ``original``.
+        """
+        relay, thread, traced, run = self._relay, self._thread, self._traced, call or original
+        receive_buffer = receive_parameter(original, self._receives.get(site.api))
+
+        @functools.wraps(original)
+        def observed(*args: Any, **kwargs: Any) -> Any:
+            if traced():
+                return original(*args, **kwargs)
+            observer = relay.observer
+            if thread.busy or observer is None:
+                return run(*args, **kwargs)
+            thread.busy = True
+            try:
+                record = observer.api_begin(site, *without_parameter((args, kwargs), receive_buffer))
+                if record is None:
+                    return run(*args, **kwargs)
+                try:
+                    result = run(*args, **kwargs)
+                except BaseException as error:
+                    observer.fail(record, error)
+                    raise
+                end(record, (args, kwargs), result)
+                return result
+            finally:
+                thread.busy = False
+
+        return observed
+
+    def with_rank_notice(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a wrapper of the function that gives the process its rank; it tells the session of the rank."""
+
+        @functools.wraps(original)
+        def with_notice(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            if self._relay.ranked is not None:
+                self._relay.ranked()
+            return result
+
+        return with_notice
+
+
+def receive_parameter(function: Callable[..., Any], position: int | None) -> HiddenParameter:
+    """Return the parameter at ``position`` of a function, with an empty name where the function shows none."""
+    if position is None:
+        return None
+    try:
+        names = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # written in another language
+        names = []
+    return position, names[position] if position < len(names) else ""
+
+
+def without_parameter(arguments: Arguments, hidden: HiddenParameter) -> Arguments:
+    """Return the arguments with None in place of the hidden one."""
+    if hidden is None:
+        return arguments
+    (position, key), (positional, keywords) = hidden, arguments
+    if len(positional) > position:
+        return (*positional[:position], None, *positional[position + 1 :]), keywords
+    return positional, {**keywords, key: None} if key in keywords else keywords
+
+
+class PendingCall:
+    """One call with works outstanding.
+
+    Args:
+        record: the token that the observer returned when the call began.
+        outputs: returns the values after the call; called once, when the last work is done.
+        on_work: called with the position of every work that is done before the last.
+    """
+
+    __slots__ = ("on_work", "outputs", "outstanding", "record")
+
+    def __init__(
+        self, record: Any, outputs: Callable[[], tuple[Any, ...]], on_work: Callable[[int], None] | None = None
+    ) -> None:
+        self.record = record
+        self.outputs = outputs
+        self.on_work = on_work
+        self.outstanding = 0
+
+    def done(self, position: int, observer: Observer | None) -> None:
+        """Note that the work at ``position`` has been waited for; end the record with the last of them."""
+        self.outstanding -= 1
+        if observer is None or self.record is None:
+            return
+        if not self.outstanding:
+            observer.end(self.record, self.outputs())
+        elif self.on_work is not None:
+            self.on_work(position)
+
+
+class PendingWorks:
+    """The works of recorded calls that nobody has waited for yet; a work that dies before is dropped."""
+
+    def __init__(self, relay: Relay, thread: ThreadState) -> None:
+        self._relay = relay
+        self._thread = thread
+        self._waiting: dict[int, tuple[weakref.ref[Any], PendingCall, int]] = {}
+        self._patches = Patches()
+        self._observed_classes: set[type] = set()
+        self._attached = False
+
+    def attach(self) -> None:
+        """Observe ``wait`` from now on."""
+        self._attached = True
+        self._patches.apply()
+
+    def detach(self) -> None:
+        """Observe ``wait`` only as long as works are outstanding."""
+        self._attached = False
+        self._undo_if_idle()
+
+    def clear(self) -> None:
+        """Drop all works: a new step begins, and works of the one before belong to no record."""
+        self._waiting.clear()
+        self._undo_if_idle()
+
+    def add(self, call: PendingCall, works: Sequence[Any]) -> None:
+        """End ``call`` when all of ``works`` have been waited for."""
+        call.outstanding = len(works)
+        for position, work in enumerate(works):
+            self._observe_class(type(work))
+            drop = functools.partial(_drop_work, self._waiting, id(work))
+            self._waiting[id(work)] = (weakref.ref(work, drop), call, position)
+
+    def _observe_class(self, kind: type) -> None:
+        owner = next(base for base in kind.__mro__ if "wait" in vars(base))
+        if owner not in self._observed_classes:
+            self._observed_classes.add(owner)
+            self._patches.plan(owner, "wait", self._observed_wait(vars(owner)["wait"]))
+        self._patches.apply()
+
+    def _undo_if_idle(self) -> None:
+        if not self._attached and not self._waiting:
+            self._patches.undo()
+
+    def _observed_wait(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        waiting = self._waiting
+
+        @functools.wraps(original)
+        def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+            entry = waiting.pop(id(work), None)
+            if entry is None or entry[0]() is not work:
+                return original(work, *args, **kwargs)
+            try:
+                result = original(work, *args, **kwargs)
+            except BaseException as error:
+                self._failed(entry[1], error)
+                raise
+            self._done(entry[1], entry[2])
+            return result
+
+        return wait
+
+    def _done(self, call: PendingCall, position: int) -> None:
+        busy, self._thread.busy = self._thread.busy, True
+        try:
+            call.done(position, self._relay.observer)
+        finally:
+            self._thread.busy = busy
+        self._undo_if_idle()
+
+    def _failed(self, call: PendingCall, error: BaseException) -> None:
+        record, call.record = call.record, None
+        if record is not None and self._relay.observer is not None:
+            self._relay.observer.fail(record, error)
+        self._undo_if_idle()
+
+
+def _drop_work(waiting: dict[int, Any], key: int, _: object) -> None:
+    waiting.pop(key, None)

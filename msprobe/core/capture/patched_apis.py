@@ -1,0 +1,225 @@
+"""Wrappers for the functions of a framework: those in its tables, and those that a user registers.
+
+Wrappers are made once per session and are in place only between start and stop.
+
+APIs that the configuration adds to the wrapped ones, with ``custom_apis``.
+
+    {"custom_apis": {"my_package.fused": ["attention", "Norm.apply"]}}   my_package.fused.attention.0.forward
+    {"custom_apis": "my_apis.yaml"}                                     the same mapping in a file of the user
+
+A function that does not exist yet is looked for again at a later start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from msprobe.core.capture.observer import CallSite, Relay
+from msprobe.core.capture.patching import Patches, find_holder, require_patchable
+from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.capture.wrap import bind_like_original, wrap
+from msprobe.core.config import DumpConfig
+from msprobe.core.config.load import read_file
+from msprobe.core.config.rules import module_name_problems
+from msprobe.core.errors import ConfigError, FileCheckException, MsprobeException, Problem
+from msprobe.core.log import first_time, logger
+
+
+class Listed(Protocol):
+    """The APIs that the configuration lists."""
+
+    def refresh(self, tap: Any) -> None:
+        """Add those that exist by now to ``tap``."""
+        ...
+
+
+class WrappedApis:
+    """Implements ``ApiTap`` for functions that need nothing but ``wrap``. ``listed`` is refreshed at each ``attach``.
+
+    Args:
+        recorded: the risk test over API names; an API that fails it is counted but not recorded.
+        relay: holds the observer that is told.
+        thread: is made busy while a call is observed.
+        listed: the APIs that the configuration adds.
+    """
+
+    def __init__(
+        self, recorded: Callable[[str], bool], relay: Relay, thread: ThreadState, listed: Listed | None = None
+    ) -> None:
+        self._recorded = recorded
+        self._relay = relay
+        self._thread = thread
+        self._patches = Patches()
+        self._sites: dict[tuple[str, str], CallSite] = {}
+        self._registered: dict[tuple[int, str], tuple[Any, str, str, Any]] = {}
+        self._listed_keys: set[tuple[int, str]] = set()
+        self._listed = listed
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        self._refresh_listed()
+        with self._patches.in_force():
+            yield
+
+    def reset(self) -> None:
+        """Number the calls of every API from 0 again."""
+        count = itertools.count
+        for site in self._sites.values():  # a thousand of them per step: not by a call each
+            site.calls = count()
+
+    def add(self, owner: Any, name: str, prefix: str) -> None:
+        """Wrap a function of the user; registering it again under another prefix replaces the first registration.
+
+        Raises:
+            MsprobeException: the attribute cannot be replaced.
+        """
+        self.remove(owner, name)
+        require_patchable(owner, name, prefix)
+        self._registered[(id(owner), name)] = (owner, name, prefix, self._plan(owner, name, prefix))
+
+    def add_listed(self, owner: Any, name: str, prefix: str) -> None:
+        """Wrap a function that the configuration lists, unless the program has registered it itself.
+
+        It is not among the ``registered``, because it belongs to the configuration.
+
+        Raises:
+            MsprobeException: the attribute cannot be replaced.
+        """
+        if (id(owner), name) not in self._registered:
+            self.add(owner, name, prefix)
+            self._listed_keys.add((id(owner), name))
+
+    def remove(self, owner: Any, name: str) -> None:
+        """Record a registered function no more."""
+        self._listed_keys.discard((id(owner), name))
+        entry = self._registered.pop((id(owner), name), None)
+        if entry is not None and entry[3] is not None:
+            self._patches.drop(owner, name, entry[3])
+
+    def registered(self) -> Sequence[tuple[Any, str, str]]:
+        """Return owner, name and prefix of each function that the program has registered."""
+        own = [entry for key, entry in self._registered.items() if key not in self._listed_keys]
+        return [(owner, name, prefix) for owner, name, prefix, _ in own]
+
+    def site(self, prefix: str, api: str, listed: str = "") -> CallSite:
+        """Return the site of one API, which all its wrappers share.
+
+        Args:
+            prefix: the first part of its records' names.
+            api: the second part.
+            listed: its name in the table, where that has dots; the risk test knows it by either.
+        """
+        site = self._sites.setdefault((prefix, api), CallSite(prefix, api))
+        site.recorded = site.recorded and (self._recorded(api) or self._recorded(listed or api))
+        return site
+
+    def _refresh_listed(self) -> None:
+        if self._listed is not None:
+            self._listed.refresh(self)
+
+    def _plan_table(self, table: Mapping[str, Sequence[str]], owners: Mapping[str, Any]) -> None:
+        """Wrap the functions that a table of names by prefix lists, as far as they exist."""
+        for prefix, names in table.items():
+            for name in names:
+                self._plan(owners[prefix], name, prefix)
+
+    def _plan(self, owner: Any, name: str, prefix: str) -> Any:
+        """Plan the replacement of one function and return it; None when there is no such function."""
+        if not callable(getattr(owner, name, None)):
+            return None
+        site = self.site(prefix, name)
+        replacement = bind_like_original(owner, name, lambda original: wrap(original, site, self._relay, self._thread))
+        self._patches.plan(owner, name, replacement)
+        return replacement
+
+
+class Adding(Protocol):
+    """A tap that functions can be added to."""
+
+    def add_listed(self, owner: Any, name: str, prefix: str) -> None:
+        """Wrap one more function from now on; raises MsprobeException where it cannot be replaced."""
+        ...
+
+
+class ListedApis:
+    """The APIs that one configuration lists, and which of them the session has registered.
+
+    Raises:
+        ConfigError: the file does not map module names to lists of API names.
+        FileCheckException: the file cannot be used.
+    """
+
+    def __init__(self, config: DumpConfig) -> None:
+        self._lists = _listed_names(config.custom_apis)
+        self._registered: set[tuple[str, str]] = set()
+        self._modules_seen = -1
+
+    def refresh(self, tap: Adding) -> None:
+        """Register the APIs that have become available; does nothing while no module was imported since."""
+        if len(sys.modules) == self._modules_seen:
+            return
+        self._register_new(tap)
+        self._modules_seen = len(sys.modules)
+
+    def _register_new(self, tap: Adding) -> None:
+        for path, names in self._lists.items():
+            self._add_listed(tap, path, names)
+
+    def _add_listed(self, tap: Adding, path: str, names: tuple[str, ...]) -> None:
+        missing = [name for name in names if (path, name) not in self._registered]
+        owner = _owner(path) if missing else None
+        for name in missing:
+            holder, last = find_holder(owner, name)
+            if holder is None or not callable(getattr(holder, last, None)):
+                if first_time(("custom_apis", path, name)):
+                    logger.warning("custom_apis: %s has no function %s (yet); it is not recorded", path, name)
+                continue
+            self._registered.add((path, name))
+            try:
+                tap.add_listed(holder, last, ".".join([path, *name.split(".")[:-1]]))
+            except MsprobeException as error:
+                logger.warning("custom_apis: %s", error.error_info)
+
+
+def _owner(path: str) -> Any:
+    """Return the module at ``path``, or the class inside one; None when it cannot be imported."""
+    parts = path.split(".")
+    for cut in range(len(parts), 0, -1):
+        name = ".".join(parts[:cut])
+        try:
+            owner: Any = importlib.import_module(name)
+        except ImportError:
+            continue
+        for part in parts[cut:]:
+            owner = getattr(owner, part, None)
+        return owner
+    return None
+
+
+def _listed_names(custom_apis: Any) -> Mapping[str, tuple[str, ...]]:
+    """Return the names of APIs by module, read from a file where the configuration gives a path.
+
+    Raises:
+        ConfigError: the file does not map module names to lists of API names.
+        FileCheckException: the file cannot be used.
+    """
+    if custom_apis is None or isinstance(custom_apis, Mapping):
+        return custom_apis or {}
+    try:
+        written = read_file(Path(custom_apis), least='{"package.module": ["function"]}').raw
+    except FileCheckException as error:
+        raise FileCheckException(error.code, f"custom_apis: {error.error_info}") from None
+    for key, names in written.items():
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ConfigError(
+                [Problem(str(key), names, 'must be a list of API names, such as ["attention"]')], custom_apis
+            )
+    if problems := module_name_problems("", written):
+        raise ConfigError(problems, custom_apis)
+    return {key: tuple(names) for key, names in written.items()}

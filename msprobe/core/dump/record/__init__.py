@@ -1,0 +1,1 @@
+"""From one observed call to one record."""

@@ -1,0 +1,212 @@
+"""``async_dump``: a worker thread makes checksums and tensor files, from a copy taken when the call was observed.
+
+    training thread:   describe, copy, put ───────────────▶ [ bytes waiting <= limit ] ──▶ worker: checksum, file
+
+Statistics stay on the training thread: the one pass that makes them costs no more than the copy that would replace it
+(and on a device nothing waits for them anyway). The bytes of waiting copies are counted; beyond the limit the training
+thread waits for the worker, so memory is bounded however slow the disk is. Results equal the synchronous ones: the same
+code runs on the copy. A record is written whole only when its last job is done.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from msprobe.core.backend.protocols import TensorOps
+from msprobe.core.capture.describe import Node
+from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
+from msprobe.core.dump.record.tensor_node import MeasuredTensors
+from msprobe.core.log import logger
+
+LIMIT_VARIABLE = "MSPROBE_ASYNC_BYTES"
+DEFAULT_LIMIT = 1 << 30
+
+Job = Callable[[], None]
+
+
+class AsyncWorker:
+    """One worker thread with a queue bounded in bytes.
+
+    Args:
+        limit: bytes that may wait; a single job may be larger when nothing else waits.
+        thread: the session's per-thread state: what the worker calls is never recorded.
+
+    Attributes:
+        jobs_put: the number of jobs put so far.
+        jobs_done: the number of jobs done so far.
+    """
+
+    def __init__(self, limit: int, thread: ThreadState) -> None:
+        self.errors = ErrorLog(None)
+        self._limit = limit
+        self._state = thread
+        self._changed = threading.Condition()
+        self._jobs: deque[tuple[Job, int]] = deque()
+        self._bytes = 0
+        self.jobs_put = 0
+        self.jobs_done = 0
+        self._worker: threading.Thread | None = None
+        self._abandoned = False
+
+    @property
+    def outstanding(self) -> bool:
+        """Whether a job is not done yet."""
+        return self.jobs_done != self.jobs_put
+
+    def put(self, job: Job, size: int) -> None:
+        """Queue a job that keeps ``size`` bytes alive; wait while the queue is full."""
+        if self._abandoned:
+            return
+        with self._changed:
+            if not self._start_worker():
+                self.run(job)
+                return
+            while self._bytes and self._bytes + size > self._limit:
+                self._changed.wait()
+            self._jobs.append((job, size))
+            self._bytes += size
+            self.jobs_put += 1
+            self._changed.notify_all()
+
+    def drain(self) -> None:
+        """Return when every job put so far is done. Jobs put meanwhile are not waited for."""
+        if self._abandoned:
+            return
+        with self._changed:
+            last = self.jobs_put
+            while self.jobs_done < last:
+                self._changed.wait()
+
+    def abandon(self) -> None:
+        """Drop every job: in a forked child the thread is gone, and its lock may be held for ever."""
+        self._abandoned = True
+        self.jobs_put = self.jobs_done = 0
+
+    @never_raises
+    def run(self, job: Job) -> None:
+        """Run one job; an error ends that job only."""
+        job()
+
+    def _start_worker(self) -> bool:
+        if self._worker is None:
+            worker = threading.Thread(target=self._work, name="msprobe-async-dump", daemon=True)
+            try:
+                worker.start()
+            except RuntimeError:  # the interpreter is shutting down: no new threads
+                return False
+            self._worker = worker
+        return True
+
+    def _work(self) -> None:
+        self._state.busy = True
+        while True:
+            with self._changed:
+                while not self._jobs:
+                    self._changed.wait()
+                job, size = self._jobs.popleft()
+            self.run(job)
+            del job  # before the bytes count as free
+            with self._changed:
+                self._bytes -= size
+                self.jobs_done += 1
+                self._changed.notify_all()
+
+
+class AsyncTensors:
+    """Make the nodes of tensors; checksums and files are left to the worker (implements ``TensorNodes``).
+
+    Args:
+        measured: measures the statistics at once, and the rest when the worker asks for it.
+        worker: the worker of the session.
+        errors: the error log of the step.
+    """
+
+    def __init__(self, measured: MeasuredTensors[Any], worker: AsyncWorker, errors: ErrorLog) -> None:
+        self.errors = errors
+        self._measured = measured
+        self._worker = worker
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of tensor files; None when no tensors are kept."""
+        return self._measured.folder
+
+    def leaf(self, tensor: Any, save_as: str, around: tuple[int, ...] = ()) -> Node:
+        """Return the node of ``tensor``; its checksum and the name of its file are added later."""
+        measured = self._measured
+        node = measured.describe(tensor)
+        if not save_as and not measured.has_checksums:
+            return node
+        snapshot = measured.ops.snapshot(tensor)
+        if snapshot is None:  # a tensor without data: nothing to save, and its checksum is None at once
+            measured.complete(tensor, "", node)
+            return node
+        copy, size = snapshot
+        self._worker.put(lambda: self.complete(save_as, copy, node), size)
+        return node
+
+    def settle(self) -> None:
+        """Return when every node made so far is complete."""
+        self._worker.drain()
+        self._measured.settle()
+
+    def move(self, folder: Path) -> None:
+        """Save tensors into ``folder`` from now on, if any are saved."""
+        self._measured.move(folder)
+
+    @never_raises
+    def complete(self, save_as: str, copy: Callable[[], Any], node: dict[str, Any]) -> None:
+        self._measured.complete(copy(), save_as, node)
+
+
+class SettleBarrier:
+    """What the records of a step wait for: statistics on their way from a device, and jobs of the worker.
+
+    Implements ``PendingJobs`` of the sink. Without a worker there are no jobs.
+    """
+
+    def __init__(self, ops: TensorOps[Any], worker: AsyncWorker | None) -> None:
+        self._ops = ops
+        self._worker = worker
+
+    @property
+    def outstanding(self) -> bool:
+        """Whether a record may still be incomplete."""
+        return (self._worker is not None and self._worker.outstanding) or self._ops.outstanding
+
+    @property
+    def put(self) -> int:
+        """The number of jobs put so far."""
+        return 0 if self._worker is None else self._worker.jobs_put
+
+    @property
+    def done(self) -> int:
+        """The number of jobs done so far."""
+        return 0 if self._worker is None else self._worker.jobs_done
+
+    def settle_statistics(self) -> None:
+        """Return when the statistics have arrived; jobs of the worker are not waited for."""
+        self._ops.settle()
+
+    def settle(self) -> None:
+        """Return when the statistics have arrived and every job put so far is done."""
+        if self._worker is not None:
+            self._worker.drain()
+        self._ops.settle()
+
+
+def queue_limit() -> int:
+    """Return how many bytes may wait, from the environment variable ``MSPROBE_ASYNC_BYTES``, or 1 GiB."""
+    written = os.environ.get(LIMIT_VARIABLE, "").strip()
+    if not written:
+        return DEFAULT_LIMIT
+    if written.isdigit() and int(written) > 0:
+        return int(written)
+    logger.warning("%s=%r is not a positive number of bytes; using %d", LIMIT_VARIABLE, written, DEFAULT_LIMIT)
+    return DEFAULT_LIMIT

@@ -1,0 +1,288 @@
+"""The collector of one step sees calls begin and end, applies the selection, and passes finished records on.
+
+It owns the calls that are still open and nothing else; a new step gets a new collector. A method that a tap calls never
+raises, so no error of the tool reaches the user's program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msprobe.core.backend.protocols import Backend
+from msprobe.core.capture.call_stack import StackTable
+from msprobe.core.capture.observer import CallSite
+from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.dump.record.backward import BackwardCall, BackwardCalls
+from msprobe.core.dump.record.call_record import UNRELATED, CallRecord, EarlyRecord, StackRecord
+from msprobe.core.dump.record.error_boundary import never_raises
+from msprobe.core.dump.record.graph_calls import GraphCalls
+from msprobe.core.dump.record.module_names import NamedModule
+from msprobe.core.dump.record.step_recorder import StepRecorder
+from msprobe.core.errors import error_text
+
+Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
+_FRAMES = 4
+"""The stack frames of the tool between the begin of a call and ``_note_stack``."""
+
+
+class Collector:
+    """Observer of API calls, module calls and parameter gradients of one step (implements ``Observer``).
+
+    Args:
+        recorder: takes the records of the step.
+        backend: the framework; its gradient tap observes the backward pass of each recorded call.
+        thread, stacks: the session's per-thread state and interned call stacks.
+    """
+
+    def __init__(self, recorder: StepRecorder, backend: Backend, thread: ThreadState, stacks: StackTable) -> None:
+        self.recorder = recorder
+        self.errors = recorder.errors
+        self._thread = thread
+        self._stacks = stacks
+        self._plan = recorder.plan
+        self._modes = recorder.modes
+        self._selection = recorder.selection
+        self._runtime = backend.runtime
+        self._gradients = backend.gradients if recorder.modes.backward else None
+        self._backward = BackwardCalls(recorder)
+        self._declared: set[int] = set()
+        self._open: dict[int, CallRecord] = {}
+        self._graphs = GraphCalls(recorder)
+
+    # ---- calls of functions ----
+
+    @never_raises
+    def api_begin(self, site: CallSite, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallRecord | None:
+        """Begin a call of a function; return its record, or None for a call that is not recorded."""
+        number = next(site.calls)
+        if not site.recorded and not self._plan.construct:
+            return None
+        record = CallRecord(f"{site.stem}{number}.forward", None)
+        if site.differentiable:
+            record.backward = f"{site.stem}{number}.backward"
+        self._begin(record, site.recorded, (args, kwargs))
+        return record
+
+    @never_raises
+    def end(self, record: CallRecord, result: Any) -> None:
+        """End a call of a function that returned ``result``."""
+        try:
+            if record.body is not None and self._modes.output:
+                self._add_output(record, result)
+        finally:
+            self._finish(record)
+        if record.grads is not None:
+            self._expect_backward(record, result)
+
+    @never_raises
+    def fail(self, record: CallRecord, error: BaseException) -> None:
+        """End a call that has raised: its record has the inputs, and the error beside them."""
+        if record.body is not None and not self._runtime.expected(error):
+            record.body["error"] = error_text(error)
+        self._finish(record)
+
+    # ---- calls of modules ----
+
+    @never_raises
+    def module_begin(self, site: NamedModule, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallRecord:
+        """Begin a call of a module and return its record."""
+        number = next(site.calls)
+        record = CallRecord(f"{site.stem}.forward.{number}", None)
+        record.backward = f"{site.stem}.backward.{number}"
+        record.owner = site
+        try:
+            self._begin(record, True, (args, kwargs))
+            if self._plan.construct:
+                self._relate_module(record, site)
+        finally:
+            self._thread.scopes.append(record)
+        return record
+
+    @never_raises
+    def module_end(self, record: CallRecord, result: Any) -> None:
+        """End a call of a module that returned ``result``."""
+        self.leave(record)
+        try:
+            if record.body is not None and self._modes.output:
+                self._add_output(record, result)
+                self._add_parameters(record)
+        finally:
+            self._finish(record)
+        if record.grads is not None:
+            self._expect_backward(record, result)
+
+    @never_raises
+    def module_fail(self, record: CallRecord, error: BaseException) -> None:
+        """End a call of a module that has raised."""
+        self.leave(record)
+        self.fail(record, error)
+
+    @never_raises
+    def enter(self, name: str) -> CallRecord:
+        """Begin a named part of the step (``optimizer``, ``clip_grad``), the parent of the calls inside it."""
+        record = CallRecord(name, None)
+        if self._plan.construct:
+            record.parent = None
+            self.recorder.sink.write(record)
+        self._thread.scopes.append(record)
+        return record
+
+    @never_raises
+    def leave(self, record: CallRecord | None) -> None:
+        """Remove ``record`` from the stack of running modules, and what calls that never ended left above it."""
+        scopes = self._thread.scopes
+        if record is not None and record in scopes:
+            del scopes[scopes.index(record) :]
+
+    @never_raises
+    def parameter_gradient(self, site: NamedModule, key: str, gradient: Any) -> None:
+        """Record the gradient that one backward pass brings to a module's parameter."""
+        recorder = self.recorder
+        if recorder.closed or not self._modes.parameters_grad or not self._plan.bodies:
+            return
+        name = site.gradient_name(key)
+        if not recorder.in_scope(name) or not recorder.lists_gradients_of(site.stem, name):
+            recorder.skip(name)
+            return
+        prefix = recorder.save_name(name)
+        recorder.finish(CallRecord(name, {key: [recorder.values.node(gradient, prefix and f"{prefix}.{key}")]}))
+
+    # ---- calls inside compiled graphs ----
+
+    def graph_run(self, parts: Sequence[str]) -> GraphCalls:
+        """Return the receiver of what a graph reports; the graph is about to run.
+
+        Args:
+            parts: the names of the parts that the model itself calls.
+        """
+        scopes = self._thread.scopes
+        self._graphs.run(scopes[-1] if scopes else None, parts)
+        return self._graphs
+
+    def graphs(self) -> GraphCalls:
+        """Return the receiver of what the graphs of this step report."""
+        return self._graphs
+
+    # ---- the step as a whole ----
+
+    def tick(self) -> None:
+        """Write the inputs of calls that have been open since the last tick of the flusher, in its thread.
+
+        So a process that dies inside a long call leaves its inputs.
+        """
+        for record in list(self._open.values()):
+            if record.ticks == 1:
+                self.recorder.sink.write(EarlyRecord(record))
+            record.ticks += 1
+
+    def release(self) -> None:
+        """Do nothing in a forked child: the collector holds no file."""
+
+    def finish(self) -> None:
+        """End the step: write what is still incomplete and take nothing more."""
+        self._backward.finish()
+        self._graphs.flush()
+        for record in list(self._open.values()):
+            self._finish(record)
+        self.recorder.end()
+
+    # ---- inside ----
+
+    def _begin(self, record: CallRecord, recorded: bool, arguments: Arguments) -> None:
+        keep, keep_backward = recorded, recorded and self._gradients is not None
+        if recorded and self._selection.filtered:
+            listed, listed_backward = self._select(record)
+            keep, keep_backward = listed, keep_backward and listed_backward
+        scopes = self._thread.scopes
+        record.recompute = self._runtime.recomputing()
+        if self._plan.construct:
+            record.parent = scopes[-1].name if scopes else self._parent_in_backward()
+        if keep and self._modes.forward and self._plan.bodies:
+            self._open_forward(record, arguments)
+        if keep and self._plan.stacks:
+            self._note_stack(record)
+        if keep_backward and self._gradients is not None and record.backward is not None:
+            try:
+                record.grads = self._gradients.prepare(*arguments)
+            except Exception as error:  # noqa: BLE001  (an odd argument costs the gradients, not the call)
+                self.errors.note(f"the gradients of {record.name}", error)
+
+    def _open_forward(self, record: CallRecord, arguments: Arguments) -> None:
+        body: dict[str, Any] = {}
+        record.body = body
+        if self._modes.input:
+            values, prefix = self.recorder.values, self.recorder.save_name(record.name)
+            body["input_args"] = values.sequence(arguments[0], prefix and f"{prefix}.input")
+            body["input_kwargs"] = values.keywords(arguments[1], prefix and f"{prefix}.kwargs") if arguments[1] else {}
+        if record.recompute:
+            body["is_recompute"] = True
+        self._open[id(record)] = record
+
+    def _note_stack(self, record: CallRecord) -> None:
+        """Note the stack of the forward call, whichever phase is recorded: users look for the forward."""
+        record.stack = self._stacks.capture(_FRAMES)
+        if record.stack not in self._declared:
+            self._declared.add(record.stack)
+            self.recorder.sink.write(StackRecord(record.stack, self._stacks.text(record.stack)))
+
+    def _select(self, record: CallRecord) -> tuple[bool, bool]:
+        """Return whether the forward and the backward of a call are selected, by list and scope.
+
+        The scope decides about the backward when that begins.
+        """
+        selection, scopes = self._selection, self._thread.scopes
+        keep = keep_backward = True
+        if selection.listed is not None:
+            outer = scopes[-1].brings if scopes and selection.inherits else (False, False)
+            keep = outer[0] or selection.listed(record.name)
+            keep_backward = outer[1] or selection.listed(record.backward or "")
+            record.brings = (keep, keep_backward)
+        keep = self.recorder.in_scope(record.name) and keep
+        if not keep:
+            self.recorder.skip(record.name)
+        return keep, keep_backward
+
+    def _add_output(self, record: CallRecord, result: Any) -> None:
+        values, prefix = self.recorder.values, self.recorder.save_name(record.name)
+        assert record.body is not None
+        outputs = tuple(tuple.__iter__(result)) if isinstance(result, tuple) else (result,)
+        record.body["output"] = values.sequence(outputs, prefix and f"{prefix}.output")
+
+    def _add_parameters(self, record: CallRecord) -> None:
+        values, prefix = self.recorder.values, self.recorder.save_name(record.name)
+        assert record.body is not None
+        record.body["parameters"] = {
+            key: values.node(parameter, prefix and f"{prefix}.parameters.{key}")
+            for key, parameter in record.owner.parameters()
+        }
+
+    def _relate_module(self, record: CallRecord, site: NamedModule) -> None:
+        """Set the parent of a module call.
+
+        A recomputation starts without the modules around it: its parent is that of the first call.
+        """
+        if record.recompute and not self._thread.scopes:
+            record.parent = site.last_parent
+        else:
+            site.last_parent = record.parent
+
+    def _parent_in_backward(self) -> str | None:
+        """Return the module whose backward runs, for a call that a hand-written backward makes; else None."""
+        return self._backward.running_module() if self._runtime.in_written_backward() else None
+
+    def _finish(self, record: CallRecord) -> None:
+        self._open.pop(id(record), None)
+        self.recorder.finish(record)
+
+    def _expect_backward(self, record: CallRecord, result: Any) -> None:
+        if self._gradients is None or record.backward is None:
+            return
+        prepared, record.grads = record.grads, None
+        parent: str | None = UNRELATED
+        if self._plan.construct:
+            scopes = self._thread.scopes
+            parent = next((scope.backward for scope in reversed(scopes) if scope.name == record.parent), None)
+        call = BackwardCall(self._backward, record.backward, parent, self._gradients.template(prepared))
+        call.is_module = record.owner is not None
+        self._gradients.attach(prepared, result, call, report_early=call.is_module)

@@ -1,0 +1,162 @@
+"""What the observers of one step share: the switches, the way from values to nodes, and the way to the sink.
+
+The switches of a session, read once from the configuration: the collector never reads the configuration itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from msprobe.core.backend.protocols import Backend
+from msprobe.core.capture.describe import Describer
+from msprobe.core.config import DumpConfig
+from msprobe.core.dump.record.call_record import UNRELATED, CallRecord
+from msprobe.core.dump.record.error_boundary import ErrorLog
+from msprobe.core.dump.record.tensor_node import TensorNodes
+from msprobe.core.selection import Selection
+from msprobe.core.store.sink import Sink
+from msprobe.core.tensors.statistics import STATISTICS
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingPlan:
+    """The switches of one session.
+
+    Attributes:
+        apis: record calls of functions.
+        modules: record calls of modules.
+        bodies: record values; False for task ``structure``, which has names, stacks and parents only.
+        save_all: save every tensor in a file.
+        stacks: record the call stack of each call.
+        construct: record the parent of each call.
+        dropped: the statistics that a list in ``summary_mode`` leaves out, by their names in dump.json.
+    """
+
+    apis: bool
+    modules: bool
+    bodies: bool
+    save_all: bool
+    stacks: bool
+    construct: bool
+    dropped: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, config: DumpConfig) -> RecordingPlan:
+        """Return the switches that ``config`` asks for."""
+        modules = config.level in ("L0", "mix")
+        return cls(
+            apis=config.level in ("L1", "mix", "L2"),
+            modules=modules,
+            bodies=config.task_spec.bodies,
+            save_all=config.task_spec.saves_tensors,
+            stacks=config.extra_info,
+            construct=config.extra_info and modules,
+            dropped=_dropped(config.section.summary_mode),
+        )
+
+
+def _dropped(summary_mode: str | tuple[str, ...]) -> tuple[str, ...]:
+    if isinstance(summary_mode, str):
+        return ()
+    return tuple(statistic.name for statistic in STATISTICS if statistic.config_name not in summary_mode)
+
+
+NAMES_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutput:
+    """Where a step is written: its records, and the errors that a record was lost by."""
+
+    sink: Sink
+    errors: ErrorLog
+
+
+class StepRecorder:
+    """Record one step.
+
+    Args:
+        plan: the switches of the session.
+        selection: the filters of this step.
+        backend: the framework, for its kinds of values.
+        nodes: makes the nodes of tensors.
+        output: where records and errors are written.
+
+    Attributes:
+        closed: True at the end of the step; what arrives afterwards is ignored.
+        recorded: the number of records so far.
+        skipped: the first few names that a filter left out.
+        before_record: writes records that come before any other; called before each record, None to call nothing.
+    """
+
+    def __init__(
+        self, plan: RecordingPlan, selection: Selection, backend: Backend, nodes: TensorNodes, output: StepOutput
+    ) -> None:
+        values = backend.values
+        self.plan = plan
+        self.selection = selection
+        self.modes = selection.modes
+        self.sink = output.sink
+        self.errors = output.errors
+        self.nodes = nodes
+        self._faults: list[tuple[str, Exception]] = []
+        self.values = Describer(
+            nodes.leaf, values.is_tensor, values.handlers(), values.keyed(), lambda *fault: self._faults.append(fault)
+        )
+        self.before_record: Callable[[], Any] | None = None
+        self.recorded = 0
+        self.skipped: list[str] = []
+        self.closed = False
+
+    def save_name(self, name: str) -> str:
+        """Return the name to save the tensors of the entry under; empty when they are not saved."""
+        if self.plan.save_all:
+            return name
+        tensors = self.selection.tensors
+        return name if tensors is not None and tensors(name) else ""
+
+    def in_scope(self, name: str) -> bool:
+        """Return whether the call ``name``, which begins now, lies in the window of ``scope``."""
+        scope = self.selection.scope
+        return scope is None or scope.begin(name)
+
+    def lists_gradients_of(self, stem: str, name: str) -> bool:
+        """Return whether ``list`` selects the parameter gradients ``name``, by that name or by that of the module."""
+        listed = self.selection.listed
+        return listed is None or listed(name) or listed(stem) or listed(f"{stem}.backward.0")
+
+    def finish(self, record: CallRecord) -> None:
+        """Write the record of a call that is over, unless it is empty, and close the scope that it may end."""
+        if self.before_record is not None:
+            self.before_record()
+        if self.selection.scope is not None:
+            self.selection.scope.end(record.name)
+        if self._faults:
+            self.log_faults(record.name)
+        if record.body is not None or record.stack is not None:
+            self.recorded += 1
+        elif record.parent is UNRELATED:
+            return
+        self.sink.write(record)
+
+    def log_faults(self, name: str) -> None:
+        """Log which values of the entry ``name`` could not be described; they are null in it."""
+        faults = self._faults[:]
+        del self._faults[: len(faults)]
+        for what, error in faults:
+            self.errors.note(f"{what} in {name}", error)
+
+    def skip(self, name: str) -> None:
+        """Remember a name that a filter left out, for the message that explains an empty step."""
+        if len(self.skipped) < NAMES_SHOWN:
+            self.skipped.append(name)
+
+    def end(self) -> None:
+        """End the step: take nothing more."""
+        self.closed = True
+
+    def conclusion(self) -> str | None:
+        """Return the message for the end of the step; None to explain an empty step instead."""
+        return None

@@ -1,0 +1,215 @@
+"""The node of one tensor: its facts, its statistics or checksum, and its file when the tensor itself is kept.
+
+A node is the JSON value that stands for one argument in dump.json; ``walk_leaves`` visits the nodes of a record.
+
+``slice`` and ``scheduled_tokens``: cut tensors before anything is measured or saved.
+
+    [{"dim": 0, "begin": 2, "end": 5}]            every tensor t becomes t[2:5]
+    {"dim": 1, "size": 128, "end": 1}             only tensors that are 128 long in dimension 1
+
+Several items apply one after the other. An item whose dimension the tensor does not have, or whose ``size`` differs,
+leaves it whole; so does a tensor that cannot be cut (sparse, nested). The recorded shape is that of the part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Generic, Protocol
+
+from msprobe.core.backend.protocols import T_contra, TensorOps
+from msprobe.core.capture.describe import Node
+from msprobe.core.config.models import SliceItem
+from msprobe.core.log import logger
+from msprobe.core.store.layout import file_name
+
+_INPUT_SECTIONS = ("input_args", "input_kwargs", "input", "parameters")
+
+
+class TensorNodes(Protocol):
+    """Makes the nodes of the tensors of one step."""
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of tensor files; None when no tensors are kept."""
+        ...
+
+    def leaf(self, tensor: Any, save_as: str, around: tuple[int, ...] = ()) -> Node:
+        """Return the node of ``tensor``; a non-empty ``save_as`` names the file that the tensor is saved in."""
+        ...
+
+    def settle(self) -> None:
+        """Return when every node made so far is complete."""
+        ...
+
+    def move(self, folder: Path) -> None:
+        """Save tensors into ``folder`` from now on, if any are saved."""
+        ...
+
+
+class MeasuredTensors(Generic[T_contra]):
+    """Measure tensors for one step, in the call that is recorded.
+
+    Args:
+        ops: the framework's tensor operations.
+        summary_mode: ``statistics``, ``md5`` (statistics and a CRC-32) or ``xor`` (the checksum alone).
+        folder: where tensor files are written; None to keep no tensors.
+        projection: also measure the order-sensitive statistic.
+    """
+
+    def __init__(
+        self, ops: TensorOps[T_contra], summary_mode: str, folder: Path | None, projection: bool = False
+    ) -> None:
+        self.ops = ops
+        self.folder = folder
+        self._statistics = summary_mode != "xor"
+        self._projection = projection and self._statistics
+        self._checksum = {"md5": "crc32", "xor": "xor"}.get(summary_mode)
+        self._disk_failed = False
+
+    @property
+    def has_checksums(self) -> bool:
+        """Whether the nodes have a checksum."""
+        return self._checksum is not None
+
+    def leaf(self, tensor: T_contra, save_as: str, around: tuple[int, ...] = ()) -> Node:
+        """Return the node of ``tensor``; a non-empty ``save_as`` names the file that the tensor is saved in."""
+        if not save_as and not self._projection:
+            if self._checksum is None:
+                return self.ops.describe(tensor, self._statistics)
+            return self.ops.describe_with_checksum(tensor, self._statistics, self._checksum)
+        node = self.describe(tensor)
+        self.complete(tensor, save_as, node)
+        return node
+
+    def settle(self) -> None:
+        """Return when every node made so far is complete."""
+        self.ops.settle()
+
+    def move(self, folder: Path) -> None:
+        """Save tensors into ``folder`` from now on, if any are saved."""
+        if self.folder is not None:
+            self.folder = folder
+
+    def describe(self, tensor: T_contra) -> dict[str, Any]:
+        """Return the node with the facts and statistics, which are measured while the call waits."""
+        node = self.ops.describe(tensor, self._statistics)
+        if self._projection:
+            self.ops.project(tensor, node)
+        return node
+
+    def complete(self, tensor: T_contra, save_as: str, node: dict[str, Any]) -> None:
+        """Add to ``node`` what takes long: the name of the saved file and the checksum."""
+        if save_as:
+            self.save(tensor, save_as, node)
+        if self._checksum is not None:
+            node["md5"] = self.ops.checksum(tensor, self._checksum)
+
+    def save(self, tensor: T_contra, save_as: str, node: dict[str, Any]) -> None:
+        """Write the file of ``tensor`` and name it in ``node``. After an error of the disk nothing more is saved."""
+        if self.folder is None or self._disk_failed:
+            return
+        path = self.folder / file_name(save_as, self.ops.suffix)
+        try:
+            saved = self.ops.save(tensor, path)
+        except OSError as error:
+            self._disk_failed = True
+            reason = error.strerror or error
+            logger.error(
+                "cannot save tensors in %s (%s): statistics go on without them. "
+                "Free some space or choose another dump_path.",
+                self.folder,
+                reason,
+            )
+            return
+        if saved:
+            node["data_name"] = path.name
+
+
+def split_sides(body: dict[str, Node]) -> tuple[dict[str, Node], dict[str, Node]]:
+    """Return the sections of a body that went into the call, and those that came out of it.
+
+    The gradient of a parameter, which is the only section of its entry, came out.
+    """
+    inputs = {key: body[key] for key in _INPUT_SECTIONS if key in body}
+    outputs = {key: value for key, value in body.items() if key not in inputs}
+    return inputs, outputs
+
+
+def walk_leaves(node: Node, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted path and the node of every tensor and scalar below ``node``; nulls are left out."""
+    if isinstance(node, list):
+        for position, part in enumerate(node):
+            yield from walk_leaves(part, f"{path}.{position}" if path else str(position))
+    elif isinstance(node, dict):
+        if isinstance(node.get("type"), str):
+            yield path, node
+        else:
+            for key, part in node.items():
+                yield from walk_leaves(part, f"{path}.{key}" if path else key)
+
+
+def is_tensor_node(node: Any) -> bool:
+    """Return whether ``node`` stands for a tensor."""
+    return isinstance(node, dict) and "shape" in node and "dtype" in node
+
+
+def tensor_nodes(node: Node) -> Iterator[dict[str, Any]]:
+    """Yield the node of every tensor below ``node``."""
+    return (leaf for _, leaf in walk_leaves(node) if is_tensor_node(leaf))
+
+
+_CANNOT_SLICE = (RuntimeError, TypeError, IndexError, NotImplementedError, ValueError)
+
+
+class SlicedTensors:
+    """Pass a part of each tensor on to ``nodes`` (implements ``TensorNodes``).
+
+    Args:
+        nodes: measures and saves the part.
+        items: the cuts of the configuration.
+        tokens: returns one more cut, for the tokens of one request; it changes with every start.
+    """
+
+    def __init__(self, nodes: TensorNodes, items: Sequence[SliceItem], tokens: Callable[[], SliceItem | None]) -> None:
+        self._nodes = nodes
+        self._leaf = nodes.leaf
+        self._items = items
+        self._tokens = tokens
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of tensor files; None when no tensors are kept."""
+        return self._nodes.folder
+
+    def leaf(self, tensor: Any, save_as: str, around: tuple[int, ...] = ()) -> Node:
+        """Return the node of the cut tensor; gradient facts are those of the whole one."""
+        part = cut(tensor, self._items)
+        tokens = self._tokens()
+        if tokens is not None:
+            part = cut(part, [tokens])
+        node = self._leaf(part, save_as, around)
+        if part is not tensor and "requires_grad" in node:
+            node["requires_grad"] = tensor.requires_grad  # a view made under no_grad says False
+        return node
+
+    def settle(self) -> None:
+        """Return when every node made so far is complete."""
+        self._nodes.settle()
+
+    def move(self, folder: Path) -> None:
+        """Save tensors into ``folder`` from now on, if any are saved."""
+        self._nodes.move(folder)
+
+
+def cut(tensor: Any, items: Sequence[SliceItem]) -> Any:
+    """Return ``tensor`` with ``items`` applied in order; the same object when no item applies to it."""
+    for item in items:
+        shape = tensor.shape
+        if item.dim >= len(shape) or (item.size is not None and item.size != shape[item.dim]):
+            continue
+        try:
+            tensor = tensor[(slice(None),) * item.dim + (slice(item.begin, item.end),)]
+        except _CANNOT_SLICE:
+            continue
+    return tensor

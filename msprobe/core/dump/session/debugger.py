@@ -1,0 +1,328 @@
+"""The base of ``PrecisionDebugger`` in every framework: the documented API over the one session of the process.
+
+Every method works on the class as well as on the object, because the documented way to collect from another file is
+``PrecisionDebugger.start()``. There is one debugger per process; a construction that fails leaves nothing behind.
+
+Check the arguments of ``register_custom_api(module, api, api_prefix)``, which name a function.
+
+Check the model of ``start(model=...)``: one model, or several in a list or tuple.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from msprobe.core.backend.protocols import Backend
+from msprobe.core.backend.support import Support, check_support
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.config import DumpConfig, load_config
+from msprobe.core.config.load import attributed
+from msprobe.core.config.path_checks import require_places
+from msprobe.core.config.problems import nearest
+from msprobe.core.config.watch import ConfigWatch
+from msprobe.core.dump.record.error_boundary import log_unexpected
+from msprobe.core.dump.record.saved_values import save_fault
+from msprobe.core.dump.session import process_debugger
+from msprobe.core.dump.session.reload import WatchedSession, open_session, watch_of
+from msprobe.core.dump.session.service import Service, Settings, settings_of
+from msprobe.core.dump.session.session import DumpSession
+from msprobe.core.errors import MsprobeException, argument_text
+from msprobe.core.kernel_dumps.kernel_session import KernelSession
+from msprobe.core.log import first_time, logger
+
+_REGISTER = "register_custom_api"
+
+
+def check_function(owner: Any, name: Any, prefix: Any) -> None:
+    """Raise MsprobeException when ``owner`` has no function ``name``, or ``prefix`` is no str."""
+    if isinstance(owner, str) or owner is None:
+        raise MsprobeException(
+            0, f"{_REGISTER}: module must be a module, class or object, not its name, got {argument_text(owner)}"
+        )
+    if not isinstance(name, str):
+        raise MsprobeException(0, f"{_REGISTER}: api must be the name of a function (str), got {argument_text(name)}")
+    if not callable(getattr(owner, name, None)):
+        close = nearest(name, dir(owner))
+        hint = f"did you mean {close!r}?" if close else "give the name of one that it has"
+        raise MsprobeException(0, f"{_REGISTER}: {owner_name(owner)} has no function {argument_text(name)}; {hint}")
+    if prefix is not None and not isinstance(prefix, str):
+        raise MsprobeException(0, f"{_REGISTER}: api_prefix must be a str, got {argument_text(prefix)}")
+
+
+def owner_name(owner: Any) -> str:
+    """Return the prefix of the entries of its functions."""
+    return str(getattr(owner, "__name__", "Custom"))
+
+
+class Debugger:
+    """Collect the values that flow through a model; a framework's ``PrecisionDebugger`` defines what it supports.
+
+    Args:
+        config_path: config.json, or a dict with its content; None for the documented defaults.
+        task, dump_path, level, step: override the fields of the same name in the file.
+        model: the model of a ``start()`` without one. The older order ``..., level, model, step`` works too.
+
+    Raises:
+        ConfigError: the configuration is wrong, or asks for what the framework does not support.
+        FileCheckException: the configuration file cannot be used.
+
+    Constructing it again in the same process returns the existing debugger.
+    """
+
+    support: ClassVar[Support]
+    _instance: ClassVar[Any] = None
+    _model: ClassVar[Any] = None
+    _arguments: ClassVar[tuple[Any, ...]] = ()
+    config: Settings
+    service: Service
+
+    def __new__(
+        cls,
+        config_path: Any = None,
+        task: str | None = None,
+        dump_path: str | None = None,
+        level: str | None = None,
+        step: Any = None,
+        model: Any = None,
+    ) -> Any:
+        with process_debugger.LOCK:
+            if cls.is_model(step):  # the older order of arguments
+                model, step = step, model
+            if cls._instance is not None and process_debugger.peek() is not None:
+                cls._warn_if_other_arguments((config_path, task, dump_path, level, step))
+                return cls._instance
+            fields = {"task": task, "dump_path": dump_path, "level": level, "step": step}
+            overrides = {name: value for name, value in fields.items() if value is not None}
+            accept = functools.partial(cls._accept, config_path, overrides)
+            watch = watch_of(config_path, overrides, accept)  # before the file is read: no change falls in between
+            config = load_config(config_path, **overrides)
+            accept(config)
+            if process_debugger.peek() is not None:  # `_instance = None` asks for a fresh object
+                process_debugger.peek().close()
+            with attributed(config_path, overrides):
+                session = cls.open(config, watch)
+            process_debugger.put(session, in_force=lambda: cls._instance is not None)
+            cls._instance = super().__new__(cls)
+            cls._instance.config = settings_of(config, session.backend.name)
+            cls._instance.service = Service(session)
+            cls._model = model
+            cls._arguments = (config_path, task, dump_path, level, step)
+            return cls._instance
+
+    @classmethod
+    def _warn_if_other_arguments(cls, arguments: tuple[Any, ...]) -> None:
+        """Warn when the debugger is constructed again with another configuration, which has no effect."""
+        configured = any(value is not None for value in arguments)
+        if (
+            configured
+            and repr(arguments) != repr(cls._arguments)
+            and first_time(("constructed again", repr(arguments)))
+        ):
+            logger.warning(
+                "PrecisionDebugger exists already in this process and keeps its configuration: what it is constructed "
+                "with now is not used"
+            )
+
+    @classmethod
+    def is_model(cls, value: Any) -> bool:
+        """Return whether ``value`` is a model, as ``start(model=...)`` takes it."""
+        raise NotImplementedError
+
+    @classmethod
+    def make(cls, config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
+        """Return the framework's capabilities, made for one session."""
+        raise NotImplementedError
+
+    @classmethod
+    def open(cls, config: DumpConfig, watch: ConfigWatch | None) -> Any:
+        """Return the session that serves ``config``: a ``KernelSession`` where the runtime dumps kernels by itself."""
+        if cls.support.runtime_kernels and config.level == "L2" and config.task_spec.kernels:
+            return KernelSession(config, cls.make)
+        return open_session(config, cls.make, watch)
+
+    @classmethod
+    def _accept(cls, source: Any, arguments: Mapping[str, Any], config: DumpConfig) -> None:
+        """Raise ConfigError for what is not supported; the message names the field and where it was set."""
+        with attributed(source, arguments):
+            cls.check(config)
+            require_places(config)
+
+    @classmethod
+    def check(cls, config: DumpConfig) -> None:
+        """Raise ConfigError when the framework does not support what ``config`` asks for."""
+        check_support(config, cls.support)
+
+    @classmethod
+    def look_again(cls, session: DumpSession) -> None:
+        """Take in what the program has imported since ``make``, before a step begins. May raise ConfigError."""
+
+    @classmethod
+    @log_unexpected
+    def start(
+        cls,
+        model: Any = None,
+        token_range: Any = None,
+        rank_id: int | None = None,
+        scheduled_tokens: Any = None,
+        **unknown: Any,
+    ) -> None:
+        """Begin collecting.
+
+        Args:
+            model: the module or cell (or a list or tuple of them) whose children are recorded; needed at L0 and mix.
+            token_range: ``[first, last]``: collect only during these forward calls of the model, counted from 0.
+            rank_id: names the folder of this process instead of the rank in the job.
+            scheduled_tokens: for serving: how many tokens of each request this step holds, by request id.
+
+        Arguments that no version knows are ignored with a warning.
+        """
+        with process_debugger.LOCK:
+            session = process_debugger.current()
+            _warn_unknown("start", unknown, "model", "token_range", "rank_id", "scheduled_tokens")
+            if not session.opened:
+                cls.look_again(session)
+            if cls._instance is not None and not cls._instance.service.before_start():
+                return
+            rank = None if rank_id is None else _index("rank_id", rank_id)
+            session.start(cls._model if model is None else model, rank, token_range, scheduled_tokens)
+
+    @classmethod
+    @log_unexpected
+    def stop(cls) -> None:
+        """Stop collecting and publish dump.json; ``start`` continues in the same step."""
+        with process_debugger.LOCK:
+            process_debugger.current().stop()
+
+    @classmethod
+    @log_unexpected
+    def step(cls, dump: bool = True, **unknown: Any) -> None:
+        """End the step; what is collected next belongs to the next one. ``dump=False`` removes what it recorded."""
+        with process_debugger.LOCK:
+            _warn_unknown("step", unknown, "dump")
+            process_debugger.current().step(dump)
+
+    @classmethod
+    @contextlib.contextmanager
+    def collect(cls, model: Any = None, **arguments: Any) -> Iterator[None]:
+        """Collect a block as one step: ``start(model, ...)`` before it, ``stop`` and ``step`` after it."""
+        cls.start(model, **arguments)
+        try:
+            yield
+        finally:
+            cls.stop()
+            cls.step()
+
+    @classmethod
+    @log_unexpected
+    def _maybe_reload_config(cls, force: bool = False) -> bool:
+        """Look at the configuration file of ``dump_enable``; return whether it was read again.
+
+        Not private in practice: serving frameworks call it after they have edited the file.
+
+        Args:
+            force: look now, even if the file was looked at a moment ago.
+        """
+        with process_debugger.LOCK:
+            session = process_debugger.current()
+            return isinstance(session, WatchedSession) and session.check(force)
+
+    @classmethod
+    @log_unexpected
+    def save(cls, variable: Any, name: str, save_backward: bool = True) -> None:
+        """Record one value as ``{name}.{n}.debug`` in debug.json, and the gradients of its tensors as ``{name}_grad``.
+
+        It works at every level, between start and stop or not; level debug records nothing else. A value that cannot
+        be saved is left out with a warning.
+        """
+        with process_debugger.LOCK:
+            session = process_debugger.current()
+            fault = save_fault(variable, name, save_backward, session.backend.values.is_tensor)
+            if fault is None:
+                session.save(variable, name, save_backward)
+            else:
+                logger.warning("save: %s; nothing is saved", fault)
+
+    @classmethod
+    def set_init_step(cls, step: int) -> None:
+        """Number the steps from ``step`` on."""
+        with process_debugger.LOCK:
+            process_debugger.current().set_init_step(_index("step", step))
+
+    @classmethod
+    def register_custom_api(cls, module: Any, api: Any, api_prefix: Any = None) -> None:
+        """Record calls of ``module.api`` too, as ``{api_prefix}.{api}``; the prefix defaults to the module's name."""
+        with process_debugger.LOCK:
+            session = process_debugger.current()
+            check_function(module, api, api_prefix)
+            session.backend.apis.add(module, api, api_prefix or owner_name(module))
+            plan = getattr(session, "plan", None)  # a runtime that dumps kernels has none
+            if plan is not None and plan.apis:
+                logger.info("API %s of %s is recorded from now on", api, owner_name(module))
+            else:
+                level = session.config.level
+                logger.warning("level %s records no functions: API %s of %s is not", level, api, owner_name(module))
+
+    @classmethod
+    @log_unexpected
+    def restore_custom_api(cls, module: Any, api: str) -> None:
+        """Record ``module.api`` no longer."""
+        with process_debugger.LOCK:
+            process_debugger.current().backend.apis.remove(module, api)
+
+
+def _warn_unknown(call: str, unknown: dict[str, Any], *known: str) -> None:
+    """Warn once about each unknown argument: arguments of other versions must not end a training."""
+    for name in sorted(unknown):
+        if first_time((call, name)):
+            close = nearest(name, known)
+            hint = f"; did you mean {close}?" if close else ""
+            logger.warning("%s: the argument %s is unknown and ignored%s", call, name, hint)
+
+
+def _index(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise MsprobeException(0, f"{name} must be an integer, got {argument_text(value)}")
+    if value < 0:
+        raise MsprobeException(0, f"{name} must be greater than or equal to 0, got {argument_text(value)}")
+    return value
+
+
+def headed_models(model: Any, kind: type, called: str, prefix: str) -> list[tuple[str, Any]]:
+    """Return each model with the prefix of its children's names: ``prefix``, or ``prefix.position`` in a list.
+
+    Args:
+        kind: the class of models.
+        called: the name of that class in messages, such as ``torch.nn.Module``.
+
+    Raises:
+        MsprobeException: a part is no model, or the list is empty.
+    """
+    parts: list[Any] = list(model) if isinstance(model, (list, tuple)) else [model]
+    if not parts:
+        raise MsprobeException(0, f"start(model=...): the list of models is empty; give a {called}")
+    for position, part in enumerate(parts):
+        if not isinstance(part, kind):
+            where = f" at position {position}" if part is not model else ""
+            raise MsprobeException(
+                0,
+                f"start(model=...): expected a {called} or a list or tuple of them, got {type(part).__name__}{where}",
+            )
+    return [(prefix if part is model else f"{prefix}.{position}", part) for position, part in enumerate(parts)]
+
+
+def counted_model(model: Any, kind: type, called: str) -> Any:
+    """Return the model whose calls ``token_range`` counts: the first of several.
+
+    Raises:
+        MsprobeException: it is no model, or the list is empty.
+    """
+    first = model[0] if isinstance(model, (list, tuple)) and model else model
+    if not isinstance(first, kind):
+        raise MsprobeException(
+            0, f"start(model=...): token_range counts the calls of a {called}, got {type(first).__name__}"
+        )
+    return first

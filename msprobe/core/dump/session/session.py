@@ -1,0 +1,368 @@
+"""The life of a collection: start, stop, step. This is the only state machine of a dump; it knows no framework.
+
+    idle --start--> running --stop--> paused --start--> running ... --step--> idle (next step)
+
+While running, the taps are attached. Between stop and step, calls that already ran may still bring gradients. A step
+that the configuration leaves out attaches nothing at all.
+
+Show the model to the taps of a backend, attach the taps, and number their calls anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+from msprobe.core.backend.protocols import Backend
+from msprobe.core.capture.call_stack import StackTable
+from msprobe.core.capture.observer import Observer, Relay
+from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.config import DumpConfig
+from msprobe.core.dump.record.step_recorder import RecordingPlan
+from msprobe.core.dump.session.input_override import InputOverride
+from msprobe.core.dump.session.rank_folder import RankFolder
+from msprobe.core.dump.session.start_filters import StartFilters, StepRankFilter
+from msprobe.core.dump.session.step import LazyStep, Step
+from msprobe.core.dump.session.task_factory import StepContext, make_golden, make_judge, make_worker
+from msprobe.core.errors import ConfigError, MsprobeException, Problem
+from msprobe.core.log import set_rank
+
+
+def adopt(backend: Backend, level: str, model: Any) -> None:
+    """Name the modules of ``model``. Raises MsprobeException when it is None, or no model."""
+    if model is None:
+        raise MsprobeException(
+            0, f"level {level} needs the model: call start(model=...), or use level L1, which does not"
+        )
+    assert backend.modules is not None
+    backend.modules.adopt(model)
+
+
+def attach_taps(backend: Backend, plan: RecordingPlan, taps: contextlib.ExitStack, alone: bool) -> None:
+    """Attach the taps of ``backend`` that ``plan`` needs; the tap attached last sees a call first.
+
+    Args:
+        taps: detaches them when it is closed.
+        alone: attach the modules only, as some of them are focused.
+    """
+    if alone and backend.modules is not None:
+        taps.enter_context(backend.modules.attach())
+        return
+    if backend.collectives is not None:
+        taps.enter_context(backend.collectives.attach())
+    if plan.apis and backend.apis is not None:
+        taps.enter_context(backend.apis.attach())
+    if plan.modules and backend.graphs is not None:
+        taps.enter_context(backend.graphs.attach())
+    if plan.modules and backend.modules is not None:
+        taps.enter_context(backend.modules.attach())
+        if plan.construct and plan.apis and backend.optimizers is not None:
+            taps.enter_context(backend.optimizers.attach())
+    if backend.operators is not None:
+        taps.enter_context(backend.operators.attach())
+
+
+def reset_taps(backend: Backend) -> None:
+    """Number calls from 0 again."""
+    for tap in (backend.apis, backend.modules, backend.collectives, backend.operators):
+        if tap is not None:
+            tap.reset()
+
+
+MakeBackend = Callable[[DumpConfig, Relay, ThreadState], Backend]
+
+
+class DumpSession:
+    """Collect the calls of one process, step by step, as one configuration says.
+
+    Args:
+        config: what to collect.
+        make_backend: builds the framework's capabilities around this session's relay and per-thread state.
+
+    Attributes:
+        label: more fields for the header of dump.json.
+        closing: callbacks that run when the session is closed.
+        init_step: the number of the first step.
+        loop: the number of steps that have ended.
+        rank: the rank of the process; None while it has none.
+    """
+
+    def __init__(self, config: DumpConfig, make_backend: MakeBackend) -> None:
+        self.config = config
+        self.relay = Relay(self._update_rank)
+        self.thread = ThreadState()
+        self._make_backend = make_backend
+        self.backend = make_backend(config, self.relay, self.thread)
+        self.plan = RecordingPlan.of(config)
+        self.label: dict[str, str] = {}
+        self.closing = contextlib.ExitStack()
+        self._root = Path(config.dump_path).absolute()
+        self._stacks = StackTable()
+        self.init_step = 0
+        self.loop = 0
+        self.rank: int | None = None
+        self._step: Step | None = None
+        self._lazy: LazyStep | None = None  # stands for the step until its first call
+        self._taps: contextlib.ExitStack | None = None
+        self._started = False  # between start and stop, whether or not the current step is recorded
+        self._focused: dict[int, tuple[Any, str]] = {}  # modules that are recorded alone, with their names, by id
+        self._folders = RankFolder()
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Make what follows from the configuration."""
+        config = self.config
+        self._step_filter = StepRankFilter(config)
+        self._filters = StartFilters(config, self.relay, self.backend.runtime)
+        self._worker = make_worker(config, self.thread)
+        self._golden = make_golden(config)
+        self._override = InputOverride(config.load) if config.load is not None else None
+
+    def renew(self, config: DumpConfig, make_backend: MakeBackend) -> None:
+        """Change the configuration or the framework, while no step is open: make all that follows from it anew."""
+        backend = make_backend(config, self.relay, self.thread)
+        if backend.kernel_dump is not None:
+            expected = "a run that began with dump_enable cannot change to kernels; use L0, L1, mix or debug"
+            raise ConfigError([Problem("level", config.level, expected)])
+        backend.take_over(self.backend, self._focused.values())
+        self._filters.close()
+        self.config, self.backend, self.plan = config, backend, RecordingPlan.of(config)
+        self._prepare()
+
+    @property
+    def current_step(self) -> int:
+        """The number of the current step."""
+        return self.init_step + self.loop
+
+    @property
+    def running(self) -> bool:
+        """Whether the taps are attached."""
+        return self._taps is not None
+
+    def set_init_step(self, step: int) -> None:
+        """Number the steps from ``step`` on."""
+        self.init_step, self.loop = step, 0
+
+    def start(
+        self, model: Any = None, rank_id: int | None = None, token_range: Any = None, scheduled_tokens: Any = None
+    ) -> None:
+        """Begin or continue collecting. In a step or rank that the configuration leaves out nothing happens.
+
+        Raises:
+            MsprobeException: the level needs a model and there is none, or an argument cannot be used.
+        """
+        self._filters.begin(model, token_range, scheduled_tokens)
+        if self.plan.modules or self._override is not None or (model is not None and self.backend.apis_in_models):
+            adopt(self.backend, self.config.level, model)
+        if self._taps is not None:
+            if self._step is not None and model is not None and self.plan.modules:
+                self._step.watch_parameters()  # there may be one more model
+            return
+        self._started = True
+        self._resume(self._collects(rank_id))
+
+    def stop(self) -> None:
+        """Stop observing calls and publish the documents; gradients of calls that ran are recorded until ``step``."""
+        self._started = False
+        if self._taps is None:
+            return
+        self._detach()
+        self._drop_lazy()
+        self._filters.close(warn=True)
+        self._update_rank()
+        if self._step is not None:
+            self._step.publish()
+
+    def step(self, dump: bool = True) -> None:
+        """End the step: publish, and number everything from 0 again. Collecting continues if it was not stopped.
+
+        Args:
+            dump: False removes what was recorded in this step; the next step has the next number all the same.
+        """
+        self._detach()
+        self._close_step(discard=not dump)
+        if self._override is not None:
+            self._override.close()
+        self.loop += 1
+        if self._started:
+            self._resume(self._collects(None, again=True), lazy=True)
+
+    def focus(self, module: Any, name: str) -> None:
+        """Record only the calls of focused modules, ``module`` among them as ``name``, until ``focus_end``."""
+        assert self.backend.modules is not None
+        self.backend.modules.focus(module, name)
+        self._focused[id(module)] = module, name
+        self._attach_again()
+
+    def focus_end(self) -> None:
+        """Record everything again."""
+        if self.backend.modules is not None:
+            self.backend.modules.focus_end()
+        self._focused.clear()
+        self._attach_again()
+
+    def save(self, value: Any, name: str, backward: bool = True) -> None:
+        """Record one value of the user's choice (and its gradients) in debug.json, between start and stop or not."""
+        if not self.plan.bodies or not self._step_filter.step(self.current_step) or not self._rank_selected(None):
+            return
+        self._begin_lazy()
+        if self._step is None:
+            self._step = self._open_step(implicit=False)
+            reset_taps(self.backend)
+        with self.thread.quiet():
+            self._step.saved_values.save(name, value, backward)
+
+    def reset(self) -> None:
+        """Close the open step without counting it: what is collected next begins the same step anew."""
+        self._detach()
+        self._close_step()
+
+    def move(self, folder: str) -> None:
+        """Collect into ``folder`` from now on; a step that is open in another folder is closed."""
+        root = Path(folder).absolute()
+        if root != self._root:
+            self.reset()
+            self._root = root
+
+    def forget_rank(self) -> None:
+        """Ask for the rank again at the next start."""
+        self.rank = None
+
+    @property
+    def opened(self) -> bool:
+        """Whether a start has taken effect in the current step."""
+        return self._step is not None or self._lazy is not None
+
+    def close(self) -> None:
+        """Publish what was not stopped, at the end of the process."""
+        self._started = False
+        self._detach()
+        self._filters.close()
+        self._close_step()
+        self._step_filter.conclude()
+        self.closing.close()
+
+    def abandon(self) -> None:
+        """Remove all hooks in a forked child, without touching the files of the parent."""
+        if self._worker is not None:
+            self._worker.abandon()
+        if self._step is not None:
+            self._step.unwatch_parameters()
+        self.relay.observer = self._step = self._lazy = None
+        self._started, self.closing = False, contextlib.ExitStack()
+        self._detach()
+        self._filters.close()
+        self._folders.leave(self.backend.runtime.rank() if self.rank is None else self.rank)
+        self.rank = None
+
+    def inherit(self) -> None:
+        """Continue in a forked child that collects too, with the configuration and the step number of the parent."""
+        self.renew(self.config, self._make_backend)
+
+    # ---- internals ----
+
+    def _collects(self, rank_id: int | None, again: bool = False) -> bool:
+        """Return whether this start collects; ``again`` for a step that begins without a start."""
+        selected = (
+            self._rank_selected(rank_id) and self._step_filter.step(self.current_step) and not self.config.load_only
+        )
+        selected = selected and (self.plan.apis or self.plan.modules)  # level debug: save() opens the step
+        return selected and (self._filters.admit_next_step() if again else self._filters.admit())
+
+    def _resume(self, collects: bool, lazy: bool = False) -> None:
+        if collects and self._step is None:
+            if lazy:
+                self._lazy = LazyStep(self._begin_lazy)
+            else:
+                self._step = self._open_step(implicit=False)
+            reset_taps(self.backend)
+        if collects or self._loads():
+            self._attach(collects)
+
+    def _loads(self) -> bool:
+        """Return whether inputs are replaced in this step."""
+        return self._override is not None and self._override.active(self.current_step, self.rank)
+
+    def _rank_selected(self, rank_id: int | None) -> bool:
+        self._update_rank(rank_id)
+        return self._step_filter.rank(self.rank)
+
+    def _update_rank(self, rank_id: int | None = None) -> None:
+        """Ask for the rank until there is one; then rename the folder of an open step."""
+        if self.rank is None:
+            self.rank = rank_id if rank_id is not None else self.backend.runtime.rank()
+            set_rank(self.rank)
+            if self.rank is not None and self._step is not None:
+                self._folders.move(self._step.folder, self.rank, self._step.rename)
+
+    def _open_step(self, implicit: bool) -> Step:
+        context = StepContext(
+            config=self.config,
+            plan=self.plan,
+            backend=self.backend,
+            thread=self.thread,
+            stacks=self._stacks,
+            worker=self._worker,
+            golden=self._golden,
+            filters=self._filters,
+            label=dict(self.label),
+            number=self.current_step,
+            rank=self.rank,
+        )
+        judge = make_judge(context)  # before there is a folder: it may raise
+        folder = self._folders.folder(self._root, self.current_step, self.rank)
+        return Step(context, folder, judge, implicit)
+
+    def _attach(self, collects: bool = True) -> None:
+        self.thread.scopes.clear()
+        with contextlib.ExitStack() as taps:  # when one tap cannot be attached, the others are detached again
+            if collects and self.opened:
+                attach_taps(self.backend, self.plan, taps, alone=bool(self._focused))
+                self._show_observer()
+            if self._override is not None and self._loads() and self.backend.inputs is not None:
+                self._override.open(self.current_step, self.rank)
+                taps.enter_context(self.backend.inputs.attach(self._override))  # outermost: the new input is recorded
+            self._taps = taps.pop_all()
+
+    def _attach_again(self) -> None:
+        if self._taps is not None:
+            self._detach()
+            self._attach()
+
+    def _show_observer(self) -> None:
+        """Show the collector of the step to the taps, or the object that stands for it."""
+        if self._step is not None:
+            if self.plan.modules or self._focused:
+                self._step.watch_parameters()
+            self._filters.open(self._step.collector)
+        elif self._lazy is not None:
+            self._filters.open(cast(Observer, self._lazy))
+
+    def _begin_lazy(self) -> Observer | None:
+        """Open the lazy step, if there is still one; return the collector of the step that is open then."""
+        lazy, self._lazy = self._lazy, None
+        if lazy is not None:
+            self._update_rank()
+            self._step = self._open_step(implicit=True)
+            self._show_observer()
+        return None if self._step is None else self._step.collector
+
+    def _drop_lazy(self) -> None:
+        if self._lazy is not None:
+            self._lazy = self.relay.observer = None
+
+    def _detach(self) -> None:
+        if self._taps is not None:
+            taps, self._taps = self._taps, None
+            taps.close()
+            self.thread.scopes.clear()
+
+    def _close_step(self, discard: bool = False) -> None:
+        self._drop_lazy()
+        if self._step is not None:
+            self._update_rank()
+            step, self._step = self._step, None
+            self.relay.observer = None
+            (step.discard if discard else step.close)()

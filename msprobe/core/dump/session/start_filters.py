@@ -1,0 +1,292 @@
+"""Filter steps and ranks by ``step`` and ``rank`` of the configuration; log once when nothing is selected.
+
+The filters of a start: the token range, the request, and the number of findings.
+
+begin(...)  check the arguments of a start()
+admit()     return whether this start collects
+open(...)   show the observer to the taps: now, or token by token
+close()     stop() was called
+
+``token_range``: collect only while an inference model works on certain tokens.
+
+Each forward call of the model is one token, counted from 0 at ``start``. Calls between two tokens belong to the first
+of them; calls before the first token belong to none.
+
+``request_id`` with ``start(scheduled_tokens=...)``: which rows of a batch belong to one request of a server.
+
+A serving framework puts the tokens of all scheduled requests one after the other in dimension 0. The mapping from
+request to number of tokens, in scheduling order, gives the begin and the end of one request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msprobe.core.backend.protocols import Runtime
+from msprobe.core.capture.observer import Observer, Relay
+from msprobe.core.config import DumpConfig, IntRanges
+from msprobe.core.config.models import OverflowCheckSection, SliceItem
+from msprobe.core.dump.tasks.judged_recorder import Findings
+from msprobe.core.errors import MsprobeException, argument_text
+from msprobe.core.log import logger
+
+
+class StepRankFilter:
+    """The steps and ranks that a configuration selects; an empty list selects all."""
+
+    def __init__(self, config: DumpConfig) -> None:
+        self._steps = config.step
+        self._ranks = config.rank
+        self._logged = False
+        self._rejected: tuple[int, int] | None = None  # the first and the last step that were left out
+        self._collected = False
+
+    def step(self, number: int) -> bool:
+        """Return whether step ``number`` is collected."""
+        if not self._steps or number in self._steps:
+            self._collected = True
+            return True
+        self._rejected = (self._rejected or (number, number))[0], number
+        if number > self._steps.last and not self._logged:
+            self._logged = True
+            logger.info("all steps asked for (up to %d) are over: nothing more is collected", self._steps.last)
+        return False
+
+    def conclude(self) -> None:
+        """Warn at the end of the run when none of the selected steps came."""
+        if self._rejected is not None and not self._collected:
+            first, last = self._rejected
+            run = f"step {first}" if first == last else f"steps {first} to {last}"
+            logger.warning(
+                "nothing was collected: the configuration asks for step %s, this run had %s (step() counts, from 0)",
+                _first_items(self._steps),
+                run,
+            )
+
+    def rank(self, rank: int | None) -> bool:
+        """Return whether the process of ``rank`` is collected; a list of ranks never selects a process without rank."""
+        if not self._ranks or (rank is not None and rank in self._ranks):
+            return True
+        if not self._logged:
+            self._logged = True
+            logger.warning(
+                "nothing is collected: the configuration asks for rank %s, this process is %s",
+                _first_items(self._ranks),
+                "without a rank" if rank is None else f"rank {rank}",
+            )
+        return False
+
+
+def _first_items(ranges: IntRanges) -> str:
+    items = ranges.to_list()
+    return ", ".join(map(str, items[:8])) + (", ..." if len(items) > 8 else "")
+
+
+class TokenRange:
+    """Show the observer to the relay while the count lies in ``first`` to ``last``, both included."""
+
+    def __init__(self, first: int, last: int, relay: Relay) -> None:
+        self.first = first
+        self.last = last
+        self.count = -1
+        self._unwatch: Callable[[], None] | None = None
+        self._relay = relay
+        self._observer: Observer | None = None
+
+    @property
+    def within(self) -> bool:
+        """Whether the present token lies in the range."""
+        return self.first <= self.count <= self.last
+
+    def count_calls(self, watch_calls: Callable[[Any, Callable[[], None]], Callable[[], None]], model: Any) -> None:
+        """Count the forward calls of ``model`` until ``close``; ``watch_calls`` is that of the framework's runtime."""
+        self._unwatch = watch_calls(model, self.next_token)
+
+    def hold(self, observer: Observer) -> None:
+        """Show ``observer`` from now on, within the range."""
+        self._observer = observer
+        self._show()
+
+    def release(self) -> None:
+        """Show no observer until the next ``hold``; calls of the model still count."""
+        self._observer = None
+
+    def next_token(self) -> None:
+        """Count one call of the model."""
+        self.count += 1
+        if self._observer is None:
+            return
+        if self.count == self.first:
+            logger.info("token %d: the token range [%d, %d] begins", self.count, self.first, self.last)
+        elif self.count == self.last + 1:
+            logger.info("token %d: the token range [%d, %d] is over", self.count, self.first, self.last)
+        self._show()
+
+    def warn_if_not_reached(self) -> None:
+        """Warn when the range never began."""
+        if self._observer is not None and self.count < self.first:
+            logger.warning(
+                "nothing is collected: the token range [%d, %d] was not reached, the model was called %d times since "
+                "start(); tokens are counted from 0",
+                self.first,
+                self.last,
+                self.count + 1,
+            )
+
+    def close(self) -> None:
+        """Count calls no longer."""
+        self._observer = None
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
+
+    def _show(self) -> None:
+        self._relay.observer = self._observer if self.within else None
+
+
+def check_token_range(value: Any, model: Any) -> tuple[int, int] | None:
+    """Return the first and the last token of ``start(token_range=value)``; None for None.
+
+    Raises:
+        MsprobeException: the value is no pair of integers with 0 <= first <= last, or there is no model.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        raise MsprobeException(
+            0, f"token_range must be a list or tuple of two integers [first, last], got {argument_text(value)}"
+        )
+    for bound in value:
+        if isinstance(bound, bool) or not isinstance(bound, int):
+            raise MsprobeException(0, f"token_range must hold two integers, got {argument_text(bound)}")
+    first, last = value
+    if first < 0 or first > last:
+        raise MsprobeException(0, f"token_range must satisfy 0 <= first <= last, got [{first}, {last}]")
+    if model is None:
+        raise MsprobeException(0, "token_range counts the calls of a model: call start(model=..., token_range=...)")
+    return first, last
+
+
+def tokens_of(request: str, scheduled: Mapping[str, int]) -> SliceItem | None:
+    """Return the cut that leaves the tokens of ``request``; None when it is not scheduled.
+
+    Servers put a prefix such as ``chatcmpl-`` before the id of their client: when no id is equal, the only id that ends
+    in ``-`` and ``request`` is used.
+    """
+    if request not in scheduled:
+        prefixed = [name for name in scheduled if name.endswith(f"-{request}")]
+        if len(prefixed) != 1:
+            return None
+        request = prefixed[0]
+    begin = 0
+    for name, count in scheduled.items():
+        if name == request:
+            return SliceItem(dim=0, size=sum(scheduled.values()), begin=begin, end=begin + count)
+        begin += count
+    return None
+
+
+def check_scheduled_tokens(value: Any) -> dict[str, int] | None:
+    """Return ``start(scheduled_tokens=value)`` as a dict; None for None.
+
+    Raises:
+        MsprobeException: the value is no mapping from request ids to numbers of tokens.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise MsprobeException(
+            0, f"start(scheduled_tokens=...): expected a dict from request id to tokens, got {type(value).__name__}"
+        )
+    for name, count in value.items():
+        if not isinstance(name, str) or isinstance(count, bool) or not _is_count(count):
+            raise MsprobeException(
+                0,
+                "start(scheduled_tokens=...): expected request ids (str) with token counts, "
+                f"got {argument_text(name)}: {argument_text(count)}",
+            )
+    return {name: int(count) for name, count in value.items()}
+
+
+def _is_count(value: Any) -> bool:
+    return hasattr(value, "__index__") and int(value) >= 0
+
+
+class StartFilters:
+    """The filters of one session.
+
+    Attributes:
+        findings: the count of findings, for all starts.
+        tokens: the cut for the request of the present start; None when tensors are recorded whole.
+    """
+
+    def __init__(self, config: DumpConfig, relay: Relay, runtime: Runtime) -> None:
+        section = config.section
+        limit = section.overflow_nums if isinstance(section, OverflowCheckSection) else section.diff_nums
+        self.findings = Findings(limit, self._end)
+        self.tokens: SliceItem | None = None
+        self._relay = relay
+        self._runtime = runtime
+        self._request = section.request_id
+        self._model: Any = None
+        self._range: tuple[int, int] | None = None
+        self._scheduled: dict[str, int] | None = None
+        self._token_range: TokenRange | None = None
+
+    def begin(self, model: Any, token_range: Any, scheduled_tokens: Any) -> None:
+        """Take the arguments of a start. Raises MsprobeException for an argument that cannot be used."""
+        self._range = check_token_range(token_range, model)
+        self._scheduled = check_scheduled_tokens(scheduled_tokens)
+        self._model = model if self._range is not None else None
+
+    def admit(self) -> bool:
+        """Return whether this start collects; log why not."""
+        if self.findings.exhausted:
+            return False
+        self.tokens = None
+        if self._request is not None:
+            self.tokens = tokens_of(self._request, self._scheduled or {})
+            if self.tokens is None:
+                self._warn_request_absent()
+                return False
+        self.close()
+        if self._range is not None:
+            self._token_range = TokenRange(*self._range, self._relay)
+            self._token_range.count_calls(self._runtime.watch_calls, self._model)
+            self._model = None
+        return True
+
+    def admit_next_step(self) -> bool:
+        """Return whether a step that begins without a start collects, under the arguments of the last start."""
+        return not self.findings.exhausted and (self._request is None or self.tokens is not None)
+
+    def open(self, observer: Observer) -> None:
+        """Report to ``observer`` from now on, or while the token range lasts."""
+        if self.findings.exhausted:
+            self._relay.observer = None
+        elif self._token_range is None:
+            self._relay.observer = observer
+        else:
+            self._token_range.hold(observer)
+
+    def close(self, warn: bool = False) -> None:
+        """Count tokens no longer; with ``warn`` log when the token range never began."""
+        if self._token_range is not None:
+            if warn:
+                self._token_range.warn_if_not_reached()
+            self._token_range.close()
+            self._token_range = None
+
+    def _end(self) -> None:
+        """Observe nothing more, in this step and all that follow: the last finding was added."""
+        if self._token_range is not None:
+            self._token_range.release()
+        self._relay.observer = None
+
+    def _warn_request_absent(self) -> None:
+        if self._scheduled is None:
+            reason = "start() got no scheduled_tokens"
+        else:
+            reason = f"it is not among the scheduled ones ({', '.join(list(self._scheduled)[:5]) or 'none'})"
+        logger.warning("nothing is collected in this step for request %s: %s", self._request, reason)

@@ -1,0 +1,195 @@
+"""What exists once per recorded step: the collector, its sink, and the hooks on parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from msprobe.core.capture.observer import Observer
+from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
+from msprobe.core.dump.record.saved_values import SavedValues
+from msprobe.core.dump.record.step_recorder import StepOutput
+from msprobe.core.dump.session import process_debugger
+from msprobe.core.dump.session.kernel_level import kernel_source, make_collector
+from msprobe.core.dump.session.task_factory import StepContext, make_barrier, make_recorder
+from msprobe.core.dump.tasks.judged_recorder import Judge
+from msprobe.core.log import logger
+from msprobe.core.selection import build_selection
+from msprobe.core.store.flusher import FLUSHER
+from msprobe.core.store.layout import DUMP, ERRORS, TENSORS
+from msprobe.core.store.sink import DirectorySink
+
+_BEGINNINGS = frozenset({"api_begin", "module_begin", "parameter_gradient", "enter", "graph_run"})
+
+
+class Step:
+    """One step being recorded into ``folder``.
+
+    Args:
+        context: what the step needs of its session.
+        folder: the folder of the process.
+        judge: judges the calls; None when every call is recorded.
+        implicit: the step began without a start, as the step before was never stopped: when nothing happens in it,
+            its files are removed.
+    """
+
+    def __init__(self, context: StepContext, folder: Path, judge: Judge | None, implicit: bool) -> None:
+        config, backend, plan = context.config, context.backend, context.plan
+        selection = build_selection(config)
+        saves = plan.bodies and (plan.save_all or judge is not None or selection.tensors is not None)
+        header = {
+            "task": config.task,
+            "level": config.level,
+            "framework": backend.name,
+            "dump_data_dir": str(folder / TENSORS) if saves else None,
+            **backend.header,
+            **context.label,
+            **kernel_source(context),
+        }
+        self._context = context
+        self._implicit = implicit
+        self._selection = selection
+        self._unwatch: Callable[[], None] | None = None
+        self._sink = DirectorySink(
+            folder,
+            header,
+            extra_info=config.extra_info,
+            tensors=saves,
+            pending=make_barrier(context),
+            dropped=plan.dropped,
+        )
+        tensors = folder / TENSORS if saves and not self._sink.failed else None
+        output = StepOutput(self._sink, ErrorLog(folder / ERRORS))
+        self.recorder = make_recorder(context, selection, output, tensors, judge)
+        self.collector = make_collector(context, self.recorder, self._sink)
+        self.saved_values = SavedValues(self.recorder, backend)
+        if judge is None:  # of judged calls nothing is written before the verdict
+            FLUSHER.add(self.collector)
+        if not self._sink.failed:  # the sink has logged why there is no dump
+            logger.info("collecting step %d into %s", context.number, folder)
+
+    @property
+    def folder(self) -> Path:
+        """The folder that the step is recorded into."""
+        return self._sink.folder
+
+    def publish(self) -> None:
+        """Make everything so far readable, and log where it is."""
+        self._sink.publish()
+        if not self._sink.failed:
+            logger.info("%s is at %s", DUMP, self.folder.parent)
+
+    def watch_parameters(self) -> None:
+        """Observe the gradients of the parameters from now until the step ends."""
+        modules = self._context.backend.modules
+        if modules is not None and self._selection.modes.parameters_grad:
+            self.unwatch_parameters()
+            self._unwatch = modules.attach_gradients()
+
+    def unwatch_parameters(self) -> None:
+        """Observe the gradients of the parameters no longer."""
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = None
+
+    def rename(self, folder: Path) -> bool:
+        """Rename the folder of the step to ``folder`` and record there; return False when that is not possible."""
+        if self._context.worker is not None:
+            self._context.worker.drain()
+        if not self._sink.move(folder):
+            return False
+        self.recorder.nodes.move(folder / TENSORS)
+        self.recorder.errors.move(folder / ERRORS)
+        return True
+
+    def close(self) -> None:
+        """End the step: publish its files, and log its conclusion or why it is empty."""
+        if self._implicit and not self.recorder.recorded and not self._sink.failed:
+            self.discard()
+            return
+        self._finish()
+        conclusion = self.recorder.conclusion()
+        if conclusion is None:
+            self._explain_empty()
+        else:
+            logger.info("%s: %s", self.folder, conclusion)
+        self._sink.close()
+
+    def discard(self) -> None:
+        """End the step and remove what was recorded."""
+        self._finish()
+        if self._context.worker is not None:
+            self._context.worker.drain()
+        self._sink.discard()
+        logger.info("what was recorded in %s is discarded", self.folder)
+
+    def _finish(self) -> None:
+        """Take nothing more."""
+        FLUSHER.remove(self.collector)
+        self.unwatch_parameters()
+        self.saved_values.finish()
+        self.collector.finish()
+        if self._context.backend.collectives is not None:
+            self._context.backend.collectives.reset()
+
+    def _explain_empty(self) -> None:
+        if self.recorder.recorded or self._sink.failed:
+            return
+        filters = self._selection.describe()
+        names = ", ".join(self.recorder.skipped)
+        if names:
+            reason = f"{filters} let nothing through; names seen: {names}"
+        elif filters:
+            reason = f"no call was seen that {filters} could choose from"
+        else:
+            reason = self._reason_without_calls()
+        logger.warning("step is empty (%s): %s", self.folder, reason)
+
+    def _reason_without_calls(self) -> str:
+        config = self._context.config
+        if config.level == "L0":
+            return "no call of a module inside the model was seen between start and stop (the model itself is no entry)"
+        if config.level != "L1" or not self._context.backend.ranked:
+            return "no call was seen between start and stop"
+        compiled = "compiled code calls no APIs: levels L0 and mix record the modules in it"
+        if config.risk_level == "ALL":
+            return f"no call was seen between start and stop ({compiled})"
+        return f"no API of risk_level {config.risk_level} was called (risk_level ALL records all; {compiled})"
+
+
+class LazyStep:
+    """Stands for the observer of a step that nobody started, until the first call opens that step.
+
+    A step that follows one which was never stopped begins in this way: so a server that is idle between two requests
+    leaves no empty folder behind, not even during the pause. Methods that begin something open the step; the others
+    concern calls of a step that is open, and do nothing before.
+
+    Args:
+        begin: opens the step and returns its observer; None when the step is no longer wanted.
+    """
+
+    def __init__(self, begin: Callable[[], Observer | None]) -> None:
+        self.errors = ErrorLog(None)
+        self._begin: Callable[[], Observer | None] | None = begin
+        self._observer: Observer | None = None
+
+    def __getattr__(self, method: str) -> Any:
+        """Return a method of the step's observer; one that does nothing when there is no observer."""
+        if method in _BEGINNINGS:
+            self.open_step()
+        return _do_nothing if self._observer is None else getattr(self._observer, method)
+
+    @never_raises
+    def open_step(self) -> None:
+        """Open the step unless it is open. What keeps it from opening is logged once, and there is no step then."""
+        if self._begin is None:
+            return
+        with process_debugger.LOCK:
+            begin, self._begin = self._begin, None
+            if begin is not None:  # no other thread was faster
+                self._observer = begin()
+
+
+def _do_nothing(*arguments: Any) -> None:
+    """Stand for a method of an observer that is not there."""

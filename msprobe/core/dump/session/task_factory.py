@@ -1,0 +1,113 @@
+"""From the task of the configuration to the recorder of one step: its tensor nodes, and the judge of its calls."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from msprobe.core.backend.protocols import Backend
+from msprobe.core.capture.call_stack import StackTable
+from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.config import DumpConfig
+from msprobe.core.dump.record.async_worker import AsyncTensors, AsyncWorker, SettleBarrier, queue_limit
+from msprobe.core.dump.record.step_recorder import RecordingPlan, StepOutput, StepRecorder
+from msprobe.core.dump.record.tensor_node import MeasuredTensors, SlicedTensors, TensorNodes
+from msprobe.core.dump.session.start_filters import StartFilters
+from msprobe.core.dump.tasks.judged_recorder import DeferredTensors, Judge, JudgedRecorder, Judging
+from msprobe.core.dump.tasks.live_compare import GoldenSteps, LiveComparison
+from msprobe.core.dump.tasks.nonfinite import NonFinite, RaisingCall
+from msprobe.core.selection import Selection
+
+
+@dataclass(frozen=True, slots=True)
+class StepContext:
+    """What one step needs of its session; the objects of a step never see the session itself.
+
+    Attributes:
+        config: the configuration of the session.
+        plan: its switches.
+        backend: the framework.
+        thread: the per-thread state.
+        stacks: the interned call stacks.
+        worker: the worker of ``async_dump``; None without it.
+        golden: the golden dump of ``bench_path``; None without it.
+        filters: the filters of the present start, and the count of findings.
+        label: more fields for the header of dump.json.
+        number: the number of the step.
+        rank: the rank of the process when the step began; None when it had none yet.
+    """
+
+    config: DumpConfig
+    plan: RecordingPlan
+    backend: Backend
+    thread: ThreadState
+    stacks: StackTable
+    worker: AsyncWorker | None
+    golden: GoldenSteps | None
+    filters: StartFilters
+    label: Mapping[str, str]
+    number: int
+    rank: int | None
+
+
+def make_worker(config: DumpConfig, thread: ThreadState) -> AsyncWorker | None:
+    """Return the worker of a session with ``async_dump``, else None. Judged calls are finished at once without one."""
+    wanted = config.async_dump and config.task_spec.async_dump and config.section.bench_path is None
+    return AsyncWorker(queue_limit(), thread) if wanted and config.level != "L2" else None
+
+
+def make_golden(config: DumpConfig) -> GoldenSteps | None:
+    """Return the golden dump of ``bench_path``, or None. Raises FileCheckException when it is no folder."""
+    path = config.section.bench_path
+    return GoldenSteps(path, config.section.one_mode) if path and config.task_spec.compares_live else None
+
+
+def make_judge(context: StepContext) -> Judge | None:
+    """Return the judge of a step, or None. Raises MsprobeException when there is no golden dump to judge by."""
+    if context.golden is not None:
+        data = context.golden.data(context.number, context.rank)
+        return LiveComparison(data, context.golden.divergence)
+    module, _, name = context.config.task_spec.judge.partition(":")
+    if not module:
+        return None
+    judge: Judge = getattr(importlib.import_module(module), name)()
+    return judge
+
+
+def make_barrier(context: StepContext) -> SettleBarrier:
+    """Return what the records of the step wait for."""
+    return SettleBarrier(context.backend.ops, context.worker)
+
+
+def make_recorder(
+    context: StepContext, selection: Selection, output: StepOutput, folder: Path | None, judge: Judge | None
+) -> StepRecorder:
+    """Return the recorder of a step.
+
+    Args:
+        folder: where tensor files are written; None when the step has none.
+        judge: judges each call before it is written; None to write every call.
+    """
+    ops, plan, backend = context.backend.ops, context.plan, context.backend
+    section = context.config.section
+    mode = section.one_mode
+    if judge is not None:
+        if isinstance(judge, (NonFinite, RaisingCall)) and mode == "xor":
+            mode = "statistics"  # a checksum does not tell whether values are finite
+        deferred = DeferredTensors(ops, mode, folder)
+        judging = Judging(judge, context.filters.findings, deferred)
+        return JudgedRecorder(plan, selection, backend, _sliced(context, deferred), output, judging)
+    measured = MeasuredTensors(ops, mode, folder, getattr(section, "projection", False))
+    nodes: TensorNodes = measured
+    if context.worker is not None:
+        nodes = AsyncTensors(measured, context.worker, output.errors)
+    return StepRecorder(plan, selection, backend, _sliced(context, nodes), output)
+
+
+def _sliced(context: StepContext, nodes: TensorNodes) -> TensorNodes:
+    section = context.config.section
+    if not section.slice and section.request_id is None:
+        return nodes
+    return SlicedTensors(nodes, section.slice, lambda: context.filters.tokens)

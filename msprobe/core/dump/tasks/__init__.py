@@ -1,0 +1,1 @@
+"""Tasks that judge calls while they run."""

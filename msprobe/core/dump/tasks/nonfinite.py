@@ -1,0 +1,132 @@
+"""Tasks ``overflow_check`` and ``nan_check``: find the calls that turn finite inputs into infinities or NaN.
+
+A call has a finding when all its inputs are finite (arguments, parameters, numbers among them) and one of its outputs
+is not. So neither a call that passes a NaN on is reported, nor one that got -inf to mask with.
+A backward or the gradient of a parameter is computed from values that forward calls saved: it has a finding only when
+these calls got no NaN and returned finite values only, and when the incoming gradients are finite too.
+A tensor that cannot be measured (no data, no statistics) counts as finite.
+
+Task ``exception_dump`` where the runtime does not offer it: find the first call that fails, at API level.
+
+A call fails when it raises, or when it makes infinities or NaN out of finite inputs. Its entry says which (``kind``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from msprobe.core.capture.describe import Node
+from msprobe.core.dump.record.tensor_node import split_sides, walk_leaves
+from msprobe.core.dump.tasks.judged_recorder import CallDependencies, CallVerdict, split_name
+from msprobe.core.naming.names import Phase
+
+_PathAndNode = tuple[str, dict[str, Any]]
+
+
+def overflow_judge() -> NonFinite:
+    """Return the judge of task ``overflow_check``."""
+    return NonFinite(only_findings=True)
+
+
+def nan_judge() -> NonFinite:
+    """Return the judge of task ``nan_check``."""
+    return NonFinite(only_findings=False)
+
+
+class NonFinite:
+    """Judge by the extremes of each tensor: a NaN or infinity anywhere in it shows in Max or Min.
+
+    Args:
+        only_findings: keep nothing but calls with a finding (``overflow_check``); else the statistics of all calls up
+            to the last finding (``nan_check``).
+    """
+
+    def __init__(self, only_findings: bool) -> None:
+        self._no_finding = CallVerdict(keep=not only_findings)
+        self._count = 0
+        self._first_input = ""
+        self._dependencies = CallDependencies()
+
+    def conclusion(self) -> str:
+        """Return the number of findings, and the first non-finite input when no recorded call made it."""
+        source = f"; {self._first_input}, and no recorded call made it" if self._first_input and not self._count else ""
+        return f"{self._count} calls made infinities or NaN out of finite inputs{source}"
+
+    def judge(self, name: str, body: dict[str, Node], final: bool = False) -> CallVerdict:
+        """Return the verdict on a finished call."""
+        inputs, outputs = split_sides(body)
+        bad_input, bad_output = _first_non_finite(walk_leaves(inputs)), _first_non_finite(walk_leaves(outputs))
+        phase = split_name(name)[2]
+        tainted = next((leaf for leaf in walk_leaves(inputs) if _taints(leaf[1], phase)), None)
+        sound = self._dependencies.is_sound(name)
+        if phase != Phase.PARAMETERS_GRAD.value:
+            self._dependencies.record(name, tainted is None and bad_output is None)
+        if tainted is not None and not self._first_input:
+            self._first_input = f"{name} was given one in {tainted[0]} ({_extremes_text(tainted[1])})"
+        if bad_output is None or bad_input is not None or not sound:
+            return self._no_finding
+        if phase == Phase.PARAMETERS_GRAD.value and not final and not self._dependencies.is_complete(name):
+            return CallVerdict(defer=True)
+        self._count += 1
+        path, leaf = bad_output
+        return CallVerdict(finding=f"{path} is not finite ({_extremes_text(leaf)}), every input is")
+
+
+def is_finite_node(leaf: dict[str, Any]) -> bool:
+    """Return whether a tensor or number holds no infinity and no NaN, as far as it was measured."""
+    return all(not isinstance(value, float) or math.isfinite(value) for value in _extremes(leaf))
+
+
+def _taints(leaf: dict[str, Any], phase: str) -> bool:
+    """Return whether this input excuses later calls. An infinity in a forward call may be a mask, so it does not."""
+    if phase == Phase.BACKWARD.value:
+        return not is_finite_node(leaf)
+    return any(isinstance(value, float) and math.isnan(value) for value in _extremes(leaf))
+
+
+def _extremes(leaf: dict[str, Any]) -> tuple[Any, Any, Any]:
+    return leaf.get("Max"), leaf.get("Min"), leaf.get("value")
+
+
+def _first_non_finite(leaves: Iterable[_PathAndNode]) -> _PathAndNode | None:
+    return next(((path, leaf) for path, leaf in leaves if not is_finite_node(leaf)), None)
+
+
+def _extremes_text(leaf: dict[str, Any]) -> str:
+    if "value" in leaf:
+        return str(leaf["value"])
+    return f"Max {leaf.get('Max')}, Min {leaf.get('Min')}"
+
+
+RAISED = "raised"
+NON_FINITE = "non-finite output"
+_NO_FAILURE = (
+    "no watched call raised or made infinities or NaN out of finite inputs (operators called as objects are watched "
+    "where start is given the model)"
+)
+
+
+class RaisingCall:
+    """Find the first call that raised or returned non-finite values; no other call is kept."""
+
+    def __init__(self) -> None:
+        self._non_finite = NonFinite(only_findings=True)
+        self._first = ""
+
+    def conclusion(self) -> str:
+        """Return which call failed first, and how."""
+        return f"exception_dump: {self._first or _NO_FAILURE}"
+
+    def judge(self, name: str, body: dict[str, Node], final: bool = False) -> CallVerdict:
+        """Return the verdict on a finished call; add ``kind`` to the body of a call that failed."""
+        error = body.get("error")
+        if error:
+            kind, verdict = RAISED, CallVerdict(finding=str(error))
+        else:
+            kind, verdict = NON_FINITE, self._non_finite.judge(name, body, final)
+        if verdict.finding is not None:
+            body["kind"] = kind
+            self._first = f"{name} is the first ({kind}): {verdict.finding}"
+        return verdict

@@ -1,0 +1,59 @@
+"""The number of processors.
+
+Returns free memory to the system.
+
+The C library keeps the memory of large texts and arrays after they are gone, in every process of its own.
+
+The part of ``seed_all`` that is the same in every framework: checks of its arguments, seeds of Python and numpy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from msprobe.core.errors import MsprobeException, argument_text
+
+
+def cpu_count() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def trim_memory() -> None:
+    """Return the free memory of the C library to the system, where it can (glibc); takes a few milliseconds."""
+    trim = _malloc_trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _malloc_trim() -> Any:
+    try:
+        return getattr(ctypes.CDLL(None), "malloc_trim", None)
+    except (OSError, TypeError):  # a system whose C library has no such name
+        return None
+
+
+_LARGEST_SEED = 2**32 - 1
+
+
+def check_seed(seed: Any, **switches: Any) -> None:
+    """Raise MsprobeException unless ``seed`` is an int from 0 to 2**32 - 1 and every switch a bool."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= _LARGEST_SEED:
+        raise MsprobeException(0, f"seed_all: seed is an integer from 0 to {_LARGEST_SEED}, got {argument_text(seed)}")
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise MsprobeException(0, f"seed_all: {name} is True or False, got {argument_text(value)}")
+
+
+def seed_host(seed: int) -> None:
+    """Seed the shared generators of Python and numpy, and the hashes of the processes this one starts."""
+    os.environ["PYTHONHASHSEED"] = str(seed)
+    random.seed(seed)
+    np.random.seed(seed)

@@ -1,0 +1,175 @@
+"""Build the selection of one step from the configuration. The precedence of the filters is decided here only.
+
+Both scope and list must select a call. The risk level has an effect only when neither is given. At level mix a listed
+module selects everything that runs inside it, and at level L2 a listed call does.
+
+``data_mode`` as four switches: which phases and which sides of a call are recorded.
+
+``list`` and ``tensor_list``: select entries by their names.
+
+A full entry name (``Functional.linear.1.forward``) means exactly that entry, a fragment (``relu``, ``fc2``) every
+entry whose name contains it.
+
+``risk_level``: select APIs by their risk when neither scope nor list selects them.
+
+CORE keeps the operators that compute or communicate, FOCUS drops those that only move, cast or create data, ALL keeps
+every API.
+
+``scope``: select the calls between two names, both included.
+
+The window opens when the first named call begins and closes when the second one has ended. A call belongs to it when it
+began inside. So the output of the last call, and everything that runs inside a last module, are still recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from msprobe.core.config import DumpConfig
+from msprobe.core.naming import NameSyntaxError, parse_entry
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """The normalised ``data_mode`` of the configuration."""
+
+    forward: bool = True
+    backward: bool = True
+    input: bool = True
+    output: bool = True
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Modes:
+        """Return the switches for a set of forward, backward, input, output.
+
+        Without a phase both phases are on, without a side both sides.
+        """
+        chosen = set(names)
+        phases = chosen & {"forward", "backward"} or {"forward", "backward"}
+        sides = chosen & {"input", "output"} or {"input", "output"}
+        return cls("forward" in phases, "backward" in phases, "input" in sides, "output" in sides)
+
+    @property
+    def parameters_grad(self) -> bool:
+        """Whether gradients of parameters are recorded; they belong to the backward phase and to no side."""
+        return self.backward
+
+
+NameTest = Callable[[str], bool]
+
+
+def name_test(items: Sequence[str]) -> NameTest | None:
+    """Return a test for entry names; None when ``items`` is empty, so that nothing is filtered."""
+    if not items:
+        return None
+    exact = frozenset(item for item in items if is_entry(item))
+    fragments = tuple(item for item in items if item not in exact)
+    if not fragments:
+        return exact.__contains__
+
+    def matches(name: str) -> bool:
+        return name in exact or any(fragment in name for fragment in fragments)
+
+    return matches
+
+
+def is_entry(text: str) -> bool:
+    """Return whether ``text`` is a complete entry name."""
+    try:
+        parse_entry(text)
+    except NameSyntaxError:
+        return False
+    return True
+
+
+def risk_test(level: str, core: Collection[str], low: Collection[str]) -> Callable[[str], bool]:
+    """Return a test for API names (the part between prefix and call number).
+
+    Args:
+        level: CORE, FOCUS or ALL.
+        core: the APIs that CORE keeps.
+        low: the APIs that FOCUS drops.
+    """
+    core_names, low_names = frozenset(core), frozenset(low)
+    if level == "CORE":
+        return core_names.__contains__
+    if level == "FOCUS":
+        return lambda api: api not in low_names
+    return lambda api: True
+
+
+class ScopeWindow:
+    """The state of the scope in one step: closed, open or over."""
+
+    __slots__ = ("_first", "_last", "_open", "_over")
+
+    def __init__(self, first: str, last: str) -> None:
+        self._first = first
+        self._last = last
+        self._open = False
+        self._over = False
+
+    def begin(self, name: str) -> bool:
+        """Note that a call begins; return whether it is in the window."""
+        if name == self._first and not self._over:
+            self._open = True
+        return self._open
+
+    def end(self, name: str) -> None:
+        """Note that a call has ended; the last call of the scope closes the window for the rest of the step."""
+        if self._open and name == self._last:
+            self._open = False
+            self._over = True
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The filters of one step. ``scope`` has a state, so each step needs its own selection."""
+
+    modes: Modes
+    listed: NameTest | None
+    scope: ScopeWindow | None
+    inherits: bool
+    tensors: NameTest | None
+
+    @property
+    def filtered(self) -> bool:
+        """Whether calls are filtered by their names."""
+        return self.listed is not None or self.scope is not None
+
+    def describe(self) -> str:
+        """Return the names of the filters, for the message that explains an empty dump."""
+        parts = []
+        if self.listed is not None:
+            parts.append("list")
+        if self.scope is not None:
+            parts.append("scope")
+        if self.modes != Modes():
+            parts.append("data_mode")
+        return ", ".join(parts)
+
+
+def build_selection(config: DumpConfig) -> Selection:
+    """Return a new selection for one step."""
+    section = config.section
+    return Selection(
+        modes=Modes.of(section.data_mode),
+        listed=name_test(section.names),
+        scope=ScopeWindow(section.scope[0], section.scope[1]) if section.scope else None,
+        inherits=config.level in ("mix", "L2"),
+        tensors=name_test(section.tensor_list),
+    )
+
+
+def uses_risk_level(config: DumpConfig) -> bool:
+    """Return whether ``risk_level`` has an effect."""
+    return config.level in ("L1", "mix") and not config.section.names and not config.section.scope
+
+
+def asks_for_operators(config: DumpConfig, prefix: str) -> bool:
+    """Return whether ``list`` or ``scope`` names an operator below the APIs; ``prefix`` is that of operators."""
+    section = config.section
+    return config.level in ("L1", "mix", "L2") and any(
+        name == prefix or name.startswith(f"{prefix}.") for name in (*section.names, *section.scope)
+    )

@@ -1,0 +1,137 @@
+"""Files that are complete or absent: they are written beside the target and renamed over it.
+
+The permissions are those of ``modes``.
+
+Symlinks below a dump: they are removed and never followed, so that nothing is written or removed outside the dump.
+
+The path of the dump itself belongs to the user and may lead through any symlinks. What a removed symlink points to
+stays as it is.
+
+Permissions of new files and folders: private, unless ``MSPROBE_FILE_MODE`` allows more.
+
+    MSPROBE_FILE_MODE=640     files 0640, folders 0750: the group may read
+
+Whoever may read files may enter folders. The umask of the process applies as usual. The permissions of existing folders
+are not changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from msprobe.core.log import logger
+
+VARIABLE = "MSPROBE_FILE_MODE"
+PRIVATE = 0o600
+
+
+def file_mode(text: str | None) -> int:
+    """Return the permissions of files for a value of ``MSPROBE_FILE_MODE``.
+
+    The value has three octal digits: 6, then 0, 4 or 6 twice. Another value is private, and a warning is logged.
+    """
+    if not text:
+        return PRIVATE
+    if re.fullmatch("0?6[046]{2}", text) is None:
+        logger.warning(
+            "%s=%s is not used, files stay private (600): give 640, 644, 660, 664 or 666",
+            VARIABLE,
+            text,
+        )
+        return PRIVATE
+    return int(text, 8)
+
+
+def folder_mode(files: int) -> int:
+    """Return the permissions of folders for files with the permissions ``files``."""
+    return files | (files & 0o444) >> 2
+
+
+FILE_MODE = file_mode(os.environ.get(VARIABLE))
+FOLDER_MODE = folder_mode(FILE_MODE)
+
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+
+
+def make_folder(folder: Path) -> None:
+    """Create ``folder`` and its missing parents with the mode of folders. An existing folder keeps its own."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+
+
+def open_private(path: Path, flags: int) -> int:
+    """Open ``path`` with os.open ``flags``; a new file gets the mode of files."""
+    return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
+
+
+def create_new(path: Path) -> int:
+    """Create and open a file at ``path``. A file or link of that name is unlinked first; what it points to stays."""
+    try:
+        return os.open(path, _NEW, FILE_MODE)
+    except FileExistsError:
+        mode = os.lstat(path).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+            raise
+        os.unlink(path)
+        return os.open(path, _NEW, FILE_MODE)
+
+
+def write_atomic(path: Path, chunks: Iterable[bytes]) -> int:
+    """Replace ``path`` by the joined ``chunks`` in one step and return the size in bytes.
+
+    Raises:
+        OSError: the disk is full or the folder cannot be written; the old file, if any, is untouched.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    size = 0
+    try:
+        with os.fdopen(create_new(temporary), "wb", 1 << 20) as file:
+            for chunk in chunks:
+                size += file.write(chunk)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    return size
+
+
+def remove_symlink(path: Path) -> None:
+    """Remove ``path`` if it is a symlink; what it points to stays.
+
+    Raises:
+        OSError: the symlink cannot be removed.
+    """
+    try:
+        target = os.readlink(path)
+    except OSError:  # no symlink, or no such path
+        return
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return
+    except OSError:
+        if path.is_symlink():
+            raise
+        return  # another process has put its folder there in the meantime
+    logger.warning("%s was a link to %s: it is replaced, and what it led to stays as it is", path, target)
+
+
+def make_folder_below(root: Path, folder: Path) -> None:
+    """Create ``folder``, which is below ``root``, and the folders between them; symlinks among them are replaced.
+
+    Raises:
+        OSError: a folder cannot be created, or a symlink cannot be removed.
+    """
+    make_folder(root)
+    for part in folder.relative_to(root).parts:
+        root = root / part
+        remove_symlink(root)
+        make_folder(root)

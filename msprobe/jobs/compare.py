@@ -1,0 +1,298 @@
+"""The whole job of ``msprobe compare``: find the pairs, have each rank compared, conclude, and write the reports."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msprobe.analyze.rank_order import earliest
+from msprobe.compare.alignment.options import MappingOptions
+from msprobe.compare.comparison import Comparison, Past, compare_dumps
+from msprobe.compare.dump_pairs import Located, locate
+from msprobe.compare.extensions import Extras, load_extras
+from msprobe.compare.inputs.locations import PathLike, is_url, opened
+from msprobe.compare.inputs.mode import Policy
+from msprobe.compare.layout_from_records import with_recorded_layouts
+from msprobe.compare.parallel.layout import load_pair
+from msprobe.compare.rows.rows import CompareRow
+from msprobe.compare.rows.summary import CompareSummary
+from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
+from msprobe.core.host import cpu_count
+from msprobe.core.store.reader import Place
+from msprobe.core.store.safe_files import make_folder
+from msprobe.jobs.compare_options import CompareOptions, checked
+from msprobe.jobs.compare_rank import compare_rank
+from msprobe.jobs.executors.select import executor_named
+from msprobe.report.rank_outcome import PairOptions, PairOutcome, RankTask, outcomes_of, task_text
+
+if TYPE_CHECKING:
+    import tempfile
+
+    import pandas as pd
+    from typing_extensions import Unpack
+
+_MOST_PAGES = 32
+_MOST_PROCESSES = 8
+_WORK = "msprobe.jobs.compare_rank:compare_rank_text"
+
+
+@dataclass(slots=True)
+class CompareResult:
+    """What ``msprobe.compare`` returns. ``summary`` is the answer, ``outcomes`` that of each pair; ``comparisons``,
+    ``rows`` and ``to_dataframe`` give the details."""
+
+    summary: CompareSummary
+    policy: Policy
+    mapping: MappingOptions
+    pairs: list[tuple[Place, Place]] = field(default_factory=list)
+    outcomes: list[PairOutcome] = field(default_factory=list)
+    extras: Extras | None = None
+    _last: Comparison | None = None
+
+    @property
+    def verdict(self) -> str:
+        """``same``, ``diverged`` or ``not_comparable``."""
+        return self.summary.verdict
+
+    def comparisons(self) -> Iterator[Comparison]:
+        """Each compared dump pair with its table, columns and rows; loaded when asked for, one at a time."""
+        past: dict[str, Past] = {}
+        for outcome in self.outcomes:
+            if outcome.problem:
+                continue
+            if self._last is not None and len(self.pairs) == 1:
+                yield self._last
+                return
+            target, golden, _ = load_pair(*self.pairs[outcome.order])
+            known = past.setdefault(outcome.label, Past())
+            made = compare_dumps(target, golden, self.policy, mapping=self.mapping, past=known, extras=self.extras)
+            if outcome.first_divergence is None:
+                known.noise = made.judged.noise
+            yield made
+
+    def rows(self) -> Iterator[CompareRow]:
+        """The rows of all result tables."""
+        for comparison in self.comparisons():
+            yield from comparison.rows()
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """All rows as a pandas table: ``step`` and ``rank``, then the columns of the result table.
+
+        Numbers are numbers, a percentage is a fraction (``12%`` is 0.12), a cell without a value is NaN where the rest
+        of its column are numbers.
+
+        Raises:
+            MsprobeException: pandas is not installed.
+        """
+        from msprobe.report.dataframe import dataframe
+
+        return dataframe(self.comparisons())
+
+
+def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions]) -> CompareResult:
+    """Compare two dumps: documents, process folders, step folders or dump roots, as paths or URLs.
+
+    ``options`` are those of ``CompareOptions``; without any nothing is written. Runs that cannot be compared give the
+    verdict ``not_comparable``, and so does a pair among several that cannot be read or compared while the others agree.
+
+    Raises:
+        ReadError: a path holds no dump, no pair can be read, or a mapping file is damaged.
+        MsprobeException: an option is unknown, a package is missing, or a result cannot be written.
+    """
+    chosen, mapping = checked(options)
+    policy, extras = _policy(chosen["policy"]), load_extras(chosen["metrics"], chosen["noise"], chosen["config"])
+    summary = CompareSummary(verdict="same", target=str(target), golden=str(golden), policy=policy.value)
+    left, right = opened(target), opened(golden)
+    try:
+        mapping = with_recorded_layouts(mapping, left, right)
+        located = locate(left, right, mapping)
+    except NotComparableError as error:
+        result = CompareResult(_not_comparable(summary, error.error_info), policy, mapping)
+        _write_reports(result, chosen)
+        return result
+    with ExitStack() as stack:
+        output, html = chosen["output"], chosen["html"]
+        wanted = PairOptions(
+            policy=policy,
+            mapping=mapping,
+            metrics=tuple(os.path.abspath(name) if ".py" in name else name for name in chosen["metrics"]),
+            noise=_from_anywhere(chosen["noise"]),
+            config=_from_anywhere(chosen["config"]),
+            stamp=f"{chosen['suffix']}_{datetime.now().strftime('%Y%m%d%H%M%S')}",
+            output=None if output is None else _output(output, chosen["executor"]),
+            xlsx=chosen["xlsx"],
+            several_steps=located.several_steps,
+            by_file=left.is_file(),
+            failures=chosen["junit"] is not None,
+            every_page=len(located.pairs) <= _MOST_PAGES,
+            alone=len(located.pairs) == 1,
+            pages=None if html is None else stack.enter_context(_pages(Path(html))),
+        )
+        outcomes, last = _compared(located, wanted, chosen)
+        summary.unpaired.extend(located.unpaired)
+        result = CompareResult(
+            _conclude(summary, outcomes, mapping), policy, mapping, located.pairs, outcomes, extras, last
+        )
+        _write_reports(result, chosen)
+    return result
+
+
+def _policy(name: str) -> Policy:
+    try:
+        return Policy(name)
+    except ValueError:
+        known = ", ".join(policy.value for policy in Policy)
+        raise MsprobeException(
+            MsprobeException.INVALID_PARAM_ERROR, f"policy {name!r}; known policies: {known}"
+        ) from None
+
+
+def _output(output: PathLike, executor: str) -> str:
+    folder = os.fspath(output)
+    return os.path.abspath(folder) if executor.startswith("dask:") else folder
+
+
+def _from_anywhere(file: PathLike | None) -> str | None:
+    """The file as a worker finds it that stands in another folder."""
+    if file is None:
+        return None
+    return str(file) if is_url(file) else os.path.abspath(file)
+
+
+def _pages(html: Path) -> tempfile.TemporaryDirectory[str]:
+    """A folder beside the report, where every worker can leave its part of it."""
+    import tempfile
+
+    try:
+        make_folder(html.absolute().parent)
+        return tempfile.TemporaryDirectory(prefix=".msprobe-", dir=html.absolute().parent)
+    except OSError as error:
+        reason = f"the report cannot be written to {html} ({error.strerror}); choose another file"
+        raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error
+
+
+def _compared(
+    located: Located, wanted: PairOptions, options: CompareOptions
+) -> tuple[list[PairOutcome], Comparison | None]:
+    """The outcomes in the order of the pairs, and the comparison itself where there is one that was made here."""
+    tasks = _tasks(located, wanted)
+    if len(tasks) == 1 and not options["log_items"] and options["executor"] != "serial":
+        tasks[0] = replace(tasks[0], options=replace(wanted, processes=min(cpu_count(), _MOST_PROCESSES)))
+    sizes = (_size(place) for pair in located.pairs for place in pair)
+    executor = None if options["log_items"] else executor_named(options["executor"], len(tasks), sizes)
+    kept: list[Comparison] = []
+    keep: Callable[[Comparison], None] | None = kept.append if len(located.pairs) == 1 else None
+    if options["log_items"]:
+        from msprobe.jobs.row_observer import log_items
+
+        keep = partial(_each, (log_items, *([keep] if keep is not None else [])))
+    answers: Iterable[list[PairOutcome]]
+    if executor is None:
+        answers = (compare_rank(task, keep) for task in tasks)
+    else:
+        answers = (outcomes_of(text) for _, text in executor.run(_WORK, [task_text(task) for task in tasks]))
+    outcomes: list[PairOutcome] = []
+    for answer in answers:
+        outcomes += answer
+        if (progress := options["progress"]) is not None:
+            progress(len(outcomes), len(located.pairs))
+    return sorted(outcomes, key=lambda outcome: outcome.order), kept[-1] if kept else None
+
+
+def _each(wanted: Iterable[Callable[[Comparison], None]], comparison: Comparison) -> None:
+    for one in wanted:
+        one(comparison)
+
+
+def _tasks(located: Located, options: PairOptions) -> list[RankTask]:
+    """One task per rank, its steps in order."""
+    ranks: dict[str, RankTask] = {}
+    for order, pair in enumerate(located.pairs):
+        task = ranks.setdefault(pair[0].label, RankTask([], [], options))
+        task.pairs.append(pair)
+        task.order.append(order)
+    return list(ranks.values())
+
+
+def _size(place: Place) -> int:
+    try:
+        return int(place.document.stat().st_size)
+    except (OSError, AttributeError):  # a journal alone; a store that knows no sizes
+        return 0
+
+
+def _conclude(summary: CompareSummary, outcomes: list[PairOutcome], mapping: MappingOptions) -> CompareSummary:
+    compared = [outcome for outcome in outcomes if not outcome.problem]
+    if not compared:
+        if outcomes[0].unreadable:
+            raise ReadError(outcomes[0].problem)
+        return _not_comparable(summary, outcomes[0].problem)
+    for outcome in compared:
+        summary.counts.merge(outcome.counts)
+        summary.results.extend(outcome.results)
+    problems = [outcome.problem for outcome in outcomes if outcome.problem]
+    notes = [note for outcome in compared for note in outcome.notes]
+    if mapping.given:
+        from msprobe.compare.alignment.check_mappings import unapplied_notes
+
+        try:
+            notes += unapplied_notes(mapping, [outcome.unapplied for outcome in compared])
+        except ReadError:
+            for table in summary.results:  # of a mapping that was not applied
+                Path(table).unlink(missing_ok=True)
+            raise
+    partial = [note for outcome in compared for note in outcome.partial]
+    summary.incomplete = [*summary.unpaired, *dict.fromkeys(partial)]
+    summary.reason = "; ".join(dict.fromkeys([*problems, *notes]))
+    diverged = [outcome for outcome in compared if outcome.first_divergence is not None]
+    if diverged:
+        summary.verdict = "diverged"
+        summary.first_divergence = _earliest(compared, diverged).first_divergence
+    elif problems:
+        return _not_comparable(summary, f"{len(problems)} of {len(outcomes)} pairs: {summary.reason}")
+    elif not any(outcome.checked for outcome in compared):
+        return _not_comparable(summary, "no value could be checked on both sides; see Err_message in the result table")
+    return summary
+
+
+def _earliest(compared: list[PairOutcome], diverged: list[PairOutcome]) -> PairOutcome:
+    """The outcome of the rank that diverged first in the first step where any did."""
+    step = min((outcome.step for outcome in diverged), key=lambda step: -1 if step is None else step)
+    if sum(outcome.step == step for outcome in diverged) == 1:
+        return next(outcome for outcome in diverged if outcome.step == step)
+    findings = [outcome.finding for outcome in compared if outcome.step == step and outcome.finding is not None]
+    first = earliest(findings)[0].rank
+    return next(
+        outcome for outcome in diverged if outcome.step == step and outcome.finding and outcome.finding.rank == first
+    )
+
+
+def _not_comparable(summary: CompareSummary, reason: str) -> CompareSummary:
+    summary.verdict = "not_comparable"
+    summary.reason = reason
+    return summary
+
+
+def _write_reports(result: CompareResult, options: CompareOptions) -> None:
+    for kind in ("junit", "html"):
+        place = options[kind]
+        if place is None:
+            continue
+        try:
+            if kind == "junit":
+                from msprobe.report.junit import write_junit
+
+                write_junit(Path(place), result.summary, result.outcomes)
+            else:
+                from msprobe.report.html.page import write_page
+
+                write_page(Path(place), result.summary, result.outcomes)
+        except OSError as error:
+            reason = f"the report cannot be written to {place} ({error.strerror or error}); choose another file"
+            raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error

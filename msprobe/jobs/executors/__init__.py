@@ -1,0 +1,1 @@
+"""Where the ranks of a job are worked on: local processes, or a Dask cluster."""

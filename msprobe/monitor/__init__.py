@@ -1,1 +1,0 @@
-"""Values followed over the steps of a training: the trend database of a dump."""

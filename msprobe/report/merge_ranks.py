@@ -1,0 +1,211 @@
+"""``msprobe merge_result``: the tables of many ranks side by side, one sheet per metric, one column per rank.
+
+    merge_results(Path("out"), Path("merged"), Path("merge.yaml"))    # merged/multi_ranks_compare_merge_{time}.xlsx
+
+    api: [Distributed.all_reduce, Torch.exp]      # names of calls, whole parts of them anywhere in a row name
+    compare_index: [Max diff, NormRelativeErr]    # columns; left out or empty: all of the mode
+
+A cell that is no number there (``N/A``, ``unsupported``, ``Nan``) shows the largest values of both sides instead. A row
+that a rank does not have is blank in its column.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from msprobe.compare.inputs.mode import Mode
+from msprobe.compare.rows.columns import METRICS
+from msprobe.core.errors import MsprobeException, ReadError
+from msprobe.core.store.safe_files import make_folder
+from msprobe.report.table_reader import read_table
+
+_FILE = re.compile(r"compare_result_(?P<rank>rank\d+(?:-rank\d+)?)(?P<step>_step\d+)?_(?P<stamp>\d{14})")
+_NAME = "NPU Name"
+_CONSISTENT = "Requires_grad Consistent"
+_BLANK = frozenset({"N/A", "unsupported", "Nan"})
+_KEYS = ("api", "compare_index")
+Row = Mapping[str, Any]
+Sheet = dict[str, dict[str, Any]]
+"""By row name, then by rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeConfig:
+    """Which rows and which columns are merged; no ``indexes`` means all of the mode."""
+
+    apis: tuple[str, ...]
+    indexes: tuple[str, ...] = ()
+
+    def wants(self, name: str) -> bool:
+        """Whether a row belongs to one of the calls; only whole parts of a name count."""
+        return any(f".{api}." in f".{name}." for api in self.apis)
+
+
+@dataclass(slots=True)
+class Merged:
+    """What was merged: ``sheets`` by column title, the ranks in order, and the file."""
+
+    ranks: list[str]
+    sheets: dict[str, Sheet]
+    path: Path
+    notes: list[str] = field(default_factory=list)
+
+
+def merge_results(folder: Path, output: Path, config: Path) -> Merged:
+    """Merge every ``compare_result_rank*`` table (csv or xlsx) of ``folder``; the newest of each rank counts.
+
+    Raises:
+        ReadError: the configuration or a table cannot be read.
+        MsprobeException: fewer than two ranks, tables of different modes, md5 tables, or no place to write.
+    """
+    wanted = read_config(config)
+    notes: list[str] = []
+    files = _newest(_files(folder), notes)
+    if len(files) < 2:
+        found = ", ".join(files) or "none"
+        raise _refused(f"{folder}: tables of at least two ranks are needed (compare_result_rank0_...), found {found}")
+    sheets: dict[str, Sheet] = {}
+    mode: Mode | None = None
+    for rank, paths in files.items():
+        for path in paths:
+            columns, rows = read_table(path)
+            own = _mode(columns, path)
+            if mode not in (None, own):
+                raise _refused(
+                    f"{path}: a table of mode {own}, those before are of mode {mode}; compare all ranks alike"
+                )
+            mode = own
+            _add(sheets, wanted, own, rank, rows)
+    ordered = {index: {name: sheet[name] for name in sorted(sheet)} for index, sheet in sheets.items()}
+    if not any(ordered.values()):
+        raise _refused(f"{config}: api {', '.join(wanted.apis)} matches no row of the tables in {folder}")
+    path = _write(output, list(files), ordered)
+    return Merged(list(files), ordered, path, notes)
+
+
+def read_config(path: Path) -> MergeConfig:
+    """Read the YAML of ``-config``.
+
+    Raises:
+        ReadError: it is missing, no YAML, or a key is not what it has to be; names file, place and key.
+    """
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ReadError(f"{path}: cannot be read ({error.strerror})") from error
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise ReadError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from error
+    if not isinstance(content, dict):
+        raise ReadError(f"{path}: expected the keys {' and '.join(_KEYS)}")
+    unknown = sorted(str(key) for key in content if key not in _KEYS)
+    if unknown:
+        raise ReadError(f"{path}: unknown key {', '.join(unknown)}; known keys: {', '.join(_KEYS)}")
+    apis = _texts(content.get("api"), path, "api")
+    if not apis:
+        raise ReadError(f"{path}: api lists the calls to merge, for example [Distributed.all_reduce]; it is empty")
+    return MergeConfig(apis, _texts(content.get("compare_index"), path, "compare_index"))
+
+
+def _texts(value: Any, path: Path, key: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(item, str) and item.strip() for item in value):
+        raise ReadError(f"{path}: {key} is a list of texts, got {value!r}")
+    return tuple(dict.fromkeys(item.strip() for item in value))
+
+
+def _files(folder: Path) -> list[tuple[str, str, Path]]:
+    """Column title (rank, and step where there are several), time stamp and path of every result table.
+
+    Parts of one table have the same stamp.
+    """
+    if not folder.is_dir():
+        raise ReadError(f"{folder}: no such folder; give the output folder of msprobe compare")
+    found = []
+    for path in sorted(folder.iterdir()):
+        match = _FILE.match(path.name)
+        if match and path.suffix in (".csv", ".xlsx"):
+            found.append((match["rank"] + (match["step"] or ""), match["stamp"] + path.suffix, path))
+    return found
+
+
+def _newest(files: Sequence[tuple[str, str, Path]], notes: list[str]) -> dict[str, list[Path]]:
+    """By column title in numeric order: the files of its newest table."""
+    tables: dict[str, dict[str, list[Path]]] = {}
+    for title, stamp, path in files:
+        tables.setdefault(title, {}).setdefault(stamp, []).append(path)
+    chosen = {}
+    for title in sorted(tables, key=lambda title: [int(number) for number in re.findall(r"\d+", title)]):
+        *older, newest = sorted(tables[title])
+        chosen[title] = tables[title][newest]
+        notes += [f"older table left out: {path}" for stamp in older for path in tables[title][stamp]]
+    return chosen
+
+
+def _mode(columns: Sequence[str], path: Path) -> Mode:
+    known = [mode for mode, metrics in METRICS.items() if _NAME in columns and set(metrics) <= set(columns)]
+    if not known:
+        raise ReadError(f"{path}: not a result table of msprobe compare (title line: {', '.join(columns[:4])}...)")
+    if known[0] is Mode.CHECKSUM:
+        raise _refused(f"{path}: a table of checksums has no numbers to merge")
+    return known[0]
+
+
+def _add(sheets: dict[str, Sheet], wanted: MergeConfig, mode: Mode, rank: str, rows: Sequence[Row]) -> None:
+    known = (*METRICS[mode], _CONSISTENT)
+    indexes = wanted.indexes or known
+    chosen = [row for row in rows if wanted.wants(str(row[_NAME])) and row[_NAME] != "N/A"]
+    for index in indexes:
+        sheet = sheets.setdefault(index, {})
+        if rows and index not in rows[0]:
+            raise _refused(f"compare_index: no column {index!r} in tables of mode {mode}; columns: {', '.join(known)}")
+        for row in chosen:
+            sheet.setdefault(str(row[_NAME]), {})[rank] = _cell(row, index)
+
+
+def _cell(row: Row, index: str) -> Any:
+    value = row[index]
+    if value in _BLANK:
+        return f"NPU:{row.get('NPU max')}  Bench:{row.get('Bench max')}"
+    return value
+
+
+def _write(output: Path, ranks: Sequence[str], sheets: Mapping[str, Sheet]) -> Path:
+    try:
+        import xlsxwriter
+    except ImportError:
+        raise _refused("merge_result writes a workbook and needs xlsxwriter: pip install 'msprobe[report]'") from None
+    path = output / f"multi_ranks_compare_merge_{datetime.now().strftime('%Y%m%d%H%M%S')}.xlsx"
+    try:
+        make_folder(output)
+        with xlsxwriter.Workbook(str(path), {"strings_to_formulas": False, "strings_to_urls": False}) as book:
+            for index, sheet in sheets.items():
+                _fill(book.add_worksheet(index[:31]), ranks, sheet)
+        path.chmod(0o600)
+    except (OSError, xlsxwriter.exceptions.FileCreateError) as error:
+        raise _refused(f"the result cannot be written to {output} ({error}); choose another folder with -o") from error
+    return path
+
+
+def _fill(page: Any, ranks: Sequence[str], sheet: Sheet) -> None:
+    page.write_row(0, 0, [_NAME, *ranks])
+    page.freeze_panes(1, 1)
+    for line, (name, cells) in enumerate(sheet.items(), 1):
+        page.write_string(line, 0, name)
+        for column, rank in enumerate(ranks, 1):
+            value = cells.get(rank)
+            if isinstance(value, float) and not abs(value) < float("inf"):
+                value = str(value)
+            if value is not None:
+                page.write(line, column, value)
+
+
+def _refused(reason: str) -> MsprobeException:
+    return MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason)

@@ -1,0 +1,1 @@
+"""Statistics over steps and ranks as a database for trend viewers."""

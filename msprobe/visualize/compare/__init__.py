@@ -1,0 +1,1 @@
+"""Two graphs: paired nodes and their verdicts."""

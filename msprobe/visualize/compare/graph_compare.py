@@ -1,0 +1,202 @@
+"""Two graphs compared: nodes paired, values judged by the one verdict engine.
+
+``GraphComparer`` compares the pairs of graphs of one job, one after the other, and hands what a step showed on to the
+next step.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from msprobe.analyze.first_divergence import Divergence, first_divergence
+from msprobe.compare.alignment import cross_framework
+from msprobe.compare.alignment.options import MappingOptions
+from msprobe.compare.comparison import Comparison, Past, compare_dumps, counts
+from msprobe.compare.coverage import incomplete
+from msprobe.compare.differences.measure import Vanished
+from msprobe.compare.inputs.mode import Mode, Policy
+from msprobe.compare.rows.levels import LEVEL_NAMES
+from msprobe.compare.rows.summary import CompareSummary
+from msprobe.core.errors import NotComparableError
+from msprobe.core.log import logger
+from msprobe.visualize.compare.node_pairs import NodePairs, pair_by_entries, pair_exactly, pair_fuzzily, pair_merged
+from msprobe.visualize.compare.node_verdicts import set_verdicts
+from msprobe.visualize.graph.micro_steps import follow_target
+from msprobe.visualize.graph.node import Graph, NameCache, Work
+from msprobe.visualize.merge.tensor_parallel import fit_shapes
+from msprobe.visualize.values.comparison_json import statistic_pairs
+from msprobe.visualize.values.node_json import ComparedTexts
+from msprobe.visualize.values.row_verdicts import RowVerdicts, difference_lines, row_verdicts
+
+if TYPE_CHECKING:
+    from msprobe.visualize.values.json_worker import TextWorker
+
+_NO_MAPPING = MappingOptions()
+_TASKS = {Mode.STATISTICS: "summary", Mode.CHECKSUM: "md5", Mode.TENSOR: "all"}
+
+
+@dataclass(frozen=True, slots=True)
+class PairingRules:
+    """How nodes pair.
+
+    ``policy`` says whose rules, ``mapping`` is what the user gave, ``merged`` says whether ranks were merged.
+    """
+
+    policy: Policy = Policy.DEFAULT
+    mapping: MappingOptions = _NO_MAPPING
+    merged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GraphComparison:
+    """One pair of graphs: the comparison, the verdicts of its rows, and the JSON of both sides."""
+
+    comparison: Comparison
+    rows: RowVerdicts
+    texts: ComparedTexts
+
+
+@dataclass(slots=True)
+class ComparisonResults:
+    """What the comparisons of a job came to, for the metadata of its database."""
+
+    task: str | None = None
+    refused: list[str] = field(default_factory=list)
+    summaries: list[dict[str, Any]] = field(default_factory=list)
+    unapplied: list[list[tuple[str, str, str]]] = field(default_factory=list)
+    divergences: list[tuple[tuple[int, int], dict[str, Any]]] = field(default_factory=list)
+
+
+class GraphComparer:
+    """Compares pair after pair, in the order of the steps; ``results`` has what they came to."""
+
+    def __init__(self, rules: PairingRules, *, log_values: bool) -> None:
+        """``log_values`` logs a line per value that differs."""
+        self.results = ComparisonResults()
+        self._rules, self._log_values = rules, log_values
+        self._noise: dict[str, float] = {}
+        self._vanished: dict[str, Vanished] = {}
+        self._without_divergence: set[str] = set()
+
+    def compare(
+        self, work: Work, graphs: tuple[Graph, Graph], names: NameCache, worker: TextWorker | None
+    ) -> ComparedTexts | None:
+        """Compare a target and a golden graph; their nodes get partners and verdicts.
+
+        Return the JSON of their values; None where the two hold different kinds of values, which is logged. ``worker``
+        makes texts meanwhile.
+        """
+        past = Past(self._noise.get(work.history_key, 0.0), self._vanished.setdefault(work.history_key, {}))
+        try:
+            compared = compare_graphs(graphs, names, self._rules, past, worker)
+        except NotComparableError as error:
+            self.results.refused.append(error.error_info)
+            logger.warning("%s: %s; not drawn.", work.label, error.error_info)
+            return None
+        mapping = self._rules.mapping
+        if mapping.given:
+            from msprobe.compare.alignment.check_mappings import unapplied  # mapping files, only where there is one
+
+            self.results.unapplied.append(unapplied(mapping, graphs[0].dump, graphs[1].dump))
+        self._conclude(work, compared.comparison, compared.rows)
+        return compared.texts
+
+    def _conclude(self, work: Work, comparison: Comparison, rows: RowVerdicts) -> None:
+        """Keep the summary and the first divergence of one pair, as ``msprobe compare`` gives them."""
+        key, results = work.history_key, self.results
+        results.task = _TASKS[comparison.mode]
+        inferred = comparison.table.layer_map
+        if inferred is not None:
+            logger.info("%s: layers were paired by inference, %d pairs.", work.label, len(inferred.pairs))
+        divergence = first_divergence(comparison, later_step=key in self._without_divergence)
+        if divergence is None:
+            self._noise[key] = comparison.judged.noise
+            self._without_divergence.add(key)
+        else:
+            self._without_divergence.discard(key)
+            results.divergences.append(((work.step, divergence.entry), _divergence_document(work, divergence)))
+        if self._log_values:
+            for line in difference_lines(comparison, rows):
+                logger.info("%s: %s", work.label, line)
+        not_covered = incomplete(comparison)
+        for line in not_covered:
+            logger.warning("%s: %s.", work.label, line)
+        summary = CompareSummary(
+            verdict="same" if divergence is None else "diverged",
+            target=str(work.target.document),
+            golden=str(work.golden.document if work.golden is not None else ""),
+            policy=self._rules.policy.value,
+            counts=counts(comparison, [LEVEL_NAMES[level] for level in rows.levels]),
+            first_divergence=None if divergence is None else divergence.found,
+            reason="; ".join(not_covered),
+            incomplete=not_covered,
+        )
+        results.summaries.append({"step": work.step, "rank": work.rank, **summary.document()})
+
+
+def _divergence_document(work: Work, divergence: Divergence) -> dict[str, Any]:
+    first = divergence.found
+    return {
+        "step": work.step,
+        "rank": work.rank,
+        "node": first.target,
+        "golden_node": first.golden,
+        "slot": first.slot,
+        "reason": first.reason,
+        "stack": first.stack,
+    }
+
+
+def compare_graphs(
+    graphs: tuple[Graph, Graph], names: NameCache, rules: PairingRules, past: Past, worker: TextWorker | None = None
+) -> GraphComparison:
+    """Pair and judge a target and a golden graph; their nodes get partners and verdicts.
+
+    Args:
+        graphs: target and golden graph.
+        names: the parsed names of both.
+        rules: how nodes pair.
+        past: what the steps before showed.
+        worker: makes texts meanwhile.
+
+    Raises:
+        NotComparableError: the dumps hold different kinds of values.
+    """
+    target, golden = graphs
+    pairs = _pair_first(target, golden, names, rules)
+    dump = dataclasses.replace(target.dump, has_stacks=False)  # rows need no column of stacks
+    comparison = compare_dumps(
+        dump,
+        golden.dump,
+        rules.policy,
+        mapping=pairs or rules.mapping,
+        past=past,
+    )
+    numbers = statistic_pairs(comparison)
+    if worker is not None:
+        worker.begin(numbers)
+    if pairs is None:
+        pair_by_entries(target, golden, comparison.table.entries)
+    if not target.megatron:
+        follow_target(golden, None if rules.policy is Policy.REFERENCE else target.micro_steps)
+    rows = row_verdicts(comparison)
+    set_verdicts(graphs, comparison, rows, merged=rules.merged)
+    return GraphComparison(comparison, rows, ComparedTexts(graphs, comparison, rows, numbers, worker))
+
+
+def _pair_first(target: Graph, golden: Graph, names: NameCache, rules: PairingRules) -> NodePairs | None:
+    """Return the pairs where the graphs decide about them; None where the comparison of the entries does."""
+    mapping = rules.mapping
+    published = rules.policy is Policy.REFERENCE and not cross_framework.differ(target.dump, golden.dump)
+    if rules.merged:
+        pair_merged(target, golden, names)
+        fit_shapes(target, golden)
+    elif published and mapping == MappingOptions(True, pair=mapping.pair, rank=mapping.rank, step=mapping.step):
+        pair_fuzzily(target, golden, names)
+    elif published and not mapping.given:
+        pair_exactly(target, golden)
+    else:
+        return None
+    return NodePairs(target)

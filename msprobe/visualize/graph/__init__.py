@@ -1,0 +1,1 @@
+"""One dump as a graph of modules and calls."""

@@ -1,0 +1,1 @@
+"""What a node shows, as JSON."""

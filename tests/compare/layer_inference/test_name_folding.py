@@ -1,0 +1,29 @@
+"""Functions of two frameworks are one where their tensors have the same shapes; what a primitive keeps is no result."""
+
+from __future__ import annotations
+
+import pytest
+
+from msprobe.compare.layer_inference.name_folding import same_form
+from tests.compare.dumps import call, number, tensor
+
+LEFT = call([tensor(shape=(4, 8)), tensor(shape=(8,))], [tensor(shape=(4, 8))])
+RIGHT = {
+    "numbers_between": (call([tensor(shape=(4, 8)), number(1), tensor(shape=(8,))], [tensor(shape=(4, 8))]), True),
+    "more_results": (
+        call([tensor(shape=(4, 8)), tensor(shape=(8,))], [tensor(shape=(4, 8)), tensor(shape=(4, 1))]),
+        True,
+    ),
+    "another_first_result": (
+        call([tensor(shape=(4, 8)), tensor(shape=(8,))], [tensor(shape=(4, 1)), tensor(shape=(4, 8))]),
+        False,
+    ),
+    "no_result": (call([tensor(shape=(4, 8)), tensor(shape=(8,))], []), False),
+    "one_more_given": (call([tensor(shape=(4, 8))] * 2 + [tensor(shape=(8,))], [tensor(shape=(4, 8))]), False),
+}
+
+
+@pytest.mark.parametrize("case", list(RIGHT))
+def test_the_form_of_a_call(case: str) -> None:
+    other, alike = RIGHT[case]
+    assert same_form(LEFT, other) is alike and same_form(other, LEFT) is alike

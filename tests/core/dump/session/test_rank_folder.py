@@ -1,0 +1,82 @@
+"""Which folder a process records into."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from msprobe.core.dump.session import rank_folder
+from msprobe.core.dump.session.rank_folder import RankFolder
+from msprobe.core.store.process_folders import FolderLocks
+
+pytest.importorskip("fcntl")
+
+OWN = f"rank0_{os.getpid()}"
+
+
+class OpenFolder:
+    """The folder of an open step: it can be renamed, unless the new name is ``taken``."""
+
+    def __init__(self, folder: Path, taken: tuple[str, ...] = ()) -> None:
+        self.folder = folder
+        self.taken = taken
+
+    def rename(self, folder: Path) -> bool:
+        if folder.name in self.taken:
+            return False
+        self.folder = folder
+        return True
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[FolderLocks]:
+    """The claims of another process: to the system, another set of locks is just that."""
+    claims = FolderLocks()
+    yield claims
+    claims.release()
+    rank_folder.FOLDER_LOCKS.release()
+
+
+def claimed(other: FolderLocks, folder: Path) -> None:
+    folder.mkdir(parents=True)
+    assert other.take(folder)
+
+
+@pytest.mark.parametrize(("rank", "name"), [(3, "rank3"), (None, f"proc{os.getpid()}")], ids=["rank", "process"])
+def test_the_usual_folder(tmp_path: Path, rank: int | None, name: str) -> None:
+    assert RankFolder().folder(tmp_path, 2, rank) == tmp_path / "step2" / name
+
+
+def test_a_rank_that_is_taken_once_is_left_alone_ever_after(tmp_path: Path, other: FolderLocks) -> None:
+    claimed(other, tmp_path / "step0" / "rank0")
+    folders = RankFolder()
+    assert folders.folder(tmp_path, 0, 0).name == OWN
+    other.release()
+    assert folders.folder(tmp_path, 1, 0).name == OWN
+    assert folders.folder(tmp_path, 1, 1).name == "rank1"
+
+
+def test_a_move_to_a_rank_that_is_taken(tmp_path: Path, other: FolderLocks) -> None:
+    claimed(other, tmp_path / "step0" / "rank0")
+    folders = RankFolder()
+    step = OpenFolder(folders.folder(tmp_path, 0, None))
+    folders.move(step.folder, 0, step.rename)
+    assert step.folder.name == OWN
+
+
+def test_a_move_that_finds_the_name_taken(tmp_path: Path) -> None:
+    folders = RankFolder()
+    step = OpenFolder(folders.folder(tmp_path, 0, None), taken=("rank0",))
+    folders.move(step.folder, 0, step.rename)
+    assert step.folder.name == OWN
+
+
+def test_a_move_that_is_not_possible_at_all(tmp_path: Path) -> None:
+    folders = RankFolder()
+    folder = folders.folder(tmp_path, 0, None)
+    step = OpenFolder(folder, taken=("rank0", OWN))
+    folders.move(step.folder, 0, step.rename)
+    assert step.folder == folder
