@@ -143,7 +143,8 @@ def _compare(
 
 def _together(outcome: PairOutcome, make: _MakeRows, place: Place, past: _Past) -> PairOutcome | None:
     """The outcome by several processes; None, with nothing changed, where it has to be done by one."""
-    from msprobe.jobs.share_rows import LostError, UndividedError  # not free, and only for large pairs
+    from msprobe.compare.workers.fork_channel import LostError  # not free, and only for large pairs
+    from msprobe.compare.workers.partial_compare import UndividedError
 
     mine, own = replace(outcome, notes=[*outcome.notes]), replace(past, vanished=dict(past.vanished))
     try:

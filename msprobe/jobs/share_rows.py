@@ -17,9 +17,6 @@ from typing import TYPE_CHECKING
 
 from msprobe.compare.comparison import Comparison, Past
 from msprobe.compare.rows.rows import RowBlock
-from msprobe.compare.workers.compare_workers import team
-from msprobe.compare.workers.fork_channel import LostError
-from msprobe.compare.workers.partial_compare import UndividedError
 from msprobe.core.store.reader import Place
 from msprobe.core.store.safe_files import make_folder
 from msprobe.report.csv_table import Chunks, chunks
@@ -76,7 +73,6 @@ def report_of(options: PairOptions) -> tuple[Report, Path]:
     return Report(chunks, partial(Seen, options)), folder
 
 
-__all__ = ["LostError", "UndividedError", "divided"]
 
 
 @contextmanager
@@ -87,6 +83,8 @@ def divided(places: tuple[Place, Place], options: PairOptions, past: Past) -> It
         UndividedError: it is to be compared by one process.
         LostError: a process is gone.
     """
+    from msprobe.compare.workers.compare_workers import team
+
     report, folder = report_of(options)
     with team(places, options.policy, past, folder, processes=options.processes, report=report) as found:
         yield Rows(found.comparison, options, found.blocks, found.further)

@@ -36,13 +36,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msprobe.compare.alignment.call_scope import is_module
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Policy
-from msprobe.compare.layer_inference.name_folding import operator
-from msprobe.compare.layer_inference.tensor_signature import TensorIndex
 from msprobe.compare.records.entries import EntryKey, EntryPair, path_of, stem_of
 from msprobe.compare.records.leaves import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, Leaf, as_float, is_tensor, leaves
 from msprobe.compare.table.table import LeafTable
@@ -270,6 +268,8 @@ class _Layers:
 
     @cached_property
     def _values(self) -> TensorIndex:
+        from msprobe.compare.layer_inference.tensor_signature import TensorIndex  # only for other programs
+
         return TensorIndex(self._other.data)
 
 
@@ -297,6 +297,8 @@ class CommutedOperands(Exemption):
 
 def pair_commuted_operands(table: LeafTable) -> LeafTable:
     """Return the table with the golden operands of each commutative call exchanged where the values lie crosswise."""
+    from msprobe.compare.layer_inference.name_folding import operator  # only for other programs
+
     golden = list(table.golden)
     commutative: dict[str, bool] = {}
     for number, pair in enumerate(table.entries):
