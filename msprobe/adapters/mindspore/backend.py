@@ -27,7 +27,7 @@ from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patched_apis import ListedApis
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
-from msprobe.core.selection import Modes, risk_test
+from msprobe.core.selection import DataMode, risk_test
 
 
 def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
@@ -44,7 +44,7 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
         runtime=MindSporeRuntime(),
         apis=apis,
         modules=modules,
-        graphs=GraphCellTap(relay, modules, Modes.of(config.section.data_mode)),
+        graphs=GraphCellTap(relay, modules, DataMode.of(config.section.data_mode)),
         inputs=MindSporeInputTap(nn.Cell, modules.stem, thread),
         collectives=MindSporeCollectiveTap(
             table["distributed"] if config.level in ("L1", "mix") else {}, relay, thread

@@ -35,7 +35,7 @@ from msprobe.core.dump.record.graph_calls import PARAMETERS_GRAD, Spot
 from msprobe.core.dump.record.module_names import NamedModule
 from msprobe.core.errors import error_text
 from msprobe.core.log import first_time, logger
-from msprobe.core.selection import Modes
+from msprobe.core.selection import DataMode
 
 _parts_by_class: weakref.WeakKeyDictionary[type[Any], tuple[str, ...]] = weakref.WeakKeyDictionary()
 
@@ -99,7 +99,7 @@ class GraphCellTap:
         modes: which phases and sides are recorded.
     """
 
-    def __init__(self, relay: Relay, cells: AdoptedCells, modes: Modes) -> None:
+    def __init__(self, relay: Relay, cells: AdoptedCells, modes: DataMode) -> None:
         self._relay = relay
         self._cells = cells
         self._modes = modes

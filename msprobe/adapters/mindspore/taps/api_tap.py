@@ -26,7 +26,7 @@ from mindspore import mint, nn, ops
 
 from msprobe.adapters.mindspore.taps.jit_tap import JitTap
 from msprobe.core.capture.observer import CallSite, Relay
-from msprobe.core.capture.patched_apis import Listed, WrappedApis
+from msprobe.core.capture.patched_apis import ListedApis, WrappedApis
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import observe_with_output, wrap
@@ -180,7 +180,7 @@ class MindSporeApiTap(WrappedApis):
         relay: Relay,
         thread: ThreadState,
         cells: Callable[[], Iterable[Any]] | None,
-        listed: Listed | None = None,
+        listed: ListedApis | None = None,
     ) -> None:
         super().__init__(recorded, relay, thread, listed)
         self._primitives = None if cells is None else PrimitiveTap(cells, self.site, relay, thread)

@@ -23,7 +23,7 @@ from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import wrap_module_call
 from msprobe.core.dump.record.module_names import Known, ModuleNames, NamedModule, remember
-from msprobe.core.dump.session.debugger import headed_models
+from msprobe.core.dump.session.debugger import models_with_prefixes
 from msprobe.core.errors import MsprobeException
 
 _NOTHING = contextlib.nullcontext()
@@ -56,7 +56,7 @@ class MindSporeModuleTap:
         self._hooks: list[_Hook] = []
 
     def adopt(self, model: Any) -> None:
-        for head, part in headed_models(model, nn.Cell, "mindspore.nn.Cell", "Cell"):
+        for head, part in models_with_prefixes(model, nn.Cell, "mindspore.nn.Cell", "Cell"):
             self._adopt(head, part)
 
     def cells(self) -> list[nn.Cell]:

@@ -36,7 +36,7 @@ from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_t
 from msprobe.core.backend.protocols import ApiTap
 from msprobe.core.backend.support import DEFAULT_NAMESPACES
 from msprobe.core.capture.observer import CallSite, Relay
-from msprobe.core.capture.patched_apis import Adding, Listed, ListedApis, WrappedApis
+from msprobe.core.capture.patched_apis import ListedApis, WrappedApis
 from msprobe.core.capture.patching import Patches, find_holder
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import bind_like_original, mark_calling, name_after_owner, wrap
@@ -96,12 +96,12 @@ class TorchListedApis(ListedApis):
         super().__init__(config)
         self._namespaces = config.custom_op_namespaces
 
-    def _register_new(self, tap: Adding) -> None:
+    def _register_new(self, tap: WrappedApis) -> None:
         super()._register_new(tap)
         for namespace in self._namespaces:
             self._add_operators(tap, namespace)
 
-    def _add_operators(self, tap: Adding, namespace: str) -> None:
+    def _add_operators(self, tap: WrappedApis, namespace: str) -> None:
         head = f"{namespace}::"
         operators = torch._C._dispatch_get_all_op_names()
         names = {name[len(head) :].partition(".")[0] for name in operators if name.startswith(head)}
@@ -168,7 +168,7 @@ class TorchApiTap(WrappedApis):
     Args:
         tables: API names by prefix; a dotted name lies in a submodule of the prefix's owner.
         recorded: the risk test over API names; an API that fails it is counted but not recorded.
-        relay: holds the observer that is told.
+        relay: holds the current observer.
         thread: is made busy while a call is observed.
         operators: whether the operators inside a call are recorded too.
         listed: the APIs that the configuration adds.
@@ -181,7 +181,7 @@ class TorchApiTap(WrappedApis):
         relay: Relay,
         thread: ThreadState,
         operators: bool = False,
-        listed: Listed | None = None,
+        listed: ListedApis | None = None,
     ) -> None:
         super().__init__(recorded, relay, thread, listed)
         self._operators = operators

@@ -22,10 +22,11 @@ import torch
 import torch.distributed.distributed_c10d as c10d
 
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
-from msprobe.core.capture.collectives import Arguments, CollectiveCalls, PendingCall, PendingWorks, without_parameter
+from msprobe.core.capture.collectives import CollectiveCalls, PendingCall, PendingWorks, without_parameter
 from msprobe.core.capture.observer import CallSite, Relay
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.capture.wrap import Arguments
 
 POINT_TO_POINT = ("isend", "irecv")
 
@@ -115,7 +116,7 @@ class TorchCollectiveTap:
 
     Args:
         names: functions of ``torch.distributed`` to record; none at a level that records no APIs.
-        relay: holds the observer that is told.
+        relay: holds the current observer.
         thread: is made busy while a call is observed.
     """
 

@@ -27,7 +27,7 @@ from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import Quiet, ThreadState
 from msprobe.core.capture.wrap import Tracing, wrap_module_call
 from msprobe.core.dump.record.module_names import Known, ModuleNames, NamedModule, make_named_module
-from msprobe.core.dump.session.debugger import headed_models
+from msprobe.core.dump.session.debugger import models_with_prefixes
 from msprobe.core.errors import MsprobeException, argument_text
 
 _jit_tracing = torch._C._get_tracing_state  # what is measured meanwhile would become part of the traced program
@@ -48,7 +48,7 @@ class TorchModuleTap:
         self._unfocused: dict[int, Known] | None = None
 
     def adopt(self, model: Any) -> None:
-        models = headed_models(model, nn.Module, "torch.nn.Module", "Module")
+        models = models_with_prefixes(model, nn.Module, "torch.nn.Module", "Module")
         for _, part in models:
             if isinstance(part, torch.jit.ScriptModule):
                 raise MsprobeException(

@@ -1,6 +1,6 @@
-"""One named module of a model: how its calls and its parameter gradients are named.
+"""The names of the modules that ``start`` got: how their calls and their parameter gradients are named.
 
-The modules that ``start`` was given, by identity; an entry is removed when its module dies.
+``ModuleNames`` finds a ``NamedModule`` by the identity of the module. An entry is removed when its module dies.
 """
 
 from __future__ import annotations

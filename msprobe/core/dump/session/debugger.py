@@ -3,9 +3,8 @@
 Every method works on the class as well as on the object, because the documented way to collect from another file is
 ``PrecisionDebugger.start()``. There is one debugger per process; a construction that fails leaves nothing behind.
 
-Check the arguments of ``register_custom_api(module, api, api_prefix)``, which name a function.
-
-Check the model of ``start(model=...)``: one model, or several in a list or tuple.
+The functions below the class check what users pass in: the function of ``register_custom_api``, the numbers of
+``start``, and its models. ``models_with_prefixes`` and ``counted_model`` are called by the adapters too.
 """
 
 from __future__ import annotations
@@ -33,29 +32,6 @@ from msprobe.core.dump.session.session import DumpSession
 from msprobe.core.errors import MsprobeException, argument_text
 from msprobe.core.kernel_dumps.kernel_session import KernelSession
 from msprobe.core.log import first_time, logger
-
-_REGISTER = "register_custom_api"
-
-
-def check_function(owner: Any, name: Any, prefix: Any) -> None:
-    """Raise MsprobeException when ``owner`` has no function ``name``, or ``prefix`` is no str."""
-    if isinstance(owner, str) or owner is None:
-        raise MsprobeException(
-            0, f"{_REGISTER}: module must be a module, class or object, not its name, got {argument_text(owner)}"
-        )
-    if not isinstance(name, str):
-        raise MsprobeException(0, f"{_REGISTER}: api must be the name of a function (str), got {argument_text(name)}")
-    if not callable(getattr(owner, name, None)):
-        close = nearest(name, dir(owner))
-        hint = f"did you mean {close!r}?" if close else "give the name of one that it has"
-        raise MsprobeException(0, f"{_REGISTER}: {owner_name(owner)} has no function {argument_text(name)}; {hint}")
-    if prefix is not None and not isinstance(prefix, str):
-        raise MsprobeException(0, f"{_REGISTER}: api_prefix must be a str, got {argument_text(prefix)}")
-
-
-def owner_name(owner: Any) -> str:
-    """Return the prefix of the entries of its functions."""
-    return str(getattr(owner, "__name__", "Custom"))
 
 
 class Debugger:
@@ -274,6 +250,30 @@ class Debugger:
             process_debugger.current().backend.apis.remove(module, api)
 
 
+_REGISTER = "register_custom_api"
+
+
+def check_function(owner: Any, name: Any, prefix: Any) -> None:
+    """Raise MsprobeException when ``owner`` has no function ``name``, or ``prefix`` is no str."""
+    if isinstance(owner, str) or owner is None:
+        raise MsprobeException(
+            0, f"{_REGISTER}: module must be a module, class or object, not its name, got {argument_text(owner)}"
+        )
+    if not isinstance(name, str):
+        raise MsprobeException(0, f"{_REGISTER}: api must be the name of a function (str), got {argument_text(name)}")
+    if not callable(getattr(owner, name, None)):
+        close = nearest(name, dir(owner))
+        hint = f"did you mean {close!r}?" if close else "give the name of one that it has"
+        raise MsprobeException(0, f"{_REGISTER}: {owner_name(owner)} has no function {argument_text(name)}; {hint}")
+    if prefix is not None and not isinstance(prefix, str):
+        raise MsprobeException(0, f"{_REGISTER}: api_prefix must be a str, got {argument_text(prefix)}")
+
+
+def owner_name(owner: Any) -> str:
+    """Return the prefix of the entries of its functions."""
+    return str(getattr(owner, "__name__", "Custom"))
+
+
 def _warn_unknown(call: str, unknown: dict[str, Any], *known: str) -> None:
     """Warn once about each unknown argument: arguments of other versions must not end a training."""
     for name in sorted(unknown):
@@ -291,7 +291,7 @@ def _index(name: str, value: Any) -> int:
     return value
 
 
-def headed_models(model: Any, kind: type, called: str, prefix: str) -> list[tuple[str, Any]]:
+def models_with_prefixes(model: Any, kind: type, called: str, prefix: str) -> list[tuple[str, Any]]:
     """Return each model with the prefix of its children's names: ``prefix``, or ``prefix.position`` in a list.
 
     Args:
