@@ -7,6 +7,7 @@ Settings that the present mode of MindSpore refuses when a session opens.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from mindspore import nn
@@ -73,11 +74,11 @@ class PrecisionDebugger(Debugger):
         return make(config, relay, thread)
 
     @classmethod
-    def open(cls, config: DumpConfig, watch: ConfigWatch | None) -> Any:
+    def open(cls, config: DumpConfig, watch: ConfigWatch | None, label: Mapping[str, str] | None = None) -> Any:
         request = ask_for_failed_kernels(config) if config.task == "exception_dump" else None
         if looks_at_values(config):
             launch_at_once()
-        session = super().open(config, watch)
+        session = super().open(config, watch, label)
         if request is not None:
             session.closing.callback(withdraw_request, request)
         return session

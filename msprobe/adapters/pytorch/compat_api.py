@@ -23,6 +23,7 @@ from typing import Any
 from msprobe.adapters.pytorch.debugger import PrecisionDebugger
 from msprobe.core.dump.record.error_boundary import log_unexpected
 from msprobe.core.dump.session import process_debugger
+from msprobe.core.dump.session.kernel_level import FALLBACK
 from msprobe.core.log import logger
 
 
@@ -55,8 +56,7 @@ class AclGraphDumper:
     """
 
     def __init__(self, config_path: Any) -> None:
-        self._debugger = PrecisionDebugger(config_path, level="L0")
-        process_debugger.current().label = {"kernel_source": "cpu-fallback"}
+        self._debugger = PrecisionDebugger.construct(config_path, {"level": "L0"}, label={"kernel_source": FALLBACK})
         logger.warning(
             "no ACL graph runtime here: AclGraphDumper observes the modules of the eager model (cpu-fallback)"
         )

@@ -1,10 +1,11 @@
-"""Folders that belong to one process: two processes with the same rank must never write into one folder.
+"""Keep the dumps of processes and of runs apart.
 
-A claim is a lock on the folder itself. It leaves no file behind, survives a rename, and ends with the process however
-that ends, so what a finished or killed run left can be replaced while a live one is let alone. Where the file system
-has no such locks nothing is known, and nothing is claimed.
+Two processes with the same rank must never write into one folder, so a process locks its folder (``FolderLocks``). The
+lock is on the folder itself. It leaves no file behind, survives a rename, and ends with the process however that ends,
+so what a finished or killed run left can be replaced while a live one is left alone. Where the file system has no such
+locks, nothing is locked and every folder counts as free.
 
-Files of an earlier run: they are removed or warned of, so that two runs never mix silently.
+Files of an earlier run are removed with a warning, or warned of, so that two runs never mix without a message.
 """
 
 from __future__ import annotations
@@ -100,7 +101,6 @@ def _lock(handle: int) -> bool:
 FOLDER_LOCKS = FolderLocks()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=FOLDER_LOCKS.release)
-
 
 _DOCUMENTS = (DUMP, DEBUG, STACK, CONSTRUCT, JOURNAL, ERRORS)
 _STEP_NAME = re.compile(r"step\d+")

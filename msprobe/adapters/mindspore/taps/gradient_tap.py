@@ -96,12 +96,21 @@ def watch(tensor: Any, thread: ThreadState, report: Callable[[Any], None]) -> Ca
     if not can_have_gradient(tensor):
         return None
 
+    remove: Callable[[], None] = tensor.register_hook(gradient_hook(thread, report)).remove
+    return remove
+
+
+def gradient_hook(thread: ThreadState, report: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Return a hook that passes a gradient to ``report`` while ``thread`` is busy.
+
+    It is a function because MindSpore before 2.9 accepts no other callable as the hook of a tensor.
+    """
+
     def hook(gradient: Any) -> None:
         with thread.quiet():
             report(gradient)
 
-    remove: Callable[[], None] = tensor.register_hook(hook).remove
-    return remove
+    return hook
 
 
 _executor = native_executor()

@@ -42,8 +42,8 @@ class SingleHook:
         self._receiver.whole(grad_outputs[:1], gradients)
 
 
-class _TensorHook:
-    """Pass every gradient of one tensor to ``report``."""
+class TensorHook:
+    """Pass what a hook of one tensor gets to ``report``, while ``thread`` is busy."""
 
     __slots__ = ("_report", "_thread")
 
@@ -60,7 +60,7 @@ def watch(tensor: Any, thread: ThreadState, report: Callable[[Any], None]) -> Ca
     """Report every gradient of ``tensor`` until the returned function is called; return None when it can have none."""
     if not tensor.requires_grad:
         return None
-    remove: Callable[[], None] = tensor.register_hook(_TensorHook(thread, report)).remove
+    remove: Callable[[], None] = tensor.register_hook(TensorHook(thread, report)).remove
     return remove
 
 

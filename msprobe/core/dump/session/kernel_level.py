@@ -1,9 +1,9 @@
 """Level L2: the kernels of one call, the target, are recorded while it runs.
 
 With an NPU its runtime does that (``KernelWindow``), into files of its own beside the process folder. Without one the
-operators that the call dispatches are recorded instead (``OperatorWindow``), and the header says so:
-``"kernel_source": "cpu-fallback"``. In both cases the target call has its entry in dump.json, measured before and after
-the window, never inside it. ``make_collector`` returns the collector of a step.
+operators that the call dispatches are recorded instead (``OperatorWindow``), and the header says so: ``"kernel_source":
+"cpu-fallback"``. In both cases the target call has its entry in dump.json, measured before and after the window, never
+inside it. ``make_collector`` returns the collector of a step.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ The functions below the class show the model to the taps of a backend, attach th
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -38,23 +38,23 @@ class DumpSession:
     Args:
         config: what to collect.
         make_backend: builds the framework's capabilities around this session's relay and per-thread state.
+        label: more fields for the header of dump.json.
 
     Attributes:
-        label: more fields for the header of dump.json.
         closing: callbacks that run when the session is closed.
         init_step: the number of the first step.
         loop: the number of steps that have ended.
         rank: the rank of the process; None while it has none.
     """
 
-    def __init__(self, config: DumpConfig, make_backend: MakeBackend) -> None:
+    def __init__(self, config: DumpConfig, make_backend: MakeBackend, label: Mapping[str, str] | None = None) -> None:
         self.config = config
         self.relay = Relay(self._update_rank)
         self.thread = ThreadState()
         self._make_backend = make_backend
         self.backend = make_backend(config, self.relay, self.thread)
         self.plan = RecordingPlan.of(config)
-        self.label: dict[str, str] = {}
+        self._label = dict(label or {})
         self.closing = contextlib.ExitStack()
         self._root = Path(config.dump_path).absolute()
         self._stacks = StackTable()
@@ -265,7 +265,7 @@ class DumpSession:
             worker=self._worker,
             golden=self._golden,
             filters=self._filters,
-            label=dict(self.label),
+            label=self._label,
             number=self.current_step,
             rank=self.rank,
         )

@@ -8,13 +8,13 @@ start and the findings so far decide; a session calls it in this order:
     open(...)   show the observer to the taps: now, or token by token
     close()     stop() was called
 
-``token_range`` (``TokenRange``) collects only while an inference model works on certain tokens. Each forward call of the
-model is one token, counted from 0 at ``start``. Calls between two tokens belong to the first of them; calls before the
-first token belong to none.
+``token_range`` (``TokenRange``) collects only while an inference model works on certain tokens. Each forward call of
+the model is one token, counted from 0 at ``start``. Calls between two tokens belong to the first of them; calls before
+the first token belong to none.
 
-``request_id`` with ``start(scheduled_tokens=...)`` (``tokens_of``) selects the rows of a batch that belong to one request
-of a server. A serving framework concatenates the tokens of all scheduled requests in dimension 0. The mapping from
-request to number of tokens, in scheduling order, gives the begin and the end of one request.
+``request_id`` with ``start(scheduled_tokens=...)`` (``tokens_of``) selects the rows of a batch that belong to one
+request of a server. A serving framework concatenates the tokens of all scheduled requests in dimension 0. The mapping
+from request to number of tokens, in scheduling order, gives the begin and the end of one request.
 """
 
 from __future__ import annotations

@@ -50,13 +50,13 @@ class LiveComparison:
 
     Args:
         golden: the ``data`` of its dump.json.
-        divergence: what earlier steps found; this step adds to it.
+        divergence: whether an earlier step differed; this step adds to it.
     """
 
     def __init__(self, golden: Mapping[str, dict[str, Any]], divergence: Divergence | None = None) -> None:
         self._golden = golden
         self._divergence = divergence or Divergence()
-        self._updated = self._divergence.found  # parameters may differ as a consequence
+        self._updated = self._divergence.occurred  # parameters may differ as a consequence
         self._dependencies = CallDependencies()
         self._reported_parameters: set[str] = set()
         self._judged = 0
@@ -111,15 +111,15 @@ class LiveComparison:
     def _differs(self, difference: str) -> CallVerdict:
         self._judged += 1
         self._differing += 1
-        self._divergence.found = True
+        self._divergence.occurred = True
         return CallVerdict(finding=difference)
 
     def _unjudgeable(self, name: str, difference: str | None) -> CallVerdict:
         self._unjudged += 1
         if not self._first_unjudged:
             self._first_unjudged = f"{name}: {difference}" if difference else name
-        if difference is not None and not self._divergence.found:
-            self._divergence.found = True
+        if difference is not None and not self._divergence.occurred:
+            self._divergence.occurred = True
             logger.warning(
                 "%s was given other values than in the golden run before any call went wrong: %s. The runs do not "
                 "start from the same data, weights or random numbers; what follows from it cannot be judged",
@@ -133,7 +133,7 @@ class LiveComparison:
 class Divergence:
     """Whether the two runs have differed in anything so far. A session has one of these."""
 
-    found: bool = False
+    occurred: bool = False
 
 
 def _parameters(inputs: dict[str, Node]) -> dict[str, Node]:

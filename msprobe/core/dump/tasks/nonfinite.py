@@ -6,8 +6,8 @@ NaN on is reported, nor one that got -inf to mask with. A backward or the gradie
 values that forward calls saved: it has a finding only when these calls got no NaN and returned finite values only, and
 when the incoming gradients are finite too. A tensor that cannot be measured (no data, no statistics) counts as finite.
 
-``RaisingCall`` serves ``exception_dump`` where the runtime does not offer that task: it finds the first call that raises
-or makes infinities or NaN out of finite inputs. The entry of the call says which (``kind``).
+``RaisingCall`` serves ``exception_dump`` where the runtime does not offer that task: it finds the first call that
+raises or makes infinities or NaN out of finite inputs. The entry of the call says which (``kind``).
 """
 
 from __future__ import annotations
