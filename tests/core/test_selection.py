@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe.core.config import load_config
-from msprobe.core.selection import DataMode, ScopeWindow, build_selection, is_entry, name_test, risk_test, uses_risk_level
+from msprobe.core.selection import (
+    DataMode,
+    ScopeWindow,
+    build_selection,
+    is_entry,
+    name_test,
+    risk_test,
+    uses_risk_level,
+)
 
 ENTRIES = [f"Functional.{api}.{call}.forward" for api in ("relu", "linear") for call in (0, 1, 10)]
 

@@ -155,25 +155,25 @@ def _for_cpu(document: Document) -> Document:
     return {**document, "common_dump_settings": common}
 
 
-_ALL_DEVICES = list(range(8))
+def exception_document(config: DumpConfig) -> Document:
+    """Return the request of task ``exception_dump``.
 
-
-def exception_document(config: DumpConfig) -> dict[str, dict[str, Any]]:
-    """Return the request. ``list``, ``data_mode`` and ``step`` are not in it: they have no meaning for a failure."""
+    It has no ``list``, ``data_mode`` and ``step``, which have no meaning for a failure.
+    """
     return {
         "common_dump_settings": {
             "dump_mode": 0,
             "path": str(Path(config.dump_path).absolute()),
-            "net_name": "Net",
+            "net_name": NET_NAME,
             "iteration": "all",
             "saved_data": "tensor",
             "input_output": 0,
             "kernels": [],
-            "support_device": list(config.rank) or _ALL_DEVICES,
+            "support_device": list(config.rank) or _RANKS_WITHOUT_FILTER,
             "op_debug_mode": 4,
             "file_format": "npy",
         },
-        "e2e_dump_settings": {"enable": not config.async_dump, "trans_flag": True},
+        "e2e_dump_settings": transport(config),
     }
 
 
