@@ -42,7 +42,7 @@ _tags = itertools.count()
 _parts_by_class: weakref.WeakKeyDictionary[type[Any], tuple[str, ...]] = weakref.WeakKeyDictionary()
 
 
-class GraphCellTap:
+class MindSporeGraphTap:
     """Taps the cells of the adopted models wherever they are compiled. Implements ``GraphTap``.
 
     Args:

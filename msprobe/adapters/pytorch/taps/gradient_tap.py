@@ -6,7 +6,7 @@ A node belongs to the call when its sequence number was assigned during the call
 arrives at its node; the gradient of an argument is what leaves the call's nodes along the edge to that argument.
 Several uses of one argument inside the call add up; uses outside the call do not count.
 
-Most calls created one node, which produced the only output and feeds every argument: ``SingleHook`` serves them.
+Most calls created one node, which produced the only output and feeds every argument: ``SingleNodeHook`` serves them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class TorchGradientTap:
             slots = _direct(node, result.output_nr, prepared)
             if slots is not None:
                 receiver.expect(1)
-                node.register_hook(SingleHook(receiver, self._thread, slots))
+                node.register_hook(SingleNodeHook(receiver, self._thread, slots))
                 return
         self._attach_any(prepared, result, receiver)
 
@@ -126,7 +126,7 @@ class GradientSlots:
         return slot
 
 
-class SingleHook:
+class SingleNodeHook:
     """Report all gradients of a call at once when its only node has run."""
 
     __slots__ = ("_receiver", "_slots", "_thread")
