@@ -1,6 +1,7 @@
-"""The rank of this process, recomputation, and exceptions of MindSpore that are no errors.
+"""The state of MindSpore's runtime: rank, recomputation, and exceptions that are no errors.
 
-Find out whether a recomputation is running, and which cells of a model MindSpore added for it.
+``MindSporeRuntime`` answers the questions of core. The functions below it say whether a recomputation is running, and
+which cells of a model MindSpore added for it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,33 @@ from msprobe.adapters.mindspore.versions import engine_of_backward, native_execu
 from msprobe.core.dump.session.debugger import counted_model
 
 _HOME = "mindspore.common.recompute"
+
+_EARLY_EXITS = ("_StopRecomputationError", "_StopRecomputeException")
 _executor, _engine = native_executor(), engine_of_backward()
+
+
+class MindSporeRuntime:
+    """Implements ``Runtime``."""
+
+    def rank(self) -> int | None:
+        return int(get_rank()) if GlobalComm.INITED else None
+
+    def recomputing(self) -> bool:
+        return recomputing()
+
+    def in_written_backward(self) -> bool:
+        return False
+
+    def expected(self, error: BaseException) -> bool:
+        return type(error).__name__ in _EARLY_EXITS
+
+    def watch_calls(self, model: Any, report: Callable[[], None]) -> Callable[[], None]:
+        return calls_of(nn.Cell, counted_model(model, nn.Cell, "mindspore.nn.Cell"), report)
+
+
+def is_scheduler() -> bool:
+    """Return whether this process is the scheduler of a job, which runs no model."""
+    return os.environ.get("MS_ROLE") == "MS_SCHED"
 
 
 class _Thread(threading.local):
@@ -58,30 +85,3 @@ def second_runner(cell: Any) -> Any:
     """Return the inner cell that runs ``cell`` again during backward; None when it is not recomputed that way."""
     outer = getattr(cell, "_recompute_cell", None)
     return None if outer is None else getattr(outer, "wrap_cell", None)
-
-
-_EARLY_EXITS = ("_StopRecomputationError", "_StopRecomputeException")
-
-
-def is_scheduler() -> bool:
-    """Return whether this process is the scheduler of a job, which runs no model."""
-    return os.environ.get("MS_ROLE") == "MS_SCHED"
-
-
-class MindSporeRuntime:
-    """Implements ``Runtime``."""
-
-    def rank(self) -> int | None:
-        return int(get_rank()) if GlobalComm.INITED else None
-
-    def recomputing(self) -> bool:
-        return recomputing()
-
-    def in_written_backward(self) -> bool:
-        return False
-
-    def expected(self, error: BaseException) -> bool:
-        return type(error).__name__ in _EARLY_EXITS
-
-    def watch_calls(self, model: Any, report: Callable[[], None]) -> Callable[[], None]:
-        return calls_of(nn.Cell, counted_model(model, nn.Cell, "mindspore.nn.Cell"), report)

@@ -18,7 +18,7 @@ from msprobe.core.kernel_dumps.kernel_session import KernelSession
 from msprobe.core.store.reader import find_dumps, load_dump
 from tests.fake_framework import backend
 
-RECORDED = Path(__file__).parents[1] / "kernels" / "recorded" / "graph"
+RECORDED = Path(__file__).parent / "recorded" / "graph"
 
 
 class RecordedRuntime:
