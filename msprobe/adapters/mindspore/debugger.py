@@ -26,6 +26,7 @@ from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.config.watch import ConfigWatch
 from msprobe.core.dump.session.debugger import Debugger
+from msprobe.core.dump.session.session import MakeBackend
 from msprobe.core.errors import ConfigError
 from msprobe.core.log import first_time, logger
 from msprobe.core.selection import uses_risk_level
@@ -73,11 +74,11 @@ class PrecisionDebugger(Debugger):
         return make(config, relay, thread)
 
     @classmethod
-    def open(cls, config: DumpConfig, watch: ConfigWatch | None) -> Any:
+    def open(cls, config: DumpConfig, watch: ConfigWatch | None, make_backend: MakeBackend) -> Any:
         request = ask_for_failed_kernels(config) if config.task == "exception_dump" else None
         if looks_at_values(config):
             launch_at_once()
-        session = super().open(config, watch)
+        session = super().open(config, watch, make_backend)
         if request is not None:
             session.closing.callback(withdraw_request, request)
         return session

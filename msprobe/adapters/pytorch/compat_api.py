@@ -18,9 +18,15 @@ No kernel has one here, so the caller judges each kernel by its own tolerance, a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from msprobe.adapters.pytorch.backend import make
 from msprobe.adapters.pytorch.debugger import PrecisionDebugger
+from msprobe.core.backend.protocols import Backend
+from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.config import DumpConfig
 from msprobe.core.dump.record.error_boundary import log_unexpected
 from msprobe.core.dump.session import process_debugger
 from msprobe.core.log import logger
@@ -44,6 +50,11 @@ def module_dump_end() -> None:
         process_debugger.current().focus_end()
 
 
+def _eager_backend(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
+    """Return the backend of PyTorch; the header of its dumps says that no kernel of an ACL graph was recorded."""
+    return replace(make(config, relay, thread), header={"kernel_source": "cpu-fallback"})
+
+
 class AclGraphDumper:
     """Collects module statistics of every iteration.
 
@@ -55,8 +66,8 @@ class AclGraphDumper:
     """
 
     def __init__(self, config_path: Any) -> None:
-        self._debugger = PrecisionDebugger(config_path, level="L0")
-        process_debugger.current().label = {"kernel_source": "cpu-fallback"}
+        with process_debugger.LOCK:
+            self._debugger = PrecisionDebugger.create(config_path, {"level": "L0"}, None, _eager_backend)
         logger.warning(
             "no ACL graph runtime here: AclGraphDumper observes the modules of the eager model (cpu-fallback)"
         )

@@ -29,7 +29,7 @@ from msprobe.core.dump.record.saved_values import save_fault
 from msprobe.core.dump.session import process_debugger
 from msprobe.core.dump.session.reload import WatchedSession, open_session, watch_of
 from msprobe.core.dump.session.service import Service, Settings, settings_of
-from msprobe.core.dump.session.session import DumpSession
+from msprobe.core.dump.session.session import DumpSession, MakeBackend
 from msprobe.core.errors import MsprobeException, argument_text
 from msprobe.core.kernel_dumps.kernel_session import KernelSession
 from msprobe.core.log import first_time, logger
@@ -92,26 +92,39 @@ class Debugger:
         with process_debugger.LOCK:
             if cls.is_model(step):  # the older order of arguments
                 model, step = step, model
-            if cls._instance is not None and process_debugger.peek() is not None:
-                cls._warn_if_other_arguments((config_path, task, dump_path, level, step))
-                return cls._instance
             fields = {"task": task, "dump_path": dump_path, "level": level, "step": step}
-            overrides = {name: value for name, value in fields.items() if value is not None}
-            accept = functools.partial(cls._accept, config_path, overrides)
-            watch = watch_of(config_path, overrides, accept)  # before the file is read: no change falls in between
-            config = load_config(config_path, **overrides)
-            accept(config)
-            if process_debugger.peek() is not None:  # `_instance = None` asks for a fresh object
-                process_debugger.peek().close()
-            with attributed(config_path, overrides):
-                session = cls.open(config, watch)
-            process_debugger.put(session, in_force=lambda: cls._instance is not None)
-            cls._instance = super().__new__(cls)
-            cls._instance.config = settings_of(config, session.backend.name)
-            cls._instance.service = Service(session)
-            cls._model = model
-            cls._arguments = (config_path, task, dump_path, level, step)
+            return cls.create(config_path, fields, model, cls.make)
+
+    @classmethod
+    def create(cls, source: Any, fields: Mapping[str, Any], model: Any, make_backend: MakeBackend) -> Any:
+        """Return the debugger of this process, which is made now unless there is one.
+
+        Args:
+            source: the configuration file, a dict, or None.
+            fields: fields that override the configuration; None leaves a field as it is.
+            model: the model of a ``start()`` without one.
+            make_backend: builds the framework's capabilities.
+        """
+        overrides = {name: value for name, value in fields.items() if value is not None}
+        arguments = (source, *overrides.items())
+        if cls._instance is not None and process_debugger.peek() is not None:
+            cls._warn_if_other_arguments(arguments)
             return cls._instance
+        accept = functools.partial(cls._accept, source, overrides)
+        watch = watch_of(source, overrides, accept)  # before the file is read: no change falls in between
+        config = load_config(source, **overrides)
+        accept(config)
+        if process_debugger.peek() is not None:  # `_instance = None` asks for a fresh object
+            process_debugger.peek().close()
+        with attributed(source, overrides):
+            session = cls.open(config, watch, make_backend)
+        process_debugger.put(session, in_force=lambda: cls._instance is not None)
+        cls._instance = super().__new__(cls)
+        cls._instance.config = settings_of(config, session.backend.name)
+        cls._instance.service = Service(session)
+        cls._model = model
+        cls._arguments = arguments
+        return cls._instance
 
     @classmethod
     def _warn_if_other_arguments(cls, arguments: tuple[Any, ...]) -> None:
@@ -138,11 +151,11 @@ class Debugger:
         raise NotImplementedError
 
     @classmethod
-    def open(cls, config: DumpConfig, watch: ConfigWatch | None) -> Any:
+    def open(cls, config: DumpConfig, watch: ConfigWatch | None, make_backend: MakeBackend) -> Any:
         """Return the session that serves ``config``: a ``KernelSession`` where the runtime dumps kernels by itself."""
         if cls.support.runtime_kernels and config.level == "L2" and config.task_spec.kernels:
-            return KernelSession(config, cls.make)
-        return open_session(config, cls.make, watch)
+            return KernelSession(config, make_backend)
+        return open_session(config, make_backend, watch)
 
     @classmethod
     def _accept(cls, source: Any, arguments: Mapping[str, Any], config: DumpConfig) -> None:

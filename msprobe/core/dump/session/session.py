@@ -82,7 +82,6 @@ class DumpSession:
         make_backend: builds the framework's capabilities around this session's relay and per-thread state.
 
     Attributes:
-        label: more fields for the header of dump.json.
         closing: callbacks that run when the session is closed.
         init_step: the number of the first step.
         loop: the number of steps that have ended.
@@ -96,7 +95,6 @@ class DumpSession:
         self._make_backend = make_backend
         self.backend = make_backend(config, self.relay, self.thread)
         self.plan = RecordingPlan.of(config)
-        self.label: dict[str, str] = {}
         self.closing = contextlib.ExitStack()
         self._root = Path(config.dump_path).absolute()
         self._stacks = StackTable()
@@ -307,7 +305,6 @@ class DumpSession:
             worker=self._worker,
             golden=self._golden,
             filters=self._filters,
-            label=dict(self.label),
             number=self.current_step,
             rank=self.rank,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from msprobe.core.dump.record.tensor_node import MeasuredTensors, SlicedTensors,
 from msprobe.core.dump.session.start_filters import StartFilters
 from msprobe.core.dump.tasks.judged_recorder import DeferredTensors, Judge, JudgedRecorder, Judging
 from msprobe.core.dump.tasks.live_compare import GoldenSteps, LiveComparison
-from msprobe.core.dump.tasks.nonfinite import NonFinite, RaisingCall
 from msprobe.core.selection import Selection
 
 
@@ -34,7 +32,6 @@ class StepContext:
         worker: the worker of ``async_dump``; None without it.
         golden: the golden dump of ``bench_path``; None without it.
         filters: the filters of the present start, and the count of findings.
-        label: more fields for the header of dump.json.
         number: the number of the step.
         rank: the rank of the process when the step began; None when it had none yet.
     """
@@ -47,7 +44,6 @@ class StepContext:
     worker: AsyncWorker | None
     golden: GoldenSteps | None
     filters: StartFilters
-    label: Mapping[str, str]
     number: int
     rank: int | None
 
@@ -94,8 +90,8 @@ def make_recorder(
     section = context.config.section
     mode = section.one_mode
     if judge is not None:
-        if isinstance(judge, (NonFinite, RaisingCall)) and mode == "xor":
-            mode = "statistics"  # a checksum does not tell whether values are finite
+        if judge.needs_statistics and mode == "xor":
+            mode = "statistics"
         deferred = DeferredTensors(ops, mode, folder)
         judging = Judging(judge, context.filters.findings, deferred)
         return JudgedRecorder(plan, selection, backend, _sliced(context, deferred), output, judging)

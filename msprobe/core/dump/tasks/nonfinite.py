@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from msprobe.core.capture.describe import Node
 from msprobe.core.dump.record.tensor_node import split_sides, walk_leaves
@@ -42,6 +42,8 @@ class NonFinite:
         only_findings: keep nothing but calls with a finding (``overflow_check``); else the statistics of all calls up
             to the last finding (``nan_check``).
     """
+
+    needs_statistics: ClassVar[bool] = True  # a checksum does not tell whether values are finite
 
     def __init__(self, only_findings: bool) -> None:
         self._no_finding = CallVerdict(keep=not only_findings)
@@ -110,6 +112,8 @@ _NO_FAILURE = (
 
 class RaisingCall:
     """Find the first call that raised or returned non-finite values; no other call is kept."""
+
+    needs_statistics: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._non_finite = NonFinite(only_findings=True)
