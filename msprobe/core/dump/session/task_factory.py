@@ -68,7 +68,7 @@ def make_judge(context: StepContext) -> Judge | None:
     module, _, name = context.config.task_spec.judge.partition(":")
     if not module:
         return None
-    judge: Judge = getattr(importlib.import_module(module), name)()
+    judge: Judge = getattr(importlib.import_module(module), name)(context.config)
     return judge
 
 

@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from msprobe.core.capture.describe import Node
+from msprobe.core.config import DumpConfig
 from msprobe.core.dump.record.tensor_node import split_sides, walk_leaves
 from msprobe.core.dump.tasks.judged_recorder import CallDependencies, CallVerdict, split_name
 from msprobe.core.naming.names import Phase
@@ -25,14 +26,9 @@ from msprobe.core.naming.names import Phase
 _PathAndNode = tuple[str, dict[str, Any]]
 
 
-def overflow_judge() -> NonFinite:
-    """Return the judge of task ``overflow_check``."""
-    return NonFinite(only_findings=True)
-
-
-def nan_judge() -> NonFinite:
-    """Return the judge of task ``nan_check``."""
-    return NonFinite(only_findings=False)
+def non_finite_judge(config: DumpConfig) -> NonFinite:
+    """Return the judge of the tasks ``overflow_check`` and ``nan_check``."""
+    return NonFinite(config.task_spec.only_findings)
 
 
 class NonFinite:
@@ -108,6 +104,11 @@ _NO_FAILURE = (
     "no watched call raised or made infinities or NaN out of finite inputs (operators called as objects are watched "
     "where start is given the model)"
 )
+
+
+def failing_call_judge(_config: DumpConfig) -> RaisingCall:
+    """Return the judge of task ``exception_dump``."""
+    return RaisingCall()
 
 
 class RaisingCall:
