@@ -84,6 +84,7 @@ def _compared(target: str, golden: str, output: str, options: Mapping[str, Any])
     chosen = {name: value for name, value in options.items() if value and name in used}
     if first:
         from msprobe.analyze.diff_analyze import diff_analyze
+
         return diff_analyze(target, golden, output, mapping=load_mapping_options(chosen))
     logged = bool(options.get("is_print_compare_log"))
     whole = importlib.import_module("msprobe.compare").compare
