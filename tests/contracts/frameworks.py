@@ -78,7 +78,7 @@ class Framework:
 
 
 def _networks(module: Any, linear: Any, relu: Any, forward: str = "forward") -> tuple[Any, Any]:
-    """The classes of ``Framework.mlp`` and ``Framework.raising``; modules of the framework call ``forward`` by this name."""
+    """The classes of ``mlp`` and ``raising``; modules of the framework call the method ``forward`` by this name."""
 
     def network(cls: type) -> type:
         setattr(cls, forward, cls.run)  # type: ignore[attr-defined]
