@@ -6,13 +6,10 @@ process for itself. ``check_seed`` and ``seed_host`` are the part of ``seed_all`
 
 from __future__ import annotations
 
-import ctypes
 import os
 import random
 from functools import cache
 from typing import Any
-
-import numpy as np
 
 from msprobe.core.errors import MsprobeException, argument_text
 
@@ -31,6 +28,8 @@ def trim_memory() -> None:
 
 @cache
 def _malloc_trim() -> Any:
+    import ctypes
+
     try:
         return getattr(ctypes.CDLL(None), "malloc_trim", None)
     except (OSError, TypeError):  # a system whose C library has no such name
@@ -53,4 +52,6 @@ def seed_host(seed: int) -> None:
     """Seed the shared generators of Python and numpy, and the hashes of the processes this one starts."""
     os.environ["PYTHONHASHSEED"] = str(seed)
     random.seed(seed)
+    import numpy as np  # nobody else who asks for the host needs numpy
+
     np.random.seed(seed)

@@ -16,8 +16,13 @@ from typing import Any
 
 from mindspore import nn
 
-from msprobe.adapters.mindspore.runtime import is_recompute_cell, opening, reopens, second_runner
-from msprobe.adapters.mindspore.runtime_facts import in_graph_mode
+from msprobe.adapters.mindspore.runtime_facts import (
+    in_graph_mode,
+    is_recompute_cell,
+    opening,
+    reopens,
+    second_runner,
+)
 from msprobe.adapters.mindspore.taps.gradient_tap import gradient_hook
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patching import Patches

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.tensors.memory import dense, with_memory
-from msprobe.core.tensors.dtypes import DType, Kind, find_dtype
+from msprobe.core.tensors.dtypes import DType, DtypeKind, find_dtype
 from msprobe.core.tensors.projection import BLOCK, KEY, block_weights, place_weights, projection
 from msprobe.core.tensors.statistics import (
     STATISTICS,
@@ -144,13 +144,13 @@ def host_statistics(tensor: torch.Tensor, dtype: DType, precision: Precision) ->
 
     They are defined in ``core.tensors.statistics``.
     """
-    if dtype.kind is Kind.BOOL:
+    if dtype.kind is DtypeKind.BOOL:
         low, high = _F.aminmax(_view(tensor, torch.uint8))  # forty times faster than any() and all()
         return TensorStats(bool(_item(high)), bool(_item(low)))
     source = tensor.reshape(-1) if tensor.dim() != 1 else tensor
-    if dtype.kind is Kind.COMPLEX:
+    if dtype.kind is DtypeKind.COMPLEX:
         source = _to(source, torch.complex128).abs()
-    elif dtype.kind is Kind.FLOAT and dtype.itemsize == 1:
+    elif dtype.kind is DtypeKind.FLOAT and dtype.itemsize == 1:
         source = _to(source, torch.float32)
     if dtype.name in _NO_EXTREMES:
         array = source.numpy()

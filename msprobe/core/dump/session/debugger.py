@@ -26,11 +26,11 @@ from msprobe.core.config.watch import ConfigWatch
 from msprobe.core.dump.record.error_boundary import log_unexpected
 from msprobe.core.dump.record.saved_values import save_fault
 from msprobe.core.dump.session import process_debugger
+from msprobe.core.dump.session.kernel_session import KernelSession
 from msprobe.core.dump.session.reload import WatchedSession, open_session, watch_of
 from msprobe.core.dump.session.service import Service, Settings, settings_of
 from msprobe.core.dump.session.session import DumpSession
 from msprobe.core.errors import MsprobeException, argument_text
-from msprobe.core.kernel_dumps.kernel_session import KernelSession
 from msprobe.core.log import first_time, logger
 
 

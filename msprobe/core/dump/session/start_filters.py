@@ -25,7 +25,7 @@ from typing import Any
 from msprobe.core.backend.protocols import Runtime
 from msprobe.core.capture.observer import Observer, Relay
 from msprobe.core.config import DumpConfig, IntRanges
-from msprobe.core.config.models import OverflowCheckSection, SliceItem
+from msprobe.core.config.models import SliceItem
 from msprobe.core.dump.tasks.judged_recorder import Findings
 from msprobe.core.errors import MsprobeException, argument_text
 from msprobe.core.log import logger
@@ -92,8 +92,7 @@ class StartFilters:
 
     def __init__(self, config: DumpConfig, relay: Relay, runtime: Runtime) -> None:
         section = config.section
-        limit = section.overflow_nums if isinstance(section, OverflowCheckSection) else section.diff_nums
-        self.findings = Findings(limit, self._end)
+        self.findings = Findings(section.finding_limit, self._end)
         self.tokens: SliceItem | None = None
         self._relay = relay
         self._runtime = runtime

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from msprobe.core.backend.protocols import Backend, TensorOps
 from msprobe.core.capture.describe import Node
@@ -137,6 +137,9 @@ class Judging:
 
 class Judge(Protocol):
     """Decides on one finished call at a time."""
+
+    needs_statistics: ClassVar[bool]
+    """Whether a verdict needs statistics, so that they are taken even where ``summary_mode`` asks for xor checksums."""
 
     def conclusion(self) -> str:
         """Return the message for the end of the step."""

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from msprobe.core.capture.describe import Node
 from msprobe.core.dump.record.tensor_node import is_tensor_node, split_sides, tensor_nodes, walk_leaves
@@ -52,6 +52,8 @@ class LiveComparison:
         golden: the ``data`` of its dump.json.
         divergence: whether an earlier step differed; this step adds to it.
     """
+
+    needs_statistics: ClassVar[bool] = False  # the golden dump may have nothing but checksums
 
     def __init__(self, golden: Mapping[str, dict[str, Any]], divergence: Divergence | None = None) -> None:
         self._golden = golden
