@@ -100,19 +100,19 @@ class CallingSender:
 
 
 def _custom(function: Callable[..., Any]) -> Any:
-    """An operator that calls ``function``; it gives back a number, as its last argument is."""
+    """Return an operator that calls ``function``; its result has shape and dtype of its last argument, a number."""
     return ops.Custom(function, out_shape=_last, out_dtype=_last, func_type="pyfunc")
 
 
-def _last(*given: Any) -> Any:
-    return given[-1]
+def _last(*arguments: Any) -> Any:
+    return arguments[-1]
 
 
 class TensorDumpSender:
     """Makes the device write files, named by place and site, and reads them afterwards. It was not tested on an Ascend.
 
     The runtime adds the dtype and a running number to the name; smaller numbers were written first. In the graph a call
-    is known by its site only; ``CallOrder`` finds out which call it is.
+    is identified by its site only; ``CallOrder`` returns the call.
     """
 
     def __init__(self, reader: GraphReader) -> None:

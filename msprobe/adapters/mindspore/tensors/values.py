@@ -18,7 +18,7 @@ from msprobe.core.capture.describe import Expansion, Handler, Node
 from msprobe.core.tensors.dtypes import ALL_DTYPES, mindspore_name
 
 _NAMES = {dtype.name: mindspore_name(dtype) for dtype in ALL_DTYPES}
-"""By names of numpy dtypes."""
+"""The names of MindSpore's dtypes, by those of numpy."""
 
 
 class MindSporeValues:
@@ -37,7 +37,7 @@ class MindSporeValues:
 
 
 class GraphValue:
-    """What ``MindSporeTensorOps`` asks of a tensor.
+    """A tensor with the attributes that ``MindSporeTensorOps`` reads.
 
     Args:
         array: the values; memory of the graph, to be used before it goes on.
@@ -63,7 +63,7 @@ class GraphValue:
         return self._array
 
     def copy(self) -> GraphValue:
-        """The same values in memory of their own."""
+        """Return a value with its own copy of the elements."""
         return GraphValue(self._array.copy(), not self._array.ndim)
 
 
@@ -72,5 +72,5 @@ def _dtype(value: Any, place: str, around: tuple[int, ...]) -> Node:
 
 
 def _dtype_argument(value: Any, place: str, around: tuple[int, ...]) -> Node:
-    known = isinstance(value, (dtypes.Type, str, int, float))
-    return _dtype(value, place, around) if known else None
+    is_dtype = isinstance(value, (dtypes.Type, str, int, float))
+    return _dtype(value, place, around) if is_dtype else None
