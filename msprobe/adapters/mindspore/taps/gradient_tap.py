@@ -36,8 +36,8 @@ _executor = native_executor()
 _enable_grad, _grad_flag = _executor.enable_grad, _executor.grad_flag
 _LEAF = 2**64 - 1
 _NO_KEYWORDS: dict[str, Any] = {}  # shared by all calls; never changed
-Edge = tuple[int, int]
 
+Edge = tuple[int, int]
 Fed = dict[int, int]
 """The slot of the call's arguments by the input of a node."""
 Targets = dict[int, tuple[Any, list[tuple[int, int]]]]
