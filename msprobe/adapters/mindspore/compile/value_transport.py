@@ -93,6 +93,7 @@ class CallingSender:
         self.blank = ops.zeros_like
 
     def place(self, number: int) -> Any:
+        """Return the number as a tensor."""
         return mindspore.Tensor(number, mindspore.int32)
 
     def settle(self) -> None:
@@ -142,9 +143,11 @@ class TensorDumpSender:
         self.send, self.send_back = msprobe_send, msprobe_send_back
 
     def place(self, number: int) -> Any:
+        """Return the number as the text that stands for it in file names."""
         return str(number)
 
     def settle(self) -> None:
+        """Wait for the device, and report what its files hold, in the order in which they were written."""
         wait_for_device()
         files = [(path, match) for path in self._folder.iterdir() if (match := _DUMPED.match(path.name))]
         calls = CallOrder()

@@ -52,14 +52,17 @@ class GraphValue:
 
     @property
     def dtype(self) -> str:
+        """Return the name of MindSpore's dtype."""
         name = self._array.dtype.name
         return _NAMES.get(name) or _NAMES.setdefault(name, name.capitalize())
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Return the shape in elements."""
         return tuple(self._array.shape)
 
     def asnumpy(self) -> Any:
+        """Return the elements in the memory of the graph."""
         return self._array
 
     def copy(self) -> GraphValue:

@@ -196,6 +196,7 @@ class Projector:
 
     @property
     def outstanding(self) -> bool:
+        """Return whether records wait for ``settle``."""
         return bool(self._pending)
 
     def project(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
@@ -216,6 +217,7 @@ class Projector:
             self._pending.append((node, scalar))
 
     def settle(self) -> None:
+        """Fill all pending records, with one copy per device."""
         with self._lock:
             pending, self._pending = self._pending, []
         for device in {scalar.device for _, scalar in pending}:
