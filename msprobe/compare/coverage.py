@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections import Counter
 
 from msprobe.compare.comparison import EXEMPTIONS, Comparison
-from msprobe.compare.records.leaves import element_count, is_tensor, row_name
+from msprobe.compare.records.leaves import element_count, row_name
+from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.verdict import RowKind
 

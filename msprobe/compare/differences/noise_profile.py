@@ -29,11 +29,12 @@ import numpy as np
 from pydantic_core import to_json
 
 from msprobe.compare.inputs.mode import Mode
-from msprobe.compare.records.leaves import element_count, is_tensor
+from msprobe.compare.records.leaves import element_count
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.naming.names import MODULE_PREFIXES
 from msprobe.core.store.reader import read_json_object
+from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.store.safe_files import make_folder, write_atomic
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Measured, NoiseFloor, RowKind

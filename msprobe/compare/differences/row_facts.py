@@ -21,9 +21,10 @@ from msprobe.compare.differences.statistics_arrays import (
     properties,
     statistics,
 )
-from msprobe.compare.records.leaves import INPUT, PARAMETER, Leaf, element_count, is_tensor
+from msprobe.compare.records.leaves import element_count
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
+from msprobe.core.store.record_walk import INPUT, PARAMETER, Leaf, is_tensor
 from msprobe.core.tensors.dtypes import same_dtype
 from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, ToleranceOf
 from msprobe.numerics.tolerance import rounded_to

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.records.leaves import INPUT, as_float, element_count, is_tensor, longest_axis
+from msprobe.compare.records.leaves import as_float, element_count, longest_axis
 from msprobe.compare.table.float_pairs import COUNT
 from msprobe.compare.table.table import LeafTable
+from msprobe.core.store.record_walk import INPUT, is_tensor
 from msprobe.core.tensors.projection import KEY
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.tolerance import unit_roundoff

@@ -44,10 +44,11 @@ from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.layer_inference.name_folding import operator
 from msprobe.compare.layer_inference.tensor_signature import TensorIndex
 from msprobe.compare.records.entries import EntryKey, EntryPair, path_of, stem_of
-from msprobe.compare.records.leaves import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, Leaf, as_float, is_tensor, leaves
+from msprobe.compare.records.leaves import as_float
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import MODULE_PREFIXES, Phase
 from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, Leaf, is_tensor, leaves
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.verdict import Ints, RowKind

@@ -14,8 +14,9 @@ from typing import Any
 
 from msprobe.compare.alignment.call_scope import is_module
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
-from msprobe.compare.records.leaves import Leaf, as_float, is_tensor
+from msprobe.compare.records.leaves import as_float
 from msprobe.compare.table.table import ChangedRecompute, LeafTable
+from msprobe.core.store.record_walk import Leaf, is_tensor
 from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, ToleranceOf
 from msprobe.numerics.tolerance import unit_roundoff
 

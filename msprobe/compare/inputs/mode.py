@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import Enum
 from itertools import islice
 
-from msprobe.compare.records.leaves import is_tensor, leaves
 from msprobe.core.errors import NotComparableError
 from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import is_tensor, leaves
 
 _LOOKED_AT = 200
 

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.records.leaves import as_float, is_shape
+from msprobe.core.store.record_walk import values_below
 from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, ToleranceOf
 from msprobe.numerics.tolerance import unit_roundoff
 
-_DEPTH = 32
 CLOSE, APART = 1e-3, 3e-2
 _ELEMENTS, _MEANS, _NORMS = (
     [index for index, spec in enumerate(STATISTICS) if spec.tolerance is tolerance] for tolerance in ToleranceOf
@@ -50,24 +51,10 @@ class TensorSignature(NamedTuple):
 
 def tensor_signatures(node: Any, most: int) -> list[TensorSignature]:
     """The first ``most`` tensors inside a recorded argument, in order; other values are left out."""
-    found: list[TensorSignature] = []
-    _collect(node, found, most, 0)
-    return found
-
-
-def _collect(node: Any, found: list[TensorSignature], most: int, depth: int) -> None:
-    if len(found) >= most or depth > _DEPTH:
-        return
-    if isinstance(node, Mapping):
-        if "type" in node:
-            shape = node.get("shape")
-            if is_shape(shape):
-                found.append(TensorSignature(tuple(shape), _statistics(node), _text(node.get("md5"))))
-            return
-        node = list(node.values())
-    if isinstance(node, list):
-        for child in node:
-            _collect(child, found, most, depth + 1)
+    tensors = (leaf.raw for leaf in values_below(node) if is_shape(leaf.raw.get("shape")))
+    return [
+        TensorSignature(tuple(raw["shape"]), _statistics(raw), _text(raw.get("md5"))) for raw in islice(tensors, most)
+    ]
 
 
 def _statistics(raw: Mapping[str, Any]) -> tuple[float, ...] | None:

@@ -25,8 +25,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from msprobe.compare.records.entries import parent_of
-from msprobe.compare.records.leaves import as_float, bounded, is_shape, is_tensor, leaves
+from msprobe.compare.records.leaves import as_float, bounded, is_shape
 from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import is_tensor, leaves
 from msprobe.core.tensors.projection import KEY as ORDERED
 from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, Merge
 from msprobe.numerics.merged_statistics import Shard, merged_statistics

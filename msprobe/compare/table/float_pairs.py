@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import to_json
 
-from msprobe.compare.records.leaves import Leaf
+from msprobe.core.store.record_walk import Leaf
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 
 COUNT = len(STATISTIC_NAMES)

@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from msprobe.compare.records.leaves import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, Leaf, as_float, is_tensor, leaves
+from msprobe.compare.records.leaves import as_float
+from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, Leaf, is_tensor, leaves
 from msprobe.core.tensors.statistics import STATISTICS, Merge
 from msprobe.visualize.graph.node import Graph
 

@@ -1,6 +1,6 @@
 """The node of one tensor: its facts, its statistics or checksum, and its file when the tensor itself is kept.
 
-A node is the JSON value that stands for one argument in dump.json; ``walk_leaves`` visits the nodes of a record.
+A node is the JSON value that stands for one argument in dump.json.
 
 ``slice`` and ``scheduled_tokens``: cut tensors before anything is measured or saved.
 
@@ -22,6 +22,7 @@ from msprobe.core.capture.describe import Node
 from msprobe.core.config.models import SliceItem
 from msprobe.core.log import logger
 from msprobe.core.store.layout import file_name
+from msprobe.core.store.record_walk import is_tensor, values_below
 
 _INPUT_SECTIONS = ("input_args", "input_kwargs", "input", "parameters")
 
@@ -136,27 +137,9 @@ def split_sides(body: dict[str, Node]) -> tuple[dict[str, Node], dict[str, Node]
     return inputs, outputs
 
 
-def walk_leaves(node: Node, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted path and the node of every tensor and scalar below ``node``; nulls are left out."""
-    if isinstance(node, list):
-        for position, part in enumerate(node):
-            yield from walk_leaves(part, f"{path}.{position}" if path else str(position))
-    elif isinstance(node, dict):
-        if isinstance(node.get("type"), str):
-            yield path, node
-        else:
-            for key, part in node.items():
-                yield from walk_leaves(part, f"{path}.{key}" if path else key)
-
-
-def is_tensor_node(node: Any) -> bool:
-    """Return whether ``node`` stands for a tensor."""
-    return isinstance(node, dict) and "shape" in node and "dtype" in node
-
-
 def tensor_nodes(node: Node) -> Iterator[dict[str, Any]]:
     """Yield the node of every tensor below ``node``."""
-    return (leaf for _, leaf in walk_leaves(node) if is_tensor_node(leaf))
+    return (leaf.raw for leaf in values_below(node) if is_tensor(leaf.raw))
 
 
 _CANNOT_SLICE = (RuntimeError, TypeError, IndexError, NotImplementedError, ValueError)
