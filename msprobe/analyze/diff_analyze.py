@@ -40,13 +40,14 @@ from msprobe.compare.rows.rows import CompareRow
 from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, Place, paused_gc
 from msprobe.core.store.record_walk import OUTPUT, Leaf
+from msprobe.core.tensors.statistics import STATISTICS
 from msprobe.numerics.metrics.statistics import Cell
 
 _IGNORED = ("Torch.empty", "Torch.fill", "Tensor.__setitem__")
-_RELATIVE = ("MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr", "NormRelativeErr")
+_RELATIVE = tuple(f"{spec.name}RelativeErr" for spec in STATISTICS)
 _HALF = 50.0
 _UNREAD = " in the recorded statistics; tensor files are not read here, compare without -da reads them"
-_STATISTICS = ("max", "min", "mean", "l2norm")
+_STATISTICS = tuple(spec.title for spec in STATISTICS)
 
 
 @dataclass(slots=True)
@@ -227,7 +228,7 @@ def _statistics(leaf: Leaf) -> tuple[Any, ...]:
     """Numbers as numbers; flags stay flags and ranks are texts, as readers of this document know them."""
     value = leaf.raw.get("value") if isinstance(leaf.raw, dict) else None
     if isinstance(value, bool):
-        return (value,) * 4
+        return (value,) * len(STATISTICS)
     shown = describe(leaf).statistics
     return tuple(map(str, shown)) if leaf.suffix.endswith(RANK_KEYS) else shown
 

@@ -69,7 +69,7 @@ def leaves(name: str, body: Any) -> list[Leaf]:
     """
     result: list[Leaf] = []
     if name.endswith(".debug"):
-        _walk(result, "", VALUE, body, 0, operations=True)
+        _walk(result, ".", VALUE, body, 0, operations=True)
     elif ".parameters_grad" in name[-30:] and isinstance(body, dict) and not _is_call(body):
         for parameter, values in body.items():
             for value in values if isinstance(values, list) else [values]:
@@ -78,20 +78,20 @@ def leaves(name: str, body: Any) -> list[Leaf]:
         for section, slot, path in SECTIONS:
             node = body.get(section)
             if node:
-                _walk(result, path, slot, node, 0, operations=True)
+                _walk(result, f"{path}.", slot, node, 0, operations=True)
     return result
 
 
 def values_below(node: Any, path: str = "") -> list[Leaf]:
     """Return the tensors and described arguments below any part of a record, without slots.
 
-    The paths begin with ``path``. Null, plain numbers and texts are left out.
+    The paths begin with ``path``; an empty one has no dot behind it. Null, plain numbers and texts are left out.
 
     Raises:
         ReadError: the nesting is too deep to be a record.
     """
     result: list[Leaf] = []
-    _walk(result, path, "", node, 0, operations=False)
+    _walk(result, f"{path}." if path else "", "", node, 0, operations=False)
     return [leaf for leaf in result if type(leaf[2]) is dict]
 
 
@@ -99,25 +99,28 @@ def _is_call(body: Mapping[str, Any]) -> bool:
     return "input" in body or "input_args" in body or "output" in body
 
 
-def _walk(result: list[Leaf], path: str, slot: str, node: Any, depth: int, *, operations: bool) -> None:
-    """Append the leaves below ``node``; ``operations`` makes one leaf of each operation of ``batch_isend_irecv``."""
+def _walk(result: list[Leaf], prefix: str, slot: str, node: Any, depth: int, *, operations: bool) -> None:
+    """Append the leaves below ``node``; their paths begin with ``prefix``, which ends with a dot or is empty.
+
+    ``operations`` makes one leaf of each operation of ``batch_isend_irecv``.
+    """
     if depth > _DEEPEST:
-        raise ReadError(f"a record is nested deeper than {_DEEPEST} levels at {path[:60]}...; the dump is damaged")
+        raise ReadError(f"a record is nested deeper than {_DEEPEST} levels at {prefix[:60]}...; the dump is damaged")
     if type(node) is list:
         children: Any = enumerate(node)
     elif type(node) is not dict or type(node.get("type")) is str:
-        result.append(_leaf((path, slot, node)))
+        result.append(_leaf((prefix[:-1], slot, node)))
         return
     elif operations and node.get("class_type") == _OPERATION:
-        result.append(_leaf((path, slot, _moved_tensor(node))))
+        result.append(_leaf((prefix[:-1], slot, _moved_tensor(node))))
         return
     else:
         children = node.items()
     for key, child in children:
         if type(child) is dict and type(child.get("type")) is str:
-            result.append(_leaf((f"{path}.{key}", slot, child)))
+            result.append(_leaf((f"{prefix}{key}", slot, child)))
         else:
-            _walk(result, f"{path}.{key}", slot, child, depth + 1, operations=operations)
+            _walk(result, f"{prefix}{key}.", slot, child, depth + 1, operations=operations)
 
 
 def _moved_tensor(operation: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,10 +17,12 @@ from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps, c
 from msprobe.compare.coverage import incomplete
 from msprobe.compare.differences.measure import CancelledGradients
 from msprobe.compare.inputs.mode import Mode, Policy
+from msprobe.compare.rows.columns import METRICS
 from msprobe.compare.rows.levels import LEVEL_NAMES
 from msprobe.compare.rows.summary import CompareSummary
 from msprobe.core.errors import NotComparableError
 from msprobe.core.log import logger
+from msprobe.core.tensors.statistics import STATISTICS
 from msprobe.visualize.compare.node_pairs import NodePairs, pair_by_entries, pair_exactly, pair_fuzzily, pair_merged
 from msprobe.visualize.compare.node_verdicts import set_verdicts
 from msprobe.visualize.graph.micro_steps import follow_target
@@ -34,7 +36,18 @@ if TYPE_CHECKING:
     from msprobe.visualize.values.json_worker import TextWorker
 
 _NO_MAPPING = MappingOptions()
-_TASKS = {Mode.STATISTICS: "summary", Mode.CHECKSUM: "md5", Mode.TENSOR: "all"}
+_WORDS = {"Max": "largest element", "Min": "smallest element", "Norm": "L2 norm"}
+_TASKS = {
+    Mode.STATISTICS: (
+        "summary",
+        {
+            title: f"{_WORDS.get(spec.name, spec.title)}: target minus golden"
+            for title, spec in zip(METRICS[Mode.STATISTICS], STATISTICS, strict=False)  # the first ones are differences
+        },
+    ),
+    Mode.CHECKSUM: ("md5", {"md5": "checksum of the data; equal checksums mean equal data"}),
+    Mode.TENSOR: ("all", dict.fromkeys(METRICS[Mode.TENSOR], "")),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +73,18 @@ class GraphComparison:
 
 @dataclass(slots=True)
 class ComparisonResults:
-    """What the comparisons of a job came to, for the metadata of its database."""
+    """The results of all comparisons of a job, for the settings and the metadata of its database.
 
-    task: str | None = None
+    Attributes:
+        task: the name of the kind of comparison in the published format, and what each of its figures means; None
+            before the first comparison.
+        refused: why pairs of graphs were not compared.
+        summaries: a summary per pair of graphs, as JSON.
+        unapplied: the entries of mappings that fit nothing, per pair of graphs.
+        divergences: (step, position in the dump) and the first divergence as JSON, of the pairs that have one.
+    """
+
+    task: tuple[str, dict[str, str]] | None = None
     refused: list[str] = field(default_factory=list)
     summaries: list[dict[str, Any]] = field(default_factory=list)
     unapplied: list[list[tuple[str, str, str]]] = field(default_factory=list)
@@ -70,7 +92,7 @@ class ComparisonResults:
 
 
 class GraphComparer:
-    """Compares pair after pair, in the order of the steps; ``results`` has what they came to."""
+    """Compares pair after pair, in the order of the steps, and collects their ``results``."""
 
     def __init__(self, rules: PairingRules, *, log_values: bool) -> None:
         """``log_values`` logs a line per value that differs."""
