@@ -24,6 +24,7 @@ from msprobe.compare.differences.statistics_arrays import largest_input
 from msprobe.compare.exemptions.protocol import Exemption
 from msprobe.compare.records.leaves import element_count
 from msprobe.compare.table.table import LeafTable
+from msprobe.core.tensors.statistics import NORM_COLUMN, STATISTIC_NAMES
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Floats, Measured, Role, RowKind
 
@@ -70,7 +71,7 @@ def cancellation_scales(measured: Measured, table: LeafTable, facts: RowFacts, k
     if not known and not vanished.any():
         return scales
     updated = np.array([key.parent == _OPTIMIZER for key in table.keys], np.bool_)[entries]
-    seeds = np.concatenate(([float(print_[2] or 0.0) for print_ in known], norms[0][vanished | updated]))
+    seeds = np.concatenate(([float(print_[NORM_COLUMN] or 0.0) for print_ in known], norms[0][vanished | updated]))
     chosen = vanished | updated | np.isin(norms[0], seeds)
     tainted: set[int] = set()
     for at in chosen.nonzero()[0].tolist():
@@ -91,7 +92,7 @@ def cancellation_scales(measured: Measured, table: LeafTable, facts: RowFacts, k
 
 
 def _print(raw: Any) -> tuple[Any, ...]:
-    return raw.get("Max"), raw.get("Min"), raw.get("Norm")
+    return tuple([raw.get(name) for name in STATISTIC_NAMES])
 
 
 def _sum_scales(measured: Measured, table: LeafTable, entries: NDArray[np.int64], facts: RowFacts) -> Floats:

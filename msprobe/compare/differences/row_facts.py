@@ -26,7 +26,7 @@ from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, PARAMETER, Leaf, is_tensor
 from msprobe.core.tensors.dtypes import same_dtype
-from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, ToleranceOf
+from msprobe.core.tensors.statistics import LARGEST, NORM_COLUMN, ToleranceOf, columns_of
 from msprobe.numerics.tolerance import rounded_to
 from msprobe.numerics.verdict import Bools, Floats, Ints, Role, RowKind
 
@@ -64,11 +64,7 @@ def _same_dtype(left: Any, right: Any) -> bool:
 
 
 _NOTHING = Leaf("", "", None)
-_NORM = STATISTIC_NAMES.index("Norm")
-_ELEMENTS, _MEANS, _NORMS = (
-    [number for number, spec in enumerate(STATISTICS) if spec.tolerance is tolerance]
-    for tolerance in (ToleranceOf.ELEMENT, ToleranceOf.MEAN, ToleranceOf.NORM)
-)
+_ELEMENTS, _MEANS, _NORMS = map(columns_of, (ToleranceOf.ELEMENT, ToleranceOf.MEAN, ToleranceOf.NORM))
 _ROLES = {INPUT: int(Role.INPUT), PARAMETER: int(Role.PARAMETER)}
 
 
@@ -109,7 +105,7 @@ def row_facts(table: LeafTable, *, checksums: bool) -> RowFacts:
     left_known, right_known = np.where(finite, left, 0.0), np.where(finite, right, 0.0)
     apart, size = np.abs(left_known - right_known), np.maximum(np.abs(left_known), np.abs(right_known))
     extremes, largest = apart[:, _ELEMENTS].max(axis=1), size[:, _ELEMENTS].max(axis=1)
-    mean, norm = size[:, _MEANS].max(axis=1), size[:, _NORM]
+    mean, norm = size[:, _MEANS].max(axis=1), size[:, NORM_COLUMN]
     largest = np.where((largest == 0.0) & (norm == 0.0), mean, largest)  # a dump may hold means alone
     exact_integer_differences(table, rows, largest, extremes)
     parts = extremes, apart[:, _MEANS].max(axis=1), apart[:, _NORMS].max(axis=1), projections_apart(table, rows)
@@ -119,11 +115,11 @@ def row_facts(table: LeafTable, *, checksums: bool) -> RowFacts:
         numeric=rows,
         apart=np.stack(parts, axis=1),
         size=np.stack((largest, norm), axis=1),
-        norms=np.stack((left[:, _NORM], right[:, _NORM]), axis=1),
+        norms=np.stack((left[:, NORM_COLUMN], right[:, NORM_COLUMN]), axis=1),
         roundoff=roundoff,
         numel=numel,
         longest=longest,
-        rounded=rounded_to(left[:, _NORM], roundoff) & rounded_to(right[:, _NORM], roundoff),
+        rounded=rounded_to(left[:, NORM_COLUMN], roundoff) & rounded_to(right[:, NORM_COLUMN], roundoff),
         given=_given(table, role),
     )
 
@@ -192,7 +188,7 @@ def _classify(table: LeafTable, kinds: Ints, told: Bools, digest: Callable[[Any,
 
 def _unmeasured(raw: dict[str, Any]) -> bool:
     """Whether a tensor has no statistics, or in a dump without them no checksum."""
-    return raw.get("Max", raw.get("md5")) is None
+    return raw.get(LARGEST.name, raw.get("md5")) is None
 
 
 def tensor_kind(leaf: Leaf, ours: dict[str, Any], theirs: dict[str, Any]) -> RowKind:

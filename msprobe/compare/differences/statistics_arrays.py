@@ -22,7 +22,7 @@ from msprobe.compare.table.float_pairs import COUNT
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import INPUT, is_tensor
 from msprobe.core.tensors.projection import KEY
-from msprobe.core.tensors.statistics import STATISTIC_NAMES
+from msprobe.core.tensors.statistics import NORM, NORM_COLUMN, STATISTIC_NAMES, ToleranceOf, columns_of
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Bools, Floats, Ints
 
@@ -112,7 +112,7 @@ def _floats(values: list[Any]) -> Floats:
 
 
 _EXACT = float(2**53)
-_EXTREMES = ("Max", "Min")
+_ELEMENTS = [STATISTIC_NAMES[column] for column in columns_of(ToleranceOf.ELEMENT)]
 
 
 def exact_integer_differences(table: LeafTable, rows: Ints, largest: Floats, apart: Floats) -> None:
@@ -123,14 +123,11 @@ def exact_integer_differences(table: LeafTable, rows: Ints, largest: Floats, apa
     for at in ((largest >= _EXACT) & (apart == 0.0)).nonzero()[0].tolist():
         ours, theirs = table.target[rows[at]], table.golden[rows[at]]
         if ours is not None and theirs is not None:
-            apart[at] = max(_apart(ours.raw.get(name), theirs.raw.get(name)) for name in _EXTREMES)
+            apart[at] = max(_apart(ours.raw.get(name), theirs.raw.get(name)) for name in _ELEMENTS)
 
 
 def _apart(ours: Any, theirs: Any) -> float:
     return float(abs(ours - theirs)) if type(ours) is type(theirs) is int else 0.0
-
-
-_NORM = STATISTIC_NAMES.index("Norm")
 
 
 def largest_inputs(table: LeafTable, entries: Bools, inputs: Bools) -> Floats:
@@ -149,7 +146,7 @@ def largest_inputs(table: LeafTable, entries: Bools, inputs: Bools) -> Floats:
     found[plain] = 0.0
     counts = np.array([element_count(golden) for _, golden in pairs.samples])[pairs.frames]
     wanted = inputs[pairs.rows] & plain[entry[pairs.rows]] & (counts > 0.0)
-    rows, counts, norms = pairs.rows[wanted], counts[wanted], pairs.values[wanted, 1, _NORM]
+    rows, counts, norms = pairs.rows[wanted], counts[wanted], pairs.values[wanted, 1, NORM_COLUMN]
     rms = np.where(np.isfinite(norms), norms, 0.0) / np.sqrt(np.maximum(counts, 1.0))
     last_wins = np.lexsort((-rows, counts))
     found[entry[rows[last_wins]]] = np.stack((rms, counts), axis=1)[last_wins]
@@ -175,5 +172,5 @@ def largest_input(table: LeafTable, entry: int) -> tuple[float, float]:
 
 
 def _rms(raw: Any) -> float:
-    norm = as_float(raw.get("Norm"))
+    norm = as_float(raw.get(NORM.name))
     return norm / math.sqrt(max(element_count(raw), 1.0)) if math.isfinite(norm) else 0.0

@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 
 from msprobe.compare.records.leaves import as_float, is_shape
 from msprobe.core.store.record_walk import values_below
-from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, ToleranceOf
+from msprobe.core.tensors.statistics import LARGEST, SMALLEST, STATISTIC_NAMES, STATISTICS, ToleranceOf, columns_of
 from msprobe.numerics.tolerance import unit_roundoff
 
 CLOSE, APART = 1e-3, 3e-2
-_ELEMENTS, _MEANS, _NORMS = (
-    [index for index, spec in enumerate(STATISTICS) if spec.tolerance is tolerance] for tolerance in ToleranceOf
-)
+_ELEMENTS, _MEANS, _NORMS = map(columns_of, (ToleranceOf.ELEMENT, ToleranceOf.MEAN, ToleranceOf.NORM))
+_EXTREMES = STATISTICS.index(LARGEST), STATISTICS.index(SMALLEST)
 """Positions of the statistics that each tolerance judges."""
 
 
@@ -46,7 +45,8 @@ class TensorSignature(NamedTuple):
     @property
     def constant(self) -> bool:
         """Whether all elements are equal, so that values tell nothing about which tensor this is."""
-        return self.statistics is not None and self.statistics[0] == self.statistics[1]
+        largest, smallest = _EXTREMES
+        return self.statistics is not None and self.statistics[largest] == self.statistics[smallest]
 
 
 def tensor_signatures(node: Any, most: int) -> list[TensorSignature]:
@@ -130,5 +130,6 @@ class TensorIndex:
             return False
         own = np.array(seen.statistics)
         share = max(_ALIKE, _ROUNDINGS * unit_roundoff(str(raw["dtype"])))
-        scale = np.array([np.abs(own[:2]).max()] * 3 + [own[3]])
+        scale = np.full(len(own), np.abs(own[_ELEMENTS]).max())
+        scale[_NORMS] = own[_NORMS]
         return bool((np.abs(others - own) <= share * scale).all(axis=1).any())
