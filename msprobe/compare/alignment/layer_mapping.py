@@ -20,16 +20,16 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from msprobe.compare.alignment.call_scope import Path, Scopes, is_module, scopes
+from msprobe.compare.alignment.call_scope import Path, Scopes, scopes
 from msprobe.compare.alignment.mapping_file import read_mapping
 from msprobe.compare.alignment.protocol import Alignment, FusedLayers, ItemRule, Positions, Side
 from msprobe.compare.alignment.sequence_alignment import align_sequences
-from msprobe.compare.records.entries import path_of
+from msprobe.compare.records.entries import is_module, path_of
 
 TOP = "TopLayer"
 PLUS = " + "
 _Fusion = tuple[list[Path], list[Path]]
-NOBODY = "only_in_the_target"
+NO_PARTNER = "only_in_the_target"
 """The right name of a layer without a partner."""
 _OLD_TOP = "Cell"
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from msprobe.compare.alignment.call_scope import is_module
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
+from msprobe.compare.records.entries import is_module
 from msprobe.compare.records.leaves import Leaf, as_float, is_tensor
 from msprobe.compare.table.table import ChangedRecompute, LeafTable
 from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, ToleranceOf
