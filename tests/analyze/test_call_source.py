@@ -58,12 +58,9 @@ def test_the_analysis_of_differences_names_the_line_of_the_golden_run(runs: tupl
     assert (calls[0]["op_name"], calls[0]["stack_info"]) == (RELU.format(0), [GOLDEN_LINE])
 
 
-@pytest.mark.parametrize("policy", ["default", "reference"])
-def test_calls_of_one_name_on_both_sides_keep_their_own_values(
-    runs: tuple[Path, Path], tmp_path: Path, policy: str
-) -> None:
+def test_calls_of_one_name_on_both_sides_keep_their_own_values(runs: tuple[Path, Path], tmp_path: Path) -> None:
     """Only the golden run has its first relu; the first relu of the target is the second of the golden run."""
-    result = diff_analyze(*runs, tmp_path / "out", policy)
+    result = diff_analyze(*runs, tmp_path / "out")
     ((found,),) = result.document.values()
     assert list(found["data_info"]["output"]) == [f"{RELU.format(0)}.output.0"]
     assert "Bench max" in found["data_info"]["output"][f"{RELU.format(0)}.output.0"]
