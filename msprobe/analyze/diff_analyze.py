@@ -26,7 +26,7 @@ from msprobe.analyze.overflow import write_document
 from msprobe.analyze.rank_order import RankFinding, earliest, rank_finding, rank_numbers
 from msprobe.compare.alignment.check_mappings import UnusedEntry, unused_entry_notes, unused_mapping_entries
 from msprobe.compare.alignment.options import MappingOptions
-from msprobe.compare.comparison import Comparison, Past, compare_dumps
+from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps
 from msprobe.compare.coverage import incomplete
 from msprobe.compare.dump_pairs import locate
 from msprobe.compare.header_checks import header_notes, version_notes
@@ -40,14 +40,15 @@ from msprobe.compare.rows.columns import columns
 from msprobe.compare.rows.rows import CompareRow
 from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, Place, paused_gc
+from msprobe.core.tensors.statistics import STATISTICS
 from msprobe.numerics.metrics.statistics import Cell
 
 _IGNORED = ("Torch.empty", "Torch.fill", "Tensor.__setitem__")
 """How names of calls begin that the reference policy does not report: their results are memory without values yet."""
-_RELATIVE = ("MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr", "NormRelativeErr")
+_RELATIVE = tuple(f"{spec.name}RelativeErr" for spec in STATISTICS)
 _HALF = 50.0
 _UNREAD = " in the recorded statistics; tensor files are not read here, compare without -da reads them"
-_STATISTICS = ("max", "min", "mean", "l2norm")
+_TITLES = tuple(spec.title for spec in STATISTICS)
 
 
 @dataclass(slots=True)
@@ -113,7 +114,7 @@ def diff_analyze(
 
 
 @dataclass(slots=True)
-class _Past(Past):
+class _RankHistory(StepHistory):
     """What earlier steps of one rank showed; ``agreed``: there was an earlier step, and the last one agreed."""
 
     agreed: bool = False
@@ -124,7 +125,7 @@ class _Analysis:
     """An analysis while it runs.
 
     Args:
-        past: what earlier steps showed, by label of the rank.
+        history: what earlier steps showed, by label of the rank.
         unused_entries: the entries of mappings that do not apply, by pair of dumps.
         pending: documents and the beginnings of their file names. They are written when some entry of each mapping has
             applied.
@@ -134,7 +135,7 @@ class _Analysis:
     mapping: MappingOptions
     folder: Path
     result: DiffAnalysis
-    past: dict[str, _Past] = field(default_factory=dict)
+    history: dict[str, _RankHistory] = field(default_factory=dict)
     unused_entries: list[list[UnusedEntry]] = field(default_factory=list)
     pending: list[tuple[dict[str, Any], str]] = field(default_factory=list)
 
@@ -144,12 +145,12 @@ class _Analysis:
         first_calls: dict[int, dict[str, Any]] = {}
         numbers = rank_numbers((target.kind, target.number) for target, _ in pairs)
         for rank, (left, right) in zip(numbers, pairs, strict=True):
-            past = self.past.setdefault(left.label, _Past())
-            comparison = self._comparison(left, right, past)
+            history = self.history.setdefault(left.label, _RankHistory())
+            comparison = self._comparison(left, right, history)
             records = entry_records(comparison)
             self._write(calls_by_name(comparison, records), f"compare_result_rank{rank}{suffix}")
-            divergence = _divergence(comparison, records, later_step=past.agreed)
-            past.agreed, past.noise = divergence is None, comparison.judged.noise
+            divergence = _divergence(comparison, records, later_step=history.agreed)
+            history.agreed, history.noise = divergence is None, comparison.judged.noise
             findings.append(rank_finding(comparison, rank, divergence))
             if divergence is not None:
                 pair = comparison.table.entries[divergence.entry]
@@ -163,7 +164,7 @@ class _Analysis:
         if self.result.document:
             self._write(self.result.document, "diff_analyze")
 
-    def _comparison(self, left: Place, right: Place, past: _Past) -> Comparison:
+    def _comparison(self, left: Place, right: Place, history: _RankHistory) -> Comparison:
         target, golden, notes = load_pair(left, right)
         for note in (*notes, *header_notes(target), *header_notes(golden)):
             logger.warning("%s", note)
@@ -172,7 +173,7 @@ class _Analysis:
             self.unused_entries.append(unused_mapping_entries(self.mapping, target, golden))
         self.result.files_unread = self.result.files_unread or target.task == "tensor"
         comparison = compare_dumps(
-            _as_statistics(target), _as_statistics(golden), self.policy, mapping=self.mapping, past=past
+            _as_statistics(target), _as_statistics(golden), self.policy, mapping=self.mapping, history=history
         )
         self.result.incomplete += incomplete(comparison)
         return comparison
@@ -261,7 +262,7 @@ def _item(
             item[title] = str(item[title])
     for title, side in (("NPU", sides[0]), ("Bench", sides[1])):
         if side is not None and f"{title} max" in item:
-            item.update(zip([f"{title} {name}" for name in _STATISTICS], _statistics(side), strict=True))
+            item.update(zip([f"{title} {name}" for name in _TITLES], _statistics(side), strict=True))
     item["state"] = leaf.slot if leaf is not None else "N/A"
     item["api_origin_name"] = name
     for key in ("op", "peer"):
@@ -272,11 +273,11 @@ def _item(
 
 
 def _statistics(leaf: Leaf) -> tuple[Any, ...]:
-    """Return the four statistics of an item: numbers as numbers, a flag as the flag, and ranks as texts, as readers of
+    """Return the statistics of an item: numbers as numbers, a flag as the flag, and ranks as texts, as readers of
     this document know them."""
     value = leaf.raw.get("value") if isinstance(leaf.raw, dict) else None
     if isinstance(value, bool):
-        return (value,) * len(_STATISTICS)
+        return (value,) * len(_TITLES)
     shown = describe(leaf).statistics
     return tuple(map(str, shown)) if leaf.suffix.endswith(RANK_KEYS) else shown
 
@@ -300,7 +301,7 @@ def _first_call(name: str, record: dict[str, Any], source: CallSource) -> dict[s
     info: dict[str, dict[str, Any]] = {"input": {}, "output": {}}
     for item in record["op_items"]:
         side, title = ("NPU", "NPU Name") if item["NPU Name"] != "N/A" else ("Bench", "Bench Name")
-        wanted = [f"{side} {statistic}" for statistic in _STATISTICS] + [f"{side} MD5", "BENCH MD5"]
+        wanted = [f"{side} {statistic}" for statistic in _TITLES] + [f"{side} MD5", "BENCH MD5"]
         values = {key: item[key] for key in wanted if key in item and (side != "NPU" or key != "BENCH MD5")}
         values["NPU P2POp peer"] = item["NPU P2POp peer"]
         info["output" if item["state"] == OUTPUT else "input"][item[title]] = values

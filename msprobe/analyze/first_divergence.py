@@ -21,7 +21,7 @@ from msprobe.compare.records.entries import parent_of
 from msprobe.compare.rows.explanations import Reasons
 from msprobe.compare.rows.summary import FirstDivergence, KindText
 from msprobe.core.naming.names import MODULE_PREFIXES
-from msprobe.numerics.verdict import Kind, Role
+from msprobe.numerics.verdict import Role, RowKind
 
 OPTIMIZER = "optimizer"
 OUTLIER = 100.0
@@ -58,7 +58,7 @@ class _DivergenceSearch:
         self._comparison = comparison
         self._table = comparison.table
         self._later_step = later_step
-        self._differs = comparison.judged.kind > Kind.UNCHECKED
+        self._differs = comparison.judged.kind > RowKind.UNCHECKED
         self._by_target: dict[str, int] = {}
         self._by_golden: dict[str, int] = {}
 
@@ -131,7 +131,7 @@ class _DivergenceSearch:
         return leaf.raw if leaf is not None and isinstance(leaf.raw, dict) else {}
 
     def _tensor_inputs(self, entry: int) -> list[int]:
-        return [row for row in self._rows(entry, Role.INPUT) if self._comparison.judged.kind[row] != Kind.ARGUMENT]
+        return [row for row in self._rows(entry, Role.INPUT) if self._comparison.judged.kind[row] != RowKind.ARGUMENT]
 
     def _gradient_source(self, entry: int) -> int:
         """Return the backward entry of the module for a parameter gradient that follows from it (it may be recorded
@@ -155,11 +155,11 @@ class _DivergenceSearch:
         """Return whether most trained parameters differ about as much as this one, as after a wrong update."""
         parameters = np.flatnonzero(self._comparison.measured.role == Role.PARAMETER)
         trained = [other for other in parameters if self._raw(other).get("requires_grad")]
-        worst, value = self._comparison.measured.worst, self._comparison.judged.kind[row] == Kind.VALUE
+        worst, value = self._comparison.measured.worst, self._comparison.judged.kind[row] == RowKind.VALUE
         return value and len(trained) > 1 and bool(worst[row] <= OUTLIER * np.median(worst[trained]))
 
     def _own_argument(self, entry: int) -> FirstDivergence | None:
-        rows = [row for row in self._rows(entry, Role.INPUT) if self._comparison.judged.kind[row] == Kind.ARGUMENT]
+        rows = [row for row in self._rows(entry, Role.INPUT) if self._comparison.judged.kind[row] == RowKind.ARGUMENT]
         return self._result(entry, rows[0], self._module(entry), "an argument of this call") if rows else None
 
     def _unexplained_input(self, entry: int) -> FirstDivergence | None:
@@ -287,7 +287,7 @@ class _DivergenceSearch:
     def _result(self, entry: int, row: int, module: str | None, note: str) -> FirstDivergence:
         """Describe the divergence that a row shows; ``note`` says why it is the first one."""
         target, golden = self._table.target[row], self._table.golden[row]
-        kind = Kind(int(self._comparison.judged.kind[row]))
+        kind = RowKind(int(self._comparison.judged.kind[row]))
         leaf = target or golden
         slot = leaf and leaf.suffix.lstrip(".")
         if leaf is not None and leaf.slot == "parameters_grad":
@@ -330,7 +330,7 @@ def _add_figures(description: FirstDivergence, comparison: Comparison, row: int)
     """Fill in the figures of the row that shows the divergence: tolerance, and the elements that differ."""
     judged = comparison.judged
     times = float(judged.times[row])
-    if judged.kind[row] == Kind.VALUE and math.isfinite(times):
+    if judged.kind[row] == RowKind.VALUE and math.isfinite(times):
         description.tolerance, description.times_tolerance = float(judged.tolerance[row]), times
     difference = comparison.tensors[row] if comparison.tensors is not None else None
     elements = difference.elements if difference is not None else None

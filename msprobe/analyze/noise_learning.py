@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 
-from msprobe.compare.comparison import Comparison, Past, compare_dumps
+from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps
 from msprobe.compare.differences.noise_profile import ModeText, NoiseProfile, Spread
 from msprobe.compare.dump_pairs import locate
 from msprobe.compare.inputs.mode import Mode
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.store.reader import load_dump, paused_gc
-from msprobe.numerics.verdict import Kind
+from msprobe.numerics.verdict import RowKind
 
 _SHOWN = 5
 
@@ -81,10 +81,12 @@ def _comparisons(runs: Sequence[Path], problems: dict[str, None]) -> Iterator[Co
     for first, second in combinations(runs, 2):
         located = locate(first, second)
         problems.update(dict.fromkeys(located.unpaired))
-        past: dict[str, Past] = {}
+        history: dict[str, StepHistory] = {}
         for left, right in located.pairs:
             with paused_gc():
-                comparison = compare_dumps(load_dump(left), load_dump(right), past=past.setdefault(left.label, Past()))
+                comparison = compare_dumps(
+                    load_dump(left), load_dump(right), history=history.setdefault(left.label, StepHistory())
+                )
             yield comparison
 
 
@@ -100,7 +102,7 @@ def _structural_differences(comparison: Comparison) -> list[str]:
     kinds = comparison.judged.kind
     for number, pair in enumerate(comparison.table.entries):
         rows = slice(int(comparison.table.starts[number]), int(comparison.table.starts[number + 1]))
-        if comparison.row_levels.diverging[number] and (kinds[rows] > Kind.VALUE).any():
-            kind = Kind(int(kinds[rows].max())).name.lower()
+        if comparison.row_levels.diverging[number] and (kinds[rows] > RowKind.VALUE).any():
+            kind = RowKind(int(kinds[rows].max())).name.lower()
             differences.append(f"{pair.name}: {kind}")
     return differences
