@@ -80,7 +80,7 @@ class ComparisonResults:
             before the first comparison.
         refused: why pairs of graphs were not compared.
         summaries: a summary per pair of graphs, as JSON.
-        unapplied: the entries of mappings that fit nothing, per pair of graphs.
+        unused_entries: the entries of mappings that fit nothing, per pair of graphs.
         divergences: (step, position in the dump) and the first divergence as JSON, of the pairs that have one.
     """
 
