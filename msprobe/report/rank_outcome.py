@@ -70,8 +70,8 @@ class PairOutcome:
     ``entry`` is the position of ``first_divergence`` in the pair, ``finding`` what orders the ranks. ``checked`` is set
     when a value could be checked on both sides. ``partial`` are those of the notes that say what one side lacks as a
     whole. ``failures`` are the first ones only, ``failed`` is the number of all.
-    ``page`` is a file with the table for the HTML report, ``unapplied`` the entries of mappings that fit nothing here
-    (see ``alignment.unapplied``).
+    ``page`` is a file with the table for the HTML report, ``unused_entries`` the entries of mappings that fit nothing
+    here (see ``alignment.check_mappings``).
     """
 
     order: int
@@ -92,7 +92,7 @@ class PairOutcome:
     failures: list[Failure] = field(default_factory=list)
     failed: int = 0
     page: str | None = None
-    unapplied: list[tuple[str, str, str]] = field(default_factory=list)
+    unused_entries: list[tuple[str, str, str]] = field(default_factory=list)
 
     @property
     def place(self) -> str:
@@ -153,7 +153,7 @@ def _outcome(content: dict[str, Any]) -> PairOutcome:
         "counts": Counts(**content["counts"]),
         "first_divergence": None if found is None else FirstDivergence(**found),
         "finding": _finding(content["finding"]),
-        "unapplied": [tuple(one) for one in content["unapplied"]],
+        "unused_entries": [tuple(entry) for entry in content["unused_entries"]],
         "failures": [Failure(**failure) for failure in content["failures"]],
     })
 
@@ -162,7 +162,8 @@ def _finding(content: dict[str, Any] | None) -> RankFinding | None:
     if content is None:
         return None
     program = [
-        Exchange(one["entry"], tuple(one["gives"]), tuple(one["takes"]), one["waits"]) for one in content["program"]
+        Exchange(call["entry"], tuple(call["sends"]), tuple(call["receives"]), call["waits"])
+        for call in content["program"]
     ]
     return RankFinding(content["rank"], program, content["entry"], content["after"])
 

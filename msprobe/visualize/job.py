@@ -267,10 +267,10 @@ def _finish(request: Request, tools: _Tools, drawn: _Drawn) -> None:
     if not drawn.works:
         refused = [] if results is None else results.refused
         raise NotComparableError(refused[0] if refused else "there is nothing to draw")
-    if results is not None and results.unapplied:
-        from msprobe.compare.alignment.check_mappings import unapplied_notes
+    if results is not None and results.unused_entries:
+        from msprobe.compare.alignment.check_mappings import unused_entry_notes
 
-        for line in unapplied_notes(request.mapping, results.unapplied):
+        for line in unused_entry_notes(request.mapping, results.unused_entries):
             logger.warning("%s", line)
     task = None if results is None else results.task
     ranks, steps = [work.rank for work in drawn.works], [work.step for work in drawn.works]

@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from msprobe.compare.alignment.call_scope import is_module
 from msprobe.compare.alignment.protocol import FusedLayers
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Mode, Policy
 from msprobe.compare.layer_inference.name_folding import fold_parameter
 from msprobe.compare.parallel.tensor_parallel import axis_that_adds_up, joined_record
-from msprobe.compare.records.entries import EntryPair, path_of
+from msprobe.compare.records.entries import EntryPair, is_module, path_of
 from msprobe.compare.records.leaves import element_count, is_shape, row_name
 from msprobe.compare.table.table import JoinedTensors, LeafTable
 from msprobe.core.naming.names import Phase

@@ -38,12 +38,11 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from msprobe.compare.alignment.call_scope import is_module
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.layer_inference.name_folding import operator
 from msprobe.compare.layer_inference.tensor_signature import TensorIndex
-from msprobe.compare.records.entries import EntryKey, EntryPair, path_of, stem_of
+from msprobe.compare.records.entries import EntryKey, EntryPair, is_module, path_of, stem_of
 from msprobe.compare.records.leaves import as_float
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import MODULE_PREFIXES, Phase

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from msprobe.compare.alignment import cross_framework
 from msprobe.compare.alignment.layer_map import LayerMap
-from msprobe.compare.alignment.protocol import Alignment, Fused, FusedLayers, Side, Strategy
+from msprobe.compare.alignment.protocol import Alignment, FusedLayers, FusedPaths, Side, Strategy
 from msprobe.compare.records.entries import EntryKey, EntryPair, entry_keys, in_execution_order, repeats
 from msprobe.compare.table.float_pairs import FloatPairs, float_pairs
 from msprobe.compare.table.leaf_pairs import LeafPairs
@@ -82,7 +82,7 @@ class LeafTable:
     checksums: bool = False
     alike: Sequence[bool] = ()
     fused: Sequence[FusedLayers] = ()
-    fused_paths: Fused = (frozenset(), frozenset())
+    fused_paths: FusedPaths = (frozenset(), frozenset())
     joined: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     together: Mapping[int, JoinedTensors] = field(default_factory=dict)
     unjoined_notes: Sequence[str] = ()
