@@ -1,10 +1,7 @@
-"""The number of processors.
+"""Ask or change the machine and the process that every framework shares: processors, free memory, random seeds.
 
-Returns free memory to the system.
-
-The C library keeps the memory of large texts and arrays after they are gone, in every process of its own.
-
-The part of ``seed_all`` that is the same in every framework: checks of its arguments, seeds of Python and numpy.
+``trim_memory`` is needed because the C library keeps the memory of large texts and arrays after they are freed, in each
+process for itself. ``check_seed`` and ``seed_host`` are the part of ``seed_all`` that does not depend on a framework.
 """
 
 from __future__ import annotations

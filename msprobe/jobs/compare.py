@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.analyze.rank_order import earliest
 from msprobe.compare.alignment.options import MappingOptions
-from msprobe.compare.comparison import Comparison, Past, compare_dumps
+from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps
 from msprobe.compare.dump_pairs import Located, locate
 from msprobe.compare.extensions import Extras, load_extras
 from msprobe.compare.inputs.locations import PathLike, is_url, opened
@@ -77,7 +77,7 @@ class CompareResult:
 
     def comparisons(self) -> Iterator[Comparison]:
         """Yield each compared pair of dumps with its table, columns and rows; pairs are loaded one at a time."""
-        past: dict[str, Past] = {}
+        history: dict[str, StepHistory] = {}
         for outcome in self.outcomes:
             if outcome.problem:
                 continue
@@ -85,8 +85,10 @@ class CompareResult:
                 yield self._last
                 return
             target, golden, _ = load_pair(*self.pairs[outcome.order])
-            own = past.setdefault(outcome.label, Past())
-            comparison = compare_dumps(target, golden, self.policy, mapping=self.mapping, past=own, extras=self.extras)
+            own = history.setdefault(outcome.label, StepHistory())
+            comparison = compare_dumps(
+                target, golden, self.policy, mapping=self.mapping, history=own, extras=self.extras
+            )
             if outcome.first_divergence is None:
                 own.noise = comparison.judged.noise
             yield comparison

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.compare.alignment import cross_framework
 from msprobe.compare.alignment.options import MappingOptions
-from msprobe.compare.comparison import Comparison, Past, compare_dumps, counts
+from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps, counts
 from msprobe.compare.coverage import incomplete
-from msprobe.compare.differences.measure import Vanished
+from msprobe.compare.differences.measure import CancelledGradients
 from msprobe.compare.inputs.mode import Mode, Policy
 from msprobe.compare.rows.columns import METRICS
 from msprobe.compare.rows.levels import LEVEL_NAMES
@@ -99,7 +99,7 @@ class GraphComparer:
         self.results = ComparisonResults()
         self._rules, self._log_values = rules, log_values
         self._noise: dict[str, float] = {}
-        self._vanished: dict[str, Vanished] = {}
+        self._cancelled_gradients: dict[str, CancelledGradients] = {}
         self._without_divergence: set[str] = set()
 
     def compare(
@@ -110,9 +110,11 @@ class GraphComparer:
         Return the JSON of their values; None where the two hold different kinds of values, which is logged. ``worker``
         makes texts meanwhile.
         """
-        past = Past(self._noise.get(work.history_key, 0.0), self._vanished.setdefault(work.history_key, {}))
+        history = StepHistory(
+            self._noise.get(work.history_key, 0.0), self._cancelled_gradients.setdefault(work.history_key, {})
+        )
         try:
-            compared = compare_graphs(graphs, names, self._rules, past, worker)
+            compared = compare_graphs(graphs, names, self._rules, history, worker)
         except NotComparableError as error:
             self.results.refused.append(error.error_info)
             logger.warning("%s: %s; not drawn.", work.label, error.error_info)
@@ -172,7 +174,11 @@ def _divergence_document(work: Work, divergence: Divergence) -> dict[str, Any]:
 
 
 def compare_graphs(
-    graphs: tuple[Graph, Graph], names: NameCache, rules: PairingRules, past: Past, worker: TextWorker | None = None
+    graphs: tuple[Graph, Graph],
+    names: NameCache,
+    rules: PairingRules,
+    history: StepHistory,
+    worker: TextWorker | None = None,
 ) -> GraphComparison:
     """Pair and judge a target and a golden graph; their nodes get partners and verdicts.
 
@@ -180,7 +186,7 @@ def compare_graphs(
         graphs: target and golden graph.
         names: the parsed names of both.
         rules: how nodes pair.
-        past: what the steps before showed.
+        history: what the steps before showed.
         worker: makes texts meanwhile.
 
     Raises:
@@ -194,7 +200,7 @@ def compare_graphs(
         golden.dump,
         rules.policy,
         mapping=pairs or rules.mapping,
-        past=past,
+        history=history,
     )
     numbers = statistic_pairs(comparison)
     if worker is not None:
