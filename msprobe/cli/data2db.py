@@ -34,7 +34,7 @@ import click
 def command(db: str, data: str, kind: str, mapping: str | None, micro_step: bool, process_num: int) -> int:
     """Write norm, max, min and mean of what modules and functions were given and gave, over steps and ranks.
 
-    The result is DB/dump_data.trend.db, an SQLite file; one that is there is replaced. Exit status: 0 done,
+    The result is DB/dump_data.trend.db, an SQLite file; an existing file is replaced. Exit status: 0 done,
     2 unreadable input, 3 no statistics in the dump.
     """
     from msprobe.jobs.executors.select import find_executor
