@@ -1,6 +1,8 @@
 """The whole job of ``msprobe graph_visualize``: find dumps, build graphs, compare them, write one database.
 
-Writes a merged dump as files (``--file_type json``) that can be read like any other dump.
+``visualize`` does it for a ``Request``. Graphs are drawn one pair after the other, so that at most one pair of dumps is
+in memory. With ``--file_type json``, ranks that were merged are written as a dump instead (``export_dump``), which can
+be read like any other dump.
 """
 
 from __future__ import annotations
