@@ -8,8 +8,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from msprobe.jobs.progress import terminal_console
-
 if TYPE_CHECKING:
     from msprobe.report.rank_outcome import PairOutcome
 
@@ -19,6 +17,8 @@ _STYLES = {"same": "green", "diverged": "bold red", "not_comparable": "yellow"}
 
 def show_pairs(outcomes: list[PairOutcome]) -> None:
     """Print a table with a line per pair of dumps, where there are several; pairs that diverged come first."""
+    from msprobe.jobs.progress import terminal_console
+
     console = terminal_console(sys.stdout)
     if console is None or len(outcomes) < 2:
         return

@@ -72,7 +72,7 @@ def test_a_journey_ends_at_the_planted_fault(journey: Journey) -> None:
 @pytest.mark.browser
 @pytest.mark.slow
 def test_the_picture_opens_at_the_planted_fault(journey: Journey, driver: Any) -> None:
-    from tests.visualize.viewer.viewing import Viewing  # needs selenium
+    from tests.visualize.viewer.page_reader import Viewing  # needs selenium
 
     page, planted = Viewing(driver), FAULTS[journey.fault]
     page.open((journey.folder / "graph.html").as_uri())

@@ -106,7 +106,7 @@ class Program:
 
 def run(jobs: list[list[Any]], output: Path, **environment: str) -> list[dict[str, Any]]:
     output.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "tests.report.divided_run", str(output)]
+    command = [sys.executable, "-m", "tests.report.run_with_processes", str(output)]
     done = subprocess.run(
         command, input=json.dumps(jobs), capture_output=True, text=True, cwd=ROOT, env={**os.environ, **environment}
     )

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import yaml
+from typing import TYPE_CHECKING, Any
 
 from msprobe.compare.inputs.locations import is_path, opened
 from msprobe.core.errors import ReadError
+
+if TYPE_CHECKING:
+    import yaml
 
 Content = str | None | list["Marked"] | dict[str, "Marked"]
 _DEEPEST, _LARGEST = 20, 64 << 20
@@ -88,6 +89,8 @@ def read_mapping(given: Any, what: str) -> Marked:
         ) from error
     except UnicodeDecodeError as error:
         raise ReadError(f"{path}: the {what} mapping is no text in UTF-8 (byte {error.start})") from error
+    import yaml  # a comparison without mapping files does not pay for it
+
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         return Marked(None, str(path)) if node is None else _Reader(path).marked(node, 0)
@@ -113,6 +116,8 @@ class _Reader:
         return found
 
     def _made(self, node: yaml.Node, depth: int) -> Marked:
+        import yaml
+
         where = f"{self._path}, line {node.start_mark.line + 1}"
         if depth > _DEEPEST:
             raise ReadError(f"{where}: nested too deep for a mapping")
@@ -123,6 +128,8 @@ class _Reader:
         return Marked(None if node.tag == _NULL else str(node.value), where)
 
     def _entries(self, node: yaml.MappingNode, depth: int) -> Iterator[tuple[str, Marked]]:
+        import yaml
+
         lines: dict[str, int] = {}
         for key, value in node.value:
             line = key.start_mark.line + 1

@@ -18,7 +18,7 @@ TABLES = ("tb_nodes", "tb_stack", "tb_msprobe_nodes", "tb_config")
 
 def draw(folder: Path, output: Path, cores: int, *lose: str) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     sides = [str(folder / "t"), str(folder / "g")]
-    command = [sys.executable, "-m", "tests.visualize.text_maker_run", *sides, str(output), str(cores), *lose]
+    command = [sys.executable, "-m", "tests.visualize.run_with_json_worker", *sides, str(output), str(cores), *lose]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env={**os.environ})
     assert done.returncode == 0, done.stderr
     (path,) = output.iterdir()

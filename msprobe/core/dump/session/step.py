@@ -44,6 +44,7 @@ class Step:
             "framework": backend.name,
             "dump_data_dir": str(folder / TENSORS) if saves else None,
             **backend.header,
+            **context.label,
             **kernel_source(context),
         }
         self._context = context

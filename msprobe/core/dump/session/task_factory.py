@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,7 @@ class StepContext:
         worker: the worker of ``async_dump``; None without it.
         golden: the golden dump of ``bench_path``; None without it.
         filters: the filters of the present start, and the count of findings.
+        label: more fields for the header of dump.json.
         number: the number of the step.
         rank: the rank of the process when the step began; None when it had none yet.
     """
@@ -44,6 +46,7 @@ class StepContext:
     worker: AsyncWorker | None
     golden: GoldenSteps | None
     filters: StartFilters
+    label: Mapping[str, str]
     number: int
     rank: int | None
 

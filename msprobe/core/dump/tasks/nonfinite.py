@@ -1,14 +1,13 @@
-"""Tasks ``overflow_check`` and ``nan_check``: find the calls that turn finite inputs into infinities or NaN.
+"""Tasks that find infinities and NaN: ``overflow_check``, ``nan_check``, and ``exception_dump`` at API level.
 
-A call has a finding when all its inputs are finite (arguments, parameters, numbers among them) and one of its outputs
-is not. So neither a call that passes a NaN on is reported, nor one that got -inf to mask with.
-A backward or the gradient of a parameter is computed from values that forward calls saved: it has a finding only when
-these calls got no NaN and returned finite values only, and when the incoming gradients are finite too.
-A tensor that cannot be measured (no data, no statistics) counts as finite.
+``NonFinite`` finds the calls that turn finite inputs into infinities or NaN. A call has a finding when all its inputs
+are finite (arguments, parameters, numbers among them) and one of its outputs is not. So neither a call that passes a
+NaN on is reported, nor one that got -inf to mask with. A backward or the gradient of a parameter is computed from
+values that forward calls saved: it has a finding only when these calls got no NaN and returned finite values only, and
+when the incoming gradients are finite too. A tensor that cannot be measured (no data, no statistics) counts as finite.
 
-Task ``exception_dump`` where the runtime does not offer it: find the first call that fails, at API level.
-
-A call fails when it raises, or when it makes infinities or NaN out of finite inputs. Its entry says which (``kind``).
+``RaisingCall`` serves ``exception_dump`` where the runtime does not offer that task: it finds the first call that
+raises or makes infinities or NaN out of finite inputs. The entry of the call says which (``kind``).
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.adapters.pytorch.distributed.conftest import Job
 from tests.adapters.pytorch.distributed.flat import KINDS
+from tests.adapters.pytorch.distributed.two_rank_job import Job
 
 pytestmark = pytest.mark.torch
 

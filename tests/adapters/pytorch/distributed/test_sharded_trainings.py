@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.adapters.pytorch.distributed.conftest import Job
 from tests.adapters.pytorch.distributed.sharded import IDLE, KINDS, STEPS
+from tests.adapters.pytorch.distributed.two_rank_job import Job
 
 pytestmark = pytest.mark.torch
 

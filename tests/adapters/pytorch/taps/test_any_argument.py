@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from tests.adapters.bench import Bench
-from tests.adapters.pytorch.drawn_tensors import DTYPES, VIEWS, RandomTensor
 from tests.adapters.pytorch.odd_values import CONTAINERS, SINGLE, TENSORS, Recipe, build
+from tests.adapters.pytorch.random_tensors import DTYPES, VIEWS, RandomTensor
 from tests.matrices import matrix_params
 
 pytestmark = pytest.mark.torch

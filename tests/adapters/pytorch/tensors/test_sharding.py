@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.adapters.pytorch.distributed.conftest import Job
+from tests.adapters.pytorch.distributed.two_rank_job import Job
 
 pytestmark = pytest.mark.torch
 
