@@ -12,8 +12,8 @@ What a block of such a page means:
 | ``python``              | a program, run in the copy                                                        |
 | ``text``                | shown only                                                                        |
 
-``TARGETS`` says how many files of the repository a page may edit or add, ``EDITS`` how many existing ones. Programs in ``walk/``
-do not count, nor do files that a command of the page generates.
+``TARGETS`` says how many files of the repository a page may edit or add, ``EDITS`` how many existing ones. Programs in
+``walk/`` do not count, nor do files that a command of the page generates.
 """
 
 from __future__ import annotations
