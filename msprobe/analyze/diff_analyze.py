@@ -25,7 +25,7 @@ from msprobe.analyze.overflow import write_finding
 from msprobe.analyze.rank_order import RankFinding, earliest, rank_finding, rank_numbers
 from msprobe.compare.alignment.check_mappings import Unapplied, unapplied, unapplied_notes
 from msprobe.compare.alignment.options import MappingOptions
-from msprobe.compare.comparison import Comparison, Past, compare_dumps
+from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps
 from msprobe.compare.coverage import incomplete
 from msprobe.compare.dump_pairs import locate
 from msprobe.compare.header_checks import header_notes, version_notes
@@ -39,13 +39,14 @@ from msprobe.compare.rows.columns import columns
 from msprobe.compare.rows.rows import CompareRow
 from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, Place, paused_gc
+from msprobe.core.tensors.statistics import STATISTICS
 from msprobe.numerics.metrics.statistics import Cell
 
 _IGNORED = ("Torch.empty", "Torch.fill", "Tensor.__setitem__")
-_RELATIVE = ("MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr", "NormRelativeErr")
+_RELATIVE = tuple(f"{spec.name}RelativeErr" for spec in STATISTICS)
 _HALF = 50.0
 _UNREAD = " in the recorded statistics; tensor files are not read here, compare without -da reads them"
-_STATISTICS = ("max", "min", "mean", "l2norm")
+_STATISTICS = tuple(spec.title for spec in STATISTICS)
 
 
 @dataclass(slots=True)
@@ -87,12 +88,12 @@ def diff_analyze(
     mapping = with_recorded_layouts(mapping or MappingOptions(), left, right)
     located = locate(left, right, mapping)
     result = DiffAnalysis(incomplete=list(located.unpaired))
-    past: dict[str, _Past] = {}
+    history: dict[str, _AnalysisHistory] = {}
     how = _How(Policy(policy), mapping, folder, result.files)
     with paused_gc():
         for step, pairs in groupby(located.pairs, key=lambda pair: pair[0].step):
             how.stem = f"_step{step}" if located.several_steps else ""
-            _step(result, list(pairs), how, past)
+            _step(result, list(pairs), how, history)
             if result.document:
                 break
     for line in unapplied_notes(mapping, how.lost):  # an error leaves no documents behind
@@ -102,7 +103,7 @@ def diff_analyze(
 
 
 @dataclass(slots=True)
-class _Past(Past):
+class _AnalysisHistory(StepHistory):
     later: bool = False
 
 
@@ -129,11 +130,13 @@ class _How:
         self.waiting.clear()
 
 
-def _step(result: DiffAnalysis, pairs: list[tuple[Place, Place]], how: _How, past: dict[str, _Past]) -> None:
+def _step(
+    result: DiffAnalysis, pairs: list[tuple[Place, Place]], how: _How, history: dict[str, _AnalysisHistory]
+) -> None:
     findings: list[RankFinding] = []
     records: dict[int, dict[str, Any]] = {}
     for rank, (left, right) in zip(rank_numbers((p.kind, p.number) for p, _ in pairs), pairs, strict=True):
-        known = past.setdefault(left.label, _Past())
+        known = history.setdefault(left.label, _AnalysisHistory())
         ours, theirs, notes = load_pair(left, right)
         for note in (*notes, *header_notes(ours), *header_notes(theirs)):
             logger.warning("%s", note)
@@ -142,7 +145,7 @@ def _step(result: DiffAnalysis, pairs: list[tuple[Place, Place]], how: _How, pas
             how.lost.append(unapplied(how.mapping, ours, theirs))
         result.files_unread = result.files_unread or ours.task == "tensor"
         comparison = compare_dumps(
-            _as_statistics(ours), _as_statistics(theirs), how.policy, mapping=how.mapping, past=known
+            _as_statistics(ours), _as_statistics(theirs), how.policy, mapping=how.mapping, history=known
         )
         result.incomplete += incomplete(comparison)
         calls = call_records(comparison)
@@ -167,8 +170,8 @@ def _as_statistics(dump: Dump) -> Dump:
     return replace(dump, task="statistics") if dump.task == "tensor" else dump
 
 
-def _first(comparison: Comparison, calls: dict[str, Any], past: _Past) -> Divergence | None:
-    found = first_divergence(comparison, later_step=past.later)
+def _first(comparison: Comparison, calls: dict[str, Any], history: _AnalysisHistory) -> Divergence | None:
+    found = first_divergence(comparison, later_step=history.later)
     if comparison.policy is Policy.DEFAULT or found is None:
         return found
     for number, pair in enumerate(comparison.table.entries):
@@ -224,7 +227,7 @@ def _statistics(leaf: Leaf) -> tuple[Any, ...]:
     """Numbers as numbers; flags stay flags and ranks are texts, as readers of this document know them."""
     value = leaf.raw.get("value") if isinstance(leaf.raw, dict) else None
     if isinstance(value, bool):
-        return (value,) * 4
+        return (value,) * len(STATISTICS)
     shown = describe(leaf).statistics
     return tuple(map(str, shown)) if leaf.suffix.endswith(RANK_KEYS) else shown
 

@@ -23,14 +23,14 @@ from msprobe.compare.records.entries import parent_of
 from msprobe.compare.rows.explanations import Reasons
 from msprobe.compare.rows.summary import FirstDivergence, KindText
 from msprobe.core.naming.names import MODULE_PREFIXES
-from msprobe.numerics.verdict import Kind, Role
+from msprobe.numerics.verdict import Role, RowKind
 
 
 def explained(found: FirstDivergence, comparison: Comparison, row: int) -> FirstDivergence:
     """The same divergence, with what is known about the row that shows it filled in."""
     judged = comparison.judged
     times = float(judged.times[row])
-    if judged.kind[row] == Kind.VALUE and math.isfinite(times):
+    if judged.kind[row] == RowKind.VALUE and math.isfinite(times):
         found.tolerance, found.times_tolerance = float(judged.tolerance[row]), times
     difference = comparison.tensors[row] if comparison.tensors is not None else None
     elements = difference.elements if difference is not None else None
@@ -64,7 +64,7 @@ class _Finder:
         self._c = comparison
         self._table = comparison.table
         self._later_step = later_step
-        self._differs = comparison.judged.kind > Kind.UNCHECKED
+        self._differs = comparison.judged.kind > RowKind.UNCHECKED
         self._by_target: dict[str, int] = {}
         self._by_golden: dict[str, int] = {}
 
@@ -134,7 +134,7 @@ class _Finder:
         return leaf.raw if leaf is not None and isinstance(leaf.raw, dict) else {}
 
     def _tensor_inputs(self, entry: int) -> list[int]:
-        return [row for row in self._rows(entry, Role.INPUT) if self._c.judged.kind[row] != Kind.ARGUMENT]
+        return [row for row in self._rows(entry, Role.INPUT) if self._c.judged.kind[row] != RowKind.ARGUMENT]
 
     def _gradient_source(self, entry: int) -> int:
         """A parameter gradient follows from the backward entry of its module, which may be recorded after it."""
@@ -157,11 +157,11 @@ class _Finder:
         """Whether the trained parameters differ by and large as much as this one: a wrong update hits them all."""
         parameters = np.flatnonzero(self._c.measured.role == Role.PARAMETER)
         trained = [other for other in parameters if self._raw(other).get("requires_grad")]
-        worst, value = self._c.measured.worst, self._c.judged.kind[row] == Kind.VALUE
+        worst, value = self._c.measured.worst, self._c.judged.kind[row] == RowKind.VALUE
         return value and len(trained) > 1 and bool(worst[row] <= OUTLIER * np.median(worst[trained]))
 
     def _own_argument(self, entry: int) -> FirstDivergence | None:
-        rows = [row for row in self._rows(entry, Role.INPUT) if self._c.judged.kind[row] == Kind.ARGUMENT]
+        rows = [row for row in self._rows(entry, Role.INPUT) if self._c.judged.kind[row] == RowKind.ARGUMENT]
         return self._result(entry, rows[0], self._module(entry), "an argument of this call") if rows else None
 
     def _unexplained_input(self, entry: int) -> FirstDivergence | None:
@@ -285,7 +285,7 @@ class _Finder:
 
     def _result(self, entry: int, row: int, module: str | None, note: str) -> FirstDivergence:
         ours, theirs = self._table.target[row], self._table.golden[row]
-        kind = Kind(int(self._c.judged.kind[row]))
+        kind = RowKind(int(self._c.judged.kind[row]))
         leaf = ours or theirs
         slot = leaf and leaf.suffix.lstrip(".")
         if leaf is not None and leaf.slot == "parameters_grad":

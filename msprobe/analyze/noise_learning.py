@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 
-from msprobe.compare.comparison import Comparison, Past, compare_dumps
+from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps
 from msprobe.compare.differences.noise_profile import ModeText, NoiseProfile, Spread
 from msprobe.compare.dump_pairs import locate
 from msprobe.compare.inputs.mode import Mode
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.store.reader import load_dump, paused_gc
-from msprobe.numerics.verdict import Kind
+from msprobe.numerics.verdict import RowKind
 
 _SHOWN = 5
 
@@ -74,11 +74,11 @@ def _comparisons(runs: Sequence[Path], problems: dict[str, None]) -> Iterator[Co
     for one, other in combinations(runs, 2):
         located = locate(one, other)
         problems.update(dict.fromkeys(located.unpaired))
-        past: dict[str, Past] = {}
+        history: dict[str, StepHistory] = {}
         for left, right in located.pairs:
-            known = past.setdefault(left.label, Past())
+            known = history.setdefault(left.label, StepHistory())
             with paused_gc():
-                comparison = compare_dumps(load_dump(left), load_dump(right), past=known)
+                comparison = compare_dumps(load_dump(left), load_dump(right), history=known)
             yield comparison
 
 
@@ -93,7 +93,7 @@ def _structural(comparison: Comparison) -> list[str]:
     kinds = comparison.judged.kind
     for number, pair in enumerate(comparison.table.entries):
         rows = slice(int(comparison.table.starts[number]), int(comparison.table.starts[number + 1]))
-        if comparison.row_levels.diverging[number] and (kinds[rows] > Kind.VALUE).any():
-            kind = Kind(int(kinds[rows].max())).name.lower()
+        if comparison.row_levels.diverging[number] and (kinds[rows] > RowKind.VALUE).any():
+            kind = RowKind(int(kinds[rows].max())).name.lower()
             found.append(f"{pair.target or pair.golden}: {kind}")
     return found

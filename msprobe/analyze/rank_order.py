@@ -21,7 +21,7 @@ from typing import Any
 from msprobe.analyze.communication import Exchange, Key, exchanges, is_communication
 from msprobe.analyze.first_divergence import Divergence
 from msprobe.compare.comparison import Comparison
-from msprobe.numerics.verdict import Kind, Role
+from msprobe.numerics.verdict import Role, RowKind
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -223,5 +223,5 @@ def _entries(comparison: Comparison) -> Iterator[tuple[int, str, Any]]:
 
 def _given_differs(comparison: Comparison, entry: int) -> bool:
     rows = slice(int(comparison.table.starts[entry]), int(comparison.table.starts[entry + 1]))
-    differs = comparison.judged.kind[rows] > Kind.UNCHECKED
+    differs = comparison.judged.kind[rows] > RowKind.UNCHECKED
     return bool((differs & (comparison.measured.role[rows] != Role.RESULT)).any())

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from msprobe.core.errors import ReadError
 from msprobe.core.store.tensor_reader import LazyTensor
-from msprobe.core.tensors.dtypes import Kind, find_dtype
+from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.core.tensors.numpy_ops import decode
 
 _CHUNK = 1 << 18
@@ -155,7 +155,7 @@ def _flat(tensor: LazyTensor) -> _Values:
     if dtype is None:
         raise ReadError(f"elements of type {tensor.dtype} cannot be read")
     values = np.ravel(tensor.read())
-    if dtype.kind is not Kind.COMPLEX:
+    if dtype.kind is not DtypeKind.COMPLEX:
         return values, dtype.name
     part = {8: "float32", 16: "float64", 4: "float16"}[dtype.itemsize]
     return np.ascontiguousarray(values).view(part), part

@@ -14,7 +14,7 @@ from collections import Counter
 from msprobe.compare.comparison import EXEMPTIONS, Comparison
 from msprobe.compare.records.leaves import element_count, is_tensor, row_name
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
-from msprobe.numerics.verdict import Kind
+from msprobe.numerics.verdict import RowKind
 
 _NULLS = {
     (True, False): "null in the target and recorded in the golden run",
@@ -56,7 +56,7 @@ def _nulls(comparison: Comparison) -> list[str]:
     table = comparison.table
     found: Counter[tuple[bool, bool]] = Counter()
     first: dict[tuple[bool, bool], str] = {}
-    for row in (comparison.judged.kind == Kind.UNCHECKED).nonzero()[0].tolist():
+    for row in (comparison.judged.kind == RowKind.UNCHECKED).nonzero()[0].tolist():
         ours, theirs = table.target[row], table.golden[row]
         if ours is None or theirs is None or not (is_tensor(ours.raw) or is_tensor(theirs.raw)):
             continue

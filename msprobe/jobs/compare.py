@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.analyze.rank_order import earliest
 from msprobe.compare.alignment.options import MappingOptions
-from msprobe.compare.comparison import Comparison, Past, compare_dumps
+from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps
 from msprobe.compare.dump_pairs import Located, locate
 from msprobe.compare.extensions import Extras, load_extras
 from msprobe.compare.inputs.locations import PathLike, is_url, opened
@@ -62,7 +62,7 @@ class CompareResult:
 
     def comparisons(self) -> Iterator[Comparison]:
         """Each compared dump pair with its table, columns and rows; loaded when asked for, one at a time."""
-        past: dict[str, Past] = {}
+        history: dict[str, StepHistory] = {}
         for outcome in self.outcomes:
             if outcome.problem:
                 continue
@@ -70,8 +70,8 @@ class CompareResult:
                 yield self._last
                 return
             target, golden, _ = load_pair(*self.pairs[outcome.order])
-            known = past.setdefault(outcome.label, Past())
-            made = compare_dumps(target, golden, self.policy, mapping=self.mapping, past=known, extras=self.extras)
+            known = history.setdefault(outcome.label, StepHistory())
+            made = compare_dumps(target, golden, self.policy, mapping=self.mapping, history=known, extras=self.extras)
             if outcome.first_divergence is None:
                 known.noise = made.judged.noise
             yield made

@@ -67,7 +67,7 @@ def checked(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOptions]
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"options: {', '.join(known)}"
             raise InterfaceError(f"compare: no option {name!r}; {hint}")
-    mapping = _mapping({name: value for name, value in options.items() if name not in own})
+    mapping = load_mapping_options({name: value for name, value in options.items() if name not in own})
     own.update({name: value for name, value in options.items() if name in own})  # type: ignore[typeddict-item]
     if own["output"] is not None:
         local(own["output"])
@@ -77,8 +77,13 @@ def checked(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOptions]
     return own, mapping
 
 
-def _mapping(keywords: Mapping[str, Any]) -> MappingOptions:
-    """Return the mapping options, with the content of mappings that are files."""
+def load_mapping_options(keywords: Mapping[str, Any]) -> MappingOptions:
+    """Return the options of the keywords of ``MappingKeywords``, with the content of mappings that are files.
+
+    Raises:
+        MsprobeException: a keyword is unknown, or no mapping can have such a value.
+        ReadError: a mapping file cannot be read, or contradicts itself.
+    """
     if not any(isinstance(keywords.get(name), (str, os.PathLike, Mapping, list, tuple)) for name in MAPPINGS):
         return mapping_options(keywords)
     from msprobe.compare.alignment.check_mappings import read_mapping_options  # YAML, only where a mapping is given

@@ -15,7 +15,7 @@ from typing import cast
 
 from msprobe.analyze.first_divergence import first_divergence
 from msprobe.analyze.rank_order import rank_finding
-from msprobe.compare.comparison import Comparison, Past, compare_dumps, counts, levels
+from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps, counts, levels
 from msprobe.compare.coverage import incomplete
 from msprobe.compare.extensions import Extras, load_extras
 from msprobe.compare.header_checks import header_notes, version_notes
@@ -78,14 +78,14 @@ Kept = Callable[[Comparison], None]
 
 
 @dataclass(slots=True)
-class _Past(Past):
+class _RunHistory(StepHistory):
     """What a step hands on to the next one, and what holds for all of them."""
 
     agreed: bool = False
     extras: Extras = field(default_factory=Extras)
 
 
-_MakeRows = Callable[[_Past], AbstractContextManager[Rows]]
+_MakeRows = Callable[[_RunHistory], AbstractContextManager[Rows]]
 
 
 def compare_rank_text(text: str) -> str:
@@ -101,13 +101,13 @@ def compare_rank(task: RankTask, keep: Kept | None = None) -> list[PairOutcome]:
     Raises:
         MsprobeException: the output folder cannot be written.
     """
-    past = _Past(extras=load_extras(task.options.metrics, task.options.noise, task.options.config))
+    history = _RunHistory(extras=load_extras(task.options.metrics, task.options.noise, task.options.config))
     found = []
     for order, (target, golden) in zip(task.order, task.pairs, strict=True):
         outcome = PairOutcome(order, target.step, target.label, str(target.document), str(golden.document))
         with paused_gc():
             try:
-                outcome = _compare(outcome, (target, golden), past, task.options, keep)
+                outcome = _compare(outcome, (target, golden), history, task.options, keep)
             except (NotComparableError, ReadError) as error:
                 outcome.problem, outcome.unreadable = error.error_info, isinstance(error, ReadError)
         found.append(outcome)
@@ -115,12 +115,12 @@ def compare_rank(task: RankTask, keep: Kept | None = None) -> list[PairOutcome]:
 
 
 def _compare(
-    outcome: PairOutcome, places: tuple[Place, Place], past: _Past, options: PairOptions, keep: Kept | None
+    outcome: PairOutcome, places: tuple[Place, Place], history: _RunHistory, options: PairOptions, keep: Kept | None
 ) -> PairOutcome:
     if can_split_read(places, options):
         from msprobe.jobs.share_rows import divided  # not free, and only for large pairs
 
-        done = _together(outcome, partial(divided, places, options), places[0], past)
+        done = _together(outcome, partial(divided, places, options), places[0], history)
         if done is not None:
             return done
     target, golden, outcome.notes = load_pair(*places)
@@ -130,22 +130,27 @@ def _compare(
         outcome.unapplied = unapplied(options.mapping, target, golden)
         if options.alone:
             unapplied_notes(options.mapping, [outcome.unapplied])  # an error leaves no table behind
-    comparison = compare_dumps(target, golden, options.policy, mapping=options.mapping, past=past, extras=past.extras)
+    comparison = compare_dumps(
+        target, golden, options.policy, mapping=options.mapping, history=history, extras=history.extras
+    )
     done = None
     if may_share_rows(comparison.table.rows, options):
-        done = _together(outcome, lambda _: shared_rows(comparison, options), places[0], past)
+        done = _together(outcome, lambda _: shared_rows(comparison, options), places[0], history)
     if done is None:
-        _conclude(outcome, Rows(comparison, options, comparison.blocks), places[0], past)
+        _conclude(outcome, Rows(comparison, options, comparison.blocks), places[0], history)
     if keep is not None:
         keep(comparison)
     return done or outcome
 
 
-def _together(outcome: PairOutcome, make: _MakeRows, place: Place, past: _Past) -> PairOutcome | None:
+def _together(outcome: PairOutcome, make: _MakeRows, place: Place, history: _RunHistory) -> PairOutcome | None:
     """The outcome by several processes; None, with nothing changed, where it has to be done by one."""
     from msprobe.jobs.share_rows import LostError, UndividedError  # not free, and only for large pairs
 
-    mine, own = replace(outcome, notes=[*outcome.notes]), replace(past, vanished=dict(past.vanished))
+    mine, own = (
+        replace(outcome, notes=[*outcome.notes]),
+        replace(history, cancelled_gradients=dict(history.cancelled_gradients)),
+    )
     try:
         with make(own) as rows:
             _conclude(mine, rows, place, own)
@@ -154,18 +159,18 @@ def _together(outcome: PairOutcome, make: _MakeRows, place: Place, past: _Past) 
     except LostError:
         logger.warning("A process that compared a part of %s is gone; one process compares it again.", outcome.place)
         return None
-    past.noise, past.vanished, past.agreed = own.noise, own.vanished, own.agreed
+    history.noise, history.cancelled_gradients, history.agreed = own.noise, own.cancelled_gradients, own.agreed
     return mine
 
 
-def _conclude(outcome: PairOutcome, rows: Rows, place: Place, past: _Past) -> None:
+def _conclude(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHistory) -> None:
     comparison = rows.comparison
-    found = first_divergence(comparison, later_step=past.agreed)
-    past.agreed = found is None
+    found = first_divergence(comparison, later_step=history.agreed)
+    history.agreed = found is None
     own = place.number if place.kind == "rank" else None
     outcome.finding = rank_finding(comparison, -1 - outcome.order if own is None else own, found)
     if found is None:
-        past.noise = comparison.judged.noise
+        history.noise = comparison.judged.noise
     else:
         outcome.entry, outcome.first_divergence = found.entry, found.found
     outcome.counts = counts(comparison, _written(outcome, rows, place))
@@ -177,10 +182,10 @@ def _conclude(outcome: PairOutcome, rows: Rows, place: Place, past: _Past) -> No
         from msprobe.report.mapping_files import told
 
         outcome.notes.append(told(comparison.table.layer_map))
-    if past.extras.noise is not None:
-        outcome.notes += past.extras.noise.dtypes(comparison.table).notes()
-    if past.extras.calibration is not None:
-        outcome.notes += past.extras.calibration.notes(comparison.table)
+    if history.extras.noise is not None:
+        outcome.notes += history.extras.noise.dtypes(comparison.table).notes()
+    if history.extras.calibration is not None:
+        outcome.notes += history.extras.calibration.notes(comparison.table)
 
 
 def _partial(comparison: Comparison) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
+from msprobe.jobs.compare_options import load_mapping_options
 
 _TARGET = ("npu_path", "npu_json_path", "target_path")
 _GOLDEN = ("bench_path", "bench_json_path", "golden_path")
@@ -83,9 +84,8 @@ def _compared(target: str, golden: str, output: str, options: Mapping[str, Any])
     chosen = {name: value for name, value in options.items() if value and name in used}
     if first:
         from msprobe.analyze.diff_analyze import diff_analyze
-        from msprobe.compare.alignment.check_mappings import read_mapping_options
 
-        return diff_analyze(target, golden, output, mapping=read_mapping_options(chosen))
+        return diff_analyze(target, golden, output, mapping=load_mapping_options(chosen))
     logged = bool(options.get("is_print_compare_log"))
     whole = importlib.import_module("msprobe.compare").compare
     return whole(target, golden, output=output, log_items=logged, **chosen)

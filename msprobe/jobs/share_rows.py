@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msprobe.compare.comparison import Comparison, Past
+from msprobe.compare.comparison import Comparison, StepHistory
 from msprobe.compare.rows.rows import RowBlock
 from msprobe.compare.workers.compare_workers import team
 from msprobe.compare.workers.fork_channel import LostError
@@ -80,7 +80,7 @@ __all__ = ["LostError", "UndividedError", "divided"]
 
 
 @contextmanager
-def divided(places: tuple[Place, Place], options: PairOptions, past: Past) -> Iterator[Rows]:
+def divided(places: tuple[Place, Place], options: PairOptions, history: StepHistory) -> Iterator[Rows]:
     """The pair, compared by ``options.processes`` processes.
 
     Raises:
@@ -88,5 +88,5 @@ def divided(places: tuple[Place, Place], options: PairOptions, past: Past) -> It
         LostError: a process is gone.
     """
     report, folder = report_of(options)
-    with team(places, options.policy, past, folder, processes=options.processes, report=report) as found:
+    with team(places, options.policy, history, folder, processes=options.processes, report=report) as found:
         yield Rows(found.comparison, options, found.blocks, found.further)

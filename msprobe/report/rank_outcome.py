@@ -17,7 +17,7 @@ from msprobe.analyze.rank_order import RankFinding
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.inputs.locations import is_path, opened
 from msprobe.compare.inputs.mode import Policy
-from msprobe.compare.parallel.layout import Replica, parse_layout
+from msprobe.compare.parallel.layout import Layout, Replica
 from msprobe.compare.rows.summary import Counts, FirstDivergence
 from msprobe.core.store.reader import Place
 
@@ -168,7 +168,7 @@ def _finding(content: dict[str, Any] | None) -> RankFinding | None:
 
 
 def _mapping(content: dict[str, Any]) -> MappingOptions:
-    layouts = {name: parse_layout(given) for name, given in content.items() if name.endswith("_parallel")}
+    layouts = {name: Layout(**sizes) for name, sizes in content.items() if name.endswith("_parallel")}
     return MappingOptions(**{**content, **layouts})
 
 

@@ -25,7 +25,7 @@ from msprobe.compare.exemptions.protocol import Exemption
 from msprobe.compare.records.leaves import element_count
 from msprobe.compare.table.table import LeafTable
 from msprobe.numerics.tolerance import unit_roundoff
-from msprobe.numerics.verdict import Floats, Kind, Measured, Role
+from msprobe.numerics.verdict import Floats, Measured, Role, RowKind
 
 if TYPE_CHECKING:
     from msprobe.numerics.metrics.tensor import TensorDifference
@@ -52,10 +52,10 @@ def dependencies(table: LeafTable) -> NDArray[np.int64]:
 _OPTIMIZER = "optimizer"
 _CANCELLED = 1e-3
 _SOURCES = {"backward": 0, "parameters_grad": 1}  # the terms come in with the entry itself, or with its backward entry
-Vanished = dict[tuple[Any, ...], float]
+CancelledGradients = dict[tuple[Any, ...], float]
 
 
-def natural_scales(measured: Measured, table: LeafTable, facts: RowFacts, known: Vanished) -> Floats:
+def cancellation_scales(measured: Measured, table: LeafTable, facts: RowFacts, known: CancelledGradients) -> Floats:
     """Per numeric row of ``facts`` the least root mean square to judge it by; 0 where its own decides.
 
     ``known`` holds the statistics of vanished tensors and grows; give the same one to the next step, whose optimizer
@@ -116,13 +116,13 @@ def measure(
     exemptions: Sequence[Exemption] = (),
     *,
     tensors: Sequence[Difference] | None = None,
-    vanished: Vanished | None = None,
+    cancelled_gradients: CancelledGradients | None = None,
 ) -> Measured:
     """Measure all rows from their ``facts``, whose ``kind`` changes; ``tensors`` holds whole-tensor differences by row.
 
     ``exemptions`` say which kinds are none and which rows mean nothing.
 
-    ``vanished`` is what ``natural_scales`` learned in the steps before; it grows.
+    ``cancelled_gradients`` is what ``cancellation_scales`` learned in the steps before; it grows.
     """
     rows = table.rows
     measured = Measured(
@@ -142,7 +142,9 @@ def measure(
     )
     floors = np.zeros(rows)
     if facts.numeric.size:
-        floors[facts.numeric] = _fill_statistics(measured, table, facts, {} if vanished is None else vanished)
+        floors[facts.numeric] = _fill_statistics(
+            measured, table, facts, {} if cancelled_gradients is None else cancelled_gradients
+        )
     for exemption in exemptions:
         exemption.relax(table, measured.kind)
     if tensors is not None:
@@ -160,17 +162,19 @@ def _excuse(measured: Measured, table: LeafTable, rows: Sequence[int]) -> None:
         values[list(rows)] = 0.0
     for row in rows:
         ours, theirs = table.target[row], table.golden[row]
-        kind = Kind.NONE if ours is None or theirs is None else tensor_kind(theirs, ours.raw, theirs.raw)
-        measured.kind[row] = kind or Kind.UNINITIALISED
+        kind = RowKind.NONE if ours is None or theirs is None else tensor_kind(theirs, ours.raw, theirs.raw)
+        measured.kind[row] = kind or RowKind.UNINITIALISED
 
 
-def _fill_statistics(measured: Measured, table: LeafTable, facts: RowFacts, vanished: Vanished) -> Floats:
+def _fill_statistics(
+    measured: Measured, table: LeafTable, facts: RowFacts, cancelled_gradients: CancelledGradients
+) -> Floats:
     """Measure rows by their statistics; returns the least root mean square each is judged by."""
     rows, numel = facts.numeric, facts.numel
     measured.roundoff[rows] = facts.roundoff
     measured.numel[rows] = numel
     measured.rounded[rows] = facts.rounded
-    floor = natural_scales(measured, table, facts, vanished)
+    floor = cancellation_scales(measured, table, facts, cancelled_gradients)
     largest, norm = facts.size.T
     elements = np.maximum(numel, 1.0)
     rms = np.where(norm > 0.0, norm / np.sqrt(elements), largest)
@@ -202,13 +206,13 @@ def _fill_tensors(measured: Measured, table: LeafTable, tensors: Sequence[Differ
         if difference is None:
             continue
         if difference.non_finite:
-            measured.kind[row] = Kind.NON_FINITE
+            measured.kind[row] = RowKind.NON_FINITE
         if math.isnan(difference.relative_norm):
-            if measured.kind[row] <= Kind.UNCHECKED:
-                measured.kind[row] = Kind.UNCHECKED
+            if measured.kind[row] <= RowKind.UNCHECKED:
+                measured.kind[row] = RowKind.UNCHECKED
             continue
-        if difference.calibrated and measured.kind[row] == Kind.SHAPE:
-            measured.kind[row] = Kind.NONE  # the products have one shape
+        if difference.calibrated and measured.kind[row] == RowKind.SHAPE:
+            measured.kind[row] = RowKind.NONE  # the products have one shape
         leaf = table.golden[row]
         raw = leaf.raw if leaf is not None else {}
         measured.roundoff[row] = unit_roundoff(str(raw.get("dtype", "")))
@@ -218,8 +222,8 @@ def _fill_tensors(measured: Measured, table: LeafTable, tensors: Sequence[Differ
         measured.mean[row] = measured.projection[row] = 0.0
         measured.whole[row] = True
         measured.numel[row] = count
-        if measured.kind[row] == Kind.UNCHECKED:
-            measured.kind[row] = Kind.NONE
+        if measured.kind[row] == RowKind.UNCHECKED:
+            measured.kind[row] = RowKind.NONE
 
 
 def _share(own: float, floor: float) -> float:

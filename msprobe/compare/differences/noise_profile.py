@@ -36,7 +36,7 @@ from msprobe.core.naming.names import MODULE_PREFIXES
 from msprobe.core.store.reader import read_json_object
 from msprobe.core.store.safe_files import make_folder, write_atomic
 from msprobe.numerics.tolerance import unit_roundoff
-from msprobe.numerics.verdict import Kind, Measured, NoiseFloor
+from msprobe.numerics.verdict import Measured, NoiseFloor, RowKind
 
 OperatorRole = tuple[str, str, str]
 """Operator, phase and role."""
@@ -193,7 +193,9 @@ class NoiseProfile:
         noise."""
         known = {(s.operator, s.phase, s.role, s.dtype, s.depth): s for s in self.spreads}
         parts = np.stack((np.maximum(measured.element, measured.projection), measured.mean, measured.norm), axis=1)
-        usable = (measured.kind <= Kind.VALUE) & (measured.kind != Kind.UNCHECKED) & np.isfinite(parts).all(axis=1)
+        usable = (
+            (measured.kind <= RowKind.VALUE) & (measured.kind != RowKind.UNCHECKED) & np.isfinite(parts).all(axis=1)
+        )
         for row, key in _keys(table):
             if usable[row]:
                 spread = known.get(key)

@@ -27,7 +27,7 @@ from msprobe.core.naming.names import Phase
 from msprobe.core.tensors.dtypes import same_dtype
 from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, ToleranceOf
 from msprobe.numerics.tolerance import rounded_to
-from msprobe.numerics.verdict import Bools, Floats, Ints, Kind, Role
+from msprobe.numerics.verdict import Bools, Floats, Ints, Role, RowKind
 
 _IGNORED = frozenset({"group_id", "requires_grad", "data_name", "md5"})
 _DEVICE_TYPES = ("cpu", "cuda", "npu", "meta", "mps", "xpu")
@@ -160,7 +160,7 @@ def _numbers_differ(role: Ints, kind: Ints, table: LeafTable) -> Bools:
     return found
 
 
-def _classify(table: LeafTable, kinds: Ints, told: Bools, digest: Callable[[Any, Any], Kind] | None) -> list[int]:
+def _classify(table: LeafTable, kinds: Ints, told: Bools, digest: Callable[[Any, Any], RowKind] | None) -> list[int]:
     """Set the kinds that need no tolerance, but for rows already ``told``; returns the rows that hold statistics that
     are not equal."""
     numeric: list[int] = []
@@ -168,14 +168,14 @@ def _classify(table: LeafTable, kinds: Ints, told: Bools, digest: Callable[[Any,
     for row in (~told).nonzero()[0].tolist():
         t, g = target[row], golden[row]
         if t is None or g is None:
-            kinds[row] = Kind.MISSING_IN_TARGET if t is None else Kind.MISSING_IN_GOLDEN
+            kinds[row] = RowKind.MISSING_IN_TARGET if t is None else RowKind.MISSING_IN_GOLDEN
             continue
         ours, theirs = t[2], g[2]
         if ours == theirs and not (type(ours) is dict and "dtype" in ours and _unmeasured(ours)):
             continue
         if ours is None or theirs is None:
-            lost = Kind.MISSING_IN_TARGET if ours is None else Kind.MISSING_IN_GOLDEN
-            kinds[row] = Kind.NONE if ours is theirs else lost
+            lost = RowKind.MISSING_IN_TARGET if ours is None else RowKind.MISSING_IN_GOLDEN
+            kinds[row] = RowKind.NONE if ours is theirs else lost
         elif is_tensor(ours) and is_tensor(theirs):
             kind = tensor_kind(t, ours, theirs)
             if digest is not None:
@@ -185,7 +185,7 @@ def _classify(table: LeafTable, kinds: Ints, told: Bools, digest: Callable[[Any,
             if kind:
                 kinds[row] = kind
         elif argument_differs(ours, theirs):
-            kinds[row] = Kind.ARGUMENT
+            kinds[row] = RowKind.ARGUMENT
     return numeric
 
 
@@ -194,15 +194,15 @@ def _unmeasured(raw: dict[str, Any]) -> bool:
     return raw.get("Max", raw.get("md5")) is None
 
 
-def tensor_kind(leaf: Leaf, ours: dict[str, Any], theirs: dict[str, Any]) -> Kind:
+def tensor_kind(leaf: Leaf, ours: dict[str, Any], theirs: dict[str, Any]) -> RowKind:
     """What the descriptions of two tensors tell without their values."""
     if ours["shape"] != theirs["shape"]:
-        return Kind.SHAPE
+        return RowKind.SHAPE
     if ours["dtype"] != theirs["dtype"] and not same_dtype(str(ours["dtype"]), str(theirs["dtype"])):
-        return Kind.DTYPE
+        return RowKind.DTYPE
     if leaf.slot == PARAMETER and _flags_differ(ours.get("requires_grad"), theirs.get("requires_grad")):
-        return Kind.ARGUMENT
-    return Kind.NONE
+        return RowKind.ARGUMENT
+    return RowKind.NONE
 
 
 def _flags_differ(left: Any, right: Any) -> bool:
@@ -210,11 +210,11 @@ def _flags_differ(left: Any, right: Any) -> bool:
     return left is not None and right is not None and left != right
 
 
-def _digest_kind(ours: dict[str, Any], theirs: dict[str, Any]) -> Kind:
+def _digest_kind(ours: dict[str, Any], theirs: dict[str, Any]) -> RowKind:
     left, right = ours.get("md5"), theirs.get("md5")
     if left is None and right is None:
-        return Kind.NONE if element_count(ours) == 0 else Kind.UNCHECKED
-    return Kind.NONE if left == right else Kind.VALUE
+        return RowKind.NONE if element_count(ours) == 0 else RowKind.UNCHECKED
+    return RowKind.NONE if left == right else RowKind.VALUE
 
 
 def _gaps(
@@ -230,11 +230,11 @@ def _gaps(
     same = (left == right) | (np.isnan(left) & np.isnan(right)) | (np.isfinite(left) & np.isfinite(right))
     gap = (left_absent != right_absent).any(axis=1)
     nothing = left_absent.all(axis=1) & right_absent.all(axis=1) & (numel > 0)
-    kinds = np.maximum(kinds, np.where(gap | nothing, Kind.UNCHECKED, Kind.NONE))
+    kinds = np.maximum(kinds, np.where(gap | nothing, RowKind.UNCHECKED, RowKind.NONE))
     lost = left_absent.all(axis=1) & ~right_absent.all(axis=1)
     extra = right_absent.all(axis=1) & ~left_absent.all(axis=1)
-    kinds = np.where(lost, Kind.MISSING_IN_TARGET, np.where(extra, Kind.MISSING_IN_GOLDEN, kinds))
-    return np.asarray(np.maximum(kinds, np.where((both & ~same).any(axis=1), Kind.NON_FINITE, Kind.NONE)))
+    kinds = np.where(lost, RowKind.MISSING_IN_TARGET, np.where(extra, RowKind.MISSING_IN_GOLDEN, kinds))
+    return np.asarray(np.maximum(kinds, np.where((both & ~same).any(axis=1), RowKind.NON_FINITE, RowKind.NONE)))
 
 
 def _given(table: LeafTable, role: Ints) -> Floats:

@@ -48,10 +48,9 @@ from msprobe.compare.records.leaves import INPUT, OUTPUT, PARAMETER, PARAMETER_G
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import MODULE_PREFIXES, Phase
 from msprobe.core.store.reader import Dump
-from msprobe.core.tensors.dtypes import Kind as DtypeKind
-from msprobe.core.tensors.dtypes import find_dtype
+from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
-from msprobe.numerics.verdict import Ints, Kind
+from msprobe.numerics.verdict import Ints, RowKind
 
 # MindSpore calls these parameters, PyTorch does not.
 _RUNNING = frozenset({"moving_mean", "moving_variance", "running_mean", "running_var"})
@@ -59,17 +58,17 @@ _RUNNING = frozenset({"moving_mean", "moving_variance", "running_mean", "running
 
 def relax_kinds(table: LeafTable, kinds: Ints) -> None:
     """Lower the ``kinds`` of the rows of a loose table in place; kinds are those known without a tolerance."""
-    rows = (kinds >= Kind.MISSING_IN_GOLDEN).nonzero()[0]
+    rows = (kinds >= RowKind.MISSING_IN_GOLDEN).nonzero()[0]
     for row, entry in zip(rows.tolist(), table.entry_of_row()[rows].tolist(), strict=True):
         if not _is_missing(table, entry, row):
-            kinds[row] = Kind.UNCHECKED
+            kinds[row] = RowKind.UNCHECKED
     if not table.across:
         return
-    kinds[kinds == Kind.ARGUMENT] = Kind.UNCHECKED
-    for row in (kinds == Kind.DTYPE).nonzero()[0].tolist():
+    kinds[kinds == RowKind.ARGUMENT] = RowKind.UNCHECKED
+    for row in (kinds == RowKind.DTYPE).nonzero()[0].tolist():
         target, golden = table.target[row], table.golden[row]
         if target is not None and golden is not None and _is_integer(target.raw) and _is_integer(golden.raw):
-            kinds[row] = Kind.NONE
+            kinds[row] = RowKind.NONE
 
 
 def _is_missing(table: LeafTable, entry: int, row: int) -> bool:

@@ -17,7 +17,7 @@ from msprobe.compare.alignment.protocol import Alignment, Item
 from msprobe.compare.records.entries import EntryKey
 from msprobe.compare.records.leaves import SECTIONS, Leaf, is_tensor, leaves, row_name
 from msprobe.core.store.reader import Dump
-from msprobe.core.tensors.dtypes import Kind, find_dtype
+from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 
 _Pairs = list[tuple[Leaf | None, Leaf | None]]
 
@@ -98,7 +98,7 @@ class LeafPairs:
         ours, theirs = find_dtype(left), find_dtype(right)
         if ours is None or theirs is None or ours.kind is not theirs.kind:
             return False
-        return self.across or ours.kind is Kind.FLOAT
+        return self.across or ours.kind is DtypeKind.FLOAT
 
 
 def _dtype(raw: Any) -> str:

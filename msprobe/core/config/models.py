@@ -107,6 +107,11 @@ class Section(ConfigModel):
         """Return ``summary_mode`` as one word: ``statistics`` when it is a list of statistics."""
         return self.summary_mode if isinstance(self.summary_mode, str) else "statistics"
 
+    @property
+    def finding_limit(self) -> int:
+        """Return after how many findings of the task's judge the collection ends; -1 for never."""
+        return self.diff_nums
+
 
 class StatisticsSection(Section):
     """task statistics: numbers about every tensor, real data only for ``tensor_list``."""
@@ -156,6 +161,11 @@ class OverflowCheckSection(Section):
     check_mode: Literal["all", "aicore", "atomic"] = Field(
         default="all", description="Kind of overflow (MindSpore static graph before 2.3)."
     )
+
+    @property
+    def finding_limit(self) -> int:
+        """Return after how many overflows the collection ends; -1 for never."""
+        return self.overflow_nums
 
 
 class StructureSection(Section):
@@ -208,8 +218,8 @@ class TaskSpec:
         needs_output: ``data_mode`` must include ``output``.
         needs_bench_path: ``bench_path`` is required.
         only_findings: record nothing but the calls that the judge reports, so an empty dump is a good result.
-        judge: import path (``module:function``) of what makes the judge of one step from no arguments; "" when every
-            call is recorded without a verdict. It is imported when a session begins.
+        judge: import path (``module:function``) of what makes the judge of one step from the ``DumpConfig``; "" when
+            every call is recorded without a verdict. It is imported when a step begins.
     """
 
     section: type[Section]
@@ -239,7 +249,10 @@ TASKS: Mapping[str, TaskSpec] = {
     "tensor": TaskSpec(TensorSection, _ALL_LEVELS, saves_tensors=True, async_dump=True, kernels=True),
     "acc_check": TaskSpec(AccCheckSection, aliases=("run_ut",)),  # for a later release: no framework supports it yet
     "overflow_check": TaskSpec(
-        OverflowCheckSection, kernels=True, only_findings=True, judge="msprobe.core.dump.tasks.nonfinite:overflow_judge"
+        OverflowCheckSection,
+        kernels=True,
+        only_findings=True,
+        judge="msprobe.core.dump.tasks.nonfinite:non_finite_judge",
     ),
     "structure": TaskSpec(StructureSection, ("L0", "mix"), default_level="mix", settles_level=True, bodies=False),
     "exception_dump": TaskSpec(
@@ -247,11 +260,11 @@ TASKS: Mapping[str, TaskSpec] = {
         ("L2",),
         default_level="L2",
         only_findings=True,
-        judge="msprobe.core.dump.tasks.nonfinite:RaisingCall",
+        judge="msprobe.core.dump.tasks.nonfinite:failing_call_judge",
     ),
     "diff_check": TaskSpec(DiffCheckSection, saves_tensors=True, needs_bench_path=True),
     "nan_check": TaskSpec(
-        NanCheckSection, ("L1",), needs_output=True, judge="msprobe.core.dump.tasks.nonfinite:nan_judge"
+        NanCheckSection, ("L1",), needs_output=True, judge="msprobe.core.dump.tasks.nonfinite:non_finite_judge"
     ),
 }
 """Every task by its name in config.json."""

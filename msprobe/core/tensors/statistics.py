@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Literal, NamedTuple
 
-from msprobe.core.tensors.dtypes import FLOAT32, DType, Kind, round_to
+from msprobe.core.tensors.dtypes import FLOAT32, DType, DtypeKind, round_to
 
 Number = float | int | bool
 Precision = Literal["low", "high"]
@@ -172,9 +172,9 @@ def finish(raw: RawStats, dtype: DType, precision: Precision = "low") -> TensorS
     A NaN in the elements makes every statistic NaN, bool has statistics of single elements only, and statistics of
     floats are rounded as the module table says.
     """
-    if dtype.kind is Kind.BOOL:
+    if dtype.kind is DtypeKind.BOOL:
         return TensorStats._make(_per_kind(raw, bool, _nothing))
-    if dtype.kind is Kind.INT:
+    if dtype.kind is DtypeKind.INT:
         return TensorStats._make(_per_kind(raw, int, _unchanged))
     if math.isnan(raw.max) or math.isnan(raw.min) or math.isnan(raw.norm):
         return TensorStats._make(_per_kind(raw, _nan, _nan))
@@ -185,7 +185,7 @@ def finish(raw: RawStats, dtype: DType, precision: Precision = "low") -> TensorS
     def magnitude(value: float) -> float:
         return round_statistic(float(value), dtype, "high")
 
-    return TensorStats._make(_per_kind(raw, magnitude if dtype.kind is Kind.COMPLEX else float, rounded))
+    return TensorStats._make(_per_kind(raw, magnitude if dtype.kind is DtypeKind.COMPLEX else float, rounded))
 
 
 def _per_kind(

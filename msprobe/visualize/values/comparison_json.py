@@ -32,7 +32,7 @@ from msprobe.compare.workers.fork_channel import Arrays
 from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS
 from msprobe.numerics.metrics.statistics import Cell
 from msprobe.numerics.metrics.tensor import UNSUPPORTED, TensorDifference
-from msprobe.numerics.verdict import Bools, Floats, Ints, Judged, Kind, Level, Measured
+from msprobe.numerics.verdict import Bools, Floats, Ints, Judged, Level, Measured, RowKind
 from msprobe.visualize.values.row_verdicts import verdict_text
 from msprobe.visualize.values.value_json import STATISTIC_FIELDS, quoted
 
@@ -169,7 +169,7 @@ class StatisticTexts:
         judged = self._pairs.judged
         levels = judged.level[first:last]
         texts = [_PASSES if passes else "" for passes in (levels == Level.PASS).tolist()]
-        by_value = ((levels > 0) & (judged.kind[first:last] == Kind.VALUE)).nonzero()[0]
+        by_value = ((levels > 0) & (judged.kind[first:last] == RowKind.VALUE)).nonzero()[0]
         reasons = self._reasons.of_values(by_value + first)
         for index, level, reason in zip(by_value.tolist(), levels[by_value].tolist(), reasons, strict=True):
             texts[index] = verdict_text(level, (f"{LEVEL_NAMES[level]}: {reason}",))

@@ -1,13 +1,12 @@
 """Send values out of a running graph: operators that report the begin of a call, its values, and its end.
 
-On a CPU the operators call Python (``ops.Custom`` with a Python function). Ascend has no such operator: there
-``ops.TensorDump`` writes files, which are read when the graph has run.
+On a CPU the operators call Python (``CallingSender``: ``ops.Custom`` with a Python function). Ascend has no such
+operator: there ``ops.TensorDump`` writes files, which are read when the graph has run (``TensorDumpSender``). In the
+files a call is identified by its cell only, so ``CallOrder`` finds the call of a value from the order of the values.
 
 An operator that sends is put into the data flow of a value, so data dependencies order it. The compiler sees no side
 effect in it: side effects would keep the order of the program, but would change the order in which gradients are
 summed, and so their last bits.
-
-Find the call that a value of a graph belongs to from the order of the values, where the graph cannot say it.
 """
 
 from __future__ import annotations
@@ -25,54 +24,13 @@ from mindspore import ops
 
 from msprobe.adapters.mindspore.versions import wait_for_device
 
-
-class CallOrder:
-    """The calls of each cell in the order in which they began.
-
-    A forward value belongs to the running call of its cell. Gradients are assumed to arrive for the last call first.
-    """
-
-    def __init__(self) -> None:
-        self._all: dict[int, list[int]] = defaultdict(list)
-        self._running: dict[int, list[int]] = defaultdict(list)
-        self._without_gradient: dict[tuple[int, int], list[int]] = {}
-
-    def began(self, site: int, call: int) -> None:
-        """Note that a call of the cell ``site`` has begun."""
-        self._all[site].append(call)
-        self._running[site].append(call)
-
-    def ended(self, site: int) -> int:
-        """Return the call that is over; 0 when none was running."""
-        return self._running[site].pop() if self._running[site] else 0
-
-    def running(self, site: int) -> int:
-        """Return the running call of the cell; 0 when there is none."""
-        return self._running[site][-1] if self._running[site] else 0
-
-    def for_gradient(self, site: int, place: int) -> int:
-        """Return the call whose gradient at ``place`` arrives now; 0 when every call has got this gradient."""
-        calls = self._without_gradient.setdefault((site, place), list(self._all[site]))
-        return calls.pop() if calls else 0
-
-
 _DUMPED = re.compile(r"(begin|value|gradient|end)\.(\d+)\.(\d+)_.*?(\d+)\.npy\Z", re.DOTALL)
 
 
-class GraphReader(Protocol):
-    """Takes what leaves a graph. Calls have numbers; 0 is a call that is not recorded."""
-
-    def began(self, site: int) -> int:
-        """Return the number of a call of a module that begins."""
-        ...
-
-    def arrived(self, array: Any, place: int, call: int) -> None:
-        """Take a value of a call. Its memory belongs to the graph, so it must be used before this returns."""
-        ...
-
-    def ended(self, call: int) -> None:
-        """Note that a call is over."""
-        ...
+def make_sender(reader: GraphReader) -> GraphSender:
+    """Return the sender for the device of this process."""
+    on_ascend = mindspore.get_context("device_target") == "Ascend"
+    return TensorDumpSender(reader) if on_ascend else CallingSender(reader)
 
 
 class GraphSender(Protocol):
@@ -98,10 +56,20 @@ class GraphSender(Protocol):
         ...
 
 
-def make_sender(reader: GraphReader) -> GraphSender:
-    """Return the sender for the device of this process."""
-    on_ascend = mindspore.get_context("device_target") == "Ascend"
-    return TensorDumpSender(reader) if on_ascend else CallingSender(reader)
+class GraphReader(Protocol):
+    """Takes what leaves a graph. Calls have numbers; 0 is a call that is not recorded."""
+
+    def began(self, site: int) -> int:
+        """Return the number of a call of a module that begins."""
+        ...
+
+    def arrived(self, array: Any, place: int, call: int) -> None:
+        """Take a value of a call. Its memory belongs to the graph, so it must be used before this returns."""
+        ...
+
+    def ended(self, call: int) -> None:
+        """Note that a call is over."""
+        ...
 
 
 class CallingSender:
@@ -129,6 +97,15 @@ class CallingSender:
 
     def settle(self) -> None:
         """Do nothing: every value has arrived when the graph has run."""
+
+
+def _custom(function: Callable[..., Any]) -> Any:
+    """An operator that calls ``function``; it gives back a number, as its last argument is."""
+    return ops.Custom(function, out_shape=_last, out_dtype=_last, func_type="pyfunc")
+
+
+def _last(*given: Any) -> Any:
+    return given[-1]
 
 
 class TensorDumpSender:
@@ -186,10 +163,31 @@ class TensorDumpSender:
             reader.arrived(np.load(path, allow_pickle=False), place, call)
 
 
-def _custom(function: Callable[..., Any]) -> Any:
-    """An operator that calls ``function``; it gives back a number, as its last argument is."""
-    return ops.Custom(function, out_shape=_last, out_dtype=_last, func_type="pyfunc")
+class CallOrder:
+    """The calls of each cell in the order in which they began.
 
+    A forward value belongs to the running call of its cell. Gradients are assumed to arrive for the last call first.
+    """
 
-def _last(*given: Any) -> Any:
-    return given[-1]
+    def __init__(self) -> None:
+        self._all: dict[int, list[int]] = defaultdict(list)
+        self._running: dict[int, list[int]] = defaultdict(list)
+        self._without_gradient: dict[tuple[int, int], list[int]] = {}
+
+    def began(self, site: int, call: int) -> None:
+        """Note that a call of the cell ``site`` has begun."""
+        self._all[site].append(call)
+        self._running[site].append(call)
+
+    def ended(self, site: int) -> int:
+        """Return the call that is over; 0 when none was running."""
+        return self._running[site].pop() if self._running[site] else 0
+
+    def running(self, site: int) -> int:
+        """Return the running call of the cell; 0 when there is none."""
+        return self._running[site][-1] if self._running[site] else 0
+
+    def for_gradient(self, site: int, place: int) -> int:
+        """Return the call whose gradient at ``place`` arrives now; 0 when every call has got this gradient."""
+        calls = self._without_gradient.setdefault((site, place), list(self._all[site]))
+        return calls.pop() if calls else 0

@@ -1,9 +1,8 @@
 """Describe in dump.json the types of arguments that MindSpore adds to those of Python.
 
-A tensor of a compiled graph while the graph runs: its values as numpy array, its facts as MindSpore's.
-
-It is no ``mindspore.Tensor`` because making one, or asking it for its values, would wait for the very graph that is
-running.
+A ``GraphValue`` is a tensor of a compiled graph while the graph runs: its values as numpy array, its facts as
+MindSpore's. It is no ``mindspore.Tensor``, because constructing one, or asking it for its values, would wait for the
+very graph that is running.
 """
 
 from __future__ import annotations
@@ -20,6 +19,21 @@ from msprobe.core.tensors.dtypes import ALL_DTYPES, mindspore_name
 
 _NAMES = {dtype.name: mindspore_name(dtype) for dtype in ALL_DTYPES}
 """By names of numpy dtypes."""
+
+
+class MindSporeValues:
+    """Implements ``Values`` for MindSpore."""
+
+    def is_tensor(self, kind: type) -> bool:
+        return issubclass(kind, (mindspore.Tensor, GraphValue))
+
+    def handlers(self) -> Mapping[type, Handler | Expansion]:
+        return {
+            type(kind): _dtype for kind in (mindspore.float32, mindspore.int64, mindspore.bool_, mindspore.bfloat16)
+        }
+
+    def keyed(self) -> Mapping[str, Handler]:
+        return {"dtype": _dtype_argument}
 
 
 class GraphValue:
@@ -51,21 +65,6 @@ class GraphValue:
     def copy(self) -> GraphValue:
         """The same values in memory of their own."""
         return GraphValue(self._array.copy(), not self._array.ndim)
-
-
-class MindSporeValues:
-    """Implements ``Values`` for MindSpore."""
-
-    def is_tensor(self, kind: type) -> bool:
-        return issubclass(kind, (mindspore.Tensor, GraphValue))
-
-    def handlers(self) -> Mapping[type, Handler | Expansion]:
-        return {
-            type(kind): _dtype for kind in (mindspore.float32, mindspore.int64, mindspore.bool_, mindspore.bfloat16)
-        }
-
-    def keyed(self) -> Mapping[str, Handler]:
-        return {"dtype": _dtype_argument}
 
 
 def _dtype(value: Any, place: str, around: tuple[int, ...]) -> Node:

@@ -1,13 +1,12 @@
 """Facts, statistics, checksums and files of ``torch.Tensor``.
 
 On the CPU one pass of the compiled kernel computes all statistics and the CRC-32; without the kernel torch's own
-reductions do (``host_reductions``). The numbers of devices are copied at once by ``settle`` (``reductions``). Functions
-are the unwrapped ones of ``torch._C``, because measuring a call must not be recorded as a call.
+reductions do (``host_statistics``). The numbers of devices are copied together by ``settle`` (``DeferredStatistics``).
+Functions are the unwrapped ones of ``torch._C``, because measuring a call must not be recorded as a call.
 
-Facts and statistics of a tensor in one call, through DLPack's C exchange API (since torch 2.10).
-
-Nearly all tensors of a training on the CPU are described here. Reading every fact from torch by itself takes longer
-than the kernel takes to measure a small tensor.
+Nearly all tensors of a training on the CPU are described by ``DlpackDescriber``, which gets facts and statistics in one
+call through DLPack's C exchange API (since torch 2.10). Reading each fact from torch by itself takes longer than the
+kernel takes to measure a small tensor.
 """
 
 from __future__ import annotations
@@ -44,49 +43,18 @@ _DTYPE_NAMES = {dtype.code: f"torch.{dtype.name}" for dtype in ALL_DTYPES}
 _BYTES = {dtype.code: getattr(torch, dtype.name) for dtype in ALL_DTYPES if dtype.name in ("int8", "uint8")}
 """Integers of fewer bits (torch.int4) are reported as integers of eight bits."""
 
-
-class DlpackDescriber:
-    """Describes tensors with the compiled kernel.
-
-    Args:
-        high: Mean and Norm keep float32 or better.
-    """
-
-    def __init__(self, kernel: Kernel, high: bool) -> None:
-        self._tensor_summary = kernel.tensor_summary
-        self._high = high
-
-    @classmethod
-    def with_kernel(cls, high: bool) -> DlpackDescriber | None:
-        """Return a describer; None without a kernel that measures all statistics, or without this API of torch."""
-        return None if measuring is None or _CAPSULE is None else cls(measuring, high)
-
-    def describe(self, tensor: torch.Tensor) -> dict[str, Any] | None:
-        """Return the record of a tensor with statistics; None for a tensor that this API does not describe."""
-        if type(tensor) not in PLAIN or tensor.is_neg():
-            return None
-        facts = self._tensor_summary(_CAPSULE, tensor, self._high)
-        if facts is None or (facts[0] in _BYTES and tensor.dtype is not _BYTES[facts[0]]):
-            return None
-        code, shape, values = facts
-        node: dict[str, Any] = {"type": "torch.Tensor", "dtype": _DTYPE_NAMES[code], "shape": shape}
-        set_statistics(node, values)
-        node["requires_grad"] = tensor.requires_grad
-        return node
-
-
 _TYPE_NAMES = {
     "FakeTensor": "torch._subclasses.fake_tensor.FakeTensor",
     "DTensor": "torch.distributed.tensor.DTensor",
     "AsyncCollectiveTensor": "torch.distributed._functional_collectives.AsyncCollectiveTensor",
     "NestedTensor": "torch.nested._internal.nested_tensor.NestedTensor",
 }
-_detach = torch._C.TensorBase.detach
 _DTYPES: dict[torch.dtype, tuple[str, DType]] = {
     dtype: (str(dtype), neutral)
     for dtype in vars(torch).values()
     if isinstance(dtype, torch.dtype) and (neutral := find_dtype(str(dtype))) is not None
 }
+_detach = torch._C.TensorBase.detach
 
 
 class TorchTensorOps:
@@ -272,6 +240,36 @@ class TorchTensorOps:
         set_statistics(node, statistics)
         node["requires_grad"] = tensor.requires_grad
         node["md5"] = format_crc32(crc)
+        return node
+
+
+class DlpackDescriber:
+    """Describes tensors with the compiled kernel.
+
+    Args:
+        high: Mean and Norm keep float32 or better.
+    """
+
+    def __init__(self, kernel: Kernel, high: bool) -> None:
+        self._tensor_summary = kernel.tensor_summary
+        self._high = high
+
+    @classmethod
+    def with_kernel(cls, high: bool) -> DlpackDescriber | None:
+        """Return a describer; None without a kernel that measures all statistics, or without this API of torch."""
+        return None if measuring is None or _CAPSULE is None else cls(measuring, high)
+
+    def describe(self, tensor: torch.Tensor) -> dict[str, Any] | None:
+        """Return the record of a tensor with statistics; None for a tensor that this API does not describe."""
+        if type(tensor) not in PLAIN or tensor.is_neg():
+            return None
+        facts = self._tensor_summary(_CAPSULE, tensor, self._high)
+        if facts is None or (facts[0] in _BYTES and tensor.dtype is not _BYTES[facts[0]]):
+            return None
+        code, shape, values = facts
+        node: dict[str, Any] = {"type": "torch.Tensor", "dtype": _DTYPE_NAMES[code], "shape": shape}
+        set_statistics(node, values)
+        node["requires_grad"] = tensor.requires_grad
         return node
 
 

@@ -1,23 +1,23 @@
-"""Tasks ``overflow_check`` and ``nan_check``: find the calls that turn finite inputs into infinities or NaN.
+"""Tasks that find infinities and NaN: ``overflow_check``, ``nan_check``, and ``exception_dump`` at API level.
 
-A call has a finding when all its inputs are finite (arguments, parameters, numbers among them) and one of its outputs
-is not. So neither a call that passes a NaN on is reported, nor one that got -inf to mask with.
-A backward or the gradient of a parameter is computed from values that forward calls saved: it has a finding only when
-these calls got no NaN and returned finite values only, and when the incoming gradients are finite too.
-A tensor that cannot be measured (no data, no statistics) counts as finite.
+``NonFinite`` finds the calls that turn finite inputs into infinities or NaN. A call has a finding when all its inputs
+are finite (arguments, parameters, numbers among them) and one of its outputs is not. So neither a call that passes a
+NaN on is reported, nor one that got -inf to mask with. A backward or the gradient of a parameter is computed from
+values that forward calls saved: it has a finding only when these calls got no NaN and returned finite values only, and
+when the incoming gradients are finite too. A tensor that cannot be measured (no data, no statistics) counts as finite.
 
-Task ``exception_dump`` where the runtime does not offer it: find the first call that fails, at API level.
-
-A call fails when it raises, or when it makes infinities or NaN out of finite inputs. Its entry says which (``kind``).
+``RaisingCall`` serves ``exception_dump`` where the runtime does not offer that task: it finds the first call that
+raises or makes infinities or NaN out of finite inputs. The entry of the call says which (``kind``).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from msprobe.core.capture.describe import Node
+from msprobe.core.config import DumpConfig
 from msprobe.core.dump.record.tensor_node import split_sides, walk_leaves
 from msprobe.core.dump.tasks.judged_recorder import CallDependencies, CallVerdict, split_name
 from msprobe.core.naming.names import Phase
@@ -25,14 +25,9 @@ from msprobe.core.naming.names import Phase
 _PathAndNode = tuple[str, dict[str, Any]]
 
 
-def overflow_judge() -> NonFinite:
-    """Return the judge of task ``overflow_check``."""
-    return NonFinite(only_findings=True)
-
-
-def nan_judge() -> NonFinite:
-    """Return the judge of task ``nan_check``."""
-    return NonFinite(only_findings=False)
+def non_finite_judge(config: DumpConfig) -> NonFinite:
+    """Return the judge of the tasks ``overflow_check`` and ``nan_check``."""
+    return NonFinite(config.task_spec.only_findings)
 
 
 class NonFinite:
@@ -42,6 +37,8 @@ class NonFinite:
         only_findings: keep nothing but calls with a finding (``overflow_check``); else the statistics of all calls up
             to the last finding (``nan_check``).
     """
+
+    needs_statistics: ClassVar[bool] = True  # a checksum does not tell whether values are finite
 
     def __init__(self, only_findings: bool) -> None:
         self._no_finding = CallVerdict(keep=not only_findings)
@@ -108,8 +105,15 @@ _NO_FAILURE = (
 )
 
 
+def failing_call_judge(_config: DumpConfig) -> RaisingCall:
+    """Return the judge of task ``exception_dump``."""
+    return RaisingCall()
+
+
 class RaisingCall:
     """Find the first call that raised or returned non-finite values; no other call is kept."""
+
+    needs_statistics: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._non_finite = NonFinite(only_findings=True)
