@@ -18,12 +18,12 @@ from msprobe import __version__
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.inputs.locations import is_url, local, opened
 from msprobe.compare.parallel.layout import Layout
-from msprobe.compare.records.leaves import leaves
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.host import cpu_count
 from msprobe.core.log import logger
 from msprobe.core.store.layout import CONSTRUCT, DUMP, STACK, process_folder, step_folder
 from msprobe.core.store.reader import Dump, paused_gc
+from msprobe.core.store.record_walk import leaves
 from msprobe.core.store.safe_files import make_folder, write_atomic
 from msprobe.visualize.database.database import GOLDEN, TARGET, Database, TextsOf
 from msprobe.visualize.database.schema import settings_row

@@ -16,9 +16,9 @@ from typing import Any
 from msprobe.compare.alignment.call_scope import is_module
 from msprobe.compare.alignment.protocol import Renaming
 from msprobe.compare.records.entries import EntryKey
-from msprobe.compare.records.leaves import is_tensor, leaves
 from msprobe.core.naming.names import MODULE_PREFIXES
 from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import is_tensor, leaves
 
 _MODULE, _ = MODULE_PREFIXES
 MINDSPORE = frozenset({"mindspore", "mindtorch"})
