@@ -121,8 +121,8 @@ def _is_failure(fail_on: str, *, diverged: bool, incomplete: bool) -> bool:
 
 def _diff_analyze(paths: tuple[str, str, str], options: dict[str, Any]) -> int:
     from msprobe.analyze.diff_analyze import diff_analyze
-    from msprobe.compare.alignment.check_mappings import read_mapping_options
     from msprobe.compare.alignment.options import MappingKeywords
+    from msprobe.jobs.compare_options import load_mapping_options
 
     unused = [f"--{name.removesuffix('_path')}" for name in _UNUSED_BY_DIFF_ANALYZE if options[name]]
     if unused:
@@ -130,7 +130,7 @@ def _diff_analyze(paths: tuple[str, str, str], options: dict[str, Any]) -> int:
 
         logger.warning("-da writes documents of its own, so this is not used: %s", ", ".join(unused))
     keywords = mapping_keywords({name: options[name] for name in MappingKeywords.__annotations__ if name in options})
-    result = diff_analyze(*paths, options["policy"], read_mapping_options(keywords))
+    result = diff_analyze(*paths, options["policy"], load_mapping_options(keywords))
     for line in result.lines:
         click.echo(line)
     failed = _is_failure(options["fail_on"], diverged=bool(result.document), incomplete=bool(result.incomplete))

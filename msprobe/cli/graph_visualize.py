@@ -84,9 +84,9 @@ def command(target_path: str, golden_path: str | None, output_path: str, **optio
     Exit status: 0 done, 2 wrong usage or unreadable input, 3 not comparable.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's idle threads would forbid a copy of this process
-    from msprobe.compare.alignment.check_mappings import read_mapping_options
     from msprobe.compare.alignment.options import MappingKeywords
     from msprobe.compare.parallel.layout import layouts_of_flags
+    from msprobe.jobs.compare_options import load_mapping_options
     from msprobe.jobs.progress import progress_bar
     from msprobe.visualize.job import Request, visualize
 
@@ -96,7 +96,7 @@ def command(target_path: str, golden_path: str | None, output_path: str, **optio
         golden=golden_path,
         output=output_path,
         policy=options["policy"],
-        mapping=read_mapping_options(
+        mapping=load_mapping_options(
             mapping_keywords({name: options[name] for name in MappingKeywords.__annotations__ if name in options})
         ),
         overflow=options["overflow_check"],

@@ -1,14 +1,12 @@
 """The table of steps and ranks that ``msprobe compare`` prints on a terminal, beside its plain text.
 
-It needs ``rich``; in a pipe, in a log or without the package nothing is printed.
+The table needs the package ``rich``; in a pipe, in a log or without the package nothing is printed.
 """
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING
-
-from msprobe.jobs.progress import terminal_console
 
 if TYPE_CHECKING:
     from msprobe.report.rank_outcome import PairOutcome
@@ -19,6 +17,8 @@ _STYLES = {"same": "green", "diverged": "bold red", "not_comparable": "yellow"}
 
 def show_pairs(outcomes: list[PairOutcome]) -> None:
     """Print a table with a line per pair of dumps, where there are several; pairs that diverged come first."""
+    from msprobe.jobs.progress import terminal_console
+
     console = terminal_console(sys.stdout)
     if console is None or len(outcomes) < 2:
         return

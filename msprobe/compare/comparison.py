@@ -11,7 +11,7 @@ import numpy as np
 
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.alignment.protocol import Strategy
-from msprobe.compare.differences.measure import Vanished, measure
+from msprobe.compare.differences.measure import CancelledGradients, measure
 from msprobe.compare.differences.row_facts import row_facts
 from msprobe.compare.exemptions.dump_levels import DumpLevels, EndOfRun
 from msprobe.compare.exemptions.fused_layers import FusedLayerJoins
@@ -30,7 +30,7 @@ from msprobe.compare.rows.summary import Counts
 from msprobe.compare.table.table import LeafTable, build_table
 from msprobe.core.errors import NotComparableError
 from msprobe.core.store.reader import Dump, paused_gc
-from msprobe.numerics.verdict import Judged, Kind, Measured, NoiseFloor, judge
+from msprobe.numerics.verdict import Judged, Measured, NoiseFloor, RowKind, judge
 
 if TYPE_CHECKING:
     from msprobe.numerics.metrics.tensor import TensorDifference
@@ -51,13 +51,17 @@ _NOTHING_SAID = MappingOptions()
 
 
 @dataclass(slots=True)
-class Past:
-    """What a step hands on to the next one: ``noise`` is ``judged.noise`` of it, 0 before the first; ``vanished`` grows
-    (see ``natural_scale``).
+class StepHistory:
+    """What the comparison of one step tells the comparison of the next one.
+
+    Attributes:
+        noise: ``judged.noise`` of the step before (dimensionless); 0 before the first step.
+        cancelled_gradients: the statistics of gradients that cancelled to zero so far; ``cancellation_scales`` adds to
+            it.
     """
 
     noise: float = 0.0
-    vanished: Vanished = field(default_factory=dict)
+    cancelled_gradients: CancelledGradients = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -120,17 +124,24 @@ def compare_dumps(
     policy: Policy = Policy.DEFAULT,
     *,
     mapping: MappingOptions | Strategy = _NOTHING_SAID,
-    past: Past | None = None,
+    history: StepHistory | None = None,
     extras: Extras | None = None,
 ) -> Comparison:
-    """Compare two dumps. ``mapping`` says which entries belong together, or is a strategy that pairs them; ``past`` is
-    what the steps before showed, and ``extras`` are what the user adds.
+    """Compare two dumps.
+
+    Args:
+        target: the dump to judge.
+        golden: the dump to judge it by.
+        policy: the rules by which rows get a level.
+        mapping: which entries belong together, or a strategy that pairs them.
+        history: what the steps before showed; it is changed.
+        extras: what the user adds.
 
     Raises:
         NotComparableError: see ``mode_of``, ``strategy_of`` and ``DumpLevels``.
         ReadError: a record or a mapping file cannot be understood.
     """
-    extras, past = extras or Extras(), past or Past()
+    extras, history = extras or Extras(), history or StepHistory()
     if isinstance(mapping, MappingOptions) and mapping.consistent_check:
         from msprobe.compare.inputs.training_vs_inference import forward_alone  # only for training against inference
 
@@ -166,17 +177,17 @@ def compare_dumps(
         elif extras.calibration is not None:
             raise NotComparableError("--config multiplies whole tensors, and these dumps are not of the task tensor")
         facts = row_facts(table, checksums=mode is Mode.CHECKSUM)
-        measured = measure(table, facts, EXEMPTIONS, tensors=tensors, vanished=past.vanished)
-        judged = judged_as(mode, measured, past, None if extras.noise is None else extras.noise.floor(table, mode))
+        measured = measure(table, facts, EXEMPTIONS, tensors=tensors, cancelled_gradients=history.cancelled_gradients)
+        judged = judged_as(mode, measured, history, None if extras.noise is None else extras.noise.floor(table, mode))
     levels = row_levels(table, judged, policy)
     return Comparison(target, golden, mode, policy, table, measured, judged, levels, tensors, metrics)
 
 
-def judged_as(mode: Mode, measured: Measured, past: Past, floor: NoiseFloor | None = None) -> Judged:
+def judged_as(mode: Mode, measured: Measured, history: StepHistory, floor: NoiseFloor | None = None) -> Judged:
     """The verdicts: checksums that differ have no tolerance."""
     if mode is Mode.CHECKSUM:
-        measured.element[measured.kind == Kind.VALUE] = float("inf")
-    return judge(measured, past.noise, floor)
+        measured.element[measured.kind == RowKind.VALUE] = float("inf")
+    return judge(measured, history.noise, floor)
 
 
 def counts(comparison: Comparison, row_levels: Iterable[str]) -> Counts:

@@ -1,21 +1,15 @@
-"""The number of processors.
+"""Ask or change the machine and the process that every framework shares: processors, free memory, random seeds.
 
-Returns free memory to the system.
-
-The C library keeps the memory of large texts and arrays after they are gone, in every process of its own.
-
-The part of ``seed_all`` that is the same in every framework: checks of its arguments, seeds of Python and numpy.
+``trim_memory`` is needed because the C library keeps the memory of large texts and arrays after they are freed, in each
+process for itself. ``check_seed`` and ``seed_host`` are the part of ``seed_all`` that does not depend on a framework.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import random
 from functools import cache
 from typing import Any
-
-import numpy as np
 
 from msprobe.core.errors import MsprobeException, argument_text
 
@@ -34,6 +28,8 @@ def trim_memory() -> None:
 
 @cache
 def _malloc_trim() -> Any:
+    import ctypes
+
     try:
         return getattr(ctypes.CDLL(None), "malloc_trim", None)
     except (OSError, TypeError):  # a system whose C library has no such name
@@ -56,4 +52,6 @@ def seed_host(seed: int) -> None:
     """Seed the shared generators of Python and numpy, and the hashes of the processes this one starts."""
     os.environ["PYTHONHASHSEED"] = str(seed)
     random.seed(seed)
+    import numpy as np  # nobody else who asks for the host needs numpy
+
     np.random.seed(seed)

@@ -1,24 +1,15 @@
-"""Build the selection of one step from the configuration. The precedence of the filters is decided here only.
+"""Decide which calls of a step are recorded, from the filters of the configuration.
 
-Both scope and list must select a call. The risk level has an effect only when neither is given. At level mix a listed
-module selects everything that runs inside it, and at level L2 a listed call does.
+The precedence of the filters is decided here only. A call must be selected by ``scope`` and by ``list``. The risk level
+has an effect only when neither is set. At level mix a listed module also selects everything that runs inside it, and at
+level L2 a listed call does.
 
-``data_mode`` as four switches: which phases and which sides of a call are recorded.
-
-``list`` and ``tensor_list``: select entries by their names.
-
-A full entry name (``Functional.linear.1.forward``) means exactly that entry, a fragment (``relu``, ``fc2``) every
-entry whose name contains it.
-
-``risk_level``: select APIs by their risk when neither scope nor list selects them.
-
-CORE keeps the operators that compute or communicate, FOCUS drops those that only move, cast or create data, ALL keeps
-every API.
-
-``scope``: select the calls between two names, both included.
-
-The window opens when the first named call begins and closes when the second one has ended. A call belongs to it when it
-began inside. So the output of the last call, and everything that runs inside a last module, are still recorded.
+    data_mode            which phases and sides of a call are recorded (``DataMode``)
+    list, tensor_list    entries by name (``name_test``): a full entry name (``Functional.linear.1.forward``) selects
+                         exactly that entry, a fragment (``relu``, ``fc2``) every entry whose name contains it
+    scope                the calls between two names, both included (``ScopeWindow``)
+    risk_level           APIs by risk (``risk_test``): CORE keeps the operators that compute or communicate, FOCUS drops
+                         those that only move, cast or create data, ALL keeps every API
 """
 
 from __future__ import annotations
@@ -31,7 +22,59 @@ from msprobe.core.naming import NameSyntaxError, parse_entry
 
 
 @dataclass(frozen=True, slots=True)
-class Modes:
+class Selection:
+    """The filters of one step. ``scope`` has a state, so each step needs its own selection."""
+
+    modes: DataMode
+    listed: NameTest | None
+    scope: ScopeWindow | None
+    inherits: bool
+    tensors: NameTest | None
+
+    @property
+    def filtered(self) -> bool:
+        """Whether calls are filtered by their names."""
+        return self.listed is not None or self.scope is not None
+
+    def describe(self) -> str:
+        """Return the names of the filters, for the message that explains an empty dump."""
+        parts = []
+        if self.listed is not None:
+            parts.append("list")
+        if self.scope is not None:
+            parts.append("scope")
+        if self.modes != DataMode():
+            parts.append("data_mode")
+        return ", ".join(parts)
+
+
+def build_selection(config: DumpConfig) -> Selection:
+    """Return a new selection for one step."""
+    section = config.section
+    return Selection(
+        modes=DataMode.of(section.data_mode),
+        listed=name_test(section.names),
+        scope=ScopeWindow(section.scope[0], section.scope[1]) if section.scope else None,
+        inherits=config.level in ("mix", "L2"),
+        tensors=name_test(section.tensor_list),
+    )
+
+
+def uses_risk_level(config: DumpConfig) -> bool:
+    """Return whether ``risk_level`` has an effect."""
+    return config.level in ("L1", "mix") and not config.section.names and not config.section.scope
+
+
+def asks_for_operators(config: DumpConfig, prefix: str) -> bool:
+    """Return whether ``list`` or ``scope`` names an operator below the APIs; ``prefix`` is that of operators."""
+    section = config.section
+    return config.level in ("L1", "mix", "L2") and any(
+        name == prefix or name.startswith(f"{prefix}.") for name in (*section.names, *section.scope)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DataMode:
     """The normalised ``data_mode`` of the configuration."""
 
     forward: bool = True
@@ -40,7 +83,7 @@ class Modes:
     output: bool = True
 
     @classmethod
-    def of(cls, names: Iterable[str]) -> Modes:
+    def of(cls, names: Iterable[str]) -> DataMode:
         """Return the switches for a set of forward, backward, input, output.
 
         Without a phase both phases are on, without a side both sides.
@@ -83,22 +126,6 @@ def is_entry(text: str) -> bool:
     return True
 
 
-def risk_test(level: str, core: Collection[str], low: Collection[str]) -> Callable[[str], bool]:
-    """Return a test for API names (the part between prefix and call number).
-
-    Args:
-        level: CORE, FOCUS or ALL.
-        core: the APIs that CORE keeps.
-        low: the APIs that FOCUS drops.
-    """
-    core_names, low_names = frozenset(core), frozenset(low)
-    if level == "CORE":
-        return core_names.__contains__
-    if level == "FOCUS":
-        return lambda api: api not in low_names
-    return lambda api: True
-
-
 class ScopeWindow:
     """The state of the scope in one step: closed, open or over."""
 
@@ -123,53 +150,17 @@ class ScopeWindow:
             self._over = True
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The filters of one step. ``scope`` has a state, so each step needs its own selection."""
+def risk_test(level: str, core: Collection[str], low: Collection[str]) -> Callable[[str], bool]:
+    """Return a test for API names (the part between prefix and call number).
 
-    modes: Modes
-    listed: NameTest | None
-    scope: ScopeWindow | None
-    inherits: bool
-    tensors: NameTest | None
-
-    @property
-    def filtered(self) -> bool:
-        """Whether calls are filtered by their names."""
-        return self.listed is not None or self.scope is not None
-
-    def describe(self) -> str:
-        """Return the names of the filters, for the message that explains an empty dump."""
-        parts = []
-        if self.listed is not None:
-            parts.append("list")
-        if self.scope is not None:
-            parts.append("scope")
-        if self.modes != Modes():
-            parts.append("data_mode")
-        return ", ".join(parts)
-
-
-def build_selection(config: DumpConfig) -> Selection:
-    """Return a new selection for one step."""
-    section = config.section
-    return Selection(
-        modes=Modes.of(section.data_mode),
-        listed=name_test(section.names),
-        scope=ScopeWindow(section.scope[0], section.scope[1]) if section.scope else None,
-        inherits=config.level in ("mix", "L2"),
-        tensors=name_test(section.tensor_list),
-    )
-
-
-def uses_risk_level(config: DumpConfig) -> bool:
-    """Return whether ``risk_level`` has an effect."""
-    return config.level in ("L1", "mix") and not config.section.names and not config.section.scope
-
-
-def asks_for_operators(config: DumpConfig, prefix: str) -> bool:
-    """Return whether ``list`` or ``scope`` names an operator below the APIs; ``prefix`` is that of operators."""
-    section = config.section
-    return config.level in ("L1", "mix", "L2") and any(
-        name == prefix or name.startswith(f"{prefix}.") for name in (*section.names, *section.scope)
-    )
+    Args:
+        level: CORE, FOCUS or ALL.
+        core: the APIs that CORE keeps.
+        low: the APIs that FOCUS drops.
+    """
+    core_names, low_names = frozenset(core), frozenset(low)
+    if level == "CORE":
+        return core_names.__contains__
+    if level == "FOCUS":
+        return lambda api: api not in low_names
+    return lambda api: True

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msprobe.compare.comparison import Comparison, Past
+from msprobe.compare.comparison import Comparison, StepHistory
 from msprobe.compare.rows.rows import RowBlock
 from msprobe.core.store.reader import Place
 from msprobe.core.store.safe_files import make_folder
@@ -73,10 +73,8 @@ def report_of(options: PairOptions) -> tuple[Report, Path]:
     return Report(chunks, partial(Seen, options)), folder
 
 
-
-
 @contextmanager
-def divided(places: tuple[Place, Place], options: PairOptions, past: Past) -> Iterator[Rows]:
+def divided(places: tuple[Place, Place], options: PairOptions, history: StepHistory) -> Iterator[Rows]:
     """The pair, compared by ``options.processes`` processes.
 
     Raises:
@@ -86,5 +84,5 @@ def divided(places: tuple[Place, Place], options: PairOptions, past: Past) -> It
     from msprobe.compare.workers.compare_workers import team
 
     report, folder = report_of(options)
-    with team(places, options.policy, past, folder, processes=options.processes, report=report) as found:
+    with team(places, options.policy, history, folder, processes=options.processes, report=report) as found:
         yield Rows(found.comparison, options, found.blocks, found.further)

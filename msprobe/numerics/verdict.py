@@ -51,7 +51,7 @@ class Level(IntEnum):
     ERROR = 2
 
 
-class Kind(IntEnum):
+class RowKind(IntEnum):
     """What is wrong with a row; a higher kind is reported first. The text of a kind is its name in lower case."""
 
     NONE = 0
@@ -82,7 +82,7 @@ class Measured:
 
     Attributes:
         role: a ``Role``.
-        kind: a ``Kind``, as far as it needs no tolerance.
+        kind: a ``RowKind``, as far as it needs no tolerance.
         element: the largest difference of the statistics of elements, relative to the largest element.
         mean: the largest difference of means, relative to the root mean square.
         norm: the largest difference of norms, relative to the norm.
@@ -132,7 +132,7 @@ class Judged:
 
     Attributes:
         level: a ``Level`` per row.
-        kind: a ``Kind`` per row.
+        kind: a ``RowKind`` per row.
         noise: the largest difference that passed; it is allowed in the next step.
         times: the difference in units of the tolerance; infinite where nothing is allowed (integers).
         tolerance: the allowed difference, relative to the scale of the tensor; 0 where nothing is allowed.
@@ -208,7 +208,7 @@ def judge(measured: Measured, noise: float = 0.0, floor: NoiseFloor | None = Non
         floor: learned spreads of reruns; where there is one, it decides instead of the tolerance of the dtype.
     """
     given = measured.role != Role.RESULT
-    hard = measured.kind >= Kind.ARGUMENT
+    hard = measured.kind >= RowKind.ARGUMENT
     worst = np.where(hard, np.inf, measured.worst)
     entry = np.repeat(np.arange(measured.row_starts.size - 1), np.diff(measured.row_starts))
     inherited = _inherited(measured, given, worst)
@@ -229,7 +229,7 @@ def judge(measured: Measured, noise: float = 0.0, floor: NoiseFloor | None = Non
     unknown = ~(_any(given, measured.row_starts) | (measured.depends >= 0))[entry] & (before[entry] > 0.0)
     weighed = carried.where(given | unknown, alone.where(flows[entry], amplified))
     beyond = np.where(given, differs_given, weighed.excess > 1.0)
-    soft = np.where(beyond, Kind.VALUE, np.minimum(measured.kind, Kind.UNCHECKED))
+    soft = np.where(beyond, RowKind.VALUE, np.minimum(measured.kind, RowKind.UNCHECKED))
     kind = np.where(hard, measured.kind, soft)
     last = float(max(before[-1] if before.size else noise, np.where(quiet, worst, 0.0).max(initial=0.0)))
     level = _levels(measured, kind, flows[entry])
@@ -239,12 +239,12 @@ def judge(measured: Measured, noise: float = 0.0, floor: NoiseFloor | None = Non
 
 def _levels(measured: Measured, kind: Ints, flows: Bools) -> Ints:
     """Return a level per row: an error where the difference arises, a warning where it comes from an input."""
-    differs = kind > Kind.UNCHECKED
-    own = (measured.role == Role.PARAMETER) | ((measured.role == Role.RESULT) & ~flows) | (kind >= Kind.ARGUMENT)
+    differs = kind > RowKind.UNCHECKED
+    own = (measured.role == Role.PARAMETER) | ((measured.role == Role.RESULT) & ~flows) | (kind >= RowKind.ARGUMENT)
     level = np.where(differs, np.where(own, Level.ERROR, Level.WARNING), Level.PASS)
     if differs.any():
         _make_error(level, measured, int(differs.argmax()))
-    return np.where((kind == Kind.UNCHECKED) | (kind == Kind.UNINITIALISED), Level.WARNING, level)
+    return np.where((kind == RowKind.UNCHECKED) | (kind == RowKind.UNINITIALISED), Level.WARNING, level)
 
 
 def _make_error(level: Ints, measured: Measured, first: int) -> None:

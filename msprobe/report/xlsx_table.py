@@ -27,7 +27,7 @@ from msprobe.compare.rows.rows import RowBlock
 from msprobe.compare.table.float_pairs import float_texts
 from msprobe.core.errors import MsprobeException, error_text
 from msprobe.numerics.metrics.statistics import Cell
-from msprobe.report.result_file import named, unfinished
+from msprobe.report.result_file import publish, unfinished
 
 ROWS_OF_SHEET = 1_048_500
 _FIRST_ROW = 2  # below the titles
@@ -66,7 +66,7 @@ def write_workbook(folder: Path, stem: str, columns: Sequence[str], blocks: Iter
         book = _empty_book(xlsxwriter, columns, [count for _, count in sheets] or [0])
         _put_together(file, book, sheets)
         file.flush()
-        return [named(temporary, folder, stem, ".xlsx")]
+        return [publish(temporary, folder, stem, ".xlsx")]
 
 
 def _library() -> Any:

@@ -1,4 +1,4 @@
-"""The ``world`` fixture: every contract test runs once per framework; ``--backends=fake`` chooses.
+"""The ``framework`` fixture: every contract test runs once per framework; ``--backends=fake`` chooses.
 
 A known gap stands in ``gaps/{framework}.txt`` as ``test name | reason``. It is a strict expected failure: once the
 gap is closed, its line must go.
@@ -15,7 +15,7 @@ import pytest
 from msprobe.core.config import load_config
 from msprobe.core.dump.session.session import DumpSession
 from msprobe.core.store.reader import Dump
-from tests.contracts.worlds import ALONE, WORLDS, World, installed
+from tests.contracts.frameworks import ALONE, FRAMEWORKS, Framework, installed
 
 GAPS = Path(__file__).parent / "gaps"
 Collect = Callable[..., Dump]
@@ -23,17 +23,17 @@ Collect = Callable[..., Dump]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--backends", default=",".join(WORLDS), help="frameworks of the contract tests, such as fake,torch"
+        "--backends", default=",".join(FRAMEWORKS), help="frameworks of the contract tests, such as fake,torch"
     )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "world" not in metafunc.fixturenames:
+    if "framework" not in metafunc.fixturenames:
         return
-    chosen = metafunc.config.getoption("backends", ",".join(WORLDS)).split(",")
+    chosen = metafunc.config.getoption("backends", ",".join(FRAMEWORKS)).split(",")
     gaps = {name: _gaps(name) for name in chosen}
     metafunc.parametrize(
-        "world",
+        "framework",
         [pytest.param(name, marks=_marks(metafunc.function.__name__, name, gaps)) for name in chosen],
         indirect=True,
     )
@@ -55,23 +55,23 @@ def _gaps(name: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def world(request: pytest.FixtureRequest) -> World:
-    return {**WORLDS, **ALONE}[request.param]()
+def framework(request: pytest.FixtureRequest) -> Framework:
+    return {**FRAMEWORKS, **ALONE}[request.param]()
 
 
 @pytest.fixture
-def collect(world: World, tmp_path: Path) -> Collect:
+def collect(framework: Framework, tmp_path: Path) -> Collect:
     """Run a function between start and the end of a step, and load what was recorded."""
 
     def run(body: Callable[[], Any], model: Any = None, **config: Any) -> Dump:
         settings = {"dump_path": str(tmp_path / "dump"), "risk_level": "ALL", "level": "L1", **config}
-        session = DumpSession(load_config(settings), world.make)
+        session = DumpSession(load_config(settings), framework.make)
         try:
             session.start(model)
             body()
             session.stop()
         finally:
             session.close()
-        return world.load(tmp_path / "dump")
+        return framework.load(tmp_path / "dump")
 
     return run

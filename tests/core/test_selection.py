@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe.core.config import load_config
-from msprobe.core.selection import Modes, ScopeWindow, build_selection, is_entry, name_test, risk_test, uses_risk_level
+from msprobe.core.selection import (
+    DataMode,
+    ScopeWindow,
+    build_selection,
+    is_entry,
+    name_test,
+    risk_test,
+    uses_risk_level,
+)
 
 ENTRIES = [f"Functional.{api}.{call}.forward" for api in ("relu", "linear") for call in (0, 1, 10)]
 
@@ -82,7 +90,7 @@ def test_what_lies_before_and_after_is_left_out(before: list[str], inside: list[
 
 @given(st.sets(st.sampled_from(["forward", "backward", "input", "output"])))
 def test_an_axis_that_is_not_named_counts_whole(names: set[str]) -> None:
-    modes = Modes.of(names)
+    modes = DataMode.of(names)
     assert (modes.forward, modes.backward) == (
         ("forward" in names, "backward" in names) if names & {"forward", "backward"} else (True, True)
     )

@@ -14,6 +14,7 @@ from examples.serving.model import FAULTS, build
 from msprobe.visualize.viewer.databases import find_databases
 from msprobe.visualize.viewer.queries import GraphDatabase
 from tests import forked
+from tests.visualize.viewer.conftest import driver as driver  # the fixture
 
 JOURNEY = Path(__file__).resolve().parents[2] / "examples" / "serving" / "journey.py"
 pytestmark = pytest.mark.torch
@@ -72,7 +73,7 @@ def test_a_journey_ends_at_the_planted_fault(journey: Journey) -> None:
 @pytest.mark.browser
 @pytest.mark.slow
 def test_the_picture_opens_at_the_planted_fault(journey: Journey, driver: Any) -> None:
-    from tests.visualize.viewer.viewing import Viewing  # needs selenium
+    from tests.visualize.viewer.page_reader import Viewing  # needs selenium
 
     page, planted = Viewing(driver), FAULTS[journey.fault]
     page.open((journey.folder / "graph.html").as_uri())

@@ -16,7 +16,7 @@ from msprobe.core.store.safe_files import open_private
 from msprobe.core.tensors.checksums import crc32, xor
 from msprobe.core.tensors.numpy_ops import statistics
 from msprobe.core.tensors.projection import projection
-from msprobe.core.tensors.statistics import set_statistics
+from msprobe.core.tensors.statistics import NO_STATS, set_statistics
 from tests.fake_framework.tensor import Tensor
 
 
@@ -34,7 +34,7 @@ class FakeTensorOps:
         array = tensor.data
         node: dict[str, Any] = {"type": "fake.Tensor", "dtype": str(array.dtype), "shape": list(array.shape)}
         if statistics:
-            node["Max"] = node["Min"] = node["Mean"] = node["Norm"] = None
+            set_statistics(node, NO_STATS)
             if self._deferred:
                 self._pending.append((node, array.copy()))
             else:

@@ -11,14 +11,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from msprobe.core.tensors.dtypes import ALL_DTYPES, DType, Kind, find_dtype
+from msprobe.core.tensors.dtypes import ALL_DTYPES, DType, DtypeKind, find_dtype
 from msprobe.core.tensors.numpy_ops import decode, statistics
 from msprobe.core.tensors.statistics import TensorStats
 from tests.native.agreement import assert_agree
 from tests.native.random_bits import bits_of, random_bits
 
 SUPPORTED = [dtype for dtype in ALL_DTYPES if dtype.code >= 0]
-FLOATS = [dtype for dtype in SUPPORTED if dtype.kind in (Kind.FLOAT, Kind.COMPLEX) and dtype.name != "float8_e8m0fnu"]
+FLOATS = [
+    dtype
+    for dtype in SUPPORTED
+    if dtype.kind in (DtypeKind.FLOAT, DtypeKind.COMPLEX) and dtype.name != "float8_e8m0fnu"
+]
 LENGTHS = [1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 1000, 2047, 2048, 2049, 4095, 4096, 4097, 8193]
 FLOAT32 = 11
 by_name = pytest.mark.parametrize("dtype", SUPPORTED, ids=lambda dtype: dtype.name)

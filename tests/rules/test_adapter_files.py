@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tests.rules.tree import ROOT, sources
 
 ADAPTERS = ("pytorch", "mindspore", "msadapter")
@@ -16,33 +18,55 @@ EVERYWHERE = {
 OWN = {
     "pytorch": {
         "auto_attach.py": "msprobe run attaches to PyTorch programs only",
-        "compat_api.py": "names of earlier versions that exist for PyTorch only",
-        "compile/": "torch.compile",
+        "compat_api.py": "entry points of other versions exist for PyTorch only",
+        "compile/compiled_models.py": "torch.compile wraps a model; MindSpore compiles the cells themselves",
+        "compile/compiler_guard.py": "Dynamo and inductor call modules and functions while they compile",
+        "compile/recompilation.py": "Dynamo compiles again when functions change; MindSpore keeps a graph per key",
         "random/random_trace.py": "random_save exists for PyTorch only",
-        "taps/operator_tap.py": "the prefix Aten",
-        "taps/optimizer_tap.py": "optimizers of PyTorch are no modules",
+        "taps/operator_tap.py": "operators below the APIs, prefix Aten; MindSpore has primitives (api_tap.py)",
+        "taps/optimizer_tap.py": "optimizers of PyTorch are no modules; those of MindSpore are cells",
         "taps/package_taps.py": "NPU, MindSpeed and Triton are packages beside torch",
         "tensors/checkpoint_reader.py": "checkpoints of torch.save",
-        "tensors/measurement_cache.py": "large CPU tensors are measured once",
-        "tensors/memory.py": "the storage of a tensor",
+        "tensors/memory.py": "storage, aliases and subclasses of torch.Tensor",
         "tensors/saver.py": "files of task tensor are written without a copy",
         "tensors/sharding.py": "DTensor and FSDP",
     },
     "mindspore": {
-        "graph/": "static graphs",
-        "kernel/": "kernel dumps of MindSpore's runtime",
-        "runtime/facts.py": "facts of the runtime that differ between versions of MindSpore",
-        "runtime/versions.py": "what differs between versions of MindSpore",
-        "taps/jit_tap.py": "functions under ms.jit",
-        "taps/output_gradient_tap.py": "MindSpore before 2.9",
-        "taps/tensor_gradient.py": "gradients of single tensors",
+        "kernel/exception_dump.py": "MindSpore's runtime can dump the operands of a kernel that failed",
+        "launch_mode.py": "MindSpore launches operators later than their calls, on a CPU too",
+        "runtime_facts.py": "graph mode, jit level and device of MindSpore decide what is recorded",
+        "taps/jit_tap.py": "functions under ms.jit run as one call; torch.compile has compile/compiled_calls.py",
+        "taps/output_gradient_tap.py": "MindSpore before 2.9 has no autograd nodes",
         "tensors/bfloat16.py": "numpy has no bfloat16, and MindSpore converts to numpy",
+        "versions.py": "private names of MindSpore differ between its versions",
     },
     "msadapter": {
-        "detection.py": "tells MSAdapter from the real torch",
+        "detection.py": "only MSAdapter must be distinguished from the real torch",
     },
 }
-"""Adapter -> file, or folder with a slash at its end -> why the others lack it."""
+"""Adapter -> file -> why the others lack it."""
+_OF_MINDSPORE = "MSAdapter uses MindSpore's"
+NOT_IN_MSADAPTER = {
+    "compile/compiled_calls.py": _OF_MINDSPORE,
+    "compile/compiled_probes.py": _OF_MINDSPORE,
+    "compile/value_transport.py": _OF_MINDSPORE,
+    "kernel/runtime_dump.py": _OF_MINDSPORE,
+    "random/determinism.py": _OF_MINDSPORE,
+    "taps/call_counter.py": _OF_MINDSPORE,
+    "taps/gradient_tap.py": _OF_MINDSPORE,
+    "taps/input_tap.py": _OF_MINDSPORE,
+    "tensors/reductions.py": _OF_MINDSPORE,
+    "tensors/tensor_ops.py": _OF_MINDSPORE,
+    "tensors/values.py": _OF_MINDSPORE,
+    "trainer_callbacks.py": "trainers of PyTorch cannot be imported over MSAdapter; MindSpore's are used",
+    "value_saver.py": _OF_MINDSPORE,
+}
+"""File of the other two adapters -> why MSAdapter has none."""
+PREFIXES = {"pytorch": "Torch", "mindspore": "MindSpore", "msadapter": "MSAdapter"}
+OTHER_CLASSES = {
+    "kernel/runtime_dump.py": "the runtime of an NPU is switched (NpuRuntime), MindSpore's gets a request (KernelDump)",
+}
+"""File -> why the classes of the adapters have different roles."""
 
 
 def files(adapter: str) -> set[str]:
@@ -52,8 +76,10 @@ def files(adapter: str) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in paths if path.name != "__init__.py"}
 
 
-def has_reason(adapter: str, file: str) -> bool:
-    return any(file == name or (name.endswith("/") and file.startswith(name)) for name in OWN[adapter])
+def roles(adapter: str, file: str) -> set[str]:
+    """Return the names of the classes in a file that begin with the prefix of the adapter, without the prefix."""
+    text = (ROOT / "msprobe" / "adapters" / adapter / file).read_text(encoding="utf-8")
+    return set(re.findall(rf"^class {PREFIXES[adapter]}(\w+)", text, re.MULTILINE))
 
 
 def test_every_adapter_has_the_same_core() -> None:
@@ -65,13 +91,29 @@ def test_what_only_one_adapter_has_needs_a_reason() -> None:
     faults = []
     for adapter in ADAPTERS:
         elsewhere = set().union(*(files(other) for other in ADAPTERS if other != adapter))
-        faults += [f"{adapter}/{name}" for name in sorted(files(adapter) - elsewhere) if not has_reason(adapter, name)]
+        faults += [f"{adapter}/{name}" for name in sorted(files(adapter) - elsewhere - OWN[adapter].keys())]
     assert faults == [], "use the name that the other adapters use, or give a reason in OWN"
+
+
+def test_what_msadapter_lacks_needs_a_reason() -> None:
+    shared = files("pytorch") & files("mindspore")
+    assert shared - files("msadapter") == NOT_IN_MSADAPTER.keys()
 
 
 def test_every_reason_is_needed() -> None:
     stale = []
     for adapter, reasons in OWN.items():
-        own = files(adapter)
-        stale += [f"{adapter}/{name}" for name in reasons if not any(file.startswith(name) for file in own)]
+        elsewhere = set().union(*(files(other) for other in ADAPTERS if other != adapter))
+        stale += [f"{adapter}/{name}" for name in sorted(reasons.keys() - (files(adapter) - elsewhere))]
     assert stale == []
+
+
+def test_the_same_role_has_the_same_class() -> None:
+    """Where files of one name have classes such as ``TorchApiTap`` and ``MindSporeApiTap``, their roles are equal."""
+    faults = []
+    for file in sorted(set().union(*map(files, ADAPTERS)) - OTHER_CLASSES.keys()):
+        named = {adapter: roles(adapter, file) for adapter in ADAPTERS if file in files(adapter)}
+        named = {adapter: names for adapter, names in named.items() if names}
+        if named and not set.intersection(*named.values()):
+            faults.append(f"{file}: {named}")
+    assert faults == []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.visualize.shown import BLOCK, NORM, RELU, write_databases
+from tests.visualize.example_databases import BLOCK, NORM, RELU, write_databases
 from tests.visualize.tensorboard import STANDALONE, CannotInstallError, TensorBoard
 
 pytestmark = pytest.mark.slow

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.zoo.benign import BENIGN
 from tests.zoo.faults import FAULTS
+from tests.zoo.harmless import HARMLESS
 
 MODES: dict[str, dict[str, Any]] = {
     "mix": {},
@@ -30,9 +30,9 @@ FAULTS_OF = {
     "tensor": (*PERMUTED, "embedding-rows-swapped", "frozen-weight"),
     "early": ("learning-rate", "weight-decay", "weight-corrupted-later", "relu-for-gelu"),
 }
-BENIGN_OF = {
-    "mix": tuple(BENIGN),
-    "L0": tuple(BENIGN),
+HARMLESS_OF = {
+    "mix": tuple(HARMLESS),
+    "L0": tuple(HARMLESS),
     "L1": ("rerun", "other-thread-count", "recompute-reentrant", "recompute-non-reentrant"),
     "md5": ("rerun", "recompute-reentrant", "recompute-non-reentrant", "refactored"),  # checksums allow no rounding
     "tensor": ("rerun", "other-thread-count", "recompute-non-reentrant"),
@@ -48,7 +48,7 @@ def _golden(mode: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(["adamw", *(FAULTS[fault].golden for fault in FAULTS_OF[mode])]))
 
 
-FIRST_PROCESS = [job for mode in MODES for job in _jobs(mode, _golden(mode) + BENIGN_OF[mode] + FAULTS_OF[mode])]
+FIRST_PROCESS = [job for mode in MODES for job in _jobs(mode, _golden(mode) + HARMLESS_OF[mode] + FAULTS_OF[mode])]
 SECOND_PROCESS = [
     {"name": "mix/new-process", "variant": "adamw"},
     {"name": "L0/new-process", "variant": "adamw"} | MODES["L0"],

@@ -16,14 +16,14 @@ import torch
 
 from msprobe.pytorch import PrecisionDebugger
 from tests.fresh_debugger import forget
-from tests.zoo.benign import BENIGN
 from tests.zoo.faults import FAULTS, GOLDEN
+from tests.zoo.harmless import HARMLESS
 from tests.zoo.model import Recording, healthy, train
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run: ``variant`` names a golden run, a benign change or a fault; ``update`` records the optimizer too."""
+    """One run: ``variant`` names a golden run, a harmless change or a fault; ``update`` records the optimizer too."""
 
     name: str
     variant: str
@@ -41,7 +41,7 @@ def record(job: Job, out: Path) -> list[float]:
     """Train one variant under a debugger of its own; returns the losses."""
     threads, onednn = torch.get_num_threads(), torch.backends.mkldnn.enabled
     training = healthy()
-    change = GOLDEN.get(job.variant) or BENIGN.get(job.variant) or FAULTS[job.variant].plant
+    change = GOLDEN.get(job.variant) or HARMLESS.get(job.variant) or FAULTS[job.variant].apply
     change(training)
     debugger = PrecisionDebugger(job.config(out))
     try:

@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 from msprobe.compare.rows.summary import CompareSummary, FirstDivergence
 from msprobe.jobs.compare import compare
 from tests.zoo.faults import FAULTS, names
-from tests.zoo.jobs import BENIGN_OF, FAULTS_OF, PERMUTED
+from tests.zoo.jobs import FAULTS_OF, HARMLESS_OF, PERMUTED
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -92,8 +92,10 @@ def test_without_modules_the_call_is_named(zoo: Path, fault: str) -> None:
     assert (found.target or found.golden) == L1_ENTRIES[fault], found
 
 
-@pytest.mark.parametrize(("mode", "variant"), [(mode, variant) for mode in BENIGN_OF for variant in BENIGN_OF[mode]])
-def test_a_benign_change_is_the_same(zoo: Path, mode: str, variant: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "variant"), [(mode, variant) for mode in HARMLESS_OF for variant in HARMLESS_OF[mode]]
+)
+def test_a_harmless_change_is_the_same(zoo: Path, mode: str, variant: str) -> None:
     summary = judged(zoo, mode, variant)
     assert summary.verdict == "same", summary.first_divergence
 

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from mindspore import nn
 
-from msprobe.adapters.mindspore.compile.compiled_calls import GraphCellTap
+from msprobe.adapters.mindspore.compile.compiled_calls import MindSporeGraphTap
 from msprobe.adapters.mindspore.kernel.runtime_dump import MindSporeKernelDump
 from msprobe.adapters.mindspore.runtime import MindSporeRuntime
 from msprobe.adapters.mindspore.runtime_facts import on_cpu
@@ -18,7 +18,7 @@ from msprobe.adapters.mindspore.taps.collective_tap import MindSporeCollectiveTa
 from msprobe.adapters.mindspore.taps.gradient_tap import MindSporeGradientTap
 from msprobe.adapters.mindspore.taps.input_tap import MindSporeInputTap
 from msprobe.adapters.mindspore.taps.module_tap import MindSporeModuleTap
-from msprobe.adapters.mindspore.taps.output_gradient_tap import OutputGradientTap
+from msprobe.adapters.mindspore.taps.output_gradient_tap import MindSporeOutputGradientTap
 from msprobe.adapters.mindspore.tensors.tensor_ops import MindSporeTensorOps
 from msprobe.adapters.mindspore.tensors.values import MindSporeValues
 from msprobe.adapters.mindspore.versions import has_gradient_nodes
@@ -27,13 +27,13 @@ from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patched_apis import ListedApis
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
-from msprobe.core.selection import Modes, risk_test
+from msprobe.core.selection import DataMode, risk_test
 
 
 def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
     """Return the capabilities that a session with this configuration needs; nothing is wrapped yet."""
     table = _table()
-    recorded = risk_test("ALL", (), ())  # no function is ranked; ``idle_settings`` warns of CORE
+    recorded = risk_test("ALL", (), ())  # no function is ranked; ``warn_unused_settings`` warns of CORE
     modules = MindSporeModuleTap(relay, thread)
     apis = MindSporeApiTap([table["apis"]], recorded, relay, thread, modules.cells, ListedApis(config))
     kernels = config.level == "L2" and config.task_spec.kernels
@@ -44,12 +44,12 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
         runtime=MindSporeRuntime(),
         apis=apis,
         modules=modules,
-        graphs=GraphCellTap(relay, modules, Modes.of(config.section.data_mode)),
+        graphs=MindSporeGraphTap(relay, modules, DataMode.of(config.section.data_mode)),
         inputs=MindSporeInputTap(nn.Cell, modules.stem, thread),
         collectives=MindSporeCollectiveTap(
             table["distributed"] if config.level in ("L1", "mix") else {}, relay, thread
         ),
-        gradients=MindSporeGradientTap(thread) if has_gradient_nodes() else OutputGradientTap(thread),
+        gradients=MindSporeGradientTap(thread) if has_gradient_nodes() else MindSporeOutputGradientTap(thread),
         apis_in_models=True,
         ranked=False,
         kernel_dump=partial(MindSporeKernelDump, config) if kernels else None,

@@ -1,12 +1,12 @@
 """``PrecisionDebugger`` for MindSpore: ``from msprobe.mindspore import PrecisionDebugger``.
 
-Warn of settings that a configuration may hold because another framework has them, and that have no effect here.
-
-Settings that the present mode of MindSpore refuses when a session opens.
+Before a session opens, ``refuse_for_mode`` raises for settings that the present mode of MindSpore does not support, and
+``warn_unused_settings`` warns of settings that a configuration has for another framework and that have no effect here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from mindspore import nn
@@ -31,38 +31,6 @@ from msprobe.core.log import first_time, logger
 from msprobe.core.selection import uses_risk_level
 
 
-def warn_unused_settings(config: DumpConfig) -> None:
-    """Log one warning for each setting without effect, once per process."""
-    if config.risk_level == "CORE" and uses_risk_level(config):
-        _warn("risk_level: has no effect on MindSpore, whose functions are not ranked: all are recorded; use list")
-    if config.task == "overflow_check" and config.overflow_check.check_mode != "all" and not in_graph_mode():
-        _warn(
-            "overflow_check.check_mode: has no effect in a dynamic graph, where the values of every call are looked at"
-        )
-
-
-def _warn(text: str) -> None:
-    if first_time(text):
-        logger.warning("config: %s", text)
-
-
-def refuse_for_mode(config: DumpConfig) -> None:
-    """Check that the present mode of MindSpore has everything that ``config`` asks for.
-
-    Raises:
-        ConfigError: it has not. The error names every setting that must change.
-    """
-    facts = runtime_facts()
-    problems = mode_problems(config, facts)
-    if problems:
-        raise ConfigError(problems)
-    if facts.graph_mode and config.level == "debug" and first_time("mindspore debug in graphs"):
-        logger.warning(
-            "level debug in a static graph (GRAPH_MODE): save() keeps values outside of compiled code; inside of "
-            "construct the compiler refuses it. Return the value and save it there, or use PYNATIVE_MODE or level L0"
-        )
-
-
 class PrecisionDebugger(Debugger):
     """The documented API over the collection of this process; see ``Debugger``."""
 
@@ -73,11 +41,11 @@ class PrecisionDebugger(Debugger):
         return make(config, relay, thread)
 
     @classmethod
-    def open(cls, config: DumpConfig, watch: ConfigWatch | None) -> Any:
+    def open(cls, config: DumpConfig, watch: ConfigWatch | None, label: Mapping[str, str] | None = None) -> Any:
         request = ask_for_failed_kernels(config) if config.task == "exception_dump" else None
         if looks_at_values(config):
             launch_at_once()
-        session = super().open(config, watch)
+        session = super().open(config, watch, label)
         if request is not None:
             session.closing.callback(withdraw_request, request)
         return session
@@ -105,3 +73,35 @@ class PrecisionDebugger(Debugger):
     def is_model(cls, value: Any) -> bool:
         parts = value if isinstance(value, (list, tuple)) else [value]
         return bool(parts) and all(isinstance(part, nn.Cell) for part in parts)
+
+
+def refuse_for_mode(config: DumpConfig) -> None:
+    """Check that the present mode of MindSpore has everything that ``config`` asks for.
+
+    Raises:
+        ConfigError: it has not. The error names every setting that must change.
+    """
+    facts = runtime_facts()
+    problems = mode_problems(config, facts)
+    if problems:
+        raise ConfigError(problems)
+    if facts.graph_mode and config.level == "debug" and first_time("mindspore debug in graphs"):
+        logger.warning(
+            "level debug in a static graph (GRAPH_MODE): save() keeps values outside of compiled code; inside of "
+            "construct the compiler refuses it. Return the value and save it there, or use PYNATIVE_MODE or level L0"
+        )
+
+
+def warn_unused_settings(config: DumpConfig) -> None:
+    """Log one warning for each setting without effect, once per process."""
+    if config.risk_level == "CORE" and uses_risk_level(config):
+        _warn("risk_level: has no effect on MindSpore, whose functions are not ranked: all are recorded; use list")
+    if config.task == "overflow_check" and config.overflow_check.check_mode != "all" and not in_graph_mode():
+        _warn(
+            "overflow_check.check_mode: has no effect in a dynamic graph, where the values of every call are looked at"
+        )
+
+
+def _warn(text: str) -> None:
+    if first_time(text):
+        logger.warning("config: %s", text)

@@ -2,12 +2,11 @@
 
 Collecting starts at a forward call of the model, and its step ends after each step of an optimizer. The model is the
 first module with parameters that is called from outside any module, or the first one of the class that ``--model``
-names. Of a wrapper for data parallelism or compilation the model inside is taken, so that names are those of the model.
+names. For a wrapper of data parallelism or compilation the model inside is used, so that names are those of the model.
 
-Tell at the end of a program below ``msprobe run`` whether anything was recorded.
-
-Only the first Python process asks. A launcher such as torchrun calls no module itself, but its workers do. So what
-counts is not what this process called but whether anything was written to the dump folder since.
+At the end of the program a message says when nothing was recorded (``RecordWatch``). Only the first Python process
+checks that. A launcher such as torchrun calls no module itself, but its workers do. So the check is not what this
+process called but whether anything was written to the dump folder since the start.
 """
 
 from __future__ import annotations
@@ -32,56 +31,15 @@ from msprobe.core.capture.patching import Patches
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
 
-_FIRST_PROCESS = "MSPROBE_RUN_FIRST"
-_CLOCKS_DIFFER_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class RecordWatch:
-    """The start of a program.
-
-    Attributes:
-        config: the file of the configuration.
-        folder: the folder to which relative paths in it refer.
-        started: the time of the start, in seconds of ``time.time``.
-    """
-
-    config: str
-    folder: Path
-    started: float
-
-    def recorded_anything(self) -> bool:
-        """Return whether something was recorded, or the script collects by itself; True also where that is unknown."""
-        debugger = sys.modules.get("msprobe.adapters.pytorch.debugger")
-        if debugger is not None and debugger.PrecisionDebugger._instance is not None:
-            return True
-        from msprobe.core.config import load_config
-        from msprobe.core.errors import MsprobeException
-
-        try:
-            dump_path = load_config(self.config).dump_path
-            return not dump_path or self._changed(self.folder / dump_path)
-        except (MsprobeException, OSError):
-            return True
-
-    def _changed(self, dump: Path) -> bool:
-        since = self.started - _CLOCKS_DIFFER_S
-        return any(path.stat().st_mtime >= since for pattern in ("*", "*/*") for path in dump.glob(pattern))
-
-
-def first_watch(config: str) -> RecordWatch | None:
-    """Return a watch in the first Python process of a program, and None in those that it starts."""
-    if os.environ.setdefault(_FIRST_PROCESS, str(os.getpid())) != str(os.getpid()):
-        return None
-    return RecordWatch(config, Path.cwd(), time.time())
-
-
 _WRAPPERS = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule"}
 _MOST_NAMES = 8
 _COMPILED_HINT = (
     " (what is called inside a compiled function is not found: compile the model itself, torch.compile(model), or make "
     "a PrecisionDebugger in the script)"
 )
+
+_FIRST_PROCESS = "MSPROBE_RUN_FIRST"
+_CLOCKS_DIFFER_S = 1.0
 
 
 def attach(request: str) -> None:
@@ -241,3 +199,43 @@ def _class_names(module: nn.Module) -> tuple[str, str]:
 def _compiled_code_ran() -> bool:
     utils = sys.modules.get("torch._dynamo.utils")
     return utils is not None and bool(utils.counters["frames"]["ok"])
+
+
+def first_watch(config: str) -> RecordWatch | None:
+    """Return a watch in the first Python process of a program, and None in those that it starts."""
+    if os.environ.setdefault(_FIRST_PROCESS, str(os.getpid())) != str(os.getpid()):
+        return None
+    return RecordWatch(config, Path.cwd(), time.time())
+
+
+@dataclass(frozen=True, slots=True)
+class RecordWatch:
+    """The start of a program.
+
+    Attributes:
+        config: the file of the configuration.
+        folder: the folder to which relative paths in it refer.
+        started: the time of the start, in seconds of ``time.time``.
+    """
+
+    config: str
+    folder: Path
+    started: float
+
+    def recorded_anything(self) -> bool:
+        """Return whether something was recorded, or the script collects by itself; True also where that is unknown."""
+        debugger = sys.modules.get("msprobe.adapters.pytorch.debugger")
+        if debugger is not None and debugger.PrecisionDebugger._instance is not None:
+            return True
+        from msprobe.core.config import load_config
+        from msprobe.core.errors import MsprobeException
+
+        try:
+            dump_path = load_config(self.config).dump_path
+            return not dump_path or self._changed(self.folder / dump_path)
+        except (MsprobeException, OSError):
+            return True
+
+    def _changed(self, dump: Path) -> bool:
+        since = self.started - _CLOCKS_DIFFER_S
+        return any(path.stat().st_mtime >= since for pattern in ("*", "*/*") for path in dump.glob(pattern))

@@ -1,19 +1,20 @@
-"""``module_dump``: record the inputs and outputs of one module, and nothing inside it.
+"""Entry points that programs written for other versions of the tool import.
 
-``AclGraphDumper``: the interface of graph-mode serving. It has no ``stop``; callers recognise it by that.
+``module_dump`` records the inputs and outputs of one module, and nothing inside it.
+
+``AclGraphDumper`` is the interface of graph-mode serving. It has no ``stop``, and callers recognize it by that:
 
     dumper = AclGraphDumper("config.json")
     dumper.start(model)         # once, before the graphs are captured
     dumper.step()               # after each iteration; step(dump=False) drops a dummy one
 
-With ``dump_enable`` the configuration file switches it on and off at the next iteration.
+With ``dump_enable`` the configuration file switches it on and off at the next iteration. Reading values out of a
+captured ACL graph needs the NPU runtime. Elsewhere the model runs eagerly and is observed at its modules, and the dump
+says so: ``"kernel_source": "cpu-fallback"`` in its header.
 
-Reading values out of a captured ACL graph needs the NPU runtime. Elsewhere the model runs eagerly and is observed at
-its modules, and the dump says so: ``"kernel_source": "cpu-fallback"`` in its header.
-
-The names that the inductor back end for NPU imports to ask which kernels have a precision standard.
-
-No kernel has one here, so the caller judges each kernel by its own tolerance, as it does without this package.
+``exist_in_precision_standard`` and the names around it are imported by the inductor back end for NPU, which asks which
+kernels have a precision standard. No kernel has one here, so the caller judges each kernel by its own tolerance, as it
+does without this package.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 from msprobe.adapters.pytorch.debugger import PrecisionDebugger
 from msprobe.core.dump.record.error_boundary import log_unexpected
 from msprobe.core.dump.session import process_debugger
+from msprobe.core.dump.session.kernel_level import FALLBACK
 from msprobe.core.log import logger
 
 
@@ -55,8 +57,7 @@ class AclGraphDumper:
     """
 
     def __init__(self, config_path: Any) -> None:
-        self._debugger = PrecisionDebugger(config_path, level="L0")
-        process_debugger.current().label = {"kernel_source": "cpu-fallback"}
+        self._debugger = PrecisionDebugger._construct(config_path, {"level": "L0"}, label={"kernel_source": FALLBACK})
         logger.warning(
             "no ACL graph runtime here: AclGraphDumper observes the modules of the eager model (cpu-fallback)"
         )

@@ -38,7 +38,7 @@ class Exemption:
         return table
 
     def relax(self, table: LeafTable, kinds: Ints) -> None:
-        """Lower the kinds of differences that are none. ``kinds`` has a number of ``Kind`` per row, as far as kinds
+        """Lower the kinds of differences that are none. ``kinds`` has a number of ``RowKind`` per row, as far as kinds
         are known without a tolerance; it is changed in place."""
 
     def excused(self, table: LeafTable, measured: Measured) -> Sequence[int]:

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.inputs.mode import Mode
-from msprobe.compare.records.leaves import Leaf, is_tensor
 from msprobe.compare.rows.cells import Tensors
 from msprobe.compare.rows.columns import FLOAT, INTEGER, NumberColumn, NumberWords
 from msprobe.compare.table.table import LeafTable
+from msprobe.core.store.record_walk import Leaf, is_tensor
 from msprobe.numerics.metrics.statistics import Cell
-from msprobe.numerics.verdict import Floats, Ints, Judged, Kind, Role
+from msprobe.numerics.verdict import Floats, Ints, Judged, Role, RowKind
 
 if TYPE_CHECKING:
     from msprobe.numerics.metrics.elements import ElementDifference
@@ -31,10 +31,10 @@ _SHOWN = 60
 _PARTS = ("largest element", "mean", "norm", "the order of the elements (projection)")
 _UNCHECKED = "values are missing on a side, so this row could not be checked"
 _FIXED = {
-    Kind.UNINITIALISED: "memory nobody has written yet; its content means nothing",
-    Kind.NON_FINITE: "NaN or infinity where the other run has none or another one",
-    Kind.MISSING_IN_TARGET: "no value (null) in the target, a value in the golden run",
-    Kind.MISSING_IN_GOLDEN: "no value (null) in the golden run, a value in the target",
+    RowKind.UNINITIALISED: "memory nobody has written yet; its content means nothing",
+    RowKind.NON_FINITE: "NaN or infinity where the other run has none or another one",
+    RowKind.MISSING_IN_TARGET: "no value (null) in the target, a value in the golden run",
+    RowKind.MISSING_IN_GOLDEN: "no value (null) in the golden run, a value in the target",
 }
 
 
@@ -71,18 +71,18 @@ class Reasons:
         """Return the sentence for a row of this kind; ``ours`` and ``theirs`` are its leaves."""
         if ours is None or theirs is None:
             return f"only the {'golden' if ours is None else 'target'} run has this value"
-        if kind == Kind.VALUE:
+        if kind == RowKind.VALUE:
             return _of_value(*(one.item(row - self._first) for one in self._columns))
         left, right = ours.raw, theirs.raw
-        if kind == Kind.SHAPE:
+        if kind == RowKind.SHAPE:
             return f"shape {_field(left, 'shape')} in the target, {_field(right, 'shape')} in the golden run"
-        if kind == Kind.DTYPE:
+        if kind == RowKind.DTYPE:
             return f"dtype {_field(left, 'dtype')} in the target, {_field(right, 'dtype')} in the golden run"
-        if kind == Kind.ARGUMENT:
+        if kind == RowKind.ARGUMENT:
             return f"argument {_argument(left, right)} in the target, {_argument(right, left)} in the golden run"
-        if kind == Kind.UNCHECKED and not (is_tensor(left) and is_tensor(right)):
+        if kind == RowKind.UNCHECKED and not (is_tensor(left) and is_tensor(right)):
             return f"the sides tell this argument differently ({_argument(left, right)}, {_argument(right, left)})"
-        return _FIXED.get(Kind(kind), _UNCHECKED)
+        return _FIXED.get(RowKind(kind), _UNCHECKED)
 
     def of_values(self, rows: Ints) -> list[str]:
         """Return the sentences of many rows of the kind ``VALUE``; ``rows`` are their numbers."""
@@ -146,7 +146,7 @@ class Explained:
         if self._mode is Mode.CHECKSUM:
             return []
         kinds, times = self._judged.kind[start:stop], self._judged.times[start:stop]
-        meaningless = (kinds > Kind.VALUE) | (kinds == Kind.UNCHECKED) | np.isinf(times)
+        meaningless = (kinds > RowKind.VALUE) | (kinds == RowKind.UNCHECKED) | np.isinf(times)
         columns = [
             _judged_column(values[start:stop], meaningless, words)
             for values in (self._judged.tolerance, self._judged.times)

@@ -13,7 +13,7 @@ import numpy as np
 
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.table.table import LeafTable
-from msprobe.numerics.verdict import Bools, Ints, Judged, Kind, Level
+from msprobe.numerics.verdict import Bools, Ints, Judged, Level, RowKind
 
 LEVEL_NAMES = tuple(level.name.lower() for level in Level)
 
@@ -97,7 +97,7 @@ def _changed_recompute(table: LeafTable, entry: int, rows: range) -> Excuse | No
 
 def _diverging(table: LeafTable, judged: Judged) -> Bools:
     """Return for each entry whether it is wrong: only one side has it, or one of its rows differs."""
-    differing_before = np.concatenate(([0], np.cumsum(judged.kind > Kind.UNCHECKED)))
+    differing_before = np.concatenate(([0], np.cumsum(judged.kind > RowKind.UNCHECKED)))
     differing = differing_before[table.starts[1:]] > differing_before[table.starts[:-1]]
     lone = np.array([target is None or golden is None for target, golden, _ in table.entries], np.bool_)
     benign = np.array([benign for _, _, benign in table.entries], np.bool_)

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from msprobe.compare.inputs.mode import Mode
-from msprobe.compare.records.leaves import Leaf
 from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, CellMaker, RowCells, Tensors, data_name
 from msprobe.compare.rows.columns import METRICS, Column, NumberColumn, TextColumn, distinct_column, text_column
 from msprobe.compare.rows.explanations import Differences, Explained, Reasons
 from msprobe.compare.rows.levels import LEVEL_NAMES, RowLevels
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import Leaf
 from msprobe.numerics.metrics.statistics import Cell
-from msprobe.numerics.verdict import Ints, Judged, Kind
+from msprobe.numerics.verdict import Ints, Judged, RowKind
 
 if TYPE_CHECKING:
     from msprobe.numerics.reference_policy import ReferenceRows
@@ -141,7 +141,7 @@ class RowMaker:
         start, stop = int(self._table.starts[first]), int(self._table.starts[last])
         numbers, kinds = self._levels.levels[start:stop], self._judged.kind[start:stop]
         messages: list[Messages] = [()] * (stop - start)
-        bulk = (numbers > 0) & (kinds == Kind.VALUE) & (self._tensors is None)
+        bulk = (numbers > 0) & (kinds == RowKind.VALUE) & (self._tensors is None)
         offsets = bulk.nonzero()[0]
         for offset, reason in zip(offsets.tolist(), self._reasons.of_values(offsets + start), strict=True):
             messages[offset] = (f"{LEVEL_NAMES[numbers[offset]]}: {reason}",)

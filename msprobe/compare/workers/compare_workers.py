@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from msprobe.compare.alignment import cross_framework
-from msprobe.compare.comparison import Comparison, Past, titles
+from msprobe.compare.comparison import Comparison, StepHistory, titles
 from msprobe.compare.inputs.construct_cycles import parent_cycle
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, float_columns
@@ -76,7 +76,7 @@ class Team:
 
 @contextmanager
 def team(
-    places: tuple[Place, Place], policy: Policy, past: Past, folder: Path, *, processes: int, report: Report
+    places: tuple[Place, Place], policy: Policy, history: StepHistory, folder: Path, *, processes: int, report: Report
 ) -> Iterator[Team]:
     """Compare two dumps by that many processes, which end with the ``with`` block; their files lie in ``folder``.
 
@@ -95,7 +95,7 @@ def team(
             raise UndividedError
         own = own_part(outlines, parts[0], dtype_gate=policy is Policy.REFERENCE)
         accounts = _accounts(own, others)
-        comparison = joined(own, accounts, parts[1:], policy, past)
+        comparison = joined(own, accounts, parts[1:], policy, history)
         reference = policy is Policy.REFERENCE
         types = [account.types for account in (own.account, *accounts)]
         as_floats = float_columns(types) if reference else NO_FLOAT_COLUMNS

@@ -16,12 +16,11 @@ from typing import Any, cast, overload
 import numpy as np
 
 from msprobe.compare.alignment.protocol import SAME, Alignment, Side
-from msprobe.compare.comparison import EXEMPTIONS, Comparison, Past, judged_as
+from msprobe.compare.comparison import EXEMPTIONS, Comparison, StepHistory, judged_as
 from msprobe.compare.differences.measure import measure
 from msprobe.compare.differences.row_facts import RowFacts, joined_facts, row_facts
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
 from msprobe.compare.records.entries import EntryKey, EntryPair
-from msprobe.compare.records.leaves import Leaf
 from msprobe.compare.rows.cells import ColumnTypes, column_types
 from msprobe.compare.rows.levels import row_levels
 from msprobe.compare.table.leaf_pairs import LeafPairs
@@ -31,6 +30,7 @@ from msprobe.core.errors import MsprobeException, ReadError
 from msprobe.core.host import trim_memory
 from msprobe.core.store.partial_reader import Part, records_in
 from msprobe.core.store.reader import Dump, check_records
+from msprobe.core.store.record_walk import Leaf
 from msprobe.numerics.verdict import Ints
 
 
@@ -200,7 +200,7 @@ _Records = dict[str, Any]
 
 
 def joined(
-    own: LocalPart, others: Sequence[Account], parts: Sequence[tuple[Part, Part]], policy: Policy, past: Past
+    own: LocalPart, others: Sequence[Account], parts: Sequence[tuple[Part, Part]], policy: Policy, history: StepHistory
 ) -> Comparison:
     """The comparison of all parts: ``own`` is the first one, ``others`` are further ones, whose records lie in
     ``parts``. Those records, and the leaves in them, are read when they are asked for."""
@@ -212,9 +212,9 @@ def joined(
     table = _table(own, others, golden, (ours, theirs), dtype_gate=policy is Policy.REFERENCE)
     with np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
         facts = [own.account.facts, *(account.facts for account in others)]
-        measured = measure(table, joined_facts(facts), EXEMPTIONS, vanished=past.vanished)
+        measured = measure(table, joined_facts(facts), EXEMPTIONS, cancelled_gradients=history.cancelled_gradients)
         trim_memory()
-        judged = judged_as(own.account.mode, measured, past)
+        judged = judged_as(own.account.mode, measured, history)
     trim_memory()
     levels = row_levels(table, judged, policy)
     return Comparison(target, golden, own.account.mode, policy, table, measured, judged, levels, None)

@@ -1,9 +1,11 @@
-"""Wrappers for calls of communication: buffers that only receive are no inputs, the adapter says how a call ends.
+"""Wrap the functions of communication.
 
-Asynchronous collectives: a call that returned a ``Work`` is over when that work has been waited for.
+They differ from other functions in two ways. A buffer that only receives is no input, so it is null in the record. And
+an asynchronous call, which returned a ``Work``, is over when that work has been waited for (``PendingWorks``); an
+adapter says how each call ends.
 
-``wait`` is replaced in the class of the works, never on a work itself: the user's objects stay what they are. It is
-replaced while calls are recorded, and after that only as long as a recorded work is outstanding.
+``wait`` is replaced in the class of the works, never in a work itself, so that the objects of the user do not change.
+It is replaced while calls are recorded, and after that only as long as a recorded work is outstanding.
 """
 
 from __future__ import annotations
@@ -17,9 +19,8 @@ from typing import Any
 from msprobe.core.capture.observer import CallSite, Observer, Relay
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
-from msprobe.core.capture.wrap import never
+from msprobe.core.capture.wrap import Arguments, never
 
-Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 HiddenParameter = tuple[int, str] | None
 """Position and name of a parameter that stands as null in the record."""
 End = Callable[[Any, Arguments, Any], None]
@@ -27,13 +28,13 @@ End = Callable[[Any, Arguments, Any], None]
 
 
 class CollectiveCalls:
-    """Makes wrappers for the functions of one framework.
+    """Make the wrappers for the functions of one framework.
 
     Args:
         receives: by function, the position of the parameter that carries no data yet.
-        relay: holds the observer that is told.
+        relay: holds the current observer.
         thread: is made busy while a call is observed.
-        traced: tells whether a compiler reads the code instead of running it.
+        traced: returns whether a compiler reads the code instead of running it.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class CollectiveCalls:
         Args:
             site: the API that the calls are recorded as.
             original: the function of the framework.
-            end: is told when the function has returned.
+            end: called when the function has returned.
             call: is called in place of ``original``.
         """
         relay, thread, traced, run = self._relay, self._thread, self._traced, call or original
@@ -83,7 +84,7 @@ class CollectiveCalls:
         return observed
 
     def with_rank_notice(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a wrapper of the function that gives the process its rank; it tells the session of the rank."""
+        """Return a wrapper of the function that gives the process its rank; it calls ``Relay.ranked`` afterwards."""
 
         @functools.wraps(original)
         def with_notice(*args: Any, **kwargs: Any) -> Any:
@@ -114,36 +115,6 @@ def without_parameter(arguments: Arguments, hidden: HiddenParameter) -> Argument
     if len(positional) > position:
         return (*positional[:position], None, *positional[position + 1 :]), keywords
     return positional, {**keywords, key: None} if key in keywords else keywords
-
-
-class PendingCall:
-    """One call with works outstanding.
-
-    Args:
-        record: the token that the observer returned when the call began.
-        outputs: returns the values after the call; called once, when the last work is done.
-        on_work: called with the position of every work that is done before the last.
-    """
-
-    __slots__ = ("on_work", "outputs", "outstanding", "record")
-
-    def __init__(
-        self, record: Any, outputs: Callable[[], tuple[Any, ...]], on_work: Callable[[int], None] | None = None
-    ) -> None:
-        self.record = record
-        self.outputs = outputs
-        self.on_work = on_work
-        self.outstanding = 0
-
-    def done(self, position: int, observer: Observer | None) -> None:
-        """Note that the work at ``position`` has been waited for; end the record with the last of them."""
-        self.outstanding -= 1
-        if observer is None or self.record is None:
-            return
-        if not self.outstanding:
-            observer.end(self.record, self.outputs())
-        elif self.on_work is not None:
-            self.on_work(position)
 
 
 class PendingWorks:
@@ -222,6 +193,36 @@ class PendingWorks:
         if record is not None and self._relay.observer is not None:
             self._relay.observer.fail(record, error)
         self._undo_if_idle()
+
+
+class PendingCall:
+    """One call with works outstanding.
+
+    Args:
+        record: the token that the observer returned when the call began.
+        outputs: returns the values after the call; called once, when the last work is done.
+        on_work: called with the position of every work that is done before the last.
+    """
+
+    __slots__ = ("on_work", "outputs", "outstanding", "record")
+
+    def __init__(
+        self, record: Any, outputs: Callable[[], tuple[Any, ...]], on_work: Callable[[int], None] | None = None
+    ) -> None:
+        self.record = record
+        self.outputs = outputs
+        self.on_work = on_work
+        self.outstanding = 0
+
+    def done(self, position: int, observer: Observer | None) -> None:
+        """Note that the work at ``position`` has been waited for; end the record with the last of them."""
+        self.outstanding -= 1
+        if observer is None or self.record is None:
+            return
+        if not self.outstanding:
+            observer.end(self.record, self.outputs())
+        elif self.on_work is not None:
+            self.on_work(position)
 
 
 def _drop_work(waiting: dict[int, Any], key: int, _: object) -> None:

@@ -1,12 +1,10 @@
-"""The tensors inside an argument or a result, through all nested containers that a record shows.
+"""Walk through the containers of an argument or a result: their parts, and the tensors inside them.
 
-The parts of a value that holds other values, as its record shows them: by field, by key or by position.
+``parts_of`` returns the parts as a record shows them: by field, by key or by position. The methods that a subclass of
+list, tuple or dict overrides are not called. ``shape_of`` and ``tensors_in`` look through nested containers.
 
-What a subclass of list, tuple or dict overrides is not called: the parts are those that the container holds.
-
-Small tuples that thousands of waiting calls have in common, held once.
-
-Each object that waits for a gradient makes the garbage collector run sooner, and it walks the whole program.
+``interned`` returns one shared tuple for equal tuples. Thousands of calls wait for their gradients at a time and hold
+the same small tuples; every further object makes the garbage collector run sooner, and it walks the whole program.
 """
 
 from __future__ import annotations
@@ -24,98 +22,7 @@ PARTS_LIMIT = 1 << 18
 
 Parts = dict[str, Any] | list[Any] | tuple[Any, ...]
 
-
-def parts_of(value: Any) -> Parts | None:
-    """Return the parts of ``value``: a dict by field name or key, or a sequence; None for what is no container.
-
-    A mapping gives as many parts as it says that it has, and at most one more than ``PARTS_LIMIT``.
-
-    Raises:
-        Exception: whatever a mapping of the user raises.
-    """
-    kind: Any = type(value)
-    if kind is list or kind is tuple:
-        return value  # type: ignore[no-any-return]
-    read = _reader(kind)
-    return None if read is None else read(value)
-
-
-def items_of(value: Any) -> Iterable[tuple[Any, Any]]:
-    """Return what a dict, list or tuple holds, with the keys as they are, or with positions."""
-    if isinstance(value, dict):
-        return dict.items(value)
-    return enumerate(list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value))
-
-
-def with_parts(value: Any, replace: Callable[[Any, Any], Any]) -> Any:
-    """Return a list, tuple or dict like ``value`` with ``replace(key or position, part)`` in place of each part."""
-    if isinstance(value, dict):
-        return {key: replace(key, part) for key, part in value.items()}
-    return type(value)([replace(position, part) for position, part in enumerate(value)])
-
-
-def key_text(key: Any) -> str:
-    """Return the text that a key has in a record; never raises."""
-    try:
-        return str.__str__(key if isinstance(key, str) else str(key))
-    except Exception:  # noqa: BLE001  (whatever the object of a user does)
-        return f"<{type(key).__name__}>"
-
-
-def has_parts(kind: type) -> bool:
-    """Return whether instances of ``kind`` are containers."""
-    return _reader(kind) is not None
-
-
-@lru_cache(maxsize=1024)
-def _reader(kind: type) -> Callable[[Any], Parts] | None:
-    """Return the function that reads the parts of instances of ``kind``; None where they have none."""
-    if issubclass(kind, dict):
-        return _dict_parts
-    if issubclass(kind, Mapping):
-        return _mapping_parts
-    if dataclasses.is_dataclass(kind):
-        return _field_parts
-    if issubclass(kind, tuple):
-        return _named_parts if hasattr(kind, "_fields") else _tuple_parts
-    return _list_parts if issubclass(kind, list) else None
-
-
-def _dict_parts(value: Any) -> Parts:
-    return {key if type(key) is str else key_text(key): part for key, part in dict.items(value)}
-
-
-def _mapping_parts(value: Any) -> Parts:
-    size = min(len(value), PARTS_LIMIT + 1)  # it may be endless
-    return {key_text(key): part for key, part in itertools.islice(value.items(), size)}
-
-
-def _field_parts(value: Any) -> Parts:
-    return {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
-
-
-def _named_parts(value: Any) -> Parts:
-    names = type(value)._fields
-    if not isinstance(names, tuple) or len(names) != tuple.__len__(value):
-        return _tuple_parts(value)  # it only has an attribute of that name
-    return dict(zip(names, tuple.__iter__(value), strict=True))
-
-
-def _tuple_parts(value: Any) -> Parts:
-    return tuple(tuple.__iter__(value))
-
-
-def _list_parts(value: Any) -> Parts:
-    return list(list.__iter__(value))
-
-
 _ATOMS = frozenset({type(None), bool, int, float, str})
-
-
-@lru_cache(maxsize=256)
-def _is_a(kind: type, tensor: type) -> bool:
-    """Return ``issubclass(kind, tensor)``, which is slow where a framework's tensor is an abstract class."""
-    return issubclass(kind, tensor)
 
 
 def shape_of(value: Any, leaf: Callable[[Any], Any], tensor: type) -> Any:
@@ -164,6 +71,96 @@ class _Walk:
         if isinstance(parts, dict):
             return {key: self.shape(part, inside) for key, part in parts.items()}
         return [self.shape(part, inside) for part in parts]
+
+
+@lru_cache(maxsize=256)
+def _is_a(kind: type, tensor: type) -> bool:
+    """Return ``issubclass(kind, tensor)``, which is slow where a framework's tensor is an abstract class."""
+    return issubclass(kind, tensor)
+
+
+def parts_of(value: Any) -> Parts | None:
+    """Return the parts of ``value``: a dict by field name or key, or a sequence; None for what is no container.
+
+    A mapping gives as many parts as it says that it has, and at most one more than ``PARTS_LIMIT``.
+
+    Raises:
+        Exception: whatever a mapping of the user raises.
+    """
+    kind: Any = type(value)
+    if kind is list or kind is tuple:
+        return value  # type: ignore[no-any-return]
+    read = _reader(kind)
+    return None if read is None else read(value)
+
+
+def has_parts(kind: type) -> bool:
+    """Return whether instances of ``kind`` are containers."""
+    return _reader(kind) is not None
+
+
+def items_of(value: Any) -> Iterable[tuple[Any, Any]]:
+    """Return what a dict, list or tuple holds, with the keys as they are, or with positions."""
+    if isinstance(value, dict):
+        return dict.items(value)
+    return enumerate(list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value))
+
+
+def with_parts(value: Any, replace: Callable[[Any, Any], Any]) -> Any:
+    """Return a list, tuple or dict like ``value`` with ``replace(key or position, part)`` in place of each part."""
+    if isinstance(value, dict):
+        return {key: replace(key, part) for key, part in value.items()}
+    return type(value)([replace(position, part) for position, part in enumerate(value)])
+
+
+def key_text(key: Any) -> str:
+    """Return the text that a key has in a record; never raises."""
+    try:
+        return str.__str__(key if isinstance(key, str) else str(key))
+    except Exception:  # noqa: BLE001  (whatever the object of a user does)
+        return f"<{type(key).__name__}>"
+
+
+@lru_cache(maxsize=1024)
+def _reader(kind: type) -> Callable[[Any], Parts] | None:
+    """Return the function that reads the parts of instances of ``kind``; None where they have none."""
+    if issubclass(kind, dict):
+        return _dict_parts
+    if issubclass(kind, Mapping):
+        return _mapping_parts
+    if dataclasses.is_dataclass(kind):
+        return _field_parts
+    if issubclass(kind, tuple):
+        return _named_parts if hasattr(kind, "_fields") else _tuple_parts
+    return _list_parts if issubclass(kind, list) else None
+
+
+def _dict_parts(value: Any) -> Parts:
+    return {key if type(key) is str else key_text(key): part for key, part in dict.items(value)}
+
+
+def _mapping_parts(value: Any) -> Parts:
+    size = min(len(value), PARTS_LIMIT + 1)  # it may be endless
+    return {key_text(key): part for key, part in itertools.islice(value.items(), size)}
+
+
+def _field_parts(value: Any) -> Parts:
+    return {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
+
+
+def _named_parts(value: Any) -> Parts:
+    names = type(value)._fields
+    if not isinstance(names, tuple) or len(names) != tuple.__len__(value):
+        return _tuple_parts(value)  # it only has an attribute of that name
+    return dict(zip(names, tuple.__iter__(value), strict=True))
+
+
+def _tuple_parts(value: Any) -> Parts:
+    return tuple(tuple.__iter__(value))
+
+
+def _list_parts(value: Any) -> Parts:
+    return list(list.__iter__(value))
 
 
 def interned(parts: Iterable[Any]) -> tuple[Any, ...]:

@@ -1,8 +1,7 @@
-"""What a tap reports to: an observer that is told that a call begins, ends or fails.
+"""The interface between taps and recorders: a tap reports each call to an ``Observer``, found through a ``Relay``.
 
-The observer answers with a token that the tap hands back at the end.
-
-One wrapped function: how its calls are named, and whether they are recorded at all.
+The observer answers the begin of a call with a token, and the tap returns the token with the end of the call. A
+``CallSite`` names the calls of one wrapped function.
 """
 
 from __future__ import annotations
@@ -12,32 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 
-class CallSite:
-    """The names of the calls of one API, made from a prefix built once and a counter.
-
-    Attributes:
-        recorded: the verdict of the risk table. A site that is not recorded still counts its calls, because the call
-            numbers of a dump do not depend on what was filtered.
-        differentiable: False for calls through which no gradient flows, so that their backward is not looked for.
-    """
-
-    __slots__ = ("api", "calls", "differentiable", "prefix", "recorded", "stem")
-
-    def __init__(self, prefix: str, api: str) -> None:
-        self.prefix = prefix
-        self.api = api
-        self.stem = f"{prefix}.{api}."
-        self.recorded = True
-        self.differentiable = True
-        self.calls: Iterator[int] = itertools.count()
-
-    def reset(self) -> None:
-        """Number the calls from 0 again: a new step begins. ``next`` on the counter is atomic, so no lock is needed."""
-        self.calls = itertools.count()
-
-
 class Observer(Protocol):
-    """Is told of calls.
+    """Receives the begin and the end of calls.
 
     No method may raise, because it runs inside the user's call. A token of None means that the call is not recorded.
     """
@@ -99,3 +74,27 @@ class Relay:
     def __init__(self, ranked: Callable[[], None] | None = None) -> None:
         self.observer: Observer | None = None
         self.ranked = ranked
+
+
+class CallSite:
+    """The names of the calls of one API, made from a prefix built once and a counter.
+
+    Attributes:
+        recorded: the verdict of the risk table. A site that is not recorded still counts its calls, because the call
+            numbers of a dump do not depend on what was filtered.
+        differentiable: False for calls through which no gradient flows, so that their backward is not looked for.
+    """
+
+    __slots__ = ("api", "calls", "differentiable", "prefix", "recorded", "stem")
+
+    def __init__(self, prefix: str, api: str) -> None:
+        self.prefix = prefix
+        self.api = api
+        self.stem = f"{prefix}.{api}."
+        self.recorded = True
+        self.differentiable = True
+        self.calls: Iterator[int] = itertools.count()
+
+    def reset(self) -> None:
+        """Number the calls from 0 again: a new step begins. ``next`` on the counter is atomic, so no lock is needed."""
+        self.calls = itertools.count()

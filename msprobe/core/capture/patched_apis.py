@@ -1,13 +1,12 @@
-"""Wrappers for the functions of a framework: those in its tables, and those that a user registers.
+"""Wrap the functions of a framework, those that a user registers, and those that ``custom_apis`` lists.
 
-Wrappers are made once per session and are in place only between start and stop.
-
-APIs that the configuration adds to the wrapped ones, with ``custom_apis``.
+``WrappedApis`` makes the wrappers once per session; they are in place only between start and stop. ``ListedApis`` adds
+the functions of the configuration:
 
     {"custom_apis": {"my_package.fused": ["attention", "Norm.apply"]}}   my_package.fused.attention.0.forward
     {"custom_apis": "my_apis.yaml"}                                     the same mapping in a file of the user
 
-A function that does not exist yet is looked for again at a later start.
+A function that does not exist yet is looked for again at each later start.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from msprobe.core.capture.observer import CallSite, Relay
 from msprobe.core.capture.patching import Patches, find_holder, require_patchable
@@ -31,26 +30,18 @@ from msprobe.core.errors import ConfigError, FileCheckException, MsprobeExceptio
 from msprobe.core.log import first_time, logger
 
 
-class Listed(Protocol):
-    """The APIs that the configuration lists."""
-
-    def refresh(self, tap: Any) -> None:
-        """Add those that exist by now to ``tap``."""
-        ...
-
-
 class WrappedApis:
     """Implements ``ApiTap`` for functions that need nothing but ``wrap``. ``listed`` is refreshed at each ``attach``.
 
     Args:
         recorded: the risk test over API names; an API that fails it is counted but not recorded.
-        relay: holds the observer that is told.
+        relay: holds the current observer.
         thread: is made busy while a call is observed.
         listed: the APIs that the configuration adds.
     """
 
     def __init__(
-        self, recorded: Callable[[str], bool], relay: Relay, thread: ThreadState, listed: Listed | None = None
+        self, recorded: Callable[[str], bool], relay: Relay, thread: ThreadState, listed: ListedApis | None = None
     ) -> None:
         self._recorded = recorded
         self._relay = relay
@@ -139,14 +130,6 @@ class WrappedApis:
         return replacement
 
 
-class Adding(Protocol):
-    """A tap that functions can be added to."""
-
-    def add_listed(self, owner: Any, name: str, prefix: str) -> None:
-        """Wrap one more function from now on; raises MsprobeException where it cannot be replaced."""
-        ...
-
-
 class ListedApis:
     """The APIs that one configuration lists, and which of them the session has registered.
 
@@ -160,18 +143,18 @@ class ListedApis:
         self._registered: set[tuple[str, str]] = set()
         self._modules_seen = -1
 
-    def refresh(self, tap: Adding) -> None:
+    def refresh(self, tap: WrappedApis) -> None:
         """Register the APIs that have become available; does nothing while no module was imported since."""
         if len(sys.modules) == self._modules_seen:
             return
         self._register_new(tap)
         self._modules_seen = len(sys.modules)
 
-    def _register_new(self, tap: Adding) -> None:
+    def _register_new(self, tap: WrappedApis) -> None:
         for path, names in self._lists.items():
             self._add_listed(tap, path, names)
 
-    def _add_listed(self, tap: Adding, path: str, names: tuple[str, ...]) -> None:
+    def _add_listed(self, tap: WrappedApis, path: str, names: tuple[str, ...]) -> None:
         missing = [name for name in names if (path, name) not in self._registered]
         owner = _owner(path) if missing else None
         for name in missing:

@@ -1,6 +1,7 @@
-"""Replace attributes and put them back, remembering whether each was its owner's own or inherited.
+"""Replace attributes of modules, classes and objects, and restore them.
 
-Names with dots: a function listed below a module may lie in a submodule or a class of it.
+``Patches`` remembers whether each attribute was its owner's own or inherited, so that both come back as they were.
+``find_holder`` resolves names with dots, because a listed function may be in a submodule or a class of its module.
 """
 
 from __future__ import annotations

@@ -1,18 +1,14 @@
-"""Wrap a function so that its calls are observed at begin and end; the call itself is untouched.
+"""Wrap a function so that the begin and the end of its calls are reported; the call itself does not change.
 
-Only the outermost observed call of a thread is reported: what an API calls internally is its own business.
+Only the outermost observed call of a thread is reported, because the calls that an API makes internally are part of it.
+``wrap`` observes a function, ``wrap_module_call`` the ``__call__`` of all modules. ``observe_with_output`` reports a
+single call whose record shows something other than its result, such as its arguments afterwards. ``mark_calling`` marks
+the time in which an observed function itself runs, where the operators it calls are recorded too.
 
-Mark the time in which an observed function itself runs, where the operators it calls are recorded too.
-
-Give a wrapper the signature and the name of the function it wraps.
-
-Put a wrapper in the place of a function of a class, bound to what the function was bound to.
-
-What lies in a class decides what a call hands it: the instance (functions), the class (class methods), or neither
-(static methods, and callables that know nothing of classes). A wrapper is put there as one of the same kind, and
-observes the arguments that the caller wrote; only functions are shown their instance as well.
-
-One observed call whose record shows something other than what it returned, such as its arguments afterwards.
+A wrapper has the name and the signature of its original. In a class it must also be bound as the original was, to the
+instance (functions), to the class (class methods) or to nothing (static methods, and callables that are not
+descriptors): ``bind_like_original`` returns a wrapper of the same kind, which observes the arguments that the caller
+wrote. Only functions record their instance as well.
 """
 
 from __future__ import annotations
@@ -25,26 +21,6 @@ from typing import Any, NamedTuple
 
 from msprobe.core.capture.observer import CallSite, Observer, Relay
 from msprobe.core.capture.thread_state import CALLING, Quiet, ThreadState
-
-
-def copy_signature(wrapper: Callable[..., Any], original: Callable[..., Any]) -> None:
-    """Give ``wrapper`` the name, signature and attributes of ``original``, as far as it has them."""
-    try:
-        functools.update_wrapper(wrapper, original)
-    except (AttributeError, TypeError):  # a callable without the usual attributes
-        wrapper.__wrapped__ = original  # type: ignore[attr-defined]
-
-
-def name_after_owner(wrapper: Any, owner: Any, attribute: str) -> None:
-    """Name ``wrapper`` after the attribute it is set to: what is pickled by name must be found there.
-
-    Built-in functions carry the names of their C module, methods those of their class, and functions those of the
-    module in which they are written, where the original stands.
-    """
-    if isinstance(owner, type):
-        wrapper.__module__, wrapper.__qualname__ = owner.__module__, f"{owner.__qualname__}.{attribute}"
-    elif isinstance(owner, ModuleType):
-        wrapper.__module__, wrapper.__qualname__ = owner.__name__, attribute
 
 
 def never() -> bool:
@@ -64,9 +40,9 @@ def wrap(
     Args:
         original: the function to call.
         site: the API that the calls are recorded as.
-        relay: holds the observer that is told.
+        relay: holds the current observer.
         thread: is made busy while a call is observed, so that the calls it makes are not reported.
-        traced: tells whether a compiler reads the code instead of running it; it then sees the original alone.
+        traced: returns whether a compiler reads the code instead of running it; it then reads the original only.
     """
 
     # One function: a helper would be one more frame in each call, and a compiler that skips this frame would compile
@@ -99,8 +75,9 @@ def wrap(
 class Tracing(NamedTuple):
     """What a module call does while a compiler traces it.
 
-    ``active()`` tells whether a compiler reads the code instead of running it; ``call(original, module, args, kwargs)``
-    is what the compiler then reads in place of the observed call.
+    Attributes:
+        active: returns whether a compiler reads the code instead of running it.
+        call: ``call(original, module, args, kwargs)`` is what the compiler then reads in place of the observed call.
     """
 
     active: Callable[[], bool]
@@ -127,10 +104,10 @@ def wrap_module_call(
     Args:
         original: the ``__call__`` of the class of modules.
         find_site: returns the site that a module's call is recorded under, or None for a call that is not recorded.
-        relay: holds the observer that is told.
+        relay: holds the current observer.
         thread: is made busy while the observer works.
         tracing: what a compiler that traces a module call reads.
-        around_begin: returns a context in which the observer is told that the module's call begins.
+        around_begin: returns a context in which ``Observer.module_begin`` is called.
     """
     is_traced, call_traced = tracing
 
@@ -161,79 +138,6 @@ def wrap_module_call(
             observer.module_end(record, result)
         return result
 
-    return call
-
-
-def mark_calling(
-    original: Callable[..., Any], thread: ThreadState, traced: Callable[[], bool] = never
-) -> Callable[..., Any]:
-    """Return a callable that behaves like ``original`` and runs it with ``thread.busy`` at ``CALLING``.
-
-    Args:
-        original: the function to run.
-        thread: the state to mark.
-        traced: tells whether a compiler reads the code; see ``wrap``.
-    """
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if traced():
-            return original(*args, **kwargs)
-        busy, thread.busy = thread.busy, CALLING
-        try:
-            return original(*args, **kwargs)
-        finally:
-            thread.busy = busy
-
-    copy_signature(call, original)
-    return call
-
-
-Observe = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
-def bind_like_original(owner: Any, name: str, observe: Observe, traced: Callable[[], bool] = never) -> Any:
-    """Return what to set as ``owner.name`` so that calls reach ``observe(original)`` with the original's arguments.
-
-    The result is a function, or a static or class method around one.
-
-    Args:
-        owner: a class, a module or any other object that holds the function.
-        name: the attribute of ``owner``.
-        observe: makes the wrapper of a callable that is bound already, or binds as functions do.
-        traced: tells whether a compiler reads the code; see ``wrap``.
-    """
-    held = _held_attribute(owner, name)
-    if isinstance(held, classmethod):
-        return classmethod(_class_call(held.__func__, observe, traced))
-    if isinstance(held, functools.singledispatchmethod):
-        return _instance_call(held, observe)
-    wrapper = observe(getattr(owner, name))
-    if isinstance(held, staticmethod) or not hasattr(type(held), "__get__"):
-        return staticmethod(wrapper)
-    return wrapper
-
-
-def _held_attribute(owner: Any, name: str) -> Any:
-    """Return what a class itself, or the base it inherits from, holds; a function for owners that bind nothing."""
-    classes = owner.__mro__ if isinstance(owner, type) else ()
-    return next((vars(kind)[name] for kind in classes if name in vars(kind)), _held_attribute)
-
-
-def _class_call(function: Callable[..., Any], observe: Observe, traced: Callable[[], bool]) -> Callable[..., Any]:
-    def call(kind: type, /, *args: Any, **kwargs: Any) -> Any:
-        if traced():
-            return function(kind, *args, **kwargs)
-        return observe(functools.partial(function, kind))(*args, **kwargs)
-
-    copy_signature(call, function)
-    return call
-
-
-def _instance_call(held: Any, observe: Observe) -> Callable[..., Any]:
-    def call(instance: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return observe(held.__get__(instance, type(instance)))(*args, **kwargs)
-
-    copy_signature(call, held.func)
     return call
 
 
@@ -274,3 +178,96 @@ def observe_with_output(
         return result
     finally:
         thread.busy = False
+
+
+def mark_calling(
+    original: Callable[..., Any], thread: ThreadState, traced: Callable[[], bool] = never
+) -> Callable[..., Any]:
+    """Return a callable that behaves like ``original`` and runs it with ``thread.busy`` at ``CALLING``.
+
+    Args:
+        original: the function to run.
+        thread: the state to mark.
+        traced: returns whether a compiler reads the code; see ``wrap``.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if traced():
+            return original(*args, **kwargs)
+        busy, thread.busy = thread.busy, CALLING
+        try:
+            return original(*args, **kwargs)
+        finally:
+            thread.busy = busy
+
+    copy_signature(call, original)
+    return call
+
+
+Observe = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def bind_like_original(owner: Any, name: str, observe: Observe, traced: Callable[[], bool] = never) -> Any:
+    """Return what to set as ``owner.name`` so that calls reach ``observe(original)`` with the original's arguments.
+
+    The result is a function, or a static or class method around one.
+
+    Args:
+        owner: a class, a module or any other object that holds the function.
+        name: the attribute of ``owner``.
+        observe: makes the wrapper of a callable that is bound already, or binds as functions do.
+        traced: returns whether a compiler reads the code; see ``wrap``.
+    """
+    held = _held_attribute(owner, name)
+    if isinstance(held, classmethod):
+        return classmethod(_class_call(held.__func__, observe, traced))
+    if isinstance(held, functools.singledispatchmethod):
+        return _instance_call(held, observe)
+    wrapper = observe(getattr(owner, name))
+    if isinstance(held, staticmethod) or not hasattr(type(held), "__get__"):
+        return staticmethod(wrapper)
+    return wrapper
+
+
+def _held_attribute(owner: Any, name: str) -> Any:
+    """Return what a class itself, or the base it inherits from, holds; a function for owners that bind nothing."""
+    classes = owner.__mro__ if isinstance(owner, type) else ()
+    return next((vars(kind)[name] for kind in classes if name in vars(kind)), _held_attribute)
+
+
+def _class_call(function: Callable[..., Any], observe: Observe, traced: Callable[[], bool]) -> Callable[..., Any]:
+    def call(kind: type, /, *args: Any, **kwargs: Any) -> Any:
+        if traced():
+            return function(kind, *args, **kwargs)
+        return observe(functools.partial(function, kind))(*args, **kwargs)
+
+    copy_signature(call, function)
+    return call
+
+
+def _instance_call(held: Any, observe: Observe) -> Callable[..., Any]:
+    def call(instance: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return observe(held.__get__(instance, type(instance)))(*args, **kwargs)
+
+    copy_signature(call, held.func)
+    return call
+
+
+def copy_signature(wrapper: Callable[..., Any], original: Callable[..., Any]) -> None:
+    """Give ``wrapper`` the name, signature and attributes of ``original``, as far as it has them."""
+    try:
+        functools.update_wrapper(wrapper, original)
+    except (AttributeError, TypeError):  # a callable without the usual attributes
+        wrapper.__wrapped__ = original  # type: ignore[attr-defined]
+
+
+def name_after_owner(wrapper: Any, owner: Any, attribute: str) -> None:
+    """Name ``wrapper`` after the attribute it is set to: what is pickled by name must be found there.
+
+    Built-in functions carry the names of their C module, methods those of their class, and functions those of the
+    module in which they are written, where the original stands.
+    """
+    if isinstance(owner, type):
+        wrapper.__module__, wrapper.__qualname__ = owner.__module__, f"{owner.__qualname__}.{attribute}"
+    elif isinstance(owner, ModuleType):
+        wrapper.__module__, wrapper.__qualname__ = owner.__name__, attribute

@@ -1,14 +1,11 @@
-"""The part of the configuration that belongs to one task: ``{"task": "tensor", "tensor": {...}}``.
+"""The whole of config.json as one frozen value, the same for every framework, and the table of tasks.
 
-All sections share one base class. A reader of a section therefore finds every selection attribute, with a neutral
-value where the task does not have that key.
-
-``DumpConfig``: the whole of config.json as one frozen value, the same for every framework; and the table of tasks.
+Each task has a section with keys of its own: ``{"task": "tensor", "tensor": {...}}``. All sections share the base class
+``Section``, so that every selection attribute can be read from any of them; it has a neutral value where the task does
+not have that key. ``TASKS`` says what each task is; ``DumpConfig`` holds the sections and the keys of all tasks.
 
 Building a ``DumpConfig`` directly checks each field on its own; ``load_config`` also applies the rules between fields.
-
-A new task is a section class, one line in ``TaskName``, ``TASKS`` and ``DumpConfig``, its name in the tuple of each
-framework that has it (``core/backend/support.py``), and the module of its judge.
+``docs/developing/add-a-task.md`` shows how a task is added.
 """
 
 from __future__ import annotations
@@ -107,6 +104,11 @@ class Section(ConfigModel):
         """Return ``summary_mode`` as one word: ``statistics`` when it is a list of statistics."""
         return self.summary_mode if isinstance(self.summary_mode, str) else "statistics"
 
+    @property
+    def finding_limit(self) -> int:
+        """Return after how many findings of the task's judge the collection ends; -1 for never."""
+        return self.diff_nums
+
 
 class StatisticsSection(Section):
     """task statistics: numbers about every tensor, real data only for ``tensor_list``."""
@@ -156,6 +158,11 @@ class OverflowCheckSection(Section):
     check_mode: Literal["all", "aicore", "atomic"] = Field(
         default="all", description="Kind of overflow (MindSpore static graph before 2.3)."
     )
+
+    @property
+    def finding_limit(self) -> int:
+        """Return after how many overflows the collection ends; -1 for never."""
+        return self.overflow_nums
 
 
 class StructureSection(Section):
@@ -208,8 +215,8 @@ class TaskSpec:
         needs_output: ``data_mode`` must include ``output``.
         needs_bench_path: ``bench_path`` is required.
         only_findings: record nothing but the calls that the judge reports, so an empty dump is a good result.
-        judge: import path (``module:function``) of what makes the judge of one step from no arguments; "" when every
-            call is recorded without a verdict. It is imported when a session begins.
+        judge: import path (``module:function``) of what makes the judge of one step from the ``DumpConfig``; "" when
+            every call is recorded without a verdict. It is imported when a step begins.
     """
 
     section: type[Section]
@@ -239,7 +246,10 @@ TASKS: Mapping[str, TaskSpec] = {
     "tensor": TaskSpec(TensorSection, _ALL_LEVELS, saves_tensors=True, async_dump=True, kernels=True),
     "acc_check": TaskSpec(AccCheckSection, aliases=("run_ut",)),  # for a later release: no framework supports it yet
     "overflow_check": TaskSpec(
-        OverflowCheckSection, kernels=True, only_findings=True, judge="msprobe.core.dump.tasks.nonfinite:overflow_judge"
+        OverflowCheckSection,
+        kernels=True,
+        only_findings=True,
+        judge="msprobe.core.dump.tasks.nonfinite:non_finite_judge",
     ),
     "structure": TaskSpec(StructureSection, ("L0", "mix"), default_level="mix", settles_level=True, bodies=False),
     "exception_dump": TaskSpec(
@@ -247,11 +257,11 @@ TASKS: Mapping[str, TaskSpec] = {
         ("L2",),
         default_level="L2",
         only_findings=True,
-        judge="msprobe.core.dump.tasks.nonfinite:RaisingCall",
+        judge="msprobe.core.dump.tasks.nonfinite:failing_call_judge",
     ),
     "diff_check": TaskSpec(DiffCheckSection, saves_tensors=True, needs_bench_path=True),
     "nan_check": TaskSpec(
-        NanCheckSection, ("L1",), needs_output=True, judge="msprobe.core.dump.tasks.nonfinite:nan_judge"
+        NanCheckSection, ("L1",), needs_output=True, judge="msprobe.core.dump.tasks.nonfinite:non_finite_judge"
     ),
 }
 """Every task by its name in config.json."""

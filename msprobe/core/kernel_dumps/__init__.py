@@ -1,1 +1,1 @@
-"""Kernel dumps that a framework's runtime writes by itself: the session that collects them."""
+"""Kernel dumps that a framework's runtime writes by itself: how they are asked for, read and imported."""

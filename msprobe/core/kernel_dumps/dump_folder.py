@@ -1,11 +1,12 @@
-"""Read the folder of one process in a kernel dump:
+"""Read the folder of one process in a kernel dump.
 
-rank_0/{net}/{graph}/{iteration}/*.npy or statistic.csv
-rank_0/graphs/ms_output_trace_code_graph_{graph}.ir
-rank_0/execution_order/ms_execution_order_graph_{graph}.csv
-rank_0/.dump_metadata/                                       exists as soon as the runtime has read its request
+    rank_0/{net}/{graph}/{iteration}/*.npy or statistic.csv
+    rank_0/graphs/ms_output_trace_code_graph_{graph}.ir
+    rank_0/execution_order/ms_execution_order_graph_{graph}.csv
+    rank_0/.dump_metadata/                                       exists as soon as the runtime has read its request
 
-Find the tensor files of one run of a graph, and those that are new since the last time.
+``NativeFolder`` returns the graphs and their runs, ``files_of`` the tensor files of one run, and ``NewFiles`` the runs
+that are new since the last poll.
 """
 
 from __future__ import annotations
@@ -29,26 +30,26 @@ _RANK = re.compile(r"rank_(\d+)\Z")
 _IR = re.compile(r"graph_(\d+)\.ir\Z")
 _NO_NET = frozenset({"graphs", "execution_order", ".dump_metadata", "debug_files"})
 
-
 _FOREVER = 1 << 62
 
+_SLACK_SECONDS = 2.0
+"""A folder may look this much older than its newest file."""
 
-@dataclass(frozen=True, slots=True)
-class Iteration:
-    """One run of one graph: the files of ``folder`` with a time after ``after`` and up to ``until`` (microseconds).
 
-    The runtime's numbers are not unique: two runs may share a folder, and only the time distinguishes them.
+def find_ranks(path: Path) -> list[NativeFolder]:
+    """Return the processes of the kernel dump at ``path``, which is the folder of a dump or one ``rank_{N}`` of it.
+
+    Raises:
+        ReadError: there is none.
     """
-
-    folder: Path
-    graph: str
-    number: int
-    after: int = -1
-    until: int = _FOREVER
-
-    def holds(self, time: int) -> bool:
-        """Return whether a file or row of this time (microseconds since 1970) belongs to the run."""
-        return self.after < time <= self.until
+    if not path.is_dir():
+        raise ReadError(f"{path}: no such folder")
+    if _RANK.match(path.resolve().name):
+        return [NativeFolder(path.resolve())]
+    ranks = [NativeFolder(child) for child in _folders(path) if _RANK.match(child.name)]
+    if not ranks:
+        raise ReadError(f"{path}: no kernel dump: it has no folder rank_0, rank_1, ...")
+    return sorted(ranks, key=lambda folder: folder.rank)
 
 
 class NativeFolder:
@@ -98,28 +99,26 @@ class NativeFolder:
         return [line.strip() for line in path.read_text("utf-8", "replace").splitlines()[1:] if line.strip()]
 
 
-def find_ranks(path: Path) -> list[NativeFolder]:
-    """Return the processes of the kernel dump at ``path``, which is the folder of a dump or one ``rank_{N}`` of it.
-
-    Raises:
-        ReadError: there is none.
-    """
-    if not path.is_dir():
-        raise ReadError(f"{path}: no such folder")
-    if _RANK.match(path.resolve().name):
-        return [NativeFolder(path.resolve())]
-    ranks = [NativeFolder(child) for child in _folders(path) if _RANK.match(child.name)]
-    if not ranks:
-        raise ReadError(f"{path}: no kernel dump: it has no folder rank_0, rank_1, ...")
-    return sorted(ranks, key=lambda folder: folder.rank)
-
-
 def _folders(path: Path) -> Iterator[Path]:
     return (child for child in sorted(path.iterdir()) if child.is_dir()) if path.is_dir() else iter(())
 
 
-_SLACK_SECONDS = 2.0
-"""A folder may look this much older than its newest file."""
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """One run of one graph: the files of ``folder`` with a time after ``after`` and up to ``until`` (microseconds).
+
+    The runtime's numbers are not unique: two runs may share a folder, and only the time distinguishes them.
+    """
+
+    folder: Path
+    graph: str
+    number: int
+    after: int = -1
+    until: int = _FOREVER
+
+    def holds(self, time: int) -> bool:
+        """Return whether a file or row of this time (microseconds since 1970) belongs to the run."""
+        return self.after < time <= self.until
 
 
 def files_of(run: Iteration) -> Iterator[KernelFile]:

@@ -1,11 +1,11 @@
-"""Parse the names of files of a kernel dump, as MindSpore's runtime writes them:
+"""Parse the file names of a kernel dump, and match the names in files with the kernels of the graph.
+
+MindSpore's runtime writes these names:
 
     MatMul.Default_fc1-Dense_MatMul-op0.0.0.1795238291770896.output.0.DefaultFormat.Float32.npy
     {type}.{name, every / . and blank as _}.{task}.{stream}.{time in us}.{input|output}.{slot}.{format}[.{dtype}].npy
 
 A name that is too long for the file system is replaced by a number, and ``mapping.csv`` beside it has the full name.
-
-Match the names in files with the kernels of the graph.
 
 Names are looked up as a whole, in a dictionary, and never by substring, so ``op1`` is not ``op10``. In a function that
 ``jit`` compiled under a gradient the files have ``MatMul-op1`` where the graph has ``MatMul-op2``. There, kernels of
@@ -25,6 +25,8 @@ _NAME = re.compile(
     r"\.(?P<side>input|output)\.(?P<slot>\d+)\.(?P<format>[A-Za-z]\w*)(?:\.(?P<dtype>\w+))?\Z"
 )
 _FLAT = re.compile(r"[/\\.: ]")
+_NUMBERED = re.compile(r"(?P<stem>.*)-op(?P<number>\d+)\Z", re.DOTALL)
+_GENERATED = re.compile(r"Parameter_\d+\Z")
 PARAMETER = "Parameter"
 """The operator type that the runtime gives to the inputs of a graph."""
 
@@ -83,10 +85,6 @@ def read_mapping(folder: Path) -> dict[str, str]:
 def flat(name: str) -> str:
     """Return a kernel's full name as it is written in a file name."""
     return _FLAT.sub("_", name)
-
-
-_NUMBERED = re.compile(r"(?P<stem>.*)-op(?P<number>\d+)\Z", re.DOTALL)
-_GENERATED = re.compile(r"Parameter_\d+\Z")
 
 
 def resolve(flat_names: Iterable[str], full_names: Iterable[str]) -> dict[str, str]:

@@ -1,9 +1,9 @@
-"""Compute with numpy the statistics that MindSpore's runtime offers for kernels.
+"""Statistics of kernels as MindSpore's runtime offers them: computed with numpy, written to and read from files.
 
-Names and columns are those of the runtime (``statistic_category`` and ``statistic.csv``). Its ``negative zero count``
-and ``positive zero count`` count the elements below and above zero.
+``measure`` computes them. Names and columns are those of the runtime (``statistic_category`` and ``statistic.csv``).
+Its ``negative zero count`` and ``positive zero count`` count the elements below and above zero.
 
-Read and write ``statistic.csv``: one row per tensor of a kernel, as MindSpore's runtime writes it on Ascend.
+``statistic.csv`` has one row per tensor of a kernel (``StatisticRow``), as the runtime writes it on Ascend.
 """
 
 from __future__ import annotations
@@ -42,8 +42,20 @@ COLUMNS = {
     "hash": "SHA1",
     "hash:sha1": "SHA1",
 }
-_RUNTIME_NAMES = {"mean": "avg"}
 HASHES = frozenset({"MD5", "SHA1"})
+STATISTIC_HEADER = (
+    "Op Type",
+    "Op Name",
+    "Task ID",
+    "Stream ID",
+    "Timestamp",
+    "IO",
+    "Slot",
+    "Data Size",
+    "Data Type",
+    "Shape",
+)
+_RUNTIME_NAMES = {"mean": "avg"}
 _HASHES: dict[str, Callable[..., Any]] = {"MD5": hashlib.md5, "SHA1": hashlib.sha1}
 _COUNTS: dict[str, Callable[[NDArray[Any]], NDArray[np.bool_]]] = {
     "negative zero count": lambda array: array < 0,
@@ -53,6 +65,7 @@ _COUNTS: dict[str, Callable[[NDArray[Any]], NDArray[np.bool_]]] = {
     "negative inf count": np.isneginf,
     "positive inf count": np.isposinf,
 }
+_DIGITS = re.compile(r"\d+")
 
 
 def measure(array: NDArray[Any], dtype: str, categories: Sequence[str]) -> dict[str, Any]:
@@ -91,21 +104,6 @@ def _stored_bytes(array: NDArray[Any], dtype: str) -> bytes:
     if dtype.lower() == "bfloat16" and array.dtype == np.float32:
         return (array.view(np.uint32) >> np.uint32(16)).astype(np.uint16).tobytes()
     return array.tobytes()
-
-
-STATISTIC_HEADER = (
-    "Op Type",
-    "Op Name",
-    "Task ID",
-    "Stream ID",
-    "Timestamp",
-    "IO",
-    "Slot",
-    "Data Size",
-    "Data Type",
-    "Shape",
-)
-_DIGITS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)

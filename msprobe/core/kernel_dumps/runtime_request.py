@@ -1,13 +1,11 @@
-"""Convert the configuration to the JSON that says what MindSpore's runtime dumps at level L2.
+"""Convert the configuration to the JSON that says what MindSpore's runtime dumps.
+
+``request_of`` serves level L2. ``exception_document`` and the two functions below it serve task ``exception_dump``,
+which asks for the operands of the kernel that failed.
 
 This module does not import the framework: its state is passed in as ``RuntimeFacts``. The fields are those of
-MindSpore's documentation: ``iteration`` is ``all`` or ``0|2-5``, ``input_output`` is 0 for both, 1 for inputs and 2 for
-outputs.
-
-Write the request of task ``exception_dump`` to MindSpore's runtime: the operands of the kernel that failed.
-
-The fields are those of MindSpore's documentation of its dump settings; ``op_debug_mode`` 4 means "only kernels that
-failed".
+MindSpore's documentation of its dump settings: ``iteration`` is ``all`` or ``0|2-5``, ``input_output`` is 0 for both, 1
+for inputs and 2 for outputs, and ``op_debug_mode`` 4 means "only kernels that failed".
 """
 
 from __future__ import annotations
@@ -29,6 +27,10 @@ WHOLE_GRAPH = "kernel_graph_dump.json"
 OVERFLOW = "kernel_graph_overflow_check.json"
 ON_CPU = "cpu_fallback_"
 """Prefix of the name of the second request, which a runtime on a CPU can serve."""
+
+EXCEPTION_REQUEST = "kernel_graph_exception_dump.json"
+OTHER_EXCEPTION_REQUEST = "kernel_graph_exception_check.json"
+"""The name in other versions of the tool."""
 
 NET_NAME = "Net"
 _RANKS_WITHOUT_FILTER = list(range(8))
@@ -153,29 +155,25 @@ def _for_cpu(document: Document) -> Document:
     return {**document, "common_dump_settings": common}
 
 
-EXCEPTION_REQUEST = "kernel_graph_exception_dump.json"
-OTHER_EXCEPTION_REQUEST = "kernel_graph_exception_check.json"
-"""The name in other versions of the tool."""
+def exception_document(config: DumpConfig) -> Document:
+    """Return the request of task ``exception_dump``.
 
-_ALL_DEVICES = list(range(8))
-
-
-def exception_document(config: DumpConfig) -> dict[str, dict[str, Any]]:
-    """Return the request. ``list``, ``data_mode`` and ``step`` are not in it: they have no meaning for a failure."""
+    It has no ``list``, ``data_mode`` and ``step``, which have no meaning for a failure.
+    """
     return {
         "common_dump_settings": {
             "dump_mode": 0,
             "path": str(Path(config.dump_path).absolute()),
-            "net_name": "Net",
+            "net_name": NET_NAME,
             "iteration": "all",
             "saved_data": "tensor",
             "input_output": 0,
             "kernels": [],
-            "support_device": list(config.rank) or _ALL_DEVICES,
+            "support_device": list(config.rank) or _RANKS_WITHOUT_FILTER,
             "op_debug_mode": 4,
             "file_format": "npy",
         },
-        "e2e_dump_settings": {"enable": not config.async_dump, "trans_flag": True},
+        "e2e_dump_settings": transport(config),
     }
 
 

@@ -11,7 +11,8 @@ A body is serialized once, when it is recorded; folding copies it. A later body 
 the entry to the end, so a call that is still running may be written early and completed later. A process that dies
 leaves at worst an incomplete last piece, which is dropped.
 
-Writes a journal: its index, the buffered bytes, and the file.
+``JournalWriter`` appends lines, ``scan`` rebuilds the ``JournalIndex`` of a file, ``fold`` reads a journal and
+``publish`` writes the documents.
 
 An interrupt (Ctrl-C) may happen between any two instructions of the training's thread, and must not lose anything.
 Bytes leave the buffer after they are in the file; the size of the file is the end of an interrupted write. An index
@@ -38,13 +39,79 @@ from msprobe.core.store.safe_files import open_private, write_atomic
 
 VERSION = 3
 INDENT = 2
-_NAME = re.compile(rb' {2}"[^"\\]*(?:\\.[^"\\]*)*"')
 HELD = 1 << 24
 """Bytes up to which a journal is held in memory while it is folded."""
 POINT = ".debug"
 """How the names of single points (``save``) end; they stand in a document of their own, debug.json."""
+_NAME = re.compile(rb' {2}"[^"\\]*(?:\\.[^"\\]*)*"')
 
 _NO_BODY = object()
+
+
+class JournalWriter:
+    """Appends lines to a journal. One thread adds at a time, and one flushes: not necessarily the same."""
+
+    def __init__(self) -> None:
+        self.index = JournalIndex()
+        self.doubtful = False
+        self._buffer: list[bytes] = []
+        self._file = -1
+        self._written = 0
+        self._published = -1
+
+    def open(self, path: Path) -> None:
+        """Create an empty journal at ``path``. Raises OSError."""
+        self._file = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+
+    def add(self, line: dict[str, Any]) -> None:
+        """Serialize one line and buffer it for the next flush."""
+        indexed, text = encode(line)
+        length = text.index(b"\n") + 1
+        try:
+            self._buffer.append(text)
+            self.index.note(indexed, length)
+        except BaseException:
+            self.doubtful = True
+            raise
+
+    def flush(self) -> None:
+        """Write the buffered lines to the file. Raises OSError."""
+        pending = self._buffer[:]
+        if not pending:
+            return
+        data = b"".join(pending)
+        count, end = len(pending), self._written + len(data)
+        rest = memoryview(data)[max(os.fstat(self._file).st_size - self._written, 0) :]
+        while rest:
+            rest = rest[os.write(self._file, rest) :]
+        del self._buffer[:count]
+        self._written = end
+
+    def repair(self, path: Path) -> None:
+        """Rebuild the index from the file at ``path``, after an interrupt, while nothing is added. Raises OSError."""
+        self.flush()
+        with open(path, "rb") as file:
+            self.index = scan(file)
+        self.doubtful = False
+
+    def announce(self, path: Path) -> None:
+        """Write a document without entries beside the journal at ``path``, so that readers find a dump from now on.
+
+        The other documents follow with the first content, because creating a file is slow. Raises OSError.
+        """
+        publish(path, self.index, extra_info=False)
+
+    def publish(self, path: Path, extra_info: bool) -> None:
+        """Write the documents beside the journal at ``path``, unless nothing is new. Raises OSError."""
+        if self.index.size != self._published:
+            publish(path, self.index, extra_info)
+            self._published = self.index.size
+
+    def close(self) -> None:
+        """Let go of the file without writing."""
+        if self._file >= 0:
+            file, self._file = self._file, -1
+            os.close(file)
 
 
 class JournalIndex:
@@ -122,48 +189,20 @@ class Folded:
     construct: dict[str, str | None] = field(default_factory=dict)
 
 
-def dumps(value: object, indent: int | None = None) -> bytes:
-    """Return JSON in which NaN and infinities are the tokens that Python's json reads; unusual text is escaped."""
+def fold(path: str | os.PathLike[str], *, points: bool = False) -> Folded:
+    """Read a journal into dump.json, or into debug.json with ``points`` and at level debug.
+
+    Raises:
+        ReadError: it cannot be opened or is no journal.
+    """
     try:
-        return to_json(value, indent=indent, inf_nan_mode="constants")
-    except ValueError:  # a lone surrogate, or an object that has no JSON form
-        import json
-
-        return json.dumps(_json_compatible(value), indent=indent, default=str).encode("ascii")
-
-
-def plain_text(text: str) -> str:
-    """Return ``text`` with lone surrogates escaped: only Python's own JSON reader accepts them."""
-    return text.encode("utf-8", "backslashreplace").decode() if not text.isascii() else text
-
-
-def _json_compatible(value: Any) -> Any:
-    """Return ``value`` with text for whatever JSON cannot hold: other keys, lone surrogates, very large integers."""
-    if isinstance(value, str):
-        return plain_text(value)
-    if isinstance(value, Mapping):
-        return {plain_text(str(key)): _json_compatible(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_json_compatible(part) for part in value]
-    if type(value) is int and value.bit_length() > 1024:
-        return f"{'-' if value < 0 else ''}0x{abs(value):x}"[:4096]
-    return value
-
-
-def encode(line: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """Serialize a line and its body (key ``d``). Return the line for the index, and the bytes for the file."""
-    name: Any = line.get("e")
-    parent = line.get("p")
-    if name is not None and not name.isascii():
-        line["e"] = name = plain_text(name)
-    if parent is not None and not parent.isascii():
-        line["p"] = plain_text(parent)
-    body = line.pop("d", _NO_BODY)
-    if body is _NO_BODY:
-        return line, dumps(line) + b"\n"
-    piece = _serialize(name, body)
-    line["n"] = len(piece)
-    return line, b"%b\n%b\n" % (_head(line, _length_of_name(name, piece)), piece)
+        with open(path, "rb") as file:
+            index = scan(file)
+            entries = index.points if points or index.only_points else index.entries
+            data = {name: _body(file, index, name, numbers) for name, numbers in entries.items()}
+    except OSError as error:
+        raise ReadError(f"{os.fspath(path)}: cannot be read ({error.strerror})") from error
+    return Folded(index.dump_header(), data, index.stack_document(), index.construct)
 
 
 def scan(file: BinaryIO) -> JournalIndex:
@@ -190,22 +229,6 @@ def scan(file: BinaryIO) -> JournalIndex:
             "remove it to read the dump.json beside it"
         )
     return index
-
-
-def fold(path: str | os.PathLike[str], *, points: bool = False) -> Folded:
-    """Read a journal into dump.json, or into debug.json with ``points`` and at level debug.
-
-    Raises:
-        ReadError: it cannot be opened or is no journal.
-    """
-    try:
-        with open(path, "rb") as file:
-            index = scan(file)
-            entries = index.points if points or index.only_points else index.entries
-            data = {name: _body(file, index, name, numbers) for name, numbers in entries.items()}
-    except OSError as error:
-        raise ReadError(f"{os.fspath(path)}: cannot be read ({error.strerror})") from error
-    return Folded(index.dump_header(), data, index.stack_document(), index.construct)
 
 
 def publish(path: Path, index: JournalIndex, extra_info: bool) -> int:
@@ -240,6 +263,50 @@ def dump_document(file: BinaryIO, index: JournalIndex, entries: Mapping[str, int
             yield _serialize(name, _body(file, index, name, numbers))
         separator = b",\n"
     yield b"\n }\n}" if entries else b"}\n}"
+
+
+def encode(line: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """Serialize a line and its body (key ``d``). Return the line for the index, and the bytes for the file."""
+    name: Any = line.get("e")
+    parent = line.get("p")
+    if name is not None and not name.isascii():
+        line["e"] = name = plain_text(name)
+    if parent is not None and not parent.isascii():
+        line["p"] = plain_text(parent)
+    body = line.pop("d", _NO_BODY)
+    if body is _NO_BODY:
+        return line, dumps(line) + b"\n"
+    piece = _serialize(name, body)
+    line["n"] = len(piece)
+    return line, b"%b\n%b\n" % (_head(line, _length_of_name(name, piece)), piece)
+
+
+def dumps(value: object, indent: int | None = None) -> bytes:
+    """Return JSON in which NaN and infinities are the tokens that Python's json reads; unusual text is escaped."""
+    try:
+        return to_json(value, indent=indent, inf_nan_mode="constants")
+    except ValueError:  # a lone surrogate, or an object that has no JSON form
+        import json
+
+        return json.dumps(_json_compatible(value), indent=indent, default=str).encode("ascii")
+
+
+def plain_text(text: str) -> str:
+    """Return ``text`` with lone surrogates escaped: only Python's own JSON reader accepts them."""
+    return text.encode("utf-8", "backslashreplace").decode() if not text.isascii() else text
+
+
+def _json_compatible(value: Any) -> Any:
+    """Return ``value`` with text for whatever JSON cannot hold: other keys, lone surrogates, very large integers."""
+    if isinstance(value, str):
+        return plain_text(value)
+    if isinstance(value, Mapping):
+        return {plain_text(str(key)): _json_compatible(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json_compatible(part) for part in value]
+    if type(value) is int and value.bit_length() > 1024:
+        return f"{'-' if value < 0 else ''}0x{abs(value):x}"[:4096]
+    return value
 
 
 def _length_of_name(name: str, piece: bytes) -> int:
@@ -306,69 +373,3 @@ def _complete_line(text: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return line if isinstance(line, dict) else None
-
-
-class JournalWriter:
-    """Appends lines to a journal. One thread adds at a time, and one flushes: not necessarily the same."""
-
-    def __init__(self) -> None:
-        self.index = JournalIndex()
-        self.doubtful = False
-        self._buffer: list[bytes] = []
-        self._file = -1
-        self._written = 0
-        self._published = -1
-
-    def open(self, path: Path) -> None:
-        """Create an empty journal at ``path``. Raises OSError."""
-        self._file = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
-
-    def add(self, line: dict[str, Any]) -> None:
-        """Serialize one line and buffer it for the next flush."""
-        indexed, text = encode(line)
-        length = text.index(b"\n") + 1
-        try:
-            self._buffer.append(text)
-            self.index.note(indexed, length)
-        except BaseException:
-            self.doubtful = True
-            raise
-
-    def flush(self) -> None:
-        """Write the buffered lines to the file. Raises OSError."""
-        pending = self._buffer[:]
-        if not pending:
-            return
-        data = b"".join(pending)
-        count, end = len(pending), self._written + len(data)
-        rest = memoryview(data)[max(os.fstat(self._file).st_size - self._written, 0) :]
-        while rest:
-            rest = rest[os.write(self._file, rest) :]
-        del self._buffer[:count]
-        self._written = end
-
-    def repair(self, path: Path) -> None:
-        """Rebuild the index from the file at ``path``, after an interrupt, while nothing is added. Raises OSError."""
-        self.flush()
-        with open(path, "rb") as file:
-            self.index = scan(file)
-        self.doubtful = False
-
-    def announce(self, path: Path) -> None:
-        """Write a document without entries beside the journal at ``path``, so that readers find a dump from now on.
-
-        The other documents follow with the first content, because creating a file is slow. Raises OSError.
-        """
-        publish(path, self.index, extra_info=False)
-
-    def publish(self, path: Path, extra_info: bool) -> None:
-        """Write the documents beside the journal at ``path``, unless nothing is new. Raises OSError."""
-        if self.index.size != self._published:
-            publish(path, self.index, extra_info)
-            self._published = self.index.size
-
-    def close(self) -> None:
-        """Let go of the file without writing."""
-        if self._file >= 0:
-            file, self._file = self._file, -1
-            os.close(file)

@@ -1,10 +1,11 @@
-"""Folders that belong to one process: two processes with the same rank must never write into one folder.
+"""Keep the dumps of processes and of runs apart.
 
-A claim is a lock on the folder itself. It leaves no file behind, survives a rename, and ends with the process however
-that ends, so what a finished or killed run left can be replaced while a live one is let alone. Where the file system
-has no such locks nothing is known, and nothing is claimed.
+Two processes with the same rank must never write into one folder, so a process locks its folder (``FolderLocks``). The
+lock is on the folder itself. It leaves no file behind, survives a rename, and ends with the process however that ends,
+so what a finished or killed run left can be replaced while a live one is left alone. Where the file system has no such
+locks, nothing is locked and every folder counts as free.
 
-Files of an earlier run: they are removed or warned of, so that two runs never mix silently.
+Files of an earlier run are removed with a warning, or warned of, so that two runs never mix without a message.
 """
 
 from __future__ import annotations
@@ -30,35 +31,35 @@ try:
 except ImportError:  # not a Unix
     fcntl = None
 
-_REMEMBERED = 64
-"""FolderLocks held at a time: processes of one run are never that many steps apart, and open files are few."""
+_MOST_LOCKS = 64
+"""Locks held at a time: processes of one run are never that many steps apart, and open files are few."""
 
 
 class FolderLocks:
-    """The claims of this process, the oldest given up first."""
+    """The locks on folders that this process holds; the oldest is released first."""
 
     def __init__(self) -> None:
         self._held: OrderedDict[Path, int] = OrderedDict()
 
-    def take(self, folder: Path) -> bool:
-        """Claim an existing ``folder``: False when another live process has done so, True otherwise."""
+    def acquire(self, folder: Path) -> bool:
+        """Lock an existing ``folder``; return False when another live process has locked it, True otherwise."""
         if self.holds(folder):
             return True
         try:
             handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            return True  # not there, or not ours to read: whoever writes into it will tell
+            return True  # it is missing or cannot be read: the error is reported when it is written
         free = _lock(handle)
         if free:
             self._held[folder] = handle
-            while len(self._held) > _REMEMBERED:
+            while len(self._held) > _MOST_LOCKS:
                 os.close(self._held.popitem(last=False)[1])
         else:
             os.close(handle)
         return free
 
     def holds(self, folder: Path) -> bool:
-        """Whether this process claimed ``folder``; one that was removed and made again is another folder."""
+        """Return whether this process locked ``folder``; one that was removed and created again is another folder."""
         handle = self._held.get(folder)
         if handle is None:
             return False
@@ -68,8 +69,8 @@ class FolderLocks:
         os.close(self._held.pop(folder))
         return False
 
-    def renamed(self, old: Path, new: Path) -> None:
-        """A claimed folder has another name now."""
+    def rename(self, old: Path, new: Path) -> None:
+        """Note that a locked folder has another name now."""
         replaced = self._held.pop(new, None)
         if replaced is not None:
             os.close(replaced)
@@ -78,14 +79,14 @@ class FolderLocks:
             self._held[new] = handle
 
     def release(self) -> None:
-        """Give up all claims; in a forked child, leave them to the parent."""
+        """Release all locks; in a forked child, leave them to the parent."""
         held, self._held = self._held, OrderedDict()
         for handle in held.values():
             os.close(handle)
 
 
 def _lock(handle: int) -> bool:
-    """Lock an open folder; False when another process has it locked."""
+    """Lock an open folder; return False when another process has locked it."""
     if fcntl is None:
         return True
     try:
@@ -100,7 +101,6 @@ def _lock(handle: int) -> bool:
 FOLDER_LOCKS = FolderLocks()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=FOLDER_LOCKS.release)
-
 
 _DOCUMENTS = (DUMP, DEBUG, STACK, CONSTRUCT, JOURNAL, ERRORS)
 _STEP_NAME = re.compile(r"step\d+")

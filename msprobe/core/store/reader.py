@@ -1,13 +1,11 @@
-"""Reads dumps: finds them below a path, and loads one in whatever state its process left it.
+"""Read dumps: find them below a path, and load one in whatever state its process left it.
 
     for place in find_dumps(Path("dump_path")):          # every step and process below a root, step or process folder
         dump = load_dump(place)                          # dump.data, dump.stacks, dump.construct, dump.tensor_folder
 
 A ``dump.journal`` is newer than the documents beside it (the process still runs or died) and is read instead of them,
 also where a document does not exist yet. Documents are parsed by a compiled parser that keeps NaN and Infinity; only
-their outline is checked.
-
-Reads files that hold one JSON object, with a one-line message for any fault.
+their outline is checked. ``read_json_object`` reads any file that holds one JSON object.
 """
 
 from __future__ import annotations
@@ -24,30 +22,6 @@ from pydantic_core import from_json
 
 from msprobe.core.errors import ReadError
 from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, JOURNAL, STACK, TENSORS
-
-
-def read_json_object(path: Path, such_as: str = "", remedy: str = "") -> dict[str, Any]:
-    """Return the object in ``path``; NaN and Infinity are read as numbers.
-
-    Args:
-        path: the file.
-        such_as: an example of the expected content, for the message when the file holds something else.
-        remedy: what the user can do, for every message.
-
-    Raises:
-        ReadError: the file cannot be read, is not JSON, or does not hold an object.
-    """
-    advice = remedy and f"; {remedy}"
-    try:
-        content = from_json(path.read_bytes(), allow_inf_nan=True, cache_strings="all")
-    except OSError as error:
-        raise ReadError(f"{path}: cannot be read ({error.strerror or error}){advice}") from error
-    except ValueError as error:
-        raise ReadError(f"{path}: not valid JSON ({error}){advice}") from error
-    if not isinstance(content, dict):
-        raise ReadError(f"{path}: not a JSON object{such_as and f' such as {such_as}'}{advice}")
-    return content
-
 
 _STEP = re.compile(r"step(\d+)$")
 _PROCESS = re.compile(r"(rank|proc|rank\d+_)(\d*)$")
@@ -117,19 +91,8 @@ class Dump:
 
     @property
     def tensor_folder(self) -> Path:
+        """The folder of the tensor files; it may not exist."""
         return self.place.document.parent / TENSORS
-
-
-@contextmanager
-def paused_gc() -> Iterator[None]:
-    """Pause cyclic garbage collection: loading creates millions of objects and no cycles."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def find_dumps(path: Path) -> list[Place]:
@@ -309,3 +272,38 @@ def _stacks(document: dict[str, Any], place: Place) -> dict[str, list[str]]:
 
 def _are_texts(value: Any) -> bool:
     return isinstance(value, list) and set(map(type, value)) <= {str}
+
+
+def read_json_object(path: Path, such_as: str = "", remedy: str = "") -> dict[str, Any]:
+    """Return the object in ``path``; NaN and Infinity are read as numbers.
+
+    Args:
+        path: the file.
+        such_as: an example of the expected content, for the message when the file holds something else.
+        remedy: what the user can do, for every message.
+
+    Raises:
+        ReadError: the file cannot be read, is not JSON, or does not hold an object.
+    """
+    advice = remedy and f"; {remedy}"
+    try:
+        content = from_json(path.read_bytes(), allow_inf_nan=True, cache_strings="all")
+    except OSError as error:
+        raise ReadError(f"{path}: cannot be read ({error.strerror or error}){advice}") from error
+    except ValueError as error:
+        raise ReadError(f"{path}: not valid JSON ({error}){advice}") from error
+    if not isinstance(content, dict):
+        raise ReadError(f"{path}: not a JSON object{such_as and f' such as {such_as}'}{advice}")
+    return content
+
+
+@contextmanager
+def paused_gc() -> Iterator[None]:
+    """Pause cyclic garbage collection: loading creates millions of objects and no cycles."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

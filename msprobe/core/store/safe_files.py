@@ -1,18 +1,16 @@
-"""Files that are complete or absent: they are written beside the target and renamed over it.
+"""Write files and folders safely: complete or absent, private, and never through a symlink below the dump.
 
-The permissions are those of ``modes``.
+A file is written beside its target and renamed over it (``write_atomic``).
 
-Symlinks below a dump: they are removed and never followed, so that nothing is written or removed outside the dump.
-
-The path of the dump itself belongs to the user and may lead through any symlinks. What a removed symlink points to
-stays as it is.
-
-Permissions of new files and folders: private, unless ``MSPROBE_FILE_MODE`` allows more.
+Permissions are private, unless ``MSPROBE_FILE_MODE`` allows more:
 
     MSPROBE_FILE_MODE=640     files 0640, folders 0750: the group may read
 
 Whoever may read files may enter folders. The umask of the process applies as usual. The permissions of existing folders
 are not changed.
+
+Symlinks below a dump are removed and never followed, so that nothing is written or removed outside the dump. What a
+removed symlink points to stays as it is. The path of the dump itself belongs to the user and may contain symlinks.
 """
 
 from __future__ import annotations
@@ -28,6 +26,8 @@ from msprobe.core.log import logger
 
 VARIABLE = "MSPROBE_FILE_MODE"
 PRIVATE = 0o600
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
 
 
 def file_mode(text: str | None) -> int:
@@ -56,33 +56,6 @@ FILE_MODE = file_mode(os.environ.get(VARIABLE))
 FOLDER_MODE = folder_mode(FILE_MODE)
 
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
-
-
-def make_folder(folder: Path) -> None:
-    """Create ``folder`` and its missing parents with the mode of folders. An existing folder keeps its own."""
-    if not folder.is_dir():
-        make_folder(folder.parent)
-        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
-
-
-def open_private(path: Path, flags: int) -> int:
-    """Open ``path`` with os.open ``flags``; a new file gets the mode of files."""
-    return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
-
-
-def create_new(path: Path) -> int:
-    """Create and open a file at ``path``. A file or link of that name is unlinked first; what it points to stays."""
-    try:
-        return os.open(path, _NEW, FILE_MODE)
-    except FileExistsError:
-        mode = os.lstat(path).st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
-            raise
-        os.unlink(path)
-        return os.open(path, _NEW, FILE_MODE)
-
-
 def write_atomic(path: Path, chunks: Iterable[bytes]) -> int:
     """Replace ``path`` by the joined ``chunks`` in one step and return the size in bytes.
 
@@ -101,6 +74,43 @@ def write_atomic(path: Path, chunks: Iterable[bytes]) -> int:
             temporary.unlink()
         raise
     return size
+
+
+def create_new(path: Path) -> int:
+    """Create and open a file at ``path``. A file or link of that name is unlinked first; what it points to stays."""
+    try:
+        return os.open(path, _NEW, FILE_MODE)
+    except FileExistsError:
+        mode = os.lstat(path).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+            raise
+        os.unlink(path)
+        return os.open(path, _NEW, FILE_MODE)
+
+
+def open_private(path: Path, flags: int) -> int:
+    """Open ``path`` with os.open ``flags``; a new file gets the mode of files."""
+    return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
+
+
+def make_folder(folder: Path) -> None:
+    """Create ``folder`` and its missing parents with the mode of folders. An existing folder keeps its own."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+
+
+def make_folder_below(root: Path, folder: Path) -> None:
+    """Create ``folder``, which is below ``root``, and the folders between them; symlinks among them are replaced.
+
+    Raises:
+        OSError: a folder cannot be created, or a symlink cannot be removed.
+    """
+    make_folder(root)
+    for part in folder.relative_to(root).parts:
+        root = root / part
+        remove_symlink(root)
+        make_folder(root)
 
 
 def remove_symlink(path: Path) -> None:
@@ -122,16 +132,3 @@ def remove_symlink(path: Path) -> None:
             raise
         return  # another process has put its folder there in the meantime
     logger.warning("%s was a link to %s: it is replaced, and what it led to stays as it is", path, target)
-
-
-def make_folder_below(root: Path, folder: Path) -> None:
-    """Create ``folder``, which is below ``root``, and the folders between them; symlinks among them are replaced.
-
-    Raises:
-        OSError: a folder cannot be created, or a symlink cannot be removed.
-    """
-    make_folder(root)
-    for part in folder.relative_to(root).parts:
-        root = root / part
-        remove_symlink(root)
-        make_folder(root)

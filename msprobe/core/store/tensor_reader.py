@@ -1,14 +1,11 @@
-"""Reads tensor files as numpy arrays, without a framework: ``.pt`` (the zip layout of ``torch.save``) and ``.npy``.
-
-A ``.pt`` holds a pickle that only describes tensors, and their raw bytes beside it. The pickle is read by an unpickler
-that knows tensors and nothing else: it can build a description, but call nothing. bfloat16 and float8 become float32,
-which holds their values exactly.
+"""Read tensor files as numpy arrays, without a framework: ``.pt`` (the zip layout of ``torch.save``) and ``.npy``.
 
     array = read_tensor(folder / "Torch.add.0.forward.output.0.pt")     # shape as saved, a 0-d tensor gives shape ()
 
-Reads ``.npy`` files of bfloat16, for which MindSpore's runtime writes a type that numpy lacks, ``'<E2'``.
-
-A tensor in a file, whose elements are read on demand.
+A ``.pt`` holds a pickle that only describes tensors, and their raw bytes beside it. The pickle is read by an unpickler
+that knows tensors and nothing else: it can build a description, but call nothing. bfloat16 and float8 become float32,
+which holds their values exactly. A ``.npy`` of bfloat16, for which MindSpore's runtime writes the type ``'<E2'`` that
+numpy lacks, is read by ``read_bfloat16``. The elements of a ``LazyTensor`` are read on demand.
 """
 
 from __future__ import annotations

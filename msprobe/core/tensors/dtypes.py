@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Kind(str, Enum):
+class DtypeKind(str, Enum):
     """The kind of the elements; it decides which statistics exist and their Python types."""
 
     BOOL = "bool"
@@ -41,7 +41,7 @@ class DType:
     """
 
     name: str
-    kind: Kind
+    kind: DtypeKind
     itemsize: int
     container: str
     code: int
@@ -64,27 +64,27 @@ _FLOAT32_MAX = (2 - 2.0**-23) * 2.0**127
 _FLOAT64_MAX = (2 - 2.0**-52) * 2.0**1023
 
 ALL_DTYPES: tuple[DType, ...] = (
-    DType("bool", Kind.BOOL, 1, "bool", 0),
-    DType("uint8", Kind.INT, 1, "uint8", 1),
-    DType("int8", Kind.INT, 1, "int8", 2),
-    DType("int16", Kind.INT, 2, "int16", 3),
-    DType("uint16", Kind.INT, 2, "uint16", 4),
-    DType("int32", Kind.INT, 4, "int32", 5),
-    DType("uint32", Kind.INT, 4, "uint32", 6),
-    DType("int64", Kind.INT, 8, "int64", 7),
-    DType("uint64", Kind.INT, 8, "uint64", 8),
-    DType("float16", Kind.FLOAT, 2, "float16", 9, 11, 65504.0, 2.0**-24),
-    DType("bfloat16", Kind.FLOAT, 2, "uint16", 10, 8, (2 - 2.0**-7) * 2.0**127, 2.0**-133),
-    DType("float32", Kind.FLOAT, 4, "float32", 11, 24, _FLOAT32_MAX, 2.0**-149),
-    DType("float64", Kind.FLOAT, 8, "float64", 12, 53, _FLOAT64_MAX, 2.0**-1074),
-    DType("float8_e4m3fn", Kind.FLOAT, 1, "uint8", 13, 4, 448.0, 2.0**-9),
-    DType("float8_e5m2", Kind.FLOAT, 1, "uint8", 14, 3, 57344.0, 2.0**-16),
-    DType("float8_e4m3fnuz", Kind.FLOAT, 1, "uint8", 15, 4, 240.0, 2.0**-10),
-    DType("float8_e5m2fnuz", Kind.FLOAT, 1, "uint8", 16, 3, 57344.0, 2.0**-17),
-    DType("float8_e8m0fnu", Kind.FLOAT, 1, "uint8", 17, 1, 2.0**127, 2.0**-127),
-    DType("complex64", Kind.COMPLEX, 8, "complex64", 18, 24, _FLOAT32_MAX, 2.0**-149),
-    DType("complex128", Kind.COMPLEX, 16, "complex128", 19, 53, _FLOAT64_MAX, 2.0**-1074),
-    DType("complex32", Kind.COMPLEX, 4, "uint32", -1, 11, 65504.0, 2.0**-24),
+    DType("bool", DtypeKind.BOOL, 1, "bool", 0),
+    DType("uint8", DtypeKind.INT, 1, "uint8", 1),
+    DType("int8", DtypeKind.INT, 1, "int8", 2),
+    DType("int16", DtypeKind.INT, 2, "int16", 3),
+    DType("uint16", DtypeKind.INT, 2, "uint16", 4),
+    DType("int32", DtypeKind.INT, 4, "int32", 5),
+    DType("uint32", DtypeKind.INT, 4, "uint32", 6),
+    DType("int64", DtypeKind.INT, 8, "int64", 7),
+    DType("uint64", DtypeKind.INT, 8, "uint64", 8),
+    DType("float16", DtypeKind.FLOAT, 2, "float16", 9, 11, 65504.0, 2.0**-24),
+    DType("bfloat16", DtypeKind.FLOAT, 2, "uint16", 10, 8, (2 - 2.0**-7) * 2.0**127, 2.0**-133),
+    DType("float32", DtypeKind.FLOAT, 4, "float32", 11, 24, _FLOAT32_MAX, 2.0**-149),
+    DType("float64", DtypeKind.FLOAT, 8, "float64", 12, 53, _FLOAT64_MAX, 2.0**-1074),
+    DType("float8_e4m3fn", DtypeKind.FLOAT, 1, "uint8", 13, 4, 448.0, 2.0**-9),
+    DType("float8_e5m2", DtypeKind.FLOAT, 1, "uint8", 14, 3, 57344.0, 2.0**-16),
+    DType("float8_e4m3fnuz", DtypeKind.FLOAT, 1, "uint8", 15, 4, 240.0, 2.0**-10),
+    DType("float8_e5m2fnuz", DtypeKind.FLOAT, 1, "uint8", 16, 3, 57344.0, 2.0**-17),
+    DType("float8_e8m0fnu", DtypeKind.FLOAT, 1, "uint8", 17, 1, 2.0**127, 2.0**-127),
+    DType("complex64", DtypeKind.COMPLEX, 8, "complex64", 18, 24, _FLOAT32_MAX, 2.0**-149),
+    DType("complex128", DtypeKind.COMPLEX, 16, "complex128", 19, 53, _FLOAT64_MAX, 2.0**-1074),
+    DType("complex32", DtypeKind.COMPLEX, 4, "uint32", -1, 11, 65504.0, 2.0**-24),
 )
 
 _ALIASES = {

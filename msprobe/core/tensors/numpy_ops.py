@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.core.tensors.dtypes import COMPLEX128, FLOAT64, DType, Kind, find_dtype, float8_values
+from msprobe.core.tensors.dtypes import COMPLEX128, FLOAT64, DType, DtypeKind, find_dtype, float8_values
 from msprobe.core.tensors.statistics import NO_STATS, RAW_NAN, Precision, RawStats, TensorMeta, TensorStats, finish
 
 _CHUNK_ELEMENTS = 1 << 16
@@ -45,7 +45,7 @@ def statistics(array: NDArray[Any], dtype: str | None = None, precision: Precisi
         return NO_STATS
     bits = array.view(element.container) if _is_raw(array, element, dtype) else array
     with np.errstate(all="ignore"):
-        if element.kind in (Kind.BOOL, Kind.INT):
+        if element.kind in (DtypeKind.BOOL, DtypeKind.INT):
             raw = _integer_stats(bits)
         else:
             raw = _float_stats(bits, element)
@@ -71,7 +71,7 @@ def _decode(bits: NDArray[Any], dtype: DType) -> NDArray[np.float64]:
     if dtype.name == "complex32":
         parts = np.ascontiguousarray(bits).view(np.float16).astype(np.float64)
         return magnitude(parts[..., 0::2], parts[..., 1::2])
-    if dtype.kind is Kind.COMPLEX:
+    if dtype.kind is DtypeKind.COMPLEX:
         return magnitude(bits.real.astype(np.float64), bits.imag.astype(np.float64))
     return bits.astype(np.float64)
 

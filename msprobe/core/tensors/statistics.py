@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Literal, NamedTuple
 
-from msprobe.core.tensors.dtypes import FLOAT32, DType, Kind, round_to
+from msprobe.core.tensors.dtypes import FLOAT32, DType, DtypeKind, round_to
 
 Number = float | int | bool
 Precision = Literal["low", "high"]
@@ -90,6 +90,24 @@ STATISTICS: Final = (
 
 STATISTIC_NAMES: Final = tuple(spec.name for spec in STATISTICS)
 """The keys of the statistics in dump.json, in table order."""
+
+
+def columns_of(tolerance: ToleranceOf) -> list[int]:
+    """Return the positions in ``STATISTICS`` of the statistics that this tolerance judges."""
+    return [column for column, spec in enumerate(STATISTICS) if spec.tolerance is tolerance]
+
+
+def _merged_by(merge: Merge) -> StatisticSpec:
+    return next(spec for spec in STATISTICS if spec.merge is merge)
+
+
+LARGEST: Final = _merged_by(Merge.LARGEST)
+SMALLEST: Final = _merged_by(Merge.SMALLEST)
+NORM: Final = _merged_by(Merge.ROOT_OF_SQUARES)
+"""The statistics that formulas need by themselves: the extremes, and the L2 norm as the scale of a tensor."""
+
+NORM_COLUMN: Final = STATISTICS.index(NORM)
+"""The position of the L2 norm in the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +190,9 @@ def finish(raw: RawStats, dtype: DType, precision: Precision = "low") -> TensorS
     A NaN in the elements makes every statistic NaN, bool has statistics of single elements only, and statistics of
     floats are rounded as the module table says.
     """
-    if dtype.kind is Kind.BOOL:
+    if dtype.kind is DtypeKind.BOOL:
         return TensorStats._make(_per_kind(raw, bool, _nothing))
-    if dtype.kind is Kind.INT:
+    if dtype.kind is DtypeKind.INT:
         return TensorStats._make(_per_kind(raw, int, _unchanged))
     if math.isnan(raw.max) or math.isnan(raw.min) or math.isnan(raw.norm):
         return TensorStats._make(_per_kind(raw, _nan, _nan))
@@ -185,7 +203,7 @@ def finish(raw: RawStats, dtype: DType, precision: Precision = "low") -> TensorS
     def magnitude(value: float) -> float:
         return round_statistic(float(value), dtype, "high")
 
-    return TensorStats._make(_per_kind(raw, magnitude if dtype.kind is Kind.COMPLEX else float, rounded))
+    return TensorStats._make(_per_kind(raw, magnitude if dtype.kind is DtypeKind.COMPLEX else float, rounded))
 
 
 def _per_kind(

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.compare.alignment import cross_framework
 from msprobe.compare.alignment.options import MappingOptions
-from msprobe.compare.comparison import Comparison, Past, compare_dumps, counts
+from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps, counts
 from msprobe.compare.coverage import incomplete
-from msprobe.compare.differences.measure import Vanished
+from msprobe.compare.differences.measure import CancelledGradients
 from msprobe.compare.inputs.mode import Mode, Policy
+from msprobe.compare.rows.columns import METRICS
 from msprobe.compare.rows.levels import LEVEL_NAMES
 from msprobe.compare.rows.summary import CompareSummary
 from msprobe.core.errors import NotComparableError
 from msprobe.core.log import logger
+from msprobe.core.tensors.statistics import LARGEST, NORM, SMALLEST, STATISTICS
 from msprobe.visualize.compare.node_pairs import NodePairs, pair_by_entries, pair_exactly, pair_fuzzily, pair_merged
 from msprobe.visualize.compare.node_verdicts import set_verdicts
 from msprobe.visualize.graph.micro_steps import follow_target
@@ -34,7 +36,18 @@ if TYPE_CHECKING:
     from msprobe.visualize.values.json_worker import TextWorker
 
 _NO_MAPPING = MappingOptions()
-_TASKS = {Mode.STATISTICS: "summary", Mode.CHECKSUM: "md5", Mode.TENSOR: "all"}
+_WORDS = {LARGEST: "largest element", SMALLEST: "smallest element", NORM: "L2 norm"}
+_TASKS = {
+    Mode.STATISTICS: (
+        "summary",
+        {
+            title: f"{_WORDS.get(spec, spec.title)}: target minus golden"
+            for title, spec in zip(METRICS[Mode.STATISTICS], STATISTICS, strict=False)  # the first ones are differences
+        },
+    ),
+    Mode.CHECKSUM: ("md5", {"md5": "checksum of the data; equal checksums mean equal data"}),
+    Mode.TENSOR: ("all", dict.fromkeys(METRICS[Mode.TENSOR], "")),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +73,33 @@ class GraphComparison:
 
 @dataclass(slots=True)
 class ComparisonResults:
-    """What the comparisons of a job came to, for the metadata of its database."""
+    """The results of all comparisons of a job, for the settings and the metadata of its database.
 
-    task: str | None = None
+    Attributes:
+        task: the name of the kind of comparison in the published format, and what each of its figures means; None
+            before the first comparison.
+        refused: why pairs of graphs were not compared.
+        summaries: a summary per pair of graphs, as JSON.
+        unused_entries: the entries of mappings that fit nothing, per pair of graphs.
+        divergences: (step, position in the dump) and the first divergence as JSON, of the pairs that have one.
+    """
+
+    task: tuple[str, dict[str, str]] | None = None
     refused: list[str] = field(default_factory=list)
     summaries: list[dict[str, Any]] = field(default_factory=list)
-    unapplied: list[list[tuple[str, str, str]]] = field(default_factory=list)
+    unused_entries: list[list[tuple[str, str, str]]] = field(default_factory=list)
     divergences: list[tuple[tuple[int, int], dict[str, Any]]] = field(default_factory=list)
 
 
 class GraphComparer:
-    """Compares pair after pair, in the order of the steps; ``results`` has what they came to."""
+    """Compares pair after pair, in the order of the steps, and collects their ``results``."""
 
     def __init__(self, rules: PairingRules, *, log_values: bool) -> None:
         """``log_values`` logs a line per value that differs."""
         self.results = ComparisonResults()
         self._rules, self._log_values = rules, log_values
         self._noise: dict[str, float] = {}
-        self._vanished: dict[str, Vanished] = {}
+        self._cancelled_gradients: dict[str, CancelledGradients] = {}
         self._without_divergence: set[str] = set()
 
     def compare(
@@ -88,18 +110,20 @@ class GraphComparer:
         Return the JSON of their values; None where the two hold different kinds of values, which is logged. ``worker``
         makes texts meanwhile.
         """
-        past = Past(self._noise.get(work.history_key, 0.0), self._vanished.setdefault(work.history_key, {}))
+        history = StepHistory(
+            self._noise.get(work.history_key, 0.0), self._cancelled_gradients.setdefault(work.history_key, {})
+        )
         try:
-            compared = compare_graphs(graphs, names, self._rules, past, worker)
+            compared = compare_graphs(graphs, names, self._rules, history, worker)
         except NotComparableError as error:
             self.results.refused.append(error.error_info)
             logger.warning("%s: %s; not drawn.", work.label, error.error_info)
             return None
         mapping = self._rules.mapping
         if mapping.given:
-            from msprobe.compare.alignment.check_mappings import unapplied  # mapping files, only where there is one
+            from msprobe.compare.alignment.check_mappings import unused_mapping_entries  # reads YAML
 
-            self.results.unapplied.append(unapplied(mapping, graphs[0].dump, graphs[1].dump))
+            self.results.unused_entries.append(unused_mapping_entries(mapping, graphs[0].dump, graphs[1].dump))
         self._conclude(work, compared.comparison, compared.rows)
         return compared.texts
 
@@ -129,7 +153,7 @@ class GraphComparer:
             golden=str(work.golden.document if work.golden is not None else ""),
             policy=self._rules.policy.value,
             counts=counts(comparison, [LEVEL_NAMES[level] for level in rows.levels]),
-            first_divergence=None if divergence is None else divergence.found,
+            first_divergence=None if divergence is None else divergence.description,
             reason="; ".join(not_covered),
             incomplete=not_covered,
         )
@@ -137,7 +161,7 @@ class GraphComparer:
 
 
 def _divergence_document(work: Work, divergence: Divergence) -> dict[str, Any]:
-    first = divergence.found
+    first = divergence.description
     return {
         "step": work.step,
         "rank": work.rank,
@@ -150,7 +174,11 @@ def _divergence_document(work: Work, divergence: Divergence) -> dict[str, Any]:
 
 
 def compare_graphs(
-    graphs: tuple[Graph, Graph], names: NameCache, rules: PairingRules, past: Past, worker: TextWorker | None = None
+    graphs: tuple[Graph, Graph],
+    names: NameCache,
+    rules: PairingRules,
+    history: StepHistory,
+    worker: TextWorker | None = None,
 ) -> GraphComparison:
     """Pair and judge a target and a golden graph; their nodes get partners and verdicts.
 
@@ -158,7 +186,7 @@ def compare_graphs(
         graphs: target and golden graph.
         names: the parsed names of both.
         rules: how nodes pair.
-        past: what the steps before showed.
+        history: what the steps before showed.
         worker: makes texts meanwhile.
 
     Raises:
@@ -172,7 +200,7 @@ def compare_graphs(
         golden.dump,
         rules.policy,
         mapping=pairs or rules.mapping,
-        past=past,
+        history=history,
     )
     numbers = statistic_pairs(comparison)
     if worker is not None:

@@ -12,7 +12,7 @@ from msprobe.compare.comparison import Comparison
 from msprobe.compare.inputs.mode import Mode, Policy
 from msprobe.compare.rows.levels import LEVEL_NAMES
 from msprobe.compare.table.table import LeafTable
-from msprobe.numerics.verdict import Kind
+from msprobe.numerics.verdict import RowKind
 from msprobe.visualize.compare.node_pairs import is_of_layout_only
 from msprobe.visualize.graph.node import Graph, Node, NodeKind, NodeVerdict
 from msprobe.visualize.values.row_verdicts import RowVerdicts
@@ -116,10 +116,10 @@ def _worst_per_entry(
     """
     table, measured = comparison.table, comparison.measured
     levels = np.array([*rows.levels, 0])
-    no_size = measured.kind >= Kind.ARGUMENT
+    no_size = measured.kind >= RowKind.ARGUMENT
     allowed = np.nan_to_num(comparison.judged.times, nan=0.0, posinf=NO_SIZE).clip(0.0, NO_SIZE)
     times = np.append(np.where(no_size, NO_SIZE, allowed), 0.0)
-    unchecked = (measured.kind == Kind.UNCHECKED) | (measured.kind == Kind.UNINITIALISED)
+    unchecked = (measured.kind == RowKind.UNCHECKED) | (measured.kind == RowKind.UNINITIALISED)
     differs = np.append(no_size | (measured.worst > 0.0), False)
     checked = np.append(~unchecked, False)
     starts = table.starts[:-1]

@@ -1,19 +1,18 @@
-"""The tables of a graph database: three of the published format, and two of this tool.
+"""The tables of a graph database, and the row of its settings.
 
-A database is a plain file in rollback mode, so that it can be copied and read from a folder without write permission.
+``tb_nodes``, ``tb_config`` and ``tb_stack`` are those of the published format; ``tb_msprobe_nodes`` and
+``tb_msprobe_meta`` are of this tool. A database is a plain file in rollback mode, so that it can be copied, and read
+from a folder without write permission.
 
-The row of tb_config: what viewers need before they draw, in the words and colours of the published format.
+``settings_row`` makes the row of tb_config: what viewers need before they draw, in the words and colours of the
+published format.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-from msprobe.compare.inputs.mode import Mode
-from msprobe.compare.rows.columns import METRICS
-from msprobe.core.tensors.statistics import STATISTICS
 
 NODE_COLUMNS = (
     "id",
@@ -116,35 +115,37 @@ _COLOURS: tuple[tuple[str, list[float], str, str], ...] = (
     ("#FF704D", [0.6, 1], "error", "a difference that begins in this node or below it"),
     ("#C7C7C7", [], "unmatched node", "the other side has no such node"),
 )
-_WORDS = {"Max": "largest element", "Min": "smallest element", "Norm": "L2 norm"}
-_TIPS = {
-    "summary": {
-        title: f"{_WORDS.get(spec.name, spec.title)}: target minus golden"
-        for title, spec in zip(METRICS[Mode.STATISTICS], STATISTICS, strict=False)
-    },
-    "md5": {"md5": "checksum of the data; equal checksums mean equal data"},
-    "all": dict.fromkeys(METRICS[Mode.TENSOR], ""),
-}
 
 
 def settings_row(
-    task: str | None, micro_steps: int, overflow: bool, ranks: Sequence[int], steps: Sequence[int]
+    compared: tuple[str, Mapping[str, str]] | None,
+    micro_steps: int,
+    overflow: bool,
+    ranks: Sequence[int],
+    steps: Sequence[int],
 ) -> tuple[Any, ...]:
-    """Return the row; ``task`` is summary, md5 or all, None when nothing was compared."""
-    colours = None
-    if task is not None:
-        colours = {
-            colour: {"value": values, "description": text, "accuracy_level": level}
-            for colour, values, level, text in _COLOURS
-        }
+    """Return the row of tb_config.
+
+    Args:
+        compared: the kind of comparison (``summary``, ``md5`` or ``all``) and what each of its figures means; None
+            when nothing was compared.
+        micro_steps: the number of micro steps.
+        overflow: whether NaN and infinities are marked.
+        ranks, steps: the numbers of the graphs; a number may repeat.
+    """
+    task, tips = compared or ("", None)
+    colours = {
+        colour: {"value": values, "description": text, "accuracy_level": level}
+        for colour, values, level, text in _COLOURS
+    }
     return (
         "1",
-        "build" if task is None else "compare",
-        task or "",
-        None if task is None else json.dumps(_TIPS[task]),
+        "build" if compared is None else "compare",
+        task,
+        None if compared is None else json.dumps(tips),
         micro_steps,
         int(overflow),
-        json.dumps(colours),
+        json.dumps(None if compared is None else colours),
         json.dumps(sorted(set(ranks))),
         json.dumps(sorted(set(steps))),
     )

@@ -9,7 +9,8 @@ import json.encoder
 from collections.abc import Iterable
 from typing import Any
 
-from msprobe.compare.records.leaves import OUTPUT, RANK_KEYS, Leaf, describe, is_tensor, row_name
+from msprobe.compare.records.leaves import RANK_KEYS, describe, row_name
+from msprobe.core.store.record_walk import OUTPUT, Leaf, is_tensor
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.metrics.statistics import text_checksum
 
@@ -23,7 +24,6 @@ OpenedValue = tuple[Leaf, str | None, str]
 _TENSOR_KEYS = ("type", "dtype", "shape", *STATISTIC_NAMES, "requires_grad")
 _TENSOR_SIZE = len(_TENSOR_KEYS)
 _FLAG_INDEX = _TENSOR_SIZE - 1
-_float_fields = ",".join(f'"{name}":"{{!r}}"' for name in STATISTIC_NAMES).format
 _PROCESS_GROUP_KEYS = ("type", "group_ranks", "group_id")
 _P2P_CLASS = "torch.distributed.P2POp"
 _FLOATS_ONLY = {float}
@@ -68,7 +68,7 @@ class ValueTexts:
         if numbers is None:
             statistics = values[3:_FLAG_INDEX]
             if {*map(type, statistics)} == _FLOATS_ONLY:
-                numbers = _float_fields(*statistics)
+                numbers = STATISTIC_FIELDS % statistics
             else:
                 numbers = ",".join(map(_field, STATISTIC_NAMES, statistics))
         shape = values[2]

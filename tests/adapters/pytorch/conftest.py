@@ -1,4 +1,4 @@
-"""A bench per test, the same random numbers in each, and a compiler that has seen nothing yet."""
+"""A bench per test, the same random numbers in each, a compiler that has seen nothing yet, and one job of two ranks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from msprobe.core import log
 from tests.adapters.bench import Bench
+from tests.adapters.pytorch.distributed.two_rank_job import Job, run_job
 
 
 @pytest.fixture
@@ -39,3 +40,9 @@ def fresh_compiler() -> Iterator[None]:
 def fresh_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said once per process has not been said yet."""
     monkeypatch.setattr(log, "_logged_keys", set())
+
+
+@pytest.fixture(scope="session")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """Return what the job of two ranks left; it runs once for all tests that look at it."""
+    return run_job(tmp_path_factory.mktemp("job"))

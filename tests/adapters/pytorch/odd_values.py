@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tests.adapters.pytorch.drawn_tensors import DTYPES, RandomTensor
+from tests.adapters.pytorch.random_tensors import DTYPES, RandomTensor
 
 
 def refuse(*_: Any, **__: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from msprobe.core.errors import FileCheckException, MsprobeException
-from tests.core.config.refusing import Refusing, error_of
+from tests.core.config.rejecting_debugger import Refusing, error_of
 
 
 def write(folder: Path, name: str, text: str) -> Path:

@@ -13,7 +13,7 @@ from msprobe.core.tensors.dtypes import (
     ALL_DTYPES,
     FLOAT32,
     DType,
-    Kind,
+    DtypeKind,
     find_dtype,
     float8_values,
     mindspore_name,
@@ -61,7 +61,7 @@ def test_other_words_are_not_taken_for_a_wrong_dtype(spelling: str) -> None:
 def test_sizes_and_limits_are_those_of_numpy(dtype: DType) -> None:
     theirs = np.dtype(dtype.name)
     assert theirs.itemsize == dtype.itemsize
-    if dtype.kind in (Kind.FLOAT, Kind.COMPLEX):
+    if dtype.kind in (DtypeKind.FLOAT, DtypeKind.COMPLEX):
         limits = np.finfo(theirs)
         assert dtype.largest == float(limits.max)
         assert dtype.finest == float(limits.smallest_subnormal)

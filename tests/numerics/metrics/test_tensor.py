@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from msprobe.core.tensors.dtypes import ALL_DTYPES, DType, Kind, mindspore_name
+from msprobe.core.tensors.dtypes import ALL_DTYPES, DType, DtypeKind, mindspore_name
 from msprobe.numerics.metrics.statistics import difference_cells, shown
 from msprobe.numerics.metrics.tensor import tensor_difference
 from msprobe.numerics.tolerance import unit_roundoff
@@ -88,7 +88,7 @@ def test_unit_roundoff(dtype: str, bits: int) -> None:
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=lambda dtype: dtype.name)
 def test_every_dtype_has_the_roundoff_of_its_digits_however_it_is_spelled(dtype: DType) -> None:
-    expected = 2.0**-dtype.digits if dtype.kind in (Kind.FLOAT, Kind.COMPLEX) else 0.0
+    expected = 2.0**-dtype.digits if dtype.kind in (DtypeKind.FLOAT, DtypeKind.COMPLEX) else 0.0
     assert unit_roundoff(dtype.name) == expected
     assert unit_roundoff(f"torch.{dtype.name}") == unit_roundoff(mindspore_name(dtype)) == expected
 

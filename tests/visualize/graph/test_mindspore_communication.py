@@ -24,7 +24,7 @@ EXPECTED = [
 
 
 def test_every_call_is_linked_to_the_one_it_meets(tmp_path: Path) -> None:
-    run_msrun(Path(__file__).parents[1] / "mindspore_talk.py", 2, tmp_path / "dump")
+    run_msrun(Path(__file__).parents[1] / "mindspore_collectives.py", 2, tmp_path / "dump")
     tables = read(visualize(Request(target=tmp_path / "dump", output=tmp_path / "out")))
     check(tables)
     for rank in (0, 1):

@@ -55,7 +55,7 @@ def served() -> Iterator[Callable[..., str]]:
 @pytest.fixture(params=["served", "offline"])
 def view(request: pytest.FixtureRequest, driver: Any, served: Callable[..., str], tmp_path: Path) -> Iterator[Any]:
     """A function that opens databases, from the server and from one file; a complaint of the browser fails the test."""
-    from tests.visualize.viewer.viewing import Viewing  # needs selenium
+    from tests.visualize.viewer.page_reader import Viewing  # needs selenium
 
     def opened(*paths: Path, link: str = "") -> Viewing:
         if request.param == "served":

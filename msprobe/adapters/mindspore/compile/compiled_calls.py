@@ -1,12 +1,11 @@
-"""Observe cells inside compiled graphs (GRAPH_MODE, ``ms.jit``) by taps that are compiled into the graph.
+"""Calls that run inside compiled graphs (GRAPH_MODE, ``ms.jit``), reported by taps that are compiled into the graph.
 
-While collecting, the compiler gets cells whose ``construct`` has taps (``graph_code``). It keeps the graph of such
+While collecting, the compiler gets cells whose ``construct`` has taps (``compiled_probes``). It keeps the graph of such
 cells under a separate key: outside of start and stop the graph without taps runs, whichever was compiled first. The
-cells carry a tap only while the compiler reads them. A graph that cannot be compiled with taps runs without them.
+cells have a tap only while the compiler reads them. A graph that cannot be compiled with taps runs without them.
 
-Find the order in which the source of a cell calls its parts.
-
-A compiled graph has no order of calls that do not depend on each other; the source has one.
+A compiled graph has no order of calls that do not depend on each other; the source of a cell has one, which
+``parts_called`` returns.
 """
 
 from __future__ import annotations
@@ -35,62 +34,15 @@ from msprobe.core.dump.record.graph_calls import PARAMETERS_GRAD, Spot
 from msprobe.core.dump.record.module_names import NamedModule
 from msprobe.core.errors import error_text
 from msprobe.core.log import first_time, logger
-from msprobe.core.selection import Modes
-
-_parts_by_class: weakref.WeakKeyDictionary[type[Any], tuple[str, ...]] = weakref.WeakKeyDictionary()
-
-
-def parts_called(kind: type[Any]) -> tuple[str, ...]:
-    """Return the names of the parts that ``construct`` of a class of cells calls as ``self.NAME(...)``.
-
-    They are in the order in which Python evaluates them. Without source the result is empty.
-    """
-    if kind not in _parts_by_class:
-        _parts_by_class[kind] = _read(kind)
-    return _parts_by_class[kind]
-
-
-def _read(kind: type[Any]) -> tuple[str, ...]:
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(kind.construct)))
-    except (OSError, TypeError, SyntaxError, AttributeError):
-        return ()
-    function = tree.body[0]
-    if not isinstance(function, ast.FunctionDef) or not function.args.args:
-        return ()
-    return tuple(_called(function, function.args.args[0].arg))
-
-
-def _called(node: ast.AST, self_name: str) -> Iterator[str]:
-    for child in ast.iter_child_nodes(node):
-        yield from _called(child, self_name)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        owner = node.func.value
-        if isinstance(owner, ast.Name) and owner.id == self_name:
-            yield node.func.attr
-
+from msprobe.core.selection import DataMode
 
 _COMPILE_ERRORS = (RuntimeError, TypeError, ValueError, AttributeError, NameError, LookupError, SyntaxError)
 _tags = itertools.count()
 
-
-class AdoptedCells(Protocol):
-    """What the tap asks of the module tap: the cells of the models given to ``start``."""
-
-    def named_cells(self) -> Sequence[tuple[weakref.ref[nn.Cell], NamedModule]]:
-        """Return the cells with their names, in the order of the cell tree."""
-        ...
-
-    def models(self) -> Sequence[nn.Cell]:
-        """Return the models."""
-        ...
-
-    def without_gradient_hooks(self) -> AbstractContextManager[None]:
-        """Take the hooks of the dynamic graph off the parameters inside the returned context."""
-        ...
+_parts_by_class: weakref.WeakKeyDictionary[type[Any], tuple[str, ...]] = weakref.WeakKeyDictionary()
 
 
-class GraphCellTap:
+class MindSporeGraphTap:
     """Taps the cells of the adopted models wherever they are compiled. Implements ``GraphTap``.
 
     Args:
@@ -99,7 +51,7 @@ class GraphCellTap:
         modes: which phases and sides are recorded.
     """
 
-    def __init__(self, relay: Relay, cells: AdoptedCells, modes: Modes) -> None:
+    def __init__(self, relay: Relay, cells: AdoptedCells, modes: DataMode) -> None:
         self._relay = relay
         self._cells = cells
         self._modes = modes
@@ -270,3 +222,49 @@ class GraphCellTap:
             return sender.place(self._spot_numbers[key])
 
         return msprobe_place
+
+
+class AdoptedCells(Protocol):
+    """What the tap asks of the module tap: the cells of the models given to ``start``."""
+
+    def named_cells(self) -> Sequence[tuple[weakref.ref[nn.Cell], NamedModule]]:
+        """Return the cells with their names, in the order of the cell tree."""
+        ...
+
+    def models(self) -> Sequence[nn.Cell]:
+        """Return the models."""
+        ...
+
+    def without_gradient_hooks(self) -> AbstractContextManager[None]:
+        """Take the hooks of the dynamic graph off the parameters inside the returned context."""
+        ...
+
+
+def parts_called(kind: type[Any]) -> tuple[str, ...]:
+    """Return the names of the parts that ``construct`` of a class of cells calls as ``self.NAME(...)``.
+
+    They are in the order in which Python evaluates them. Without source the result is empty.
+    """
+    if kind not in _parts_by_class:
+        _parts_by_class[kind] = _read(kind)
+    return _parts_by_class[kind]
+
+
+def _read(kind: type[Any]) -> tuple[str, ...]:
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(kind.construct)))
+    except (OSError, TypeError, SyntaxError, AttributeError):
+        return ()
+    function = tree.body[0]
+    if not isinstance(function, ast.FunctionDef) or not function.args.args:
+        return ()
+    return tuple(_called(function, function.args.args[0].arg))
+
+
+def _called(node: ast.AST, self_name: str) -> Iterator[str]:
+    for child in ast.iter_child_nodes(node):
+        yield from _called(child, self_name)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        owner = node.func.value
+        if isinstance(owner, ast.Name) and owner.id == self_name:
+            yield node.func.attr

@@ -1,14 +1,13 @@
 """Functions that are compiled into a static graph to send the tensors of a cell, in the language of the graph compiler.
 
-A tapped cell reports that a call of it begins, and gets the number of the call. Everything that is sent carries that
-number, gradients too. Nothing is computed with what is sent, so results and gradients do not change.
+A tapped cell (``GraphCode``) reports that a call of it begins, and gets the number of the call. Everything that is sent
+carries that number, gradients too. Nothing is computed with what is sent, so results and gradients do not change.
 
-An operator that passes a value on in a graph, and sends its gradient with the call that it belongs to.
-
-It uses the name of ``InsertGradientOf``, which the compiler removes from a graph after gradients are made, so that it
-costs no kernel. Its input is a tuple: the value, and what the gradient is sent with. A cell with a ``bprop`` would do
-the same, but under ``ms.jit`` its second call overwrites what the gradient of the first one needs (MindSpore 2.10 then
-computes other gradients without a warning).
+``GradientProbe`` is an operator that passes a value on in a graph, and sends its gradient with the call that it belongs
+to. It uses the name of ``InsertGradientOf``, which the compiler removes from a graph after gradients are computed, so
+that it costs no kernel. Its input is a tuple: the value, and what the gradient is sent with. A cell with a ``bprop``
+would do the same, but under ``ms.jit`` its second call overwrites what the gradient of the first one needs (MindSpore
+2.10 then computes other gradients without a warning).
 """
 
 from __future__ import annotations
@@ -23,48 +22,6 @@ from mindspore.ops._grad_experimental.grad_base import bprop_getters
 
 from msprobe.adapters.mindspore.compile.value_transport import GraphSender
 
-
-class GradientProbe(ops.Primitive):
-    """Takes ``(value, place, call)`` and returns a tuple that begins with the value.
-
-    With a second place, ``(value, place, call, spare)``, the value is also sent there when its gradient arrives: a
-    graph that computes only gradients leaves out what computes the result, and with it what is sent from there.
-
-    Args:
-        send: takes a gradient, the place and the call.
-        blank: makes an empty gradient for a place or a call, which have none.
-    """
-
-    def __init__(self, send: Callable[..., Any], blank: Callable[..., Any]) -> None:
-        super().__init__("InsertGradientOf")
-        self.send = send
-        self.blank = blank
-
-
-@bprop_getters.register(GradientProbe)
-def gradient_of_probe(self: Any) -> Callable[..., Any]:
-    """Return the gradient of the operator, which the compiler reads."""
-    send, blank = self.send, self.blank
-
-    def bprop(inputs: Any, out: Any, dout: Any) -> Any:
-        gradient = dout[0]
-        if len(inputs) == 4:
-            gradient = ops.depend(gradient, send(flat(ops.stop_gradient(inputs[0])), inputs[3], inputs[2]))
-        gradient = ops.depend(gradient, send(flat(gradient), inputs[1], inputs[2]))
-        if len(inputs) == 4:
-            return ((gradient, blank(inputs[1]), blank(inputs[2]), blank(inputs[3])),)
-        return ((gradient, blank(inputs[1]), blank(inputs[2])),)
-
-    return bprop
-
-
-def flat(value: Any) -> Any:
-    """Return a tensor without dimensions in shape (1,); it would be sent as a number without a dtype."""
-    if len(value.shape) == 0:
-        return ops.reshape(value, (1,))
-    return value
-
-
 _FLOATS = (mindspore.float16, mindspore.float32, mindspore.float64, mindspore.bfloat16)
 _DTYPES = (
     *_FLOATS,
@@ -73,16 +30,6 @@ _DTYPES = (
     *(mindspore.complex64, mindspore.complex128),
 )
 _Code = Callable[..., Any]
-
-
-@dataclass(frozen=True, slots=True)
-class TappedTensors:
-    """Which tensors of a cell are tapped: inputs and outputs of its calls, and of their backward."""
-
-    inputs: bool
-    outputs: bool
-    grad_outputs: bool
-    grad_inputs: bool
 
 
 class GraphCode:
@@ -204,6 +151,57 @@ class GraphCode:
             return value
 
         return tap_output
+
+
+@dataclass(frozen=True, slots=True)
+class TappedTensors:
+    """Which tensors of a cell are tapped: inputs and outputs of its calls, and of their backward."""
+
+    inputs: bool
+    outputs: bool
+    grad_outputs: bool
+    grad_inputs: bool
+
+
+class GradientProbe(ops.Primitive):
+    """Takes ``(value, place, call)`` and returns a tuple that begins with the value.
+
+    With a second place, ``(value, place, call, spare)``, the value is also sent there when its gradient arrives: a
+    graph that computes only gradients leaves out what computes the result, and with it what is sent from there.
+
+    Args:
+        send: takes a gradient, the place and the call.
+        blank: makes an empty gradient for a place or a call, which have none.
+    """
+
+    def __init__(self, send: Callable[..., Any], blank: Callable[..., Any]) -> None:
+        super().__init__("InsertGradientOf")
+        self.send = send
+        self.blank = blank
+
+
+@bprop_getters.register(GradientProbe)
+def gradient_of_probe(self: Any) -> Callable[..., Any]:
+    """Return the gradient of the operator, which the compiler reads."""
+    send, blank = self.send, self.blank
+
+    def bprop(inputs: Any, out: Any, dout: Any) -> Any:
+        gradient = dout[0]
+        if len(inputs) == 4:
+            gradient = ops.depend(gradient, send(flat(ops.stop_gradient(inputs[0])), inputs[3], inputs[2]))
+        gradient = ops.depend(gradient, send(flat(gradient), inputs[1], inputs[2]))
+        if len(inputs) == 4:
+            return ((gradient, blank(inputs[1]), blank(inputs[2]), blank(inputs[3])),)
+        return ((gradient, blank(inputs[1]), blank(inputs[2])),)
+
+    return bprop
+
+
+def flat(value: Any) -> Any:
+    """Return a tensor without dimensions in shape (1,); it would be sent as a number without a dtype."""
+    if len(value.shape) == 0:
+        return ops.reshape(value, (1,))
+    return value
 
 
 def _has_gradient(value: Any) -> Any:

@@ -1,12 +1,10 @@
-"""The dump of kernels that MindSpore's runtime makes: how it is asked for it, and how it is started and stopped.
+"""The dump of kernels that MindSpore's runtime writes: how it is requested, started and stopped.
 
-The request is a file in ``dump_path``, and an environment variable that names it. The runtime reads the variable once
-per process, when the first graph is compiled, and wants an absolute path.
+The request (``RuntimeDumpRequest``) is a file in ``dump_path``, and an environment variable that names it. The runtime
+reads the variable once per process, when the first graph is compiled, and needs an absolute path.
 
-Start and stop the kernel dump of the runtime.
-
-On Ascend this decides what is written (not tested on a device). A CPU writes every run of every graph, so nothing is
-called there.
+On Ascend ``RuntimeSwitch`` decides what is written (not tested on a device). A CPU writes every run of every graph, so
+the switch calls nothing there.
 """
 
 from __future__ import annotations
@@ -26,44 +24,51 @@ from msprobe.core.log import logger
 from msprobe.core.store.journal import dumps
 from msprobe.core.store.safe_files import make_folder, write_atomic
 
-
-class RuntimeSwitch:
-    """Starts and stops the kernel dump of a device."""
-
-    def __init__(self, facts: RuntimeFacts) -> None:
-        self._calls: Any = None
-        if not facts.on_cpu:
-            from mindspore import _c_expression
-
-            self._calls = _c_expression
-
-    def prepare(self) -> None:
-        """Allow the dump to be switched, and count iterations from 0; called before the first compilation."""
-        self._call("_dump_set_dynamic")
-        self._call("_set_init_iter", 0)
-
-    def start(self) -> None:
-        """Write what runs from now on."""
-        self._call("_dump_start")
-
-    def stop(self) -> None:
-        """Wait for the device, and write nothing more."""
-        if self._calls is not None:
-            wait_for_device()
-        self._call("_dump_stop")
-
-    def step(self) -> None:
-        """Begin a new iteration."""
-        self._call("_dump_step", 1)
-
-    def _call(self, name: str, *arguments: int) -> None:
-        function = getattr(self._calls, name, None)
-        if function is not None:
-            function(*arguments)
-
-
 VARIABLE = "MINDSPORE_DUMP_CONFIG"
 _OTHER_VARIABLE = "MS_ACL_DUMP_CFG_PATH"
+
+
+class MindSporeKernelDump:
+    """Implements ``KernelDump``: the request and the switch of the runtime's dump.
+
+    Args:
+        config: a configuration of level L2.
+
+    Raises:
+        InterfaceError: a graph has been compiled already.
+        MsprobeException: the request cannot be written.
+    """
+
+    def __init__(self, config: DumpConfig) -> None:
+        self._request = RuntimeDumpRequest(config)
+        self._switch = RuntimeSwitch(self._request.facts)
+        self._switch.prepare()
+
+    @property
+    def facts(self) -> RuntimeFacts:
+        return self._request.facts
+
+    @property
+    def substitute(self) -> bool:
+        return self._request.substitute
+
+    def refresh(self) -> None:
+        self._request.refresh()
+
+    def settle(self) -> None:
+        settle()
+
+    def start(self) -> None:
+        self._switch.start()
+
+    def stop(self) -> None:
+        self._switch.stop()
+
+    def step(self) -> None:
+        self._switch.step()
+
+    def withdraw(self) -> None:
+        self._request.withdraw()
 
 
 class RuntimeDumpRequest:
@@ -146,44 +151,36 @@ def withdraw_request(value: str) -> None:
         del os.environ[VARIABLE]
 
 
-class MindSporeKernelDump:
-    """Implements ``KernelDump``: the request and the switch of the runtime's dump.
+class RuntimeSwitch:
+    """Starts and stops the kernel dump of a device."""
 
-    Args:
-        config: a configuration of level L2.
+    def __init__(self, facts: RuntimeFacts) -> None:
+        self._calls: Any = None
+        if not facts.on_cpu:
+            from mindspore import _c_expression
 
-    Raises:
-        InterfaceError: a graph has been compiled already.
-        MsprobeException: the request cannot be written.
-    """
+            self._calls = _c_expression
 
-    def __init__(self, config: DumpConfig) -> None:
-        self._request = RuntimeDumpRequest(config)
-        self._switch = RuntimeSwitch(self._request.facts)
-        self._switch.prepare()
-
-    @property
-    def facts(self) -> RuntimeFacts:
-        return self._request.facts
-
-    @property
-    def substitute(self) -> bool:
-        return self._request.substitute
-
-    def refresh(self) -> None:
-        self._request.refresh()
-
-    def settle(self) -> None:
-        settle()
+    def prepare(self) -> None:
+        """Allow the dump to be switched, and count iterations from 0; called before the first compilation."""
+        self._call("_dump_set_dynamic")
+        self._call("_set_init_iter", 0)
 
     def start(self) -> None:
-        self._switch.start()
+        """Write what runs from now on."""
+        self._call("_dump_start")
 
     def stop(self) -> None:
-        self._switch.stop()
+        """Wait for the device, and write nothing more."""
+        if self._calls is not None:
+            wait_for_device()
+        self._call("_dump_stop")
 
     def step(self) -> None:
-        self._switch.step()
+        """Begin a new iteration."""
+        self._call("_dump_step", 1)
 
-    def withdraw(self) -> None:
-        self._request.withdraw()
+    def _call(self, name: str, *arguments: int) -> None:
+        function = getattr(self._calls, name, None)
+        if function is not None:
+            function(*arguments)

@@ -1,16 +1,16 @@
-"""Observe the functions of MindSpore: ops, mint, mint.nn.functional, Tensor, and those that a user registers.
+"""Observe the functions of MindSpore, those that a user registers, and operators that are called as objects.
 
-While a jit function is compiled, every replaced attribute is the original again.
+``MindSporeApiTap`` wraps the functions of ops, mint, mint.nn.functional and Tensor. While a jit function is compiled,
+every replaced attribute is the original again.
 
-Observe operators that are called as objects (primitives), and not through functions of ``ops`` and ``mint``.
+``PrimitiveTap`` observes operators that are called as objects (primitives), and not through functions of ``ops`` and
+``mint``. Primitives that are attributes of cells (``self.matmul = ops.MatMul()``) are named after them:
+``Primitive.matmul.MatMul.0``. Others, created inside ``construct`` or stored anywhere else, are named after their
+class: ``Primitive.MatMul.0``. Calls by MindSpore's own functions are not recorded; its layers count as the model.
+Without a model nothing is recorded.
 
-Primitives that are attributes of cells (``self.matmul = ops.MatMul()``) are named after them:
-``Primitive.matmul.MatMul.0``. Others, made inside ``construct`` or kept anywhere else, are named after their class:
-``Primitive.MatMul.0``. Calls by MindSpore's own functions are not recorded; its layers count as the model. Without a
-model nothing is recorded.
-
-The ``__call__`` of their classes is replaced while collecting and looks each instance up. No cell and no primitive is
-changed, so copies have the originals. The compiler does not read the ``__call__`` of a primitive.
+The ``__call__`` of the classes of primitives is replaced while collecting and looks each instance up. No cell and no
+primitive is changed, so copies have the originals. The compiler does not read the ``__call__`` of a primitive.
 """
 
 from __future__ import annotations
@@ -26,13 +26,55 @@ from mindspore import mint, nn, ops
 
 from msprobe.adapters.mindspore.taps.jit_tap import JitTap
 from msprobe.core.capture.observer import CallSite, Relay
-from msprobe.core.capture.patched_apis import Listed, WrappedApis
+from msprobe.core.capture.patched_apis import ListedApis, WrappedApis
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import observe_with_output, wrap
 
+OWNERS: Mapping[str, Any] = {
+    "Functional": ops,
+    "Mint": mint,
+    "MintFunctional": mint.nn.functional,
+    "Tensor": mindspore.Tensor,
+}
+
 _CONSTANT = "constexpr_prim"  # Python functions that the compiler is to run itself
 _FRAMEWORK, _LAYERS = "mindspore.", "mindspore.nn."
+
+
+class MindSporeApiTap(WrappedApis):
+    """Implements ``ApiTap``.
+
+    Args:
+        tables: API names by prefix.
+        recorded: the risk test over API names; an API that fails it is counted but not recorded.
+        relay: holds the observer of the present step.
+        thread: the state of the present thread.
+        cells: returns the cells whose primitives are recorded by name, beside all other primitives; None when
+            primitives are below the functions that are recorded.
+        listed: the APIs that the configuration adds.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[Mapping[str, Sequence[str]]],
+        recorded: Callable[[str], bool],
+        relay: Relay,
+        thread: ThreadState,
+        cells: Callable[[], Iterable[Any]] | None,
+        listed: ListedApis | None = None,
+    ) -> None:
+        super().__init__(recorded, relay, thread, listed)
+        self._primitives = None if cells is None else PrimitiveTap(cells, self.site, relay, thread)
+        self._jit = JitTap(self._patches, self.site, relay, thread)
+        for table in tables:
+            self._plan_table(table, OWNERS)
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        primitives = contextlib.nullcontext() if self._primitives is None else self._primitives.attach()
+        with super().attach(), primitives, self._jit.attach():
+            yield
 
 
 class PrimitiveTap:
@@ -66,6 +108,7 @@ class PrimitiveTap:
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
+        """Observe the primitives inside this context; do nothing without cells."""
         cells = list(self._cells())
         if cells and len(sys.modules) != self._modules_seen:
             self._modules_seen = len(sys.modules)
@@ -150,46 +193,3 @@ def _is_framework_function(caller: Any) -> bool:
 
 def _itself(result: Any) -> Any:
     return result
-
-
-OWNERS: Mapping[str, Any] = {
-    "Functional": ops,
-    "Mint": mint,
-    "MintFunctional": mint.nn.functional,
-    "Tensor": mindspore.Tensor,
-}
-
-
-class MindSporeApiTap(WrappedApis):
-    """Implements ``ApiTap``.
-
-    Args:
-        tables: API names by prefix.
-        recorded: the risk test over API names; an API that fails it is counted but not recorded.
-        relay: holds the observer of the present step.
-        thread: the state of the present thread.
-        cells: returns the cells whose primitives are recorded by name, beside all other primitives; None when
-            primitives are below the functions that are recorded.
-        listed: the APIs that the configuration adds.
-    """
-
-    def __init__(
-        self,
-        tables: Sequence[Mapping[str, Sequence[str]]],
-        recorded: Callable[[str], bool],
-        relay: Relay,
-        thread: ThreadState,
-        cells: Callable[[], Iterable[Any]] | None,
-        listed: Listed | None = None,
-    ) -> None:
-        super().__init__(recorded, relay, thread, listed)
-        self._primitives = None if cells is None else PrimitiveTap(cells, self.site, relay, thread)
-        self._jit = JitTap(self._patches, self.site, relay, thread)
-        for table in tables:
-            self._plan_table(table, OWNERS)
-
-    @contextlib.contextmanager
-    def attach(self) -> Iterator[None]:
-        primitives = contextlib.nullcontext() if self._primitives is None else self._primitives.attach()
-        with super().attach(), primitives, self._jit.attach():
-            yield

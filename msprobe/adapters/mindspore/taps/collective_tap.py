@@ -14,10 +14,11 @@ from typing import Any
 
 from mindspore import communication, mint
 
-from msprobe.core.capture.collectives import Arguments, CollectiveCalls, PendingCall, PendingWorks
+from msprobe.core.capture.collectives import CollectiveCalls, PendingCall, PendingWorks
 from msprobe.core.capture.observer import CallSite, Relay
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.capture.wrap import Arguments
 
 _COMM = "mindspore.communication.comm_func"
 _RECEIVES = {  # the position of the parameter that carries no data yet, in ``mint.distributed``

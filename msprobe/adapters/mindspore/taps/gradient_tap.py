@@ -1,21 +1,19 @@
-"""Observe the gradients of single calls at the autograd nodes that the call made.
+"""Observe gradients: those of single calls (``MindSporeGradientTap``), and those of one tensor (``watch``).
 
-Nothing is added to the graph: hooks on existing nodes see the gradients that flow anyway. A node belongs to the call
-when it got its sequence number during the call. The gradient of output k is what arrives at its node; the gradient of
-an argument is what leaves the call's nodes along the edge to that argument. Two uses of one argument inside the call
-are added; uses outside of the call are not included.
+The gradients of a call are observed at the autograd nodes that the call created. Nothing is added to the graph: hooks
+on existing nodes see the gradients that flow anyway. A node belongs to the call when it got its sequence number during
+the call. The gradient of output k is what arrives at its node; the gradient of an argument is what leaves the call's
+nodes along the edge to that argument. Two uses of one argument inside the call are added; uses outside of the call are
+not included.
 
 A cell that ``ms.grad`` differentiates itself opens the graph inside its call: its arguments have their edges only
-afterwards, and are looked at then.
+afterwards, and are looked up then.
 
-MindSpore before 2.9 has no such nodes: there only the gradients of outputs are observed (``output_gradients``).
+Most calls created one node, which produced the only output: ``SingleNodeHooks`` serves them, and ``CallGradients`` all
+others. Thousands of calls wait for their gradients at the same time, so few objects are kept for each: more objects
+would start the garbage collector more often, which walks the whole program.
 
-Hooks for the usual call: one node made its only output, and the gradients of its arguments leave that node only.
-
-Thousands of calls wait for their gradients at the same time, so few objects are kept for each: more objects would start
-the garbage collector more often, which walks the whole program. ``core.dump.call_gradients`` serves all other calls.
-
-Observe the gradients of one tensor, from all of its uses; ``gradient_tap`` observes those of single calls.
+MindSpore before 2.9 has no such nodes: there only the gradients of outputs are observed (``output_gradient_tap``).
 """
 
 from __future__ import annotations
@@ -34,121 +32,16 @@ from msprobe.core.capture.thread_state import ThreadState, quiet_hook
 from msprobe.core.dump.record.backward import CallGradients, gradient_at
 from msprobe.core.dump.record.error_boundary import never_raises
 
-Fed = dict[int, int]
-"""The slot of the call's arguments by the input of a node."""
-
-
-class SingleNodeHooks:
-    """Reports the gradients that pass one node.
-
-    Args:
-        receiver: takes the gradients.
-        thread: the state of the present thread.
-        number: the output of the node that is the output of the call.
-        fed: the inputs of the node that are arguments; ``after`` must be registered only when there are any.
-    """
-
-    __slots__ = ("_fed", "_number", "_receiver", "_thread")
-
-    def __init__(self, receiver: GradientReceiver, thread: ThreadState, number: int, fed: Fed) -> None:
-        self._receiver = receiver
-        self._thread = thread
-        self._number = number
-        self._fed = fed
-
-    @quiet_hook
-    def before(self, grad_outputs: Any, others: Any = None) -> None:
-        self._receiver.grad_output(0, gradient_at(grad_outputs, self._number))
-        if not self._fed:
-            self._receiver.grad_inputs({})
-
-    @quiet_hook
-    def after(self, grad_inputs: Any, grad_outputs: Any) -> None:
-        gradients: dict[int, Any] = {}
-        self._collect(grad_inputs, gradients)
-        self._receiver.grad_inputs(gradients)
-
-    @property
-    def errors(self) -> Any:
-        return self._receiver.errors
-
-    @never_raises
-    def _collect(self, arrived: Any, gradients: dict[int, Any]) -> None:
-        for number, slot in self._fed.items():
-            gradient = gradient_at(arrived, number)
-            if gradient is not None:
-                earlier = gradients.get(slot)
-                gradients[slot] = gradient if earlier is None else added(earlier, gradient)
-
-
-def added(earlier: Any, gradient: Any) -> Any:
-    """Return the sum of two gradients of one argument, computed on the host and outside of any graph."""
-    if gradient.dtype == mindspore.bfloat16:
-        return Tensor(widened(earlier) + widened(gradient), gradient.dtype)
-    return Tensor(earlier.asnumpy() + gradient.asnumpy(), gradient.dtype)
-
-
-def watch(tensor: Any, thread: ThreadState, report: Callable[[Any], None]) -> Callable[[], None] | None:
-    """Report every gradient of ``tensor`` until the returned function is called.
-
-    Returns None when the tensor cannot have a gradient.
-    """
-    if not can_have_gradient(tensor):
-        return None
-
-    def hook(gradient: Any) -> None:
-        with thread.quiet():
-            report(gradient)
-
-    remove: Callable[[], None] = tensor.register_hook(hook).remove
-    return remove
-
-
 _executor = native_executor()
 _enable_grad, _grad_flag = _executor.enable_grad, _executor.grad_flag
 _LEAF = 2**64 - 1
 _NO_KEYWORDS: dict[str, Any] = {}  # shared by all calls; never changed
+
 Edge = tuple[int, int]
+Fed = dict[int, int]
+"""The slot of the call's arguments by the input of a node."""
 Targets = dict[int, tuple[Any, list[tuple[int, int]]]]
 """The nodes that made outputs, by identity, each with pairs of an output of the node and an output of the call."""
-
-
-class GradientSlots:
-    """The state of a call before it runs: the edges from its arguments into the graph, and where new nodes begin."""
-
-    __slots__ = ("_arguments", "edges", "keywords", "positional", "since", "slots")
-
-    def __init__(self, since: int, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        self.since = since
-        self.edges: dict[Edge, tuple[int, ...]] = {}
-        self.positional: tuple[Any, ...] = ()
-        self.keywords = _NO_KEYWORDS
-        self.slots = 0
-        self._arguments: tuple[tuple[Any, ...], Mapping[str, Any]] | None = (args, kwargs)
-
-    def find_edges(self) -> None:
-        """Find the edges of the arguments; a second call does nothing."""
-        if self._arguments is None:
-            return
-        (args, kwargs), self._arguments = self._arguments, None
-        self.positional = interned([shape_of(value, self.slot, Tensor) for value in args])
-        if kwargs:
-            shapes = {key: shape_of(value, self.slot, Tensor) for key, value in kwargs.items()}
-            self.keywords = {key: shape for key, shape in shapes.items() if shape is not None}
-
-    def slot(self, tensor: Any) -> int | None:
-        """Return the slot of one argument, or None when no gradient can reach it."""
-        node = tensor._grad_node if tensor._requires_grad else None
-        if node is None:
-            return None
-        number = self.slots
-        self.slots = number + 1
-        order = node._sequence_nr()
-        if self.since < order < _LEAF:
-            self.since = order
-        edge = node._unique_id(), tensor._output_index
-        self.edges[edge] = (*self.edges.get(edge, ()), number)
-        return number
 
 
 class MindSporeGradientTap:
@@ -221,6 +114,90 @@ class MindSporeGradientTap:
             self._latest = order
 
 
+class GradientSlots:
+    """The state of a call before it runs: the edges from its arguments into the graph, and where new nodes begin."""
+
+    __slots__ = ("_arguments", "edges", "keywords", "positional", "since", "slots")
+
+    def __init__(self, since: int, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        self.since = since
+        self.edges: dict[Edge, tuple[int, ...]] = {}
+        self.positional: tuple[Any, ...] = ()
+        self.keywords = _NO_KEYWORDS
+        self.slots = 0
+        self._arguments: tuple[tuple[Any, ...], Mapping[str, Any]] | None = (args, kwargs)
+
+    def find_edges(self) -> None:
+        """Find the edges of the arguments; a second call does nothing."""
+        if self._arguments is None:
+            return
+        (args, kwargs), self._arguments = self._arguments, None
+        self.positional = interned([shape_of(value, self.slot, Tensor) for value in args])
+        if kwargs:
+            shapes = {key: shape_of(value, self.slot, Tensor) for key, value in kwargs.items()}
+            self.keywords = {key: shape for key, shape in shapes.items() if shape is not None}
+
+    def slot(self, tensor: Any) -> int | None:
+        """Return the slot of one argument, or None when no gradient can reach it."""
+        node = tensor._grad_node if tensor._requires_grad else None
+        if node is None:
+            return None
+        number = self.slots
+        self.slots = number + 1
+        order = node._sequence_nr()
+        if self.since < order < _LEAF:
+            self.since = order
+        edge = node._unique_id(), tensor._output_index
+        self.edges[edge] = (*self.edges.get(edge, ()), number)
+        return number
+
+
+class SingleNodeHooks:
+    """Reports the gradients that pass one node.
+
+    Args:
+        receiver: takes the gradients.
+        thread: the state of the present thread.
+        number: the output of the node that is the output of the call.
+        fed: the inputs of the node that are arguments; ``after`` must be registered only when there are any.
+    """
+
+    __slots__ = ("_fed", "_number", "_receiver", "_thread")
+
+    def __init__(self, receiver: GradientReceiver, thread: ThreadState, number: int, fed: Fed) -> None:
+        self._receiver = receiver
+        self._thread = thread
+        self._number = number
+        self._fed = fed
+
+    @quiet_hook
+    def before(self, grad_outputs: Any, others: Any = None) -> None:
+        """Report the gradient of the output."""
+        self._receiver.grad_output(0, gradient_at(grad_outputs, self._number))
+        if not self._fed:
+            self._receiver.grad_inputs({})
+
+    @quiet_hook
+    def after(self, grad_inputs: Any, grad_outputs: Any) -> None:
+        """Report the gradients of the arguments."""
+        gradients: dict[int, Any] = {}
+        self._collect(grad_inputs, gradients)
+        self._receiver.grad_inputs(gradients)
+
+    @property
+    def errors(self) -> Any:
+        """Return the log of errors, for ``never_raises``."""
+        return self._receiver.errors
+
+    @never_raises
+    def _collect(self, arrived: Any, gradients: dict[int, Any]) -> None:
+        for number, slot in self._fed.items():
+            gradient = gradient_at(arrived, number)
+            if gradient is not None:
+                earlier = gradients.get(slot)
+                gradients[slot] = gradient if earlier is None else added(earlier, gradient)
+
+
 def _direct(node: Any, prepared: GradientSlots) -> Fed | None:
     """Return which arguments the only new node of a call uses; None when the call made several nodes."""
     fed: Fed = {}
@@ -264,3 +241,35 @@ def _contributions(targets: Targets, prepared: GradientSlots) -> dict[int, tuple
                 seen.add(other)
                 stack.append((other, following))
     return contributions
+
+
+def added(earlier: Any, gradient: Any) -> Any:
+    """Return the sum of two gradients of one argument, computed on the host and outside of any graph."""
+    if gradient.dtype == mindspore.bfloat16:
+        return Tensor(widened(earlier) + widened(gradient), gradient.dtype)
+    return Tensor(earlier.asnumpy() + gradient.asnumpy(), gradient.dtype)
+
+
+def watch(tensor: Any, thread: ThreadState, report: Callable[[Any], None]) -> Callable[[], None] | None:
+    """Report every gradient of ``tensor`` until the returned function is called.
+
+    Returns None when the tensor cannot have a gradient.
+    """
+    if not can_have_gradient(tensor):
+        return None
+
+    remove: Callable[[], None] = tensor.register_hook(gradient_hook(thread, report)).remove
+    return remove
+
+
+def gradient_hook(thread: ThreadState, report: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Return a hook that passes a gradient to ``report`` while ``thread`` is busy.
+
+    It is a function because MindSpore before 2.9 accepts no other callable as the hook of a tensor.
+    """
+
+    def hook(gradient: Any) -> None:
+        with thread.quiet():
+            report(gradient)
+
+    return hook

@@ -16,14 +16,20 @@ from typing import Any
 
 from mindspore import nn
 
-from msprobe.adapters.mindspore.runtime import is_recompute_cell, opening, reopens, second_runner
-from msprobe.adapters.mindspore.runtime_facts import in_graph_mode
+from msprobe.adapters.mindspore.runtime_facts import (
+    in_graph_mode,
+    is_recompute_cell,
+    opening,
+    reopens,
+    second_runner,
+)
+from msprobe.adapters.mindspore.taps.gradient_tap import gradient_hook
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import wrap_module_call
-from msprobe.core.dump.record.module_names import Known, ModuleNames, NamedModule, remember
-from msprobe.core.dump.session.debugger import headed_models
+from msprobe.core.dump.record.module_names import Entry, ModuleNames, NamedModule, add_entry
+from msprobe.core.dump.session.debugger import models_with_prefixes
 from msprobe.core.errors import MsprobeException
 
 _NOTHING = contextlib.nullcontext()
@@ -51,20 +57,20 @@ class MindSporeModuleTap:
         self._relay = relay
         self._thread = thread
         self._sites = ModuleNames()
-        self._again: dict[int, Known] = {}  # cells that run an adopted one again
+        self._again: dict[int, Entry] = {}  # cells that run an adopted one again
         self._models: list[weakref.ref[nn.Cell]] = []
         self._hooks: list[_Hook] = []
 
     def adopt(self, model: Any) -> None:
-        for head, part in headed_models(model, nn.Cell, "mindspore.nn.Cell", "Cell"):
+        for head, part in models_with_prefixes(model, nn.Cell, "mindspore.nn.Cell", "Cell"):
             self._adopt(head, part)
 
     def cells(self) -> list[nn.Cell]:
         """Return every cell of the adopted models that still lives; the models themselves come first."""
-        present = [reference() for reference in (*self._models, *(known[0] for known in self._sites.items()))]
+        present = [reference() for reference in (*self._models, *(entry[0] for entry in self._sites.items()))]
         return [cell for cell in present if cell is not None]
 
-    def named_cells(self) -> Sequence[Known]:
+    def named_cells(self) -> Sequence[Entry]:
         """Return the adopted cells with their names, in the order of the cell tree."""
         return self._sites.items()
 
@@ -74,8 +80,8 @@ class MindSporeModuleTap:
 
     def stem(self, cell: Any) -> str | None:
         """Return the name of an adopted or recomputed cell without phase and number, such as ``Cell.fc1.Dense``."""
-        known = self._sites.by_id.get(id(cell)) or (self._again.get(id(cell)) if reopens(cell) else None)
-        return known[1].stem if known is not None and known[0]() is cell else None
+        entry = self._sites.by_id.get(id(cell)) or (self._again.get(id(cell)) if reopens(cell) else None)
+        return entry[1].stem if entry is not None and entry[0]() is cell else None
 
     def focus(self, module: Any, name: Any) -> None:
         raise MsprobeException(3, "module_dump is a function of msprobe.pytorch")
@@ -133,7 +139,7 @@ class MindSporeModuleTap:
             site = self._sites.register(f"{head}.{path}.{type(cell).__name__}", cell, _own_parameters)
             runner = second_runner(cell)
             if runner is not None:
-                remember(self._again, runner, site)
+                add_entry(self._again, runner, site)
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         sites, again = self._sites.by_id, self._again
@@ -145,15 +151,14 @@ class MindSporeModuleTap:
         return wrap_module_call(original, find_site, self._relay, self._thread, around_begin=_around_begin)
 
     def _gradient_reporter(self, site: NamedModule, key: str) -> Callable[[Any], None]:
-        """Return a hook. It is a function because MindSpore before 2.9 accepts no other callable."""
+        """Return the hook that records the gradient of the parameter ``key`` of a cell."""
 
         def report(gradient: Any) -> None:
             observer = self._relay.observer
             if observer is not None:
-                with self._thread.quiet():
-                    observer.parameter_gradient(site, key, gradient)
+                observer.parameter_gradient(site, key, gradient)
 
-        return report
+        return gradient_hook(self._thread, report)
 
 
 def _around_begin(cell: nn.Cell) -> contextlib.AbstractContextManager[None]:

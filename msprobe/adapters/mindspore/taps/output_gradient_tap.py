@@ -21,7 +21,7 @@ from msprobe.core.log import first_time, logger
 _executor = executor()
 
 
-class OutputGradientTap:
+class MindSporeOutputGradientTap:
     """Implements ``GradientTap`` with hooks on tensors only."""
 
     def __init__(self, thread: ThreadState) -> None:

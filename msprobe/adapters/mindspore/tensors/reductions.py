@@ -14,7 +14,7 @@ from typing import Any
 import mindspore
 from mindspore import ops
 
-from msprobe.core.tensors.dtypes import DType, Kind
+from msprobe.core.tensors.dtypes import DType, DtypeKind
 from msprobe.core.tensors.statistics import RAW_NAN, Precision, RawStats, TensorStats, finish, set_statistics
 
 # operators and not functions: those of ``ops`` are wrapped while collecting
@@ -46,7 +46,7 @@ class DeferredStatistics:
             return False
         values = _stop_gradient(tensor)
         numbers = _moments(_cast(values, mindspore.float32))
-        if dtype.kind is not Kind.FLOAT:  # extremes are exact, which float32 is not
+        if dtype.kind is not DtypeKind.FLOAT:  # extremes are exact, which float32 is not
             numbers = _concat((numbers, *_halves(_cast(values, mindspore.int32))))
         with self._lock:
             self._pending.append((node, dtype, tensor.size, numbers))
@@ -61,9 +61,9 @@ class DeferredStatistics:
         numbers = _concat(tuple(entry[3] for entry in pending)).asnumpy().tolist()
         begin = 0
         for node, dtype, count, _ in pending:
-            end = begin + (_MOMENTS if dtype.kind is Kind.FLOAT else _WHOLE)
+            end = begin + (_MOMENTS if dtype.kind is DtypeKind.FLOAT else _WHOLE)
             values = finish(_raw(numbers[begin : begin + _MOMENTS], count), dtype, self._precision)
-            if dtype.kind is not Kind.FLOAT:
+            if dtype.kind is not DtypeKind.FLOAT:
                 values = _exact(values, numbers[begin + _MOMENTS : end], dtype)
             set_statistics(node, values)
             begin = end
@@ -71,9 +71,9 @@ class DeferredStatistics:
 
 def _is_for_device(dtype: DType) -> bool:
     """Return whether float32 and int32, which every device has, hold the values of this dtype exactly enough."""
-    if dtype.kind is Kind.FLOAT:
+    if dtype.kind is DtypeKind.FLOAT:
         return dtype.itemsize in (2, 4)
-    return dtype.kind is not Kind.COMPLEX and (dtype.itemsize < 4 or dtype.name == "int32")
+    return dtype.kind is not DtypeKind.COMPLEX and (dtype.itemsize < 4 or dtype.name == "int32")
 
 
 def _halves(whole: Any) -> tuple[Any, Any]:
@@ -87,7 +87,7 @@ def _halves(whole: Any) -> tuple[Any, Any]:
 def _exact(values: TensorStats, halves: list[float], dtype: DType) -> TensorStats:
     """Return ``values`` with exact extremes, put together from their halves."""
     largest, least = (int(halves[index]) * _HALF + int(halves[index + 2]) for index in (0, 1))
-    if dtype.kind is Kind.BOOL:
+    if dtype.kind is DtypeKind.BOOL:
         return values._replace(max=bool(largest), min=bool(least))
     return values._replace(max=largest, min=least)
 

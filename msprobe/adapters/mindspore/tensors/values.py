@@ -1,9 +1,8 @@
 """Describe in dump.json the types of arguments that MindSpore adds to those of Python.
 
-A tensor of a compiled graph while the graph runs: its values as numpy array, its facts as MindSpore's.
-
-It is no ``mindspore.Tensor`` because making one, or asking it for its values, would wait for the very graph that is
-running.
+A ``GraphValue`` is a tensor of a compiled graph while the graph runs: its values as numpy array, its facts as
+MindSpore's. It is no ``mindspore.Tensor``, because constructing one, or asking it for its values, would wait for the
+very graph that is running.
 """
 
 from __future__ import annotations
@@ -19,38 +18,7 @@ from msprobe.core.capture.describe import Expansion, Handler, Node
 from msprobe.core.tensors.dtypes import ALL_DTYPES, mindspore_name
 
 _NAMES = {dtype.name: mindspore_name(dtype) for dtype in ALL_DTYPES}
-"""By names of numpy dtypes."""
-
-
-class GraphValue:
-    """What ``MindSporeTensorOps`` asks of a tensor.
-
-    Args:
-        array: the values; memory of the graph, to be used before it goes on.
-        scalar: the tensor has no dimension, the graph only hands over one-dimensional ones.
-    """
-
-    __slots__ = ("_array",)
-
-    def __init__(self, array: Any, scalar: bool) -> None:
-        values = np.asarray(array)
-        self._array = values.reshape(()) if scalar else values
-
-    @property
-    def dtype(self) -> str:
-        name = self._array.dtype.name
-        return _NAMES.get(name) or _NAMES.setdefault(name, name.capitalize())
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(self._array.shape)
-
-    def asnumpy(self) -> Any:
-        return self._array
-
-    def copy(self) -> GraphValue:
-        """The same values in memory of their own."""
-        return GraphValue(self._array.copy(), not self._array.ndim)
+"""The names of MindSpore's dtypes, by those of numpy."""
 
 
 class MindSporeValues:
@@ -68,10 +36,44 @@ class MindSporeValues:
         return {"dtype": _dtype_argument}
 
 
+class GraphValue:
+    """A tensor with the attributes that ``MindSporeTensorOps`` reads.
+
+    Args:
+        array: the values; memory of the graph, to be used before it goes on.
+        scalar: the tensor has no dimension, the graph only hands over one-dimensional ones.
+    """
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Any, scalar: bool) -> None:
+        values = np.asarray(array)
+        self._array = values.reshape(()) if scalar else values
+
+    @property
+    def dtype(self) -> str:
+        """Return the name of MindSpore's dtype."""
+        name = self._array.dtype.name
+        return _NAMES.get(name) or _NAMES.setdefault(name, name.capitalize())
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape in elements."""
+        return tuple(self._array.shape)
+
+    def asnumpy(self) -> Any:
+        """Return the elements in the memory of the graph."""
+        return self._array
+
+    def copy(self) -> GraphValue:
+        """Return a value with its own copy of the elements."""
+        return GraphValue(self._array.copy(), not self._array.ndim)
+
+
 def _dtype(value: Any, place: str, around: tuple[int, ...]) -> Node:
     return {"type": "mindspore.dtype", "value": str(value)}
 
 
 def _dtype_argument(value: Any, place: str, around: tuple[int, ...]) -> Node:
-    known = isinstance(value, (dtypes.Type, str, int, float))
-    return _dtype(value, place, around) if known else None
+    is_dtype = isinstance(value, (dtypes.Type, str, int, float))
+    return _dtype(value, place, around) if is_dtype else None

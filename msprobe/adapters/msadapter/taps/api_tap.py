@@ -13,7 +13,7 @@ from typing import Any
 
 from msprobe.adapters.mindspore.taps.api_tap import MindSporeApiTap
 from msprobe.core.capture.observer import Relay
-from msprobe.core.capture.patched_apis import Listed
+from msprobe.core.capture.patched_apis import ListedApis
 from msprobe.core.capture.patching import find_holder
 from msprobe.core.capture.thread_state import ThreadState
 
@@ -42,7 +42,7 @@ class MSAdapterApiTap(MindSporeApiTap):
         recorded: Callable[[str], bool],
         relay: Relay,
         thread: ThreadState,
-        listed: Listed | None = None,
+        listed: ListedApis | None = None,
     ) -> None:
         super().__init__([], recorded, relay, thread, None, listed)
         self._torch = torch

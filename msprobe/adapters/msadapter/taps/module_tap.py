@@ -14,7 +14,7 @@ from msprobe.adapters.mindspore.taps.module_tap import MindSporeModuleTap
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
-from msprobe.core.dump.session.debugger import headed_models
+from msprobe.core.dump.session.debugger import models_with_prefixes
 from msprobe.core.errors import MsprobeException
 
 
@@ -30,7 +30,7 @@ class MSAdapterModuleTap(MindSporeModuleTap):
         self._kind = kind
 
     def adopt(self, model: Any) -> None:
-        for head, part in headed_models(model, self._kind, "torch.nn.Module of MSAdapter", "Module"):
+        for head, part in models_with_prefixes(model, self._kind, "torch.nn.Module of MSAdapter", "Module"):
             self._adopt_named(head, part)
 
     def focus(self, module: Any, name: Any) -> None:

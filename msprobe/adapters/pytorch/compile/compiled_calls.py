@@ -1,10 +1,9 @@
 """Calls that run inside compiled code: prepared while a graph is traced, reported while it runs.
 
-There is one table for the process, not one for each session, because compiled code outlives the session in which it was
-compiled. A call has a *ticket*, a number made when it begins, by which its end and its gradients find it. A traced call
-has a *key*, by which the operators in the graph find what is known of it.
-
-The receiver of calls inside compiled code: the module tap that is attached at the moment.
+There is one table for the process (``CALLS``), not one for each session, because compiled code outlives the session in
+which it was compiled. It reports to a ``Target``, which the attached module tap sets. A call has a *ticket*, a number
+that it gets when it begins, by which its end and its gradients are assigned to it. A traced call has a *key*, by which
+the operators in the graph look up its shape (``StagedCall``).
 """
 
 from __future__ import annotations
@@ -26,106 +25,7 @@ from msprobe.core.backend.protocols import GradientTap, Template
 from msprobe.core.capture.observer import Relay
 from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
 
-
-class FindSite(Protocol):
-    """Returns the name of a module's calls, or None."""
-
-    def __call__(self, module: nn.Module) -> Any: ...
-
-
-class MakeQuiet(Protocol):
-    """Returns a context in which nothing that this thread calls is recorded."""
-
-    def __call__(self) -> AbstractContextManager[None]: ...
-
-
-class TracedGradientTap(GradientTap, Protocol):
-    """A gradient tap that can be given the gradients of a call inside compiled code."""
-
-    def with_call(self, call: Any) -> AbstractContextManager[None]:
-        """Answer ``prepare`` with ``call`` inside the context, where autograd is off."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What compiled code reports to: the relay, the gradient tap, and the names of the modules."""
-
-    relay: Relay
-    gradients: TracedGradientTap
-    site: FindSite
-    quiet: MakeQuiet
-
-
 _RECOMPUTATION_MARKS = ("recompute", "ac_graph_id")
-
-
-class StagedCall:
-    """One call in one traced graph: the shape of what its operators report.
-
-    Attributes:
-        outputs: how many outputs can have a gradient; None when the call has no backward in this graph.
-        slots: the arguments whose gradients the backward graph reports.
-    """
-
-    __slots__ = ("arguments", "keywords", "number", "outputs", "positional", "prepared", "result", "slots")
-
-    def __init__(self, number: int, arguments: Packed, prepared: Any, template: Template):
-        self.number = number
-        self.arguments = arguments
-        self.prepared = prepared
-        self.positional, self.keywords = template
-        self.result: Packed = NO_VALUES
-        self.outputs: int | None = None
-        self.slots: list[int] = []
-
-
-class HandedCall:
-    """Takes the place of ``GradientSlots`` for a call that runs inside a graph, which has its hooks already."""
-
-    __slots__ = ("_calls", "_outputs", "_ticket", "keywords", "positional")
-
-    def __init__(self, calls: CompiledCalls, staged: StagedCall, ticket: int) -> None:
-        self._calls = calls
-        self._outputs = staged.outputs or 0
-        self._ticket = ticket
-        self.positional, self.keywords = staged.positional, staged.keywords
-
-    def connect(self, receiver: Any) -> None:
-        """Have the gradients that the compiled graph reports for this call go to ``receiver``."""
-        receiver.expect(self._outputs)
-        self._calls.receivers[self._ticket] = receiver
-
-
-class _OperatorEmitter:
-    """Receives gradients while the backward graph is traced, and adds operators to it that report those of each run."""
-
-    def __init__(self, staged: StagedCall, ticket: torch.Tensor, key: int) -> None:
-        self._staged = staged
-        self._ticket = ticket
-        self._key = key
-        self.errors = CALLS.errors
-
-    def expect(self, outputs: int) -> None:
-        """Keep how many outputs can have a gradient."""
-        self._staged.outputs = outputs
-
-    def whole(self, grad_outputs: Sequence[Any], grad_inputs: Mapping[int, Any]) -> None:
-        """Add operators for all gradients of the call."""
-        for position, gradient in enumerate(grad_outputs):
-            self.grad_output(position, gradient)
-        self.grad_inputs(grad_inputs)
-
-    def grad_output(self, position: int, gradient: Any) -> None:
-        """Add an operator that reports the gradient of the output at ``position``."""
-        if gradient is not None:
-            torch.ops.msprobe.gradient([gradient], self._ticket, self._key, position)
-
-    def grad_inputs(self, gradients: Mapping[int, Any]) -> None:
-        """Add an operator that reports the gradients of the arguments, which are given by slot."""
-        present = {slot: gradient for slot, gradient in gradients.items() if gradient is not None}
-        self._staged.slots = list(present)
-        torch.ops.msprobe.gradient(list(present.values()), self._ticket, self._key, -1)
 
 
 class CompiledCalls:
@@ -176,7 +76,7 @@ class CompiledCalls:
         """Add the operator that ends a call to the graph, and hooks for its gradients."""
         target, stack = self.target, self._stack()
         while stack and self._staged[stack[-1]].number != number:
-            stack.pop()  # entered by a trace that was given up
+            stack.pop()  # entered by a trace that was abandoned
         if target is None or not stack:
             return
         key = stack.pop()
@@ -274,6 +174,104 @@ def _run_once() -> Iterator[None]:
     for node in itertools.islice(reversed(nodes), len(nodes) - before):
         for mark in _RECOMPUTATION_MARKS:
             node.meta.pop(mark, None)
+
+
+class StagedCall:
+    """One call in one traced graph: the shape of what its operators report.
+
+    Attributes:
+        outputs: how many outputs can have a gradient; None when the call has no backward in this graph.
+        slots: the arguments whose gradients the backward graph reports.
+    """
+
+    __slots__ = ("arguments", "keywords", "number", "outputs", "positional", "prepared", "result", "slots")
+
+    def __init__(self, number: int, arguments: Packed, prepared: Any, template: Template):
+        self.number = number
+        self.arguments = arguments
+        self.prepared = prepared
+        self.positional, self.keywords = template
+        self.result: Packed = NO_VALUES
+        self.outputs: int | None = None
+        self.slots: list[int] = []
+
+
+class HandedCall:
+    """Takes the place of ``GradientSlots`` for a call that runs inside a graph, which has its hooks already."""
+
+    __slots__ = ("_calls", "_outputs", "_ticket", "keywords", "positional")
+
+    def __init__(self, calls: CompiledCalls, staged: StagedCall, ticket: int) -> None:
+        self._calls = calls
+        self._outputs = staged.outputs or 0
+        self._ticket = ticket
+        self.positional, self.keywords = staged.positional, staged.keywords
+
+    def connect(self, receiver: Any) -> None:
+        """Have the gradients that the compiled graph reports for this call go to ``receiver``."""
+        receiver.expect(self._outputs)
+        self._calls.receivers[self._ticket] = receiver
+
+
+class _OperatorEmitter:
+    """Receives gradients while the backward graph is traced, and adds operators to it that report those of each run."""
+
+    def __init__(self, staged: StagedCall, ticket: torch.Tensor, key: int) -> None:
+        self._staged = staged
+        self._ticket = ticket
+        self._key = key
+        self.errors = CALLS.errors
+
+    def expect(self, outputs: int) -> None:
+        """Keep how many outputs can have a gradient."""
+        self._staged.outputs = outputs
+
+    def whole(self, grad_outputs: Sequence[Any], grad_inputs: Mapping[int, Any]) -> None:
+        """Add operators for all gradients of the call."""
+        for position, gradient in enumerate(grad_outputs):
+            self.grad_output(position, gradient)
+        self.grad_inputs(grad_inputs)
+
+    def grad_output(self, position: int, gradient: Any) -> None:
+        """Add an operator that reports the gradient of the output at ``position``."""
+        if gradient is not None:
+            torch.ops.msprobe.gradient([gradient], self._ticket, self._key, position)
+
+    def grad_inputs(self, gradients: Mapping[int, Any]) -> None:
+        """Add an operator that reports the gradients of the arguments, which are given by slot."""
+        present = {slot: gradient for slot, gradient in gradients.items() if gradient is not None}
+        self._staged.slots = list(present)
+        torch.ops.msprobe.gradient(list(present.values()), self._ticket, self._key, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What compiled code reports to: the relay, the gradient tap, and the names of the modules."""
+
+    relay: Relay
+    gradients: TracedGradientTap
+    site: FindSite
+    quiet: MakeQuiet
+
+
+class FindSite(Protocol):
+    """Returns the name of a module's calls, or None."""
+
+    def __call__(self, module: nn.Module) -> Any: ...
+
+
+class MakeQuiet(Protocol):
+    """Returns a context in which nothing that this thread calls is recorded."""
+
+    def __call__(self) -> AbstractContextManager[None]: ...
+
+
+class TracedGradientTap(GradientTap, Protocol):
+    """A gradient tap that can be given the gradients of a call inside compiled code."""
+
+    def with_call(self, call: Any) -> AbstractContextManager[None]:
+        """Answer ``prepare`` with ``call`` inside the context, where autograd is off."""
+        ...
 
 
 class _DropModule:

@@ -1,22 +1,21 @@
-"""Run compiled code in a version of its own that reports module calls while collecting.
+"""Decide which version of compiled code runs while functions of torch are replaced.
 
-Dynamo keeps several versions of a compiled function and runs the first whose guards hold. Every version guards on the
-type of torch's tables of global module hooks. While collecting, one of these tables is replaced by one of another type,
-an ordered dictionary with the same content: then the versions without reports do not match, and afterwards those with
-reports do not. Each version is compiled once, however often collecting starts and stops.
-
-One switch between compiled code and the functions that the tool has put in the place of torch's own.
-
-Compiled code depends on the functions it was made with (Dynamo's guards). Three things follow, and ``RecompileGuard``
-sees to all of them for every replacement that is in force:
+Compiled code depends on the functions that it was compiled with (Dynamo's guards). ``RecompileGuard`` takes care of
+three consequences for every replacement that is in force:
 
 - A program may forbid to compile again. Where recompiling is an error, meeting other functions raises. So the
-  replacements are taken away while a thread is in compiled code, and come back when it leaves that code or calls a
-  part that is excluded from compilation. A program that may compile pays two comparisons for each entry.
+  replacements are removed while a thread is in compiled code, and restored when it leaves that code or calls a part
+  that is excluded from compilation. A program that may compile pays two comparisons for each entry.
 - Dynamo lists the functions of torch by identity. It must list the originals, so it does that before the first
-  replacement, and its list is made anew when it was loaded in between.
-- Importing Dynamo takes seconds. It is imported when the program first calls ``torch.compile``, with the originals in
-  place; what must be prepared for compiled code is prepared then.
+  replacement, and its list is built again when Dynamo was loaded in between.
+- Importing Dynamo takes seconds. It is imported when the program first calls ``torch.compile``, with the originals
+  restored; what must be prepared for compiled code is prepared then.
+
+``reporting_versions`` runs compiled code in a version that reports module calls. Dynamo keeps several versions of a
+compiled function and runs the first whose guards hold. Every version guards on the type of torch's tables of global
+module hooks. While collecting, one of these tables is replaced by one of another type, an ordered dictionary with the
+same content (``SharedTable``): then the versions without reports do not match, and afterwards those with reports do
+not. Each version is compiled once, however often collecting starts and stops.
 """
 
 from __future__ import annotations
@@ -45,19 +44,12 @@ from msprobe.core.log import first_time, logger
 _ENTRY = "_maybe_set_eval_frame"  # called with what handles new frames, None for nothing, at every entry and exit
 _FORBIDDING = ("fail_on_recompile", "eager_on_recompile")
 
+_HOOK_TABLE = "_global_backward_pre_hooks"
+_OPERATORS: list[Any] = []  # the library of operators, once it is defined
+is_traced: Callable[[], bool] = getattr(torch.compiler, "is_dynamo_compiling", lambda: False)
+_is_exported: Callable[[], bool] = getattr(torch.compiler, "is_exporting", lambda: False)
+
 Prepare = Callable[[], AbstractContextManager[None]]
-
-
-class Replacement(Protocol):
-    """Something that stands in the place of something else, and can be put there and taken away any number of times."""
-
-    def apply(self) -> None:
-        """Put the replacement in place."""
-        ...
-
-    def undo(self) -> None:
-        """Take the replacement away."""
-        ...
 
 
 class RecompileGuard:
@@ -208,6 +200,18 @@ class RecompileGuard:
             replacement.undo()
 
 
+class Replacement(Protocol):
+    """Something that stands in the place of something else, and can be put there and taken away any number of times."""
+
+    def apply(self) -> None:
+        """Put the replacement in place."""
+        ...
+
+    def undo(self) -> None:
+        """Take the replacement away."""
+        ...
+
+
 def register_originals() -> bool:
     """Have Dynamo list the functions of torch by identity now, while nothing is wrapped; False if it is not loaded."""
     rules = sys.modules.get("torch._dynamo.trace_rules")
@@ -234,10 +238,44 @@ def _forbids_recompiling(stance: Any) -> bool:
 RECOMPILE_GUARD = RecompileGuard()
 
 
-_HOOK_TABLE = "_global_backward_pre_hooks"
-_OPERATORS: list[Any] = []  # the library of operators, once it is defined
-is_traced: Callable[[], bool] = getattr(torch.compiler, "is_dynamo_compiling", lambda: False)
-_is_exported: Callable[[], bool] = getattr(torch.compiler, "is_exporting", lambda: False)
+@contextlib.contextmanager
+def reporting_versions(thread: ThreadState) -> Iterator[None]:
+    """Run code compiled before and code compiled inside in versions that report module calls."""
+    try:
+        with RECOMPILE_GUARD.with_dynamo(lambda: _reporting(thread)):
+            yield
+    finally:
+        restore_original_call()
+
+
+@contextlib.contextmanager
+def _reporting(thread: ThreadState) -> Iterator[None]:
+    if not supported():
+        yield
+        return
+    restore_original_call()
+    if not _OPERATORS:
+        _OPERATORS.append(define_operators())
+        for function in (enter, leave):
+            torch.compiler.allow_in_graph(function)
+            torch.fx.node.has_side_effect(function)
+        for method in (Collector.module_begin, Quiet.__enter__, Quiet.__exit__):  # the first: every guarded method
+            skip_in_dynamo(method, inside=True)
+    with RECOMPILE_GUARD.in_force(ReportingTable()), unobserved_compiler(thread):
+        yield
+
+
+class ReportingTable:
+    """Implements ``Replacement``: the shared table in place of torch's own."""
+
+    def __init__(self) -> None:
+        self._content = getattr(hooks, _HOOK_TABLE)
+
+    def apply(self) -> None:
+        setattr(hooks, _HOOK_TABLE, shared_table())
+
+    def undo(self) -> None:
+        setattr(hooks, _HOOK_TABLE, self._content)
 
 
 class SharedTable(OrderedDict[int, Any]):
@@ -274,19 +312,6 @@ def shared_table() -> SharedTable:
     return SharedTable(getattr(hooks, _HOOK_TABLE))
 
 
-class ReportingTable:
-    """Implements ``Replacement``: the shared table in place of torch's own."""
-
-    def __init__(self) -> None:
-        self._content = getattr(hooks, _HOOK_TABLE)
-
-    def apply(self) -> None:
-        setattr(hooks, _HOOK_TABLE, shared_table())
-
-    def undo(self) -> None:
-        setattr(hooks, _HOOK_TABLE, self._content)
-
-
 def supported() -> bool:
     """Return whether this torch keeps operators with an effect in order and has the table that versions guard on."""
     return hasattr(torch.library.Library, "_register_effectful_op") and isinstance(
@@ -297,33 +322,6 @@ def supported() -> bool:
 def reported() -> bool:
     """Return whether operators that report are put into the graph that Dynamo traces; an exported program has none."""
     return bool(_OPERATORS) and not _is_exported()
-
-
-@contextlib.contextmanager
-def reporting_versions(thread: ThreadState) -> Iterator[None]:
-    """Run code compiled before and code compiled inside in versions that report module calls."""
-    try:
-        with RECOMPILE_GUARD.with_dynamo(lambda: _reporting(thread)):
-            yield
-    finally:
-        restore_original_call()
-
-
-@contextlib.contextmanager
-def _reporting(thread: ThreadState) -> Iterator[None]:
-    if not supported():
-        yield
-        return
-    restore_original_call()
-    if not _OPERATORS:
-        _OPERATORS.append(define_operators())
-        for function in (enter, leave):
-            torch.compiler.allow_in_graph(function)
-            torch.fx.node.has_side_effect(function)
-        for method in (Collector.module_begin, Quiet.__enter__, Quiet.__exit__):  # the first: every guarded method
-            skip_in_dynamo(method, inside=True)
-    with RECOMPILE_GUARD.in_force(ReportingTable()), unobserved_compiler(thread):
-        yield
 
 
 def restore_original_call() -> None:

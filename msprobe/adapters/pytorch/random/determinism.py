@@ -1,7 +1,6 @@
-"""``seed_all``: seed the random generators, and optionally make operators deterministic and switch dropout off.
+"""``seed_all``: seed the random generators, and optionally use deterministic operators and switch dropout off.
 
-``seed_all(rm_dropout=True)``: operators that drop values get the probability 0.
-
+``seed_all(rm_dropout=True)`` calls ``remove_dropout``, which makes operators that drop values work with probability 0.
 PyTorch's own schemas say which operators these are, and which of their arguments is the probability:
 
     dropout, alpha_dropout, feature_dropout, ...    p
@@ -31,6 +30,78 @@ from msprobe.core.host import check_seed, seed_host
 from msprobe.core.log import first_time, logger
 
 _OPERATOR_OWNERS = (torch, torch._VF, torch._C._nn, torch.nn.functional)
+
+_fixed_state: Patches | None = None
+
+
+def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False, is_enhanced: bool = False) -> None:
+    """Make two runs comparable.
+
+    Args:
+        seed: for Python, numpy and torch (every device), 0 to 2**32 - 1.
+        mode: also ask torch for deterministic operators (slower).
+        rm_dropout: let every dropout pass values through unchanged, until the process ends.
+        is_enhanced: every call of a random function starts from the same state, so it returns the same numbers each
+            time. Good for telling whether randomness is the cause of a difference, and for nothing else.
+
+    Raises:
+        MsprobeException: an argument is of the wrong type or out of range.
+    """
+    check_seed(seed, mode=mode, rm_dropout=rm_dropout, is_enhanced=is_enhanced)
+    seed_host(seed)
+    os.environ["HCCL_DETERMINISTIC"] = "True"
+    torch.manual_seed(seed)
+    torch.use_deterministic_algorithms(mode)
+    _seed_devices(seed)
+    if (
+        (rm_dropout or is_enhanced)
+        and process_debugger.peek() is not None
+        and first_time("seed_all after the debugger")
+    ):
+        logger.warning("seed_all: call it before PrecisionDebugger is made; recorded functions stay random otherwise")
+    _end_fixed_state()
+    if rm_dropout:
+        remove_dropout()
+    if is_enhanced:
+        _fix_state()
+
+
+def _seed_devices(seed: int) -> None:
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(seed)
+        torch.backends.cudnn.deterministic = True
+        torch.backends.cudnn.benchmark = False
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    npu = getattr(torch, "npu", None)
+    if npu is not None and npu.is_available():
+        npu.manual_seed_all(seed)
+        os.environ.update(LCCL_DETERMINISTIC="1", CLOSE_MATMUL_K_SHIFT="1", ATB_LLM_LCOC_ENABLE="0")
+
+
+def _fix_state() -> None:
+    """Start each call of a random function from one state, until a later ``seed_all`` ends that."""
+    global _fixed_state
+    state = RandomState()
+
+    def around(
+        source: RandomSource, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        state.restore(source.library)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            state.restore(source.library)
+
+    _fixed_state = random_patches(around)
+    _fixed_state.apply()
+    logger.info("every call of a random function returns the same numbers from now on (is_enhanced)")
+
+
+def _end_fixed_state() -> None:
+    global _fixed_state
+    if _fixed_state is not None:
+        _fixed_state.undo()
+        _fixed_state = None
 
 
 def remove_dropout() -> None:
@@ -88,76 +159,3 @@ def _register_in_scripts(replacement: Callable[..., Any], name: str) -> None:
         from torch.jit._builtins import _register_builtin
 
         _register_builtin(replacement, f"aten::{name}")
-
-
-def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False, is_enhanced: bool = False) -> None:
-    """Make two runs comparable.
-
-    Args:
-        seed: for Python, numpy and torch (every device), 0 to 2**32 - 1.
-        mode: also ask torch for deterministic operators (slower).
-        rm_dropout: let every dropout pass values through unchanged, until the process ends.
-        is_enhanced: every call of a random function starts from the same state, so it returns the same numbers each
-            time. Good for telling whether randomness is the cause of a difference, and for nothing else.
-
-    Raises:
-        MsprobeException: an argument is of the wrong type or out of range.
-    """
-    check_seed(seed, mode=mode, rm_dropout=rm_dropout, is_enhanced=is_enhanced)
-    seed_host(seed)
-    os.environ["HCCL_DETERMINISTIC"] = "True"
-    torch.manual_seed(seed)
-    torch.use_deterministic_algorithms(mode)
-    _seed_devices(seed)
-    if (
-        (rm_dropout or is_enhanced)
-        and process_debugger.peek() is not None
-        and first_time("seed_all after the debugger")
-    ):
-        logger.warning("seed_all: call it before PrecisionDebugger is made; recorded functions stay random otherwise")
-    _end_fixed_state()
-    if rm_dropout:
-        remove_dropout()
-    if is_enhanced:
-        _fix_state()
-
-
-def _seed_devices(seed: int) -> None:
-    if torch.cuda.is_available():
-        torch.cuda.manual_seed_all(seed)
-        torch.backends.cudnn.deterministic = True
-        torch.backends.cudnn.benchmark = False
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    npu = getattr(torch, "npu", None)
-    if npu is not None and npu.is_available():
-        npu.manual_seed_all(seed)
-        os.environ.update(LCCL_DETERMINISTIC="1", CLOSE_MATMUL_K_SHIFT="1", ATB_LLM_LCOC_ENABLE="0")
-
-
-_fixed_state: Patches | None = None
-
-
-def _end_fixed_state() -> None:
-    global _fixed_state
-    if _fixed_state is not None:
-        _fixed_state.undo()
-        _fixed_state = None
-
-
-def _fix_state() -> None:
-    """Start each call of a random function from one state, until a later ``seed_all`` ends that."""
-    global _fixed_state
-    state = RandomState()
-
-    def around(
-        source: RandomSource, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        state.restore(source.library)
-        try:
-            return original(*args, **kwargs)
-        finally:
-            state.restore(source.library)
-
-    _fixed_state = random_patches(around)
-    _fixed_state.apply()
-    logger.info("every call of a random function returns the same numbers from now on (is_enhanced)")

@@ -5,17 +5,16 @@
 An ``api_name`` is ``{library}.{function}.{count}``, for example ``torch_random.randn.0``. Each row is on disk when the
 call returns. A table that can no longer be written ends with one line in the log, and the program goes on.
 
-Find every function that draws random numbers, and replace them.
+``random_sources`` finds every function that draws random numbers: PyTorch marks its operators with the tag
+``nondeterministic_seeded``; Python's ``random`` and ``numpy.random`` expose the methods of one shared generator as
+functions. ``random_patches`` puts a wrapper around each of them:
 
-PyTorch marks its operators with the tag ``nondeterministic_seeded``; Python's ``random`` and ``numpy.random`` expose
-the methods of one shared generator as functions. ``random_patches`` puts a wrapper around each of them:
-
-    library          the functions
-    torch_random     torch.randn, torch.bernoulli, torch.dropout, ...       (and torch._VF, what torch.nn uses)
-    tensor_random    torch.Tensor.uniform_, normal_, ...
+    library            the functions
+    torch_random       torch.randn, torch.bernoulli, torch.dropout, ...       (and torch._VF, what torch.nn uses)
+    tensor_random      torch.Tensor.uniform_, normal_, ...
     functional_random  torch.nn.functional.dropout, scaled_dot_product_attention, ...
-    python_random    random.random, random.choice, ...
-    numpy_random     numpy.random.rand, ...
+    python_random      random.random, random.choice, ...
+    numpy_random       numpy.random.rand, ...
 
 Generator objects of numpy (``default_rng()``) have a state of their own and cannot be reached.
 """
@@ -50,123 +49,8 @@ from msprobe.core.errors import FileCheckException, MsprobeException, argument_t
 from msprobe.core.log import logger
 from msprobe.core.store.safe_files import make_folder, open_private
 
-Around = Callable[["RandomSource", Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
-
 _STATE_FUNCTIONS = {"seed", "getstate", "setstate", "get_state", "set_state"}
 _TAGGED_NAMESPACE = "aten"
-
-
-@dataclass(frozen=True, slots=True)
-class RandomSource:
-    """One function that draws random numbers, as ``{library}.{name}``."""
-
-    library: str
-    owner: Any
-    name: str
-
-
-def random_sources() -> Iterator[RandomSource]:
-    """Yield all sources in this process and version of PyTorch."""
-    yield from _instance_sources("python_random", random, random._inst)
-    yield from _instance_sources("numpy_random", np.random, np.random.mtrand._rand)
-    owners = {
-        "torch_random": (torch, torch._VF),
-        "tensor_random": (torch.Tensor,),
-        "functional_random": (torch.nn.functional,),
-    }
-    names = sorted(tagged_operators())
-    for library, holders in owners.items():
-        for owner in holders:
-            yield from (RandomSource(library, owner, name) for name in names if callable(getattr(owner, name, None)))
-
-
-def tagged_operators() -> set[str]:
-    """Return the names of the operators that PyTorch itself marks as drawing from a seeded generator.
-
-    Of the private ones only those count that take a generator, such as ``_standard_gamma``, which distributions call.
-    """
-    names = set()
-    for full in torch._C._dispatch_get_all_op_names():
-        namespace, _, rest = full.partition("::")
-        name, _, overload = rest.partition(".")
-        if namespace != _TAGGED_NAMESPACE or name in names:
-            continue
-        operator = torch._C._get_operation_overload(f"{namespace}::{name}", overload)
-        if operator is None or torch.Tag.nondeterministic_seeded not in operator[2]:
-            continue
-        if not name.startswith("_") or _takes_generator(name, overload):
-            names.add(name)
-    return names
-
-
-def _takes_generator(name: str, overload: str) -> bool:
-    return any(argument.name == "generator" for argument in torch._C._get_schema(f"aten::{name}", overload).arguments)
-
-
-def random_patches(around: Around) -> Patches:
-    """Return patches, not yet applied, that replace the outermost call of each source.
-
-    Args:
-        around: called as ``around(source, original, args, kwargs)``; returns the result of the call.
-    """
-    list_device_constructors()
-    patches = Patches()
-    inside = threading.local()
-    for source in random_sources():
-        original = getattr(source.owner, source.name)
-        patches.plan(source.owner, source.name, _outermost_call(source, original, around, inside))
-    show_originals(patches)
-    return patches
-
-
-def _instance_sources(library: str, module: Any, instance: Any) -> Iterator[RandomSource]:
-    for name in dir(module):
-        if name not in _STATE_FUNCTIONS and getattr(getattr(module, name), "__self__", None) is instance:
-            yield RandomSource(library, module, name)
-
-
-def _outermost_call(source: RandomSource, original: Callable[..., Any], around: Around, inside: threading.local) -> Any:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if getattr(inside, "busy", False):
-            return original(*args, **kwargs)
-        inside.busy = True
-        try:
-            return around(source, original, args, kwargs)
-        finally:
-            inside.busy = False
-
-    functools.update_wrapper(call, original, updated=())
-    if not isinstance(original, FunctionType):
-        name_after_owner(call, source.owner, source.name)
-    skip_in_dynamo(call, inside=True)
-    return call
-
-
-class RandomState:
-    """The states of Python's, numpy's and PyTorch's shared generators (CPU, and devices already in use)."""
-
-    def __init__(self) -> None:
-        self._python = random.getstate()
-        self._numpy = np.random.get_state()
-        self._torch = torch.get_rng_state()
-        self._devices = [(device, device.get_rng_state_all()) for device in _devices()]
-
-    def restore(self, library: str) -> None:
-        """Set the generator that ``library`` draws from to this state."""
-        if library == "python_random":
-            random.setstate(self._python)
-        elif library == "numpy_random":
-            np.random.set_state(self._numpy)
-        else:
-            torch.set_rng_state(self._torch)
-            for device, states in self._devices:
-                device.set_rng_state_all(states)
-
-
-def _devices() -> list[Any]:
-    devices = [getattr(torch, name, None) for name in ("cuda", "npu")]
-    return [device for device in devices if device is not None and device.is_available()]
-
 
 _DRAW_SOMETIMES = {"gru", "lstm", "rnn_relu", "rnn_tanh", "scaled_dot_product_attention"}
 _BYTE_ORDER_MARK = "\ufeff"
@@ -270,3 +154,118 @@ class RandomCalls:
     def _name(self) -> str:
         process = f"proc{self._pid}" if self._rank is None else f"rank{self._rank}"
         return f"random_{process}_{self._time}.csv"
+
+
+Around = Callable[["RandomSource", Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+
+
+def random_patches(around: Around) -> Patches:
+    """Return patches, not yet applied, that replace the outermost call of each source.
+
+    Args:
+        around: called as ``around(source, original, args, kwargs)``; returns the result of the call.
+    """
+    list_device_constructors()
+    patches = Patches()
+    inside = threading.local()
+    for source in random_sources():
+        original = getattr(source.owner, source.name)
+        patches.plan(source.owner, source.name, _outermost_call(source, original, around, inside))
+    show_originals(patches)
+    return patches
+
+
+def _outermost_call(source: RandomSource, original: Callable[..., Any], around: Around, inside: threading.local) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if getattr(inside, "busy", False):
+            return original(*args, **kwargs)
+        inside.busy = True
+        try:
+            return around(source, original, args, kwargs)
+        finally:
+            inside.busy = False
+
+    functools.update_wrapper(call, original, updated=())
+    if not isinstance(original, FunctionType):
+        name_after_owner(call, source.owner, source.name)
+    skip_in_dynamo(call, inside=True)
+    return call
+
+
+@dataclass(frozen=True, slots=True)
+class RandomSource:
+    """One function that draws random numbers, as ``{library}.{name}``."""
+
+    library: str
+    owner: Any
+    name: str
+
+
+def random_sources() -> Iterator[RandomSource]:
+    """Yield all sources in this process and version of PyTorch."""
+    yield from _instance_sources("python_random", random, random._inst)
+    yield from _instance_sources("numpy_random", np.random, np.random.mtrand._rand)
+    owners = {
+        "torch_random": (torch, torch._VF),
+        "tensor_random": (torch.Tensor,),
+        "functional_random": (torch.nn.functional,),
+    }
+    names = sorted(tagged_operators())
+    for library, holders in owners.items():
+        for owner in holders:
+            yield from (RandomSource(library, owner, name) for name in names if callable(getattr(owner, name, None)))
+
+
+def tagged_operators() -> set[str]:
+    """Return the names of the operators that PyTorch itself marks as drawing from a seeded generator.
+
+    Of the private ones only those count that take a generator, such as ``_standard_gamma``, which distributions call.
+    """
+    names = set()
+    for full in torch._C._dispatch_get_all_op_names():
+        namespace, _, rest = full.partition("::")
+        name, _, overload = rest.partition(".")
+        if namespace != _TAGGED_NAMESPACE or name in names:
+            continue
+        operator = torch._C._get_operation_overload(f"{namespace}::{name}", overload)
+        if operator is None or torch.Tag.nondeterministic_seeded not in operator[2]:
+            continue
+        if not name.startswith("_") or _takes_generator(name, overload):
+            names.add(name)
+    return names
+
+
+def _takes_generator(name: str, overload: str) -> bool:
+    return any(argument.name == "generator" for argument in torch._C._get_schema(f"aten::{name}", overload).arguments)
+
+
+def _instance_sources(library: str, module: Any, instance: Any) -> Iterator[RandomSource]:
+    for name in dir(module):
+        if name not in _STATE_FUNCTIONS and getattr(getattr(module, name), "__self__", None) is instance:
+            yield RandomSource(library, module, name)
+
+
+class RandomState:
+    """The states of Python's, numpy's and PyTorch's shared generators (CPU, and devices already in use)."""
+
+    def __init__(self) -> None:
+        self._python = random.getstate()
+        self._numpy = np.random.get_state()
+        self._torch = torch.get_rng_state()
+        self._devices = [(device, device.get_rng_state_all()) for device in _devices()]
+
+    def restore(self, library: str) -> None:
+        """Set the generator that ``library`` draws from to this state."""
+        if library == "python_random":
+            random.setstate(self._python)
+        elif library == "numpy_random":
+            np.random.set_state(self._numpy)
+        else:
+            torch.set_rng_state(self._torch)
+            for device, states in self._devices:
+                device.set_rng_state_all(states)
+
+
+def _devices() -> list[Any]:
+    devices = [getattr(torch, name, None) for name in ("cuda", "npu")]
+    return [device for device in devices if device is not None and device.is_available()]

@@ -1,23 +1,18 @@
-"""Wrappers for torch, torch.Tensor, torch.nn.functional, torch._VF, and the functions that a user registers.
+"""Observe the functions of PyTorch, those that a user registers, and those of the packages around it.
 
-The wrapped functions of PyTorch and those of the packages around it, as one tap.
-
-APIs that the configuration adds to the wrapped ones, and all operators of ``custom_op_namespaces``.
+``TorchApiTap`` wraps the functions of torch, torch.Tensor, torch.nn.functional and torch._VF. ``ApiTaps`` joins it with
+the taps of packages. ``TorchListedApis`` adds the APIs that the configuration lists, and all operators of
+``custom_op_namespaces``; an operator that does not exist yet is looked for again at a later start:
 
     {"custom_op_namespaces": ["my_ops"]}                                torch.ops.my_ops.twice -> my_ops.twice.0.forward
 
-An operator that does not exist yet is looked for again at a later start.
+Two parts of torch must see the original functions, not the wrappers, because they know functions by identity:
 
-torch's list of the functions that follow a device context (``with torch.device(...)``, ``set_default_device``).
-
-torch makes the list when it is first needed, and it holds functions by identity. If it were made while functions are
-replaced, it would hold the replacements, and until the process ends tensors would be made on the CPU, whatever the
-context says.
-
-Let TorchScript see the original functions.
-
-TorchScript knows functions by identity, reads their source, and traces all calls, also those of the tool. So the
-originals are put back while it works, and take the place of wrappers in its arguments.
+- torch's list of the functions that follow a device context (``with torch.device(...)``, ``set_default_device``). torch
+  builds it when it is first needed. If it were built while functions are replaced, it would hold the wrappers, and
+  until the process ends tensors would be created on the CPU, whatever the context says (``list_device_constructors``).
+- TorchScript, which also reads their source and traces all calls, those of the tool included. So the originals are
+  restored while it works, and replace wrappers in its arguments (``show_originals``).
 """
 
 from __future__ import annotations
@@ -36,24 +31,73 @@ from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_t
 from msprobe.core.backend.protocols import ApiTap
 from msprobe.core.backend.support import DEFAULT_NAMESPACES
 from msprobe.core.capture.observer import CallSite, Relay
-from msprobe.core.capture.patched_apis import Adding, Listed, ListedApis, WrappedApis
+from msprobe.core.capture.patched_apis import ListedApis, WrappedApis
 from msprobe.core.capture.patching import Patches, find_holder
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import bind_like_original, mark_calling, name_after_owner, wrap
 from msprobe.core.config import DumpConfig
 from msprobe.core.log import first_time, logger
 
+OWNERS: Mapping[str, Any] = {
+    "Functional": torch.nn.functional,
+    "Tensor": torch.Tensor,
+    "Torch": torch,
+    "VF": torch._VF,
+}
 
-class PackageTap(Protocol):
-    """The functions of packages that may not be installed."""
 
-    def attach(self) -> AbstractContextManager[None]:
-        """Record the functions inside the context."""
-        ...
+class TorchApiTap(WrappedApis):
+    """Implements ``ApiTap``.
 
-    def reset(self) -> None:
-        """Number the calls from 0 again."""
-        ...
+    Args:
+        tables: API names by prefix; a dotted name lies in a submodule of the prefix's owner.
+        recorded: the risk test over API names; an API that fails it is counted but not recorded.
+        relay: holds the current observer.
+        thread: is made busy while a call is observed.
+        operators: whether the operators inside a call are recorded too.
+        listed: the APIs that the configuration adds.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[Mapping[str, Sequence[str]]],
+        recorded: Callable[[str], bool],
+        relay: Relay,
+        thread: ThreadState,
+        operators: bool = False,
+        listed: ListedApis | None = None,
+    ) -> None:
+        super().__init__(recorded, relay, thread, listed)
+        self._operators = operators
+        for table in tables:
+            self._plan_table(table, OWNERS)
+        list_device_constructors()
+        show_originals(self._patches)
+
+    @contextlib.contextmanager
+    def attach(self) -> Iterator[None]:
+        self._refresh_listed()
+        compiler = RECOMPILE_GUARD.with_dynamo(functools.partial(unobserved_compiler, self._thread))
+        with RECOMPILE_GUARD.in_force(self._patches), compiler:
+            yield
+
+    def _plan(self, owner: Any, name: str, prefix: str) -> Any:
+        owner, attribute = find_holder(owner, name)
+        original = getattr(owner, attribute, None)
+        if not callable(original):
+            return None
+        site = self.site(prefix, attribute, name)
+        replacement = bind_like_original(owner, attribute, functools.partial(self._observed, site), is_traced)
+        wrapper = getattr(replacement, "__func__", replacement)
+        skip_in_dynamo(wrapper)
+        name_after_owner(wrapper, owner, attribute)
+        self._patches.plan(owner, attribute, replacement)
+        return replacement
+
+    def _observed(self, site: CallSite, original: Callable[..., Any]) -> Callable[..., Any]:
+        if self._operators:
+            original = mark_calling(original, self._thread, is_traced)
+        return wrap(original, site, self._relay, self._thread, is_traced)
 
 
 class ApiTaps:
@@ -89,6 +133,18 @@ class ApiTaps:
         return self._torch_tap.registered()
 
 
+class PackageTap(Protocol):
+    """The functions of packages that may not be installed."""
+
+    def attach(self) -> AbstractContextManager[None]:
+        """Record the functions inside the context."""
+        ...
+
+    def reset(self) -> None:
+        """Number the calls from 0 again."""
+        ...
+
+
 class TorchListedApis(ListedApis):
     """Registers the listed APIs, and the operators of the listed namespaces."""
 
@@ -96,12 +152,12 @@ class TorchListedApis(ListedApis):
         super().__init__(config)
         self._namespaces = config.custom_op_namespaces
 
-    def _register_new(self, tap: Adding) -> None:
+    def _register_new(self, tap: WrappedApis) -> None:
         super()._register_new(tap)
         for namespace in self._namespaces:
             self._add_operators(tap, namespace)
 
-    def _add_operators(self, tap: Adding, namespace: str) -> None:
+    def _add_operators(self, tap: WrappedApis, namespace: str) -> None:
         head = f"{namespace}::"
         operators = torch._C._dispatch_get_all_op_names()
         names = {name[len(head) :].partition(".")[0] for name in operators if name.startswith(head)}
@@ -152,65 +208,3 @@ def _originals(values: tuple[Any, ...], patches: Patches) -> Iterator[Any]:
     for value in values:
         target = patches.target_of(value) if callable(value) else None
         yield value if target is None else getattr(*target)
-
-
-OWNERS: Mapping[str, Any] = {
-    "Functional": torch.nn.functional,
-    "Tensor": torch.Tensor,
-    "Torch": torch,
-    "VF": torch._VF,
-}
-
-
-class TorchApiTap(WrappedApis):
-    """Implements ``ApiTap``.
-
-    Args:
-        tables: API names by prefix; a dotted name lies in a submodule of the prefix's owner.
-        recorded: the risk test over API names; an API that fails it is counted but not recorded.
-        relay: holds the observer that is told.
-        thread: is made busy while a call is observed.
-        operators: whether the operators inside a call are recorded too.
-        listed: the APIs that the configuration adds.
-    """
-
-    def __init__(
-        self,
-        tables: Sequence[Mapping[str, Sequence[str]]],
-        recorded: Callable[[str], bool],
-        relay: Relay,
-        thread: ThreadState,
-        operators: bool = False,
-        listed: Listed | None = None,
-    ) -> None:
-        super().__init__(recorded, relay, thread, listed)
-        self._operators = operators
-        for table in tables:
-            self._plan_table(table, OWNERS)
-        list_device_constructors()
-        show_originals(self._patches)
-
-    @contextlib.contextmanager
-    def attach(self) -> Iterator[None]:
-        self._refresh_listed()
-        compiler = RECOMPILE_GUARD.with_dynamo(functools.partial(unobserved_compiler, self._thread))
-        with RECOMPILE_GUARD.in_force(self._patches), compiler:
-            yield
-
-    def _plan(self, owner: Any, name: str, prefix: str) -> Any:
-        owner, attribute = find_holder(owner, name)
-        original = getattr(owner, attribute, None)
-        if not callable(original):
-            return None
-        site = self.site(prefix, attribute, name)
-        replacement = bind_like_original(owner, attribute, functools.partial(self._observed, site), is_traced)
-        wrapper = getattr(replacement, "__func__", replacement)
-        skip_in_dynamo(wrapper)
-        name_after_owner(wrapper, owner, attribute)
-        self._patches.plan(owner, attribute, replacement)
-        return replacement
-
-    def _observed(self, site: CallSite, original: Callable[..., Any]) -> Callable[..., Any]:
-        if self._operators:
-            original = mark_calling(original, self._thread, is_traced)
-        return wrap(original, site, self._relay, self._thread, is_traced)

@@ -1,14 +1,13 @@
-"""Wrappers for the collectives and point-to-point functions of ``torch.distributed``, recorded as ``Distributed``.
+"""Observe the collectives and point-to-point functions of ``torch.distributed``, recorded as ``Distributed``.
 
 The results of a collective are in its arguments: ``output`` holds the positional arguments and then the keyword values
 as they are after the call, or, for a call that returns a ``Work``, after its ``wait``. Buffers that only receive are
 null among the inputs, because their content before the call means nothing.
 
-``P2POp`` and ``batch_isend_irecv`` while ``isend`` and ``irecv`` are wrapped.
-
-torch compares the two by identity, so an operation must name the function that its module holds at that moment. An
-operation always keeps the original, whatever it was made from, and names the wrapper only inside a batch. So operations
-that are made before a start, or used after a stop, work.
+``P2POp`` and ``batch_isend_irecv`` compare functions with ``isend`` and ``irecv`` by identity, so an operation must
+name the function that its module holds at that moment. While the two are wrapped, an operation always keeps the
+original, whichever it was created with, and names the wrapper only inside a batch (``plan_operations``,
+``present_operations``). So operations that are created before a start, or used after a stop, work.
 """
 
 from __future__ import annotations
@@ -22,73 +21,13 @@ import torch
 import torch.distributed.distributed_c10d as c10d
 
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
-from msprobe.core.capture.collectives import Arguments, CollectiveCalls, PendingCall, PendingWorks, without_parameter
+from msprobe.core.capture.collectives import CollectiveCalls, PendingCall, PendingWorks, without_parameter
 from msprobe.core.capture.observer import CallSite, Relay
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
+from msprobe.core.capture.wrap import Arguments
 
 POINT_TO_POINT = ("isend", "irecv")
-
-
-def plan_operations(patches: Patches, originals: dict[Any, Any]) -> None:
-    """Plan that ``P2POp`` accepts the wrappers of ``isend`` and ``irecv`` (keys) as well as the originals (values)."""
-    check, initialise = c10d._check_op, c10d.P2POp.__init__
-    accepted = set(originals.values())
-
-    def check_op(op: Any) -> None:
-        if originals.get(op, op) not in accepted:
-            check(op)
-
-    def init(self: Any, op: Any, *args: Any, **kwargs: Any) -> None:
-        initialise(self, originals.get(op, op), *args, **kwargs)
-
-    patches.plan(c10d, "_check_op", check_op)
-    patches.plan(c10d.P2POp, "__init__", init)
-
-
-@contextlib.contextmanager
-def present_operations(operations: Any, originals: dict[Any, Any]) -> Iterator[None]:
-    """Let ``operations`` name the functions that the module holds now as isend and irecv, inside this context."""
-    present = {originals.get(held, held): held for held in (getattr(c10d, name) for name in POINT_TO_POINT)}
-    batch = [op for op in operations if isinstance(op, c10d.P2POp)] if isinstance(operations, list) else []
-    kept = [op.op for op in batch]
-    for op in batch:
-        op.op = present.get(op.op, op.op)
-    try:
-        yield
-    finally:
-        for op, function in zip(batch, kept, strict=True):
-            op.op = function
-
-
-class BatchOutputs:
-    """The operations of a batch, each as it is when its work is done.
-
-    A tensor is copied when its work is done and other works are outstanding, because the program may use the buffer
-    again from then on.
-    """
-
-    def __init__(self, operations: Sequence[Any], rest: tuple[Any, ...], one_work_each: bool) -> None:
-        self._operations = list(operations)
-        self._rest = rest
-        self._one_work_each = one_work_each
-
-    def on_work(self, position: int) -> None:
-        """Copy the tensor of the operation at ``position``, whose work is done."""
-        if self._one_work_each:
-            operation = self._operations[position]
-            with torch.no_grad():
-                self._operations[position] = _with_tensor(operation, operation.tensor.detach().clone())
-
-    def __call__(self) -> tuple[Any, ...]:
-        return (self._operations, *self._rest)
-
-
-def _with_tensor(operation: Any, tensor: torch.Tensor) -> Any:
-    other = object.__new__(type(operation))
-    vars(other).update(vars(operation), tensor=tensor)
-    return other
-
 
 OWNERS = (torch.distributed, c10d)
 _BATCH = "batch_isend_irecv"
@@ -115,7 +54,7 @@ class TorchCollectiveTap:
 
     Args:
         names: functions of ``torch.distributed`` to record; none at a level that records no APIs.
-        relay: holds the observer that is told.
+        relay: holds the current observer.
         thread: is made busy while a call is observed.
     """
 
@@ -197,3 +136,63 @@ class TorchCollectiveTap:
                 return original(*args, **kwargs)
 
         return call
+
+
+def plan_operations(patches: Patches, originals: dict[Any, Any]) -> None:
+    """Plan that ``P2POp`` accepts the wrappers of ``isend`` and ``irecv`` (keys) as well as the originals (values)."""
+    check, initialise = c10d._check_op, c10d.P2POp.__init__
+    accepted = set(originals.values())
+
+    def check_op(op: Any) -> None:
+        if originals.get(op, op) not in accepted:
+            check(op)
+
+    def init(self: Any, op: Any, *args: Any, **kwargs: Any) -> None:
+        initialise(self, originals.get(op, op), *args, **kwargs)
+
+    patches.plan(c10d, "_check_op", check_op)
+    patches.plan(c10d.P2POp, "__init__", init)
+
+
+@contextlib.contextmanager
+def present_operations(operations: Any, originals: dict[Any, Any]) -> Iterator[None]:
+    """Let ``operations`` name the functions that the module holds now as isend and irecv, inside this context."""
+    present = {originals.get(held, held): held for held in (getattr(c10d, name) for name in POINT_TO_POINT)}
+    batch = [op for op in operations if isinstance(op, c10d.P2POp)] if isinstance(operations, list) else []
+    kept = [op.op for op in batch]
+    for op in batch:
+        op.op = present.get(op.op, op.op)
+    try:
+        yield
+    finally:
+        for op, function in zip(batch, kept, strict=True):
+            op.op = function
+
+
+class BatchOutputs:
+    """The operations of a batch, each as it is when its work is done.
+
+    A tensor is copied when its work is done and other works are outstanding, because the program may use the buffer
+    again from then on.
+    """
+
+    def __init__(self, operations: Sequence[Any], rest: tuple[Any, ...], one_work_each: bool) -> None:
+        self._operations = list(operations)
+        self._rest = rest
+        self._one_work_each = one_work_each
+
+    def on_work(self, position: int) -> None:
+        """Copy the tensor of the operation at ``position``, whose work is done."""
+        if self._one_work_each:
+            operation = self._operations[position]
+            with torch.no_grad():
+                self._operations[position] = _with_tensor(operation, operation.tensor.detach().clone())
+
+    def __call__(self) -> tuple[Any, ...]:
+        return (self._operations, *self._rest)
+
+
+def _with_tensor(operation: Any, tensor: torch.Tensor) -> Any:
+    other = object.__new__(type(operation))
+    vars(other).update(vars(operation), tensor=tensor)
+    return other

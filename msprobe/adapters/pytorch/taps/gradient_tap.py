@@ -1,13 +1,12 @@
-"""The gradients of single calls, observed at the autograd nodes that the call made.
+"""Observe gradients: those of single calls (``TorchGradientTap``), and those of one tensor (``watch``).
 
-Nothing is put into the graph: hooks on existing nodes see the gradients that flow anyway, so results stay bit-identical
-and in-place operators keep working. A node belongs to the call when its sequence number was given out during the call.
-The gradient of output k is what arrives at its node; the gradient of an argument is what leaves the call's nodes along
-the edge to that argument. Several uses of one argument inside the call add up; uses outside the call do not count.
+The gradients of a call are observed at the autograd nodes that the call created. Nothing is put into the graph: hooks
+on existing nodes see the gradients that flow anyway, so results stay bit-identical and in-place operators keep working.
+A node belongs to the call when its sequence number was assigned during the call. The gradient of output k is what
+arrives at its node; the gradient of an argument is what leaves the call's nodes along the edge to that argument.
+Several uses of one argument inside the call add up; uses outside the call do not count.
 
-The hook of the usual call: one node made the only output and feeds every argument.
-
-The gradients of one tensor, whatever computes with it; ``gradient_tap`` observes those of a call.
+Most calls created one node, which produced the only output and feeds every argument: ``SingleNodeHook`` serves them.
 """
 
 from __future__ import annotations
@@ -24,46 +23,6 @@ from msprobe.core.capture.containers import interned, shape_of, tensors_in
 from msprobe.core.capture.thread_state import ThreadState, quiet_hook
 from msprobe.core.dump.record.backward import CallGradients, Slots
 
-
-class SingleHook:
-    """Report all gradients of a call at once when its only node has run."""
-
-    __slots__ = ("_receiver", "_slots", "_thread")
-
-    def __init__(self, receiver: GradientReceiver, thread: ThreadState, slots: Slots) -> None:
-        self._receiver = receiver
-        self._thread = thread
-        self._slots = slots
-
-    @quiet_hook
-    def __call__(self, grad_inputs: tuple[Any, ...], grad_outputs: tuple[Any, ...]) -> None:
-        count = len(grad_inputs)
-        gradients = {slot: grad_inputs[index] if index < count else None for index, slot in self._slots}
-        self._receiver.whole(grad_outputs[:1], gradients)
-
-
-class _TensorHook:
-    """Pass every gradient of one tensor to ``report``."""
-
-    __slots__ = ("_report", "_thread")
-
-    def __init__(self, thread: ThreadState, report: Callable[[Any], None]) -> None:
-        self._thread = thread
-        self._report = report
-
-    @quiet_hook
-    def __call__(self, gradient: Any, others: Any = None) -> None:
-        self._report(gradient)
-
-
-def watch(tensor: Any, thread: ThreadState, report: Callable[[Any], None]) -> Callable[[], None] | None:
-    """Report every gradient of ``tensor`` until the returned function is called; return None when it can have none."""
-    if not tensor.requires_grad:
-        return None
-    remove: Callable[[], None] = tensor.register_hook(_TensorHook(thread, report)).remove
-    return remove
-
-
 _AccumulateGrad = torch._C._functions.AccumulateGrad
 _add = torch._C._VariableFunctions.add
 _sequence = torch._C._autograd._get_sequence_nr
@@ -72,31 +31,6 @@ _ATOMS = frozenset({type(None), bool, int, float, str, torch.dtype, torch.device
 
 Edge = tuple[Any, int]
 _NO_KEYWORDS: dict[str, Any] = {}  # one for all calls, and never written to
-
-
-class GradientSlots:
-    """The slots of a call's arguments, by edge into the graph or, for leaves, by id; made before the call runs."""
-
-    __slots__ = ("arguments", "keywords", "positional", "since", "slots")
-
-    def __init__(self) -> None:
-        self.since: int = _sequence()
-        self.arguments: dict[Edge | int, tuple[int, ...]] = {}
-        self.positional: tuple[Any, ...] = ()
-        self.keywords = _NO_KEYWORDS
-        self.slots = 0
-
-    def slot(self, tensor: torch.Tensor) -> int | None:
-        """Give one argument a slot and return it; None when no gradient can reach the argument."""
-        if not tensor.requires_grad:
-            return None
-        slot = self.slots
-        self.slots = slot + 1
-        node = tensor.grad_fn
-        key = id(tensor) if node is None else (node, tensor.output_nr)
-        earlier = self.arguments.get(key)
-        self.arguments[key] = (slot,) if earlier is None else (*earlier, slot)
-        return slot
 
 
 class TorchGradientTap:
@@ -139,7 +73,7 @@ class TorchGradientTap:
             slots = _direct(node, result.output_nr, prepared)
             if slots is not None:
                 receiver.expect(1)
-                node.register_hook(SingleHook(receiver, self._thread, slots))
+                node.register_hook(SingleNodeHook(receiver, self._thread, slots))
                 return
         self._attach_any(prepared, result, receiver)
 
@@ -165,6 +99,48 @@ class TorchGradientTap:
             node.register_prehook(call.before(interned(outputs), interned(through)))
         for node, slots in contributions.items():
             node.register_hook(call.after(id(node), interned(slots)))
+
+
+class GradientSlots:
+    """The slots of a call's arguments, by edge into the graph or, for leaves, by id; made before the call runs."""
+
+    __slots__ = ("arguments", "keywords", "positional", "since", "slots")
+
+    def __init__(self) -> None:
+        self.since: int = _sequence()
+        self.arguments: dict[Edge | int, tuple[int, ...]] = {}
+        self.positional: tuple[Any, ...] = ()
+        self.keywords = _NO_KEYWORDS
+        self.slots = 0
+
+    def slot(self, tensor: torch.Tensor) -> int | None:
+        """Give one argument a slot and return it; None when no gradient can reach the argument."""
+        if not tensor.requires_grad:
+            return None
+        slot = self.slots
+        self.slots = slot + 1
+        node = tensor.grad_fn
+        key = id(tensor) if node is None else (node, tensor.output_nr)
+        earlier = self.arguments.get(key)
+        self.arguments[key] = (slot,) if earlier is None else (*earlier, slot)
+        return slot
+
+
+class SingleNodeHook:
+    """Report all gradients of a call at once when its only node has run."""
+
+    __slots__ = ("_receiver", "_slots", "_thread")
+
+    def __init__(self, receiver: GradientReceiver, thread: ThreadState, slots: Slots) -> None:
+        self._receiver = receiver
+        self._thread = thread
+        self._slots = slots
+
+    @quiet_hook
+    def __call__(self, grad_inputs: tuple[Any, ...], grad_outputs: tuple[Any, ...]) -> None:
+        count = len(grad_inputs)
+        gradients = {slot: grad_inputs[index] if index < count else None for index, slot in self._slots}
+        self._receiver.whole(grad_outputs[:1], gradients)
 
 
 def _sum(earlier: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
@@ -229,3 +205,25 @@ def _passed_through(node: Any, outputs: list[tuple[int, int]], prepared: Gradien
     """Return the outputs that are arguments returned unchanged; their gradient is that of the argument as well."""
     pairs = [(number, prepared.arguments.get((node, number))) for number, _ in outputs]
     return tuple([(number, slots[0]) for number, slots in pairs if slots])
+
+
+def watch(tensor: Any, thread: ThreadState, report: Callable[[Any], None]) -> Callable[[], None] | None:
+    """Report every gradient of ``tensor`` until the returned function is called; return None when it can have none."""
+    if not tensor.requires_grad:
+        return None
+    remove: Callable[[], None] = tensor.register_hook(TensorHook(thread, report)).remove
+    return remove
+
+
+class TensorHook:
+    """Pass what a hook of one tensor gets to ``report``, while ``thread`` is busy."""
+
+    __slots__ = ("_report", "_thread")
+
+    def __init__(self, thread: ThreadState, report: Callable[[Any], None]) -> None:
+        self._thread = thread
+        self._report = report
+
+    @quiet_hook
+    def __call__(self, gradient: Any, others: Any = None) -> None:
+        self._report(gradient)

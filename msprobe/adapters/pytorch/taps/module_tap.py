@@ -19,15 +19,15 @@ from msprobe.adapters.pytorch.compile.compiled_calls import CALLS, Target
 from msprobe.adapters.pytorch.compile.compiled_models import CompiledModels, class_name
 from msprobe.adapters.pytorch.compile.compiled_probes import observe
 from msprobe.adapters.pytorch.compile.recompilation import is_traced, reported, reporting_versions, skip_in_dynamo
-from msprobe.adapters.pytorch.taps.gradient_tap import TorchGradientTap
+from msprobe.adapters.pytorch.taps.gradient_tap import TensorHook, TorchGradientTap
 from msprobe.adapters.pytorch.tensors.memory import WithoutSubclass
 from msprobe.adapters.pytorch.tensors.sharding import FlatParameter, find_shards, flat_parameters, is_sharded
 from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import Quiet, ThreadState
 from msprobe.core.capture.wrap import Tracing, wrap_module_call
-from msprobe.core.dump.record.module_names import Known, ModuleNames, NamedModule, make_named_module
-from msprobe.core.dump.session.debugger import headed_models
+from msprobe.core.dump.record.module_names import Entry, ModuleNames, NamedModule, make_named_module
+from msprobe.core.dump.session.debugger import models_with_prefixes
 from msprobe.core.errors import MsprobeException, argument_text
 
 _jit_tracing = torch._C._get_tracing_state  # what is measured meanwhile would become part of the traced program
@@ -45,17 +45,17 @@ class TorchModuleTap:
         self._observed: dict[Callable[..., Any], Callable[..., Any]] = {}
         self._models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         self._focused: dict[str, NamedModule] = {}
-        self._unfocused: dict[int, Known] | None = None
+        self._unfocused: dict[int, Entry] | None = None
 
     def adopt(self, model: Any) -> None:
-        models = headed_models(model, nn.Module, "torch.nn.Module", "Module")
+        models = models_with_prefixes(model, nn.Module, "torch.nn.Module", "Module")
         for _, part in models:
             if isinstance(part, torch.jit.ScriptModule):
                 raise MsprobeException(
                     0, "start(model=...): a ScriptModule runs outside Python; give the model it was made of"
                 )
-        named: set[int] = set()  # within one call the first name counts; a later start names what it is given anew
-        with self._all_known():
+        named: set[int] = set()  # within one call the first name counts; a later start names its models anew
+        with self._with_hidden():
             for head, part in models:
                 self._adopt(head, part, named)
 
@@ -77,8 +77,8 @@ class TorchModuleTap:
             self._unfocused = None
 
     @contextlib.contextmanager
-    def _all_known(self) -> Iterator[None]:
-        """Make the modules that ``focus`` hides known again inside this context."""
+    def _with_hidden(self) -> Iterator[None]:
+        """Register the modules that ``focus`` hides again, inside this context."""
         if self._unfocused is None:
             yield
             return
@@ -90,7 +90,7 @@ class TorchModuleTap:
             self._unfocused = dict(self._sites.by_id)
             self._show(shown)
 
-    def _show(self, sites: dict[int, Known]) -> None:
+    def _show(self, sites: dict[int, Entry]) -> None:
         self._sites.by_id.clear()
         self._sites.by_id.update(sites)
         for reference, _ in sites.values():
@@ -105,8 +105,8 @@ class TorchModuleTap:
                 continue
             named.add(id(module))
             stem = f"{head}.{path}.{class_name(module)}"
-            known = self._sites.get(module)
-            if known is None or known.stem != stem:
+            earlier = self._sites.get(module)
+            if earlier is None or earlier.stem != stem:
                 self._sites.register(stem, module, _own_parameters)
                 CALLS.register(module)
 
@@ -118,7 +118,7 @@ class TorchModuleTap:
     def reset(self) -> None:
         CALLS.reset()
         shown = [site for _, site in self._sites.items()]
-        with self._all_known():
+        with self._with_hidden():
             self._sites.reset()
         self._focused = {stem: site for stem, site in self._focused.items() if site in shown}
         for site in self._focused.values():
@@ -140,32 +140,35 @@ class TorchModuleTap:
             self._compiled.warn_if_unseen(self._sites.get)
 
     def attach_gradients(self) -> Callable[[], None]:
-        known = self._sites.items()
-        present = [module for module in (*self._models, *(reference() for reference, _ in known)) if module is not None]
+        entries = self._sites.items()
+        modules = (*self._models, *(reference() for reference, _ in entries))
+        present = [module for module in modules if module is not None]
         shard_of, flats = find_shards(present), flat_parameters(present)
         inside_flat = {id(parameter) for flat in flats for parameter in flat.parameters}
-        handles = [
+        hooks = [
             self._hook_gradient(shard_of.get(id(parameter), parameter), site, key)
-            for _, site in known
+            for _, site in entries
             for key, parameter in site.parameters()
             if parameter.requires_grad and parameter.is_leaf and id(parameter) not in inside_flat
         ]
-        handles += [flat.tensor.register_hook(functools.partial(self._report_parts, flat)) for flat in flats]
+        hooks += [
+            flat.tensor.register_hook(TensorHook(self._thread, functools.partial(self._report_parts, flat)))
+            for flat in flats
+        ]
 
         def detach() -> None:
-            for handle in handles:
-                handle.remove()
+            for hook in hooks:
+                hook.remove()
 
         return detach
 
     def _hook_gradient(self, parameter: nn.Parameter, site: NamedModule, key: str) -> Any:
+        report = functools.partial(self._report_gradient, site, key)
         if not is_sharded(parameter):
             with WithoutSubclass():  # one that has no shape yet refuses, though it will have a gradient
-                return parameter.register_hook(functools.partial(self._report_gradient, site, key))
-
-        def accumulated(parameter: nn.Parameter) -> None:  # the gradient of a shard never passes a node of its own
-            self._report_gradient(site, key, parameter.grad)
-
+                return parameter.register_hook(TensorHook(self._thread, report))
+        # the gradient of a shard never passes a node of its own
+        accumulated: Any = TensorHook(self._thread, lambda shard: report(shard.grad))
         return parameter.register_post_accumulate_grad_hook(accumulated)
 
     def _observed_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -191,17 +194,15 @@ class TorchModuleTap:
         return find_site
 
     def _report_parts(self, flat: FlatParameter, gradient: torch.Tensor) -> None:
-        with Quiet(self._thread):
-            parts = [(self._sites.get(module), key, part) for (module, key), part in flat.split(gradient)]
-        for site, key, part in parts:
+        for (module, key), part in flat.split(gradient):
+            site = self._sites.get(module)
             if site is not None:
                 self._report_gradient(site, key, part)
 
     def _report_gradient(self, site: NamedModule, key: str, gradient: Any) -> None:
         observer = self._relay.observer
         if observer is not None:
-            with Quiet(self._thread):
-                observer.parameter_gradient(site, key, gradient)
+            observer.parameter_gradient(site, key, gradient)
 
 
 def _traced_call(original: Any, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

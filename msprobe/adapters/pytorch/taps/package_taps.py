@@ -1,11 +1,11 @@
-"""Functions of accelerator packages, by table: ``torch_npu`` under NPU, ``mindspeed.ops`` under MindSpeed.
+"""Observe functions of accelerator packages beside torch, and launches of Triton kernels.
 
-A package is never imported here: the program cannot call what it has not imported, so each start wraps the packages
-that are loaded by then. A function that was imported by name before (``from ... import f``) is not seen.
+``VendorTap`` records the functions of a table: ``torch_npu`` under the prefix NPU, ``mindspeed.ops`` under MindSpeed. A
+package is never imported here: the program cannot call what it has not imported, so each start wraps the packages that
+are loaded by then. A function that was imported by name before (``from ... import f``) is not seen.
 
-Launches of Triton kernels under the prefix ``Triton``, by the name of the kernel function.
-
-A kernel returns nothing: ``output`` holds its arguments as they are after the launch, positional ones and then keyword
+``TritonTap`` records launches of Triton kernels under the prefix ``Triton``, by the name of the kernel function. A
+kernel returns nothing: ``output`` holds its arguments as they are after the launch, positional ones and then keyword
 values. Autotuning is part of one launch. The launch grid is no argument of the kernel and is left out.
 """
 
@@ -24,6 +24,9 @@ from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import copy_signature, observe_with_output
 
 Table = Mapping[str, Mapping[str, Any]]
+
+PREFIX = "Triton"
+_LAUNCHER = ("grid", "warmup")
 
 
 class VendorTap:
@@ -100,10 +103,6 @@ def _hide_results(hidden: frozenset[int], result: Any) -> Any:
         return result
     items = [None if position in hidden else item for position, item in enumerate(result)]
     return items if isinstance(result, list) else tuple(items)
-
-
-PREFIX = "Triton"
-_LAUNCHER = ("grid", "warmup")
 
 
 class TritonTap:

@@ -1,20 +1,16 @@
-"""Statistics by torch's own reductions, for devices and for CPUs without the compiled kernel.
+"""Statistics and projections by torch's own reductions, for devices and for CPUs without the compiled kernel.
 
-Nothing waits for the device while a tensor is measured: the numbers stay on it as scalars, and ``settle`` copies all of
-them to the host at once. Max and Min of integers stay integers, because they must be exact. Floats accumulate in
-float64 where the device has it, else in float32.
+Devices (``DeferredStatistics``, ``device_projection``): nothing waits for the device while a tensor is measured. The
+numbers stay on it as scalars, and ``settle`` copies all of them to the host at once. Max and Min of integers stay
+integers, because they must be exact. Floats accumulate in float64 where the device has it, else in float32, with fewer
+correct digits.
 
-Statistics of a CPU tensor by torch's own reductions, for systems without the compiled kernel.
+CPU (``host_statistics``): the numbers are plain Python values at once, because there is nothing to wait for, and single
+scalars cost less than a tensor of them. Sums and squares are computed in float64 from one conversion, piece by piece,
+so that a piece is still in the processor's cache for the second sum. Sums in float32 would be twice as fast and wrong
+where they matter most: the mean of a gradient is what is left when its elements cancel.
 
-The numbers are plain Python values at once: on the CPU there is nothing to wait for, and single scalars cost less than
-a tensor of them. Sums and squares are taken in float64 from one conversion, piece by piece so that a piece is still in
-the processor's cache for the second sum. Sums in float32 would be twice as fast and wrong where they matter most: the
-mean of a gradient is what is left when its elements cancel.
-
-The projection of ``torch.Tensor``: by the compiled kernel on the CPU, by one matrix product on a device.
-
-Nothing waits for a device: the sum stays on it as a scalar until ``settle`` copies all of them at once. Devices without
-float64 sum in float32, with fewer correct digits.
+``Projector`` computes the projection of a tensor: by the compiled kernel on the CPU, by one matrix product on a device.
 """
 
 from __future__ import annotations
@@ -27,8 +23,8 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.tensors.memory import dense, with_memory
-from msprobe.core.tensors.dtypes import DType, Kind, find_dtype
-from msprobe.core.tensors.projection import BLOCK, KEY, block_weights, place_weights, projection
+from msprobe.core.tensors.dtypes import DType, DtypeKind, find_dtype
+from msprobe.core.tensors.projection import BLOCK, KEY, block_weights, position_weights, projection
 from msprobe.core.tensors.statistics import (
     STATISTICS,
     Precision,
@@ -42,7 +38,13 @@ from msprobe.native.loader import Kernel
 
 _F = torch._C._VariableFunctions
 _norm = torch._C._linalg.linalg_vector_norm
+_to = torch._C.TensorBase.to
+_item = torch._C.TensorBase.item
+_view = torch._C.TensorBase.view
 _NO_FLOAT64 = ("npu", "mps", "xpu")
+_PIECE = 1 << 18  # elements, 2 MB of float64
+_NO_EXTREMES = ("uint16", "uint32", "uint64")  # torch has no reductions for them
+_SAFE_SQUARES = (1e-290, 1e290)
 
 
 class DeferredStatistics:
@@ -136,26 +138,18 @@ def _float_moments(tensor: torch.Tensor, repeats: int) -> torch.Tensor:
     return _F.stack([largest.to(wide), least.to(wide), mean, norm * math.sqrt(repeats)])
 
 
-_to = torch._C.TensorBase.to
-_item = torch._C.TensorBase.item
-_view = torch._C.TensorBase.view
-_PIECE = 1 << 18  # elements, 2 MB of float64
-_NO_EXTREMES = ("uint16", "uint32", "uint64")  # torch has no reductions for them
-_SAFE_SQUARES = (1e-290, 1e290)
-
-
 def host_statistics(tensor: torch.Tensor, dtype: DType, precision: Precision) -> TensorStats:
     """Return the statistics of a detached, non-empty, contiguous CPU tensor of ``dtype``.
 
     They are defined in ``core.tensors.statistics``.
     """
-    if dtype.kind is Kind.BOOL:
+    if dtype.kind is DtypeKind.BOOL:
         low, high = _F.aminmax(_view(tensor, torch.uint8))  # forty times faster than any() and all()
         return TensorStats(bool(_item(high)), bool(_item(low)))
     source = tensor.reshape(-1) if tensor.dim() != 1 else tensor
-    if dtype.kind is Kind.COMPLEX:
+    if dtype.kind is DtypeKind.COMPLEX:
         source = _to(source, torch.complex128).abs()
-    elif dtype.kind is Kind.FLOAT and dtype.itemsize == 1:
+    elif dtype.kind is DtypeKind.FLOAT and dtype.itemsize == 1:
         source = _to(source, torch.float32)
     if dtype.name in _NO_EXTREMES:
         array = source.numpy()
@@ -202,6 +196,7 @@ class Projector:
 
     @property
     def outstanding(self) -> bool:
+        """Return whether records wait for ``settle``."""
         return bool(self._pending)
 
     def project(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
@@ -222,6 +217,7 @@ class Projector:
             self._pending.append((node, scalar))
 
     def settle(self) -> None:
+        """Fill all pending records, with one copy per device."""
         with self._lock:
             pending, self._pending = self._pending, []
         for device in {scalar.device for _, scalar in pending}:
@@ -230,9 +226,9 @@ class Projector:
                 node[KEY] = value
 
     def _on_host(self, plain: torch.Tensor) -> float | None:
-        known = find_dtype(str(plain.dtype))
-        if self._kernel is not None and known is not None and known.code >= 0:
-            return self._kernel.projection(plain.data_ptr(), plain.numel(), known.code)
+        dtype = find_dtype(str(plain.dtype))
+        if self._kernel is not None and dtype is not None and dtype.code >= 0:
+            return self._kernel.projection(plain.data_ptr(), plain.numel(), dtype.code)
         real = plain.to(torch.complex128).abs() if plain.is_complex() else plain
         return projection(real.to(torch.float64).numpy())
 
@@ -251,6 +247,6 @@ def device_projection(plain: torch.Tensor) -> torch.Tensor:
 
 @lru_cache(maxsize=64)
 def _weights(device: str, dtype: torch.dtype, blocks: int) -> tuple[torch.Tensor, torch.Tensor]:
-    tables = (place_weights(), block_weights(blocks))
+    tables = (position_weights(), block_weights(blocks))
     first, second = (torch.from_numpy(table.copy()).to(dtype).to(device) for table in tables)
     return first, second

@@ -1,15 +1,15 @@
-"""Modules in ``FullyShardedDataParallel(use_orig_params=True)``: their parameters are parts of one flat parameter.
+"""Parameters and tensors that are sharded over ranks: flat parameters, ``fully_shard`` and ``DTensor``.
 
-Autograd computes the gradient of the flat parameter only, so that parameter is watched. Its gradient, as this process
-has it before it is reduced, is split into those of the parameters. torch has no public way from the flat parameter to
-the others; where its private names have changed, no flat parameter is found.
+Modules in ``FullyShardedDataParallel(use_orig_params=True)`` have parameters that are parts of one flat parameter
+(``FlatParameter``). Autograd computes the gradient of the flat parameter only, so that parameter is watched. Its
+gradient, as this process has it before it is reduced, is split into those of the parameters. torch has no public way
+from the flat parameter to the others; where its private names have changed, ``flat_parameters`` returns none.
 
-Modules given to ``fully_shard``: their parameters are whole while the module runs, and shards otherwise.
+Modules given to ``fully_shard`` have whole parameters while they run, and shards otherwise (``find_shards``). A
+gradient ends up at the shard, so the shard has to be watched, whatever state the module is in. torch has no public way
+from a whole parameter to its shard; where its private names have changed, parameters are watched as they are.
 
-A gradient ends up at the shard, so the shard has to be watched, whatever state the module is in. torch has no public
-way from a whole parameter to its shard; where its private names have changed, parameters are watched as they are.
-
-The layout of a ``DTensor``: the mesh of ranks it lies on, and its placement along each dimension of the mesh.
+``sharding`` returns the layout of a ``DTensor``: the mesh of its ranks, and its placement along each mesh dimension.
 """
 
 from __future__ import annotations

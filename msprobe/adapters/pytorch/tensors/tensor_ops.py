@@ -1,13 +1,12 @@
 """Facts, statistics, checksums and files of ``torch.Tensor``.
 
 On the CPU one pass of the compiled kernel computes all statistics and the CRC-32; without the kernel torch's own
-reductions do (``host_reductions``). The numbers of devices are copied at once by ``settle`` (``reductions``). Functions
-are the unwrapped ones of ``torch._C``, because measuring a call must not be recorded as a call.
+reductions do (``host_statistics``). The numbers of devices are copied together by ``settle`` (``DeferredStatistics``).
+Functions are the unwrapped ones of ``torch._C``, because measuring a call must not be recorded as a call.
 
-Facts and statistics of a tensor in one call, through DLPack's C exchange API (since torch 2.10).
-
-Nearly all tensors of a training on the CPU are described here. Reading every fact from torch by itself takes longer
-than the kernel takes to measure a small tensor.
+Nearly all tensors of a training on the CPU are described by ``DlpackDescriber``, which gets facts and statistics in one
+call through DLPack's C exchange API (since torch 2.10). Reading each fact from torch by itself takes longer than the
+kernel takes to measure a small tensor.
 """
 
 from __future__ import annotations
@@ -44,49 +43,18 @@ _DTYPE_NAMES = {dtype.code: f"torch.{dtype.name}" for dtype in ALL_DTYPES}
 _BYTES = {dtype.code: getattr(torch, dtype.name) for dtype in ALL_DTYPES if dtype.name in ("int8", "uint8")}
 """Integers of fewer bits (torch.int4) are reported as integers of eight bits."""
 
-
-class DlpackDescriber:
-    """Describes tensors with the compiled kernel.
-
-    Args:
-        high: Mean and Norm keep float32 or better.
-    """
-
-    def __init__(self, kernel: Kernel, high: bool) -> None:
-        self._tensor_summary = kernel.tensor_summary
-        self._high = high
-
-    @classmethod
-    def with_kernel(cls, high: bool) -> DlpackDescriber | None:
-        """Return a describer; None without a kernel that measures all statistics, or without this API of torch."""
-        return None if measuring is None or _CAPSULE is None else cls(measuring, high)
-
-    def describe(self, tensor: torch.Tensor) -> dict[str, Any] | None:
-        """Return the record of a tensor with statistics; None for a tensor that this API does not describe."""
-        if type(tensor) not in PLAIN or tensor.is_neg():
-            return None
-        facts = self._tensor_summary(_CAPSULE, tensor, self._high)
-        if facts is None or (facts[0] in _BYTES and tensor.dtype is not _BYTES[facts[0]]):
-            return None
-        code, shape, values = facts
-        node: dict[str, Any] = {"type": "torch.Tensor", "dtype": _DTYPE_NAMES[code], "shape": shape}
-        set_statistics(node, values)
-        node["requires_grad"] = tensor.requires_grad
-        return node
-
-
 _TYPE_NAMES = {
     "FakeTensor": "torch._subclasses.fake_tensor.FakeTensor",
     "DTensor": "torch.distributed.tensor.DTensor",
     "AsyncCollectiveTensor": "torch.distributed._functional_collectives.AsyncCollectiveTensor",
     "NestedTensor": "torch.nested._internal.nested_tensor.NestedTensor",
 }
-_detach = torch._C.TensorBase.detach
 _DTYPES: dict[torch.dtype, tuple[str, DType]] = {
     dtype: (str(dtype), neutral)
     for dtype in vars(torch).values()
     if isinstance(dtype, torch.dtype) and (neutral := find_dtype(str(dtype))) is not None
 }
+_detach = torch._C.TensorBase.detach
 
 
 class TorchTensorOps:
@@ -116,9 +84,9 @@ class TorchTensorOps:
             node = self._dlpack.describe(tensor)
             if node is not None:
                 return node
-        if type(tensor) not in PLAIN or (known := _DTYPES.get(tensor.dtype)) is None:
+        if type(tensor) not in PLAIN or (entry := _DTYPES.get(tensor.dtype)) is None:
             return self._describe_other(tensor, statistics)
-        dtype, neutral = known
+        dtype, neutral = entry
         try:
             node = {"type": "torch.Tensor", "dtype": dtype, "shape": tuple(tensor.shape)}
             if statistics:
@@ -152,8 +120,8 @@ class TorchTensorOps:
 
     def project(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
         try:
-            if self._projection is not None and (known := _DTYPES.get(tensor.dtype)) is not None and readable(tensor):
-                node[KEY] = self._projection(address(tensor), tensor.numel(), known[1].code)
+            if self._projection is not None and (entry := _DTYPES.get(tensor.dtype)) is not None and readable(tensor):
+                node[KEY] = self._projection(address(tensor), tensor.numel(), entry[1].code)
                 return
         except (RuntimeError, ValueError):
             pass  # not to be read as it is
@@ -176,7 +144,7 @@ class TorchTensorOps:
             return format_crc32(self._kernel.crc32(address(whole), size))
         if kind == "xor" and self._kernel is not None:
             return format_xor(self._kernel.xor64(address(whole), size))
-        flat = whole.as_strided((whole.numel(),), (1,))  # a lone element may have kept any stride
+        flat = whole.as_strided((whole.numel(),), (1,))  # a single element may have kept any stride
         data = flat.view(torch.uint8).numpy()
         return crc32(data) if kind == "crc32" else xor(data)
 
@@ -228,12 +196,12 @@ class TorchTensorOps:
         plain = with_memory(tensor)
         if plain is None or plain.numel() == 0:
             return
-        known = _DTYPES.get(plain.dtype)
+        entry = _DTYPES.get(plain.dtype)
         plain, repeats = without_repeats(plain)
         try:
-            if plain.is_cpu and known is not None:
-                values = self._values(dense(plain), known[1], self._high or repeats > 1)
-                set_statistics(node, self._repeated(values, known[1], repeats))
+            if plain.is_cpu and entry is not None:
+                values = self._values(dense(plain), entry[1], self._high or repeats > 1)
+                set_statistics(node, self._repeated(values, entry[1], repeats))
                 return
             self._deferred.add(plain, node, repeats)
             if plain.is_cpu:
@@ -254,7 +222,7 @@ class TorchTensorOps:
         return finish(repeated(RawStats._make(values), repeats), dtype, "high" if self._high else "low")
 
     def _by_torch(self, tensor: torch.Tensor, dtype: DType, high: bool) -> Summary:
-        """Return what the kernel's ``summary`` returns."""
+        """Return the statistics of a dense CPU tensor by torch's own reductions, as ``summary`` returns them."""
         if tensor.numel() == 0:
             return NO_STATS
         return host_statistics(_detach(tensor), dtype, "high" if high else "low")
@@ -262,12 +230,12 @@ class TorchTensorOps:
     def _in_one_pass(self, tensor: torch.Tensor, summary: Callable[..., Any]) -> dict[str, Any] | None:
         """Return the record with statistics and CRC-32 from one pass over the memory; None when it is not possible."""
         try:
-            if (known := _DTYPES.get(tensor.dtype)) is None or not readable(tensor):
+            if (entry := _DTYPES.get(tensor.dtype)) is None or not readable(tensor):
                 return None
-            values = summary(address(tensor), tensor.numel(), known[1].code, self._high)
+            values = summary(address(tensor), tensor.numel(), entry[1].code, self._high)
         except (RuntimeError, ValueError):
             return None
-        node: dict[str, Any] = {"type": "torch.Tensor", "dtype": known[0], "shape": tuple(tensor.shape)}
+        node: dict[str, Any] = {"type": "torch.Tensor", "dtype": entry[0], "shape": tuple(tensor.shape)}
         *statistics, crc = values
         set_statistics(node, statistics)
         node["requires_grad"] = tensor.requires_grad
@@ -275,10 +243,40 @@ class TorchTensorOps:
         return node
 
 
+class DlpackDescriber:
+    """Describes tensors with the compiled kernel.
+
+    Args:
+        high: Mean and Norm keep float32 or better.
+    """
+
+    def __init__(self, kernel: Kernel, high: bool) -> None:
+        self._tensor_summary = kernel.tensor_summary
+        self._high = high
+
+    @classmethod
+    def with_kernel(cls, high: bool) -> DlpackDescriber | None:
+        """Return a describer; None without a kernel that measures all statistics, or without this API of torch."""
+        return None if measuring is None or _CAPSULE is None else cls(measuring, high)
+
+    def describe(self, tensor: torch.Tensor) -> dict[str, Any] | None:
+        """Return the record of a tensor with statistics; None for a tensor that this API does not describe."""
+        if type(tensor) not in PLAIN or tensor.is_neg():
+            return None
+        facts = self._tensor_summary(_CAPSULE, tensor, self._high)
+        if facts is None or (facts[0] in _BYTES and tensor.dtype is not _BYTES[facts[0]]):
+            return None
+        code, shape, values = facts
+        node: dict[str, Any] = {"type": "torch.Tensor", "dtype": _DTYPE_NAMES[code], "shape": shape}
+        set_statistics(node, values)
+        node["requires_grad"] = tensor.requires_grad
+        return node
+
+
 def _shape(tensor: torch.Tensor) -> list[int | None]:
     """Return the lengths of the dimensions; None for a dimension whose length differs between parts of a nested tensor.
 
-    The list is empty when the shape is not known yet (lazy modules).
+    The list is empty when the tensor has no shape yet (lazy modules).
     """
     try:
         return list(tensor.shape)

@@ -4,7 +4,8 @@
 with null where no gradient flows. A second backward pass through the same call (retain_graph) replaces the record of
 the first.
 
-Collect the gradients of one call from the autograd nodes that it made, and pass them to their receiver.
+``BackwardCalls`` and ``BackwardCall`` make the records. ``CallGradients`` is the part that adapters use: it collects
+the gradients of one call at the autograd nodes of the call and passes them to a receiver such as ``BackwardCall``.
 
 Thousands of calls wait for their gradients at a time, so a waiting call consists of few objects, and of tuples that it
 shares with other calls: every further object makes the garbage collector run sooner, which walks the whole program.
@@ -216,6 +217,7 @@ class CallGradients:
 
     @property
     def errors(self) -> Any:
+        """Return the log of errors, for ``never_raises``."""
         return self._receiver.errors
 
     def on_output_gradients(self, grad_outputs: Any, outputs: Slots, through: Slots) -> None:

@@ -1,9 +1,8 @@
-"""Nesting and order of the calls in a compiled graph.
+"""Nesting and order of the calls in a compiled graph, and the bodies of their entries.
 
-A graph reports when calls begin and end. Calls that do not depend on each other run in any order: they are sorted as
-the source of the cell around them calls its parts, where that order is certain.
-
-Build the sections of an entry from single tensors that arrive with their paths.
+A graph reports when calls begin and end (``GraphTree``). Calls that do not depend on each other run in any order: they
+are sorted as the source of the cell around them calls its parts, where that order is certain. Values arrive as single
+tensors with their paths; ``section_tree`` and ``gradient_body`` build the sections of an entry from them.
 """
 
 from __future__ import annotations
@@ -17,78 +16,10 @@ from msprobe.core.capture.describe import Node
 from msprobe.core.dump.record.call_record import CallRecord
 from msprobe.core.dump.record.module_names import NamedModule
 from msprobe.core.dump.record.step_recorder import StepRecorder
-from msprobe.core.selection import Modes
+from msprobe.core.selection import DataMode
 
 Path = tuple[int | str, ...]
 Section = dict[Path, Node]
-
-
-def section_tree(leaves: Section, kind: type) -> Node:
-    """Return lists and dicts with each leaf at its path, and null at positions of a list that got no leaf."""
-    below: dict[int | str, Section] = {}
-    for path, node in leaves.items():
-        below.setdefault(path[0], {})[path[1:]] = node
-    parts = {
-        step: inner[()] if () in inner else section_tree(inner, _container(inner)) for step, inner in below.items()
-    }
-    if kind is dict:
-        return dict(parts)
-    length = 1 + max((step for step in parts if isinstance(step, int)), default=-1)
-    return [parts.get(position) for position in range(length)]
-
-
-def gradient_body(sections: dict[str, Section], modes: Modes) -> dict[str, Any]:
-    """Return the body of a backward entry: ``input`` are gradients of outputs, ``output`` those of the arguments."""
-    body: dict[str, Any] = {}
-    if modes.input:
-        body["input"] = section_tree(sections.get("input", {}), list)
-    if modes.output:
-        body["output"] = section_tree(sections.get("output", {}), list)
-    return body
-
-
-def _container(inner: Section) -> type:
-    return list if all(isinstance(path[0], int) for path in inner) else dict
-
-
-@dataclass(slots=True, eq=False)
-class GraphCall:
-    """One call of a module, with the values that have arrived.
-
-    Attributes:
-        record: the record of the forward.
-        above: the backward entry of the call around it.
-        forward, backward: whether each is recorded.
-        path: the path of the module.
-        parts: the names of the modules inside it, in the order in which its source calls them.
-        running: whether the call has not ended.
-        opened, closed: begin and end on the clock of the forward calls, set when their order is known.
-        sections: the nodes of the forward entry, by section and path.
-        gradients: the nodes of the backward entry, by section and path.
-        inside: the calls inside this one.
-    """
-
-    record: CallRecord
-    above: str | None
-    forward: bool
-    backward: bool
-    path: str
-    parts: Sequence[str]
-    running: bool = True
-    opened: int = 0
-    closed: int = 0
-    sections: dict[str, Section] = field(default_factory=dict)
-    gradients: dict[str, Section] = field(default_factory=dict)
-    inside: list[GraphCall] = field(default_factory=list)
-
-    def misses(self, path: str) -> bool:
-        """Return whether its source calls the part ``path`` more often than it was called so far."""
-        above, _, part = path.rpartition(".")
-        return above == self.path and self.parts.count(part) > sum(call.path == path for call in self.inside)
-
-    def returns(self) -> int:
-        """Return when a dynamic graph would have all its gradients, on the clock of the forward calls."""
-        return self.opened if "output" in self.gradients else self.closed
 
 
 class GraphTree:
@@ -152,6 +83,46 @@ class GraphTree:
         return call
 
 
+@dataclass(slots=True, eq=False)
+class GraphCall:
+    """One call of a module, with the values that have arrived.
+
+    Attributes:
+        record: the record of the forward.
+        above: the backward entry of the call around it.
+        forward, backward: whether each is recorded.
+        path: the path of the module.
+        parts: the names of the modules inside it, in the order in which its source calls them.
+        running: whether the call has not ended.
+        opened, closed: begin and end on the clock of the forward calls, set when their order is known.
+        sections: the nodes of the forward entry, by section and path.
+        gradients: the nodes of the backward entry, by section and path.
+        inside: the calls inside this one.
+    """
+
+    record: CallRecord
+    above: str | None
+    forward: bool
+    backward: bool
+    path: str
+    parts: Sequence[str]
+    running: bool = True
+    opened: int = 0
+    closed: int = 0
+    sections: dict[str, Section] = field(default_factory=dict)
+    gradients: dict[str, Section] = field(default_factory=dict)
+    inside: list[GraphCall] = field(default_factory=list)
+
+    def misses(self, path: str) -> bool:
+        """Return whether its source calls the part ``path`` more often than it was called so far."""
+        above, _, part = path.rpartition(".")
+        return above == self.path and self.parts.count(part) > sum(call.path == path for call in self.inside)
+
+    def returns(self) -> int:
+        """Return when a dynamic graph would have all its gradients, on the clock of the forward calls."""
+        return self.opened if "output" in self.gradients else self.closed
+
+
 def call_around(path: str, begun: Mapping[str, Sequence[GraphCall]]) -> GraphCall | None:
     """Return the call that a new call of the module ``path`` is inside of; None for an outermost call.
 
@@ -188,3 +159,31 @@ def in_order(calls: list[GraphCall], parts: Sequence[str]) -> list[GraphCall]:
         turns[part].append(turn)
     positions = [turns[name].pop(0) for name in names]
     return [call for _, call in sorted(zip(positions, calls, strict=True), key=lambda pair: pair[0])]
+
+
+def section_tree(leaves: Section, kind: type) -> Node:
+    """Return lists and dicts with each leaf at its path, and null at positions of a list that got no leaf."""
+    below: dict[int | str, Section] = {}
+    for path, node in leaves.items():
+        below.setdefault(path[0], {})[path[1:]] = node
+    parts = {
+        step: inner[()] if () in inner else section_tree(inner, _container(inner)) for step, inner in below.items()
+    }
+    if kind is dict:
+        return dict(parts)
+    length = 1 + max((step for step in parts if isinstance(step, int)), default=-1)
+    return [parts.get(position) for position in range(length)]
+
+
+def gradient_body(sections: dict[str, Section], modes: DataMode) -> dict[str, Any]:
+    """Return the body of a backward entry: ``input`` are gradients of outputs, ``output`` those of the arguments."""
+    body: dict[str, Any] = {}
+    if modes.input:
+        body["input"] = section_tree(sections.get("input", {}), list)
+    if modes.output:
+        body["output"] = section_tree(sections.get("output", {}), list)
+    return body
+
+
+def _container(inner: Section) -> type:
+    return list if all(isinstance(path[0], int) for path in inner) else dict

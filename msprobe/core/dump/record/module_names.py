@@ -1,6 +1,6 @@
-"""One named module of a model: how its calls and its parameter gradients are named.
+"""The names of the modules that ``start`` got: how their calls and their parameter gradients are named.
 
-The modules that ``start`` was given, by identity; an entry is removed when its module dies.
+``ModuleNames`` finds a ``NamedModule`` by the identity of the module. An entry is removed when its module dies.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class NamedModule:
     def gradient_name(self, key: str) -> str:
         """Return the entry for the gradient of parameter ``key``.
 
-        A new number begins when the parameter that came first comes again.
+        A new number begins when the gradient of the first parameter arrives again.
         """
         if self._shared is not None:
             return self._shared.gradient_name(key)
@@ -68,7 +68,8 @@ class NamedModule:
         return f"{self.stem}.parameters_grad.{self._gradient_number}"
 
 
-Known = tuple[weakref.ref[Any], NamedModule]
+Entry = tuple[weakref.ref[Any], NamedModule]
+"""A weak reference to a module, and its names."""
 OwnParameters = Callable[[Any], Iterable[tuple[str, Any]]]
 
 
@@ -80,7 +81,7 @@ class ModuleNames:
     """
 
     def __init__(self) -> None:
-        self.by_id: dict[int, Known] = {}
+        self.by_id: dict[int, Entry] = {}
         self._first: dict[str, NamedModule] = {}  # the first module of each name owns the counters of that name
 
     def get(self, module: Any) -> NamedModule | None:
@@ -94,10 +95,10 @@ class ModuleNames:
         first = self._first.setdefault(stem, site)
         if first is not site:
             site.share_numbers(first)
-        remember(self.by_id, module, site)
+        add_entry(self.by_id, module, site)
         return site
 
-    def items(self) -> list[Known]:
+    def items(self) -> list[Entry]:
         """Return a copy of the entries: a module may die while a caller iterates."""
         return list(self.by_id.values())
 
@@ -115,7 +116,7 @@ def make_named_module(stem: str, module: Any, own_parameters: OwnParameters) -> 
     return NamedModule(stem, functools.partial(_parameters_if_alive, own_parameters, weakref.ref(module)))
 
 
-def remember(entries: dict[int, Known], module: Any, site: NamedModule) -> None:
+def add_entry(entries: dict[int, Entry], module: Any, site: NamedModule) -> None:
     """Add ``module`` to ``entries`` for as long as it lives."""
     entries[id(module)] = weakref.ref(module, functools.partial(_remove_entry, entries, id(module))), site
 
@@ -125,6 +126,6 @@ def _parameters_if_alive(own_parameters: OwnParameters, reference: weakref.ref[A
     return () if module is None else own_parameters(module)
 
 
-def _remove_entry(entries: dict[int, Known], identity: int, reference: Any) -> None:
+def _remove_entry(entries: dict[int, Entry], identity: int, reference: Any) -> None:
     if identity in entries and entries[identity][0] is reference:
         del entries[identity]

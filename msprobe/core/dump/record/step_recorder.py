@@ -1,6 +1,7 @@
-"""What the observers of one step share: the switches, the way from values to nodes, and the way to the sink.
+"""What the observers of one step share: the switches, the description of values, and the sink.
 
-The switches of a session, read once from the configuration: the collector never reads the configuration itself.
+The switches (``RecordingPlan``) are read from the configuration once per session, so that no collector reads the
+configuration itself.
 """
 
 from __future__ import annotations
@@ -19,59 +20,7 @@ from msprobe.core.selection import Selection
 from msprobe.core.store.sink import Sink
 from msprobe.core.tensors.statistics import STATISTICS
 
-
-@dataclass(frozen=True, slots=True)
-class RecordingPlan:
-    """The switches of one session.
-
-    Attributes:
-        apis: record calls of functions.
-        modules: record calls of modules.
-        bodies: record values; False for task ``structure``, which has names, stacks and parents only.
-        save_all: save every tensor in a file.
-        stacks: record the call stack of each call.
-        construct: record the parent of each call.
-        dropped: the statistics that a list in ``summary_mode`` leaves out, by their names in dump.json.
-    """
-
-    apis: bool
-    modules: bool
-    bodies: bool
-    save_all: bool
-    stacks: bool
-    construct: bool
-    dropped: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, config: DumpConfig) -> RecordingPlan:
-        """Return the switches that ``config`` asks for."""
-        modules = config.level in ("L0", "mix")
-        return cls(
-            apis=config.level in ("L1", "mix", "L2"),
-            modules=modules,
-            bodies=config.task_spec.bodies,
-            save_all=config.task_spec.saves_tensors,
-            stacks=config.extra_info,
-            construct=config.extra_info and modules,
-            dropped=_dropped(config.section.summary_mode),
-        )
-
-
-def _dropped(summary_mode: str | tuple[str, ...]) -> tuple[str, ...]:
-    if isinstance(summary_mode, str):
-        return ()
-    return tuple(statistic.name for statistic in STATISTICS if statistic.config_name not in summary_mode)
-
-
 NAMES_SHOWN = 5
-
-
-@dataclass(frozen=True, slots=True)
-class StepOutput:
-    """Where a step is written: its records, and the errors that a record was lost by."""
-
-    sink: Sink
-    errors: ErrorLog
 
 
 class StepRecorder:
@@ -160,3 +109,54 @@ class StepRecorder:
     def conclusion(self) -> str | None:
         """Return the message for the end of the step; None to explain an empty step instead."""
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutput:
+    """Where a step is written: its records, and the errors that a record was lost by."""
+
+    sink: Sink
+    errors: ErrorLog
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingPlan:
+    """The switches of one session.
+
+    Attributes:
+        apis: record calls of functions.
+        modules: record calls of modules.
+        bodies: record values; False for task ``structure``, which has names, stacks and parents only.
+        save_all: save every tensor in a file.
+        stacks: record the call stack of each call.
+        construct: record the parent of each call.
+        dropped: the statistics that a list in ``summary_mode`` leaves out, by their names in dump.json.
+    """
+
+    apis: bool
+    modules: bool
+    bodies: bool
+    save_all: bool
+    stacks: bool
+    construct: bool
+    dropped: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, config: DumpConfig) -> RecordingPlan:
+        """Return the switches that ``config`` asks for."""
+        modules = config.level in ("L0", "mix")
+        return cls(
+            apis=config.level in ("L1", "mix", "L2"),
+            modules=modules,
+            bodies=config.task_spec.bodies,
+            save_all=config.task_spec.saves_tensors,
+            stacks=config.extra_info,
+            construct=config.extra_info and modules,
+            dropped=_dropped(config.section.summary_mode),
+        )
+
+
+def _dropped(summary_mode: str | tuple[str, ...]) -> tuple[str, ...]:
+    if isinstance(summary_mode, str):
+        return ()
+    return tuple(statistic.name for statistic in STATISTICS if statistic.config_name not in summary_mode)

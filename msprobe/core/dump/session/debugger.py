@@ -3,9 +3,8 @@
 Every method works on the class as well as on the object, because the documented way to collect from another file is
 ``PrecisionDebugger.start()``. There is one debugger per process; a construction that fails leaves nothing behind.
 
-Check the arguments of ``register_custom_api(module, api, api_prefix)``, which name a function.
-
-Check the model of ``start(model=...)``: one model, or several in a list or tuple.
+The functions below the class check what users pass in: the function of ``register_custom_api``, the numbers of
+``start``, and its models. The taps of the adapters call ``models_with_prefixes`` and ``counted_model`` too.
 """
 
 from __future__ import annotations
@@ -21,41 +20,18 @@ from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig, load_config
 from msprobe.core.config.load import attributed
-from msprobe.core.config.path_checks import require_places
+from msprobe.core.config.path_checks import require_paths
 from msprobe.core.config.problems import nearest
 from msprobe.core.config.watch import ConfigWatch
 from msprobe.core.dump.record.error_boundary import log_unexpected
 from msprobe.core.dump.record.saved_values import save_fault
 from msprobe.core.dump.session import process_debugger
+from msprobe.core.dump.session.kernel_session import KernelSession
 from msprobe.core.dump.session.reload import WatchedSession, open_session, watch_of
 from msprobe.core.dump.session.service import Service, Settings, settings_of
 from msprobe.core.dump.session.session import DumpSession
 from msprobe.core.errors import MsprobeException, argument_text
-from msprobe.core.kernel_dumps.kernel_session import KernelSession
 from msprobe.core.log import first_time, logger
-
-_REGISTER = "register_custom_api"
-
-
-def check_function(owner: Any, name: Any, prefix: Any) -> None:
-    """Raise MsprobeException when ``owner`` has no function ``name``, or ``prefix`` is no str."""
-    if isinstance(owner, str) or owner is None:
-        raise MsprobeException(
-            0, f"{_REGISTER}: module must be a module, class or object, not its name, got {argument_text(owner)}"
-        )
-    if not isinstance(name, str):
-        raise MsprobeException(0, f"{_REGISTER}: api must be the name of a function (str), got {argument_text(name)}")
-    if not callable(getattr(owner, name, None)):
-        close = nearest(name, dir(owner))
-        hint = f"did you mean {close!r}?" if close else "give the name of one that it has"
-        raise MsprobeException(0, f"{_REGISTER}: {owner_name(owner)} has no function {argument_text(name)}; {hint}")
-    if prefix is not None and not isinstance(prefix, str):
-        raise MsprobeException(0, f"{_REGISTER}: api_prefix must be a str, got {argument_text(prefix)}")
-
-
-def owner_name(owner: Any) -> str:
-    """Return the prefix of the entries of its functions."""
-    return str(getattr(owner, "__name__", "Custom"))
 
 
 class Debugger:
@@ -76,7 +52,7 @@ class Debugger:
     support: ClassVar[Support]
     _instance: ClassVar[Any] = None
     _model: ClassVar[Any] = None
-    _arguments: ClassVar[tuple[Any, ...]] = ()
+    _arguments: ClassVar[tuple[Any, dict[str, Any]]] = (None, {})
     config: Settings
     service: Service
 
@@ -92,11 +68,34 @@ class Debugger:
         with process_debugger.LOCK:
             if cls.is_model(step):  # the older order of arguments
                 model, step = step, model
-            if cls._instance is not None and process_debugger.peek() is not None:
-                cls._warn_if_other_arguments((config_path, task, dump_path, level, step))
-                return cls._instance
             fields = {"task": task, "dump_path": dump_path, "level": level, "step": step}
+            return cls._construct(config_path, fields, model)
+
+    @classmethod
+    def _construct(
+        cls,
+        config_path: Any,
+        fields: Mapping[str, Any],
+        model: Any = None,
+        label: Mapping[str, str] | None = None,
+    ) -> Any:
+        """Return the debugger of the process, which is constructed when there is none.
+
+        Args:
+            config_path: as that of the class.
+            fields: fields of the configuration that override those of the file; None overrides nothing.
+            model: as that of the class.
+            label: more fields for the header of dump.json.
+
+        Raises:
+            ConfigError, FileCheckException: as the class.
+        """
+        with process_debugger.LOCK:
             overrides = {name: value for name, value in fields.items() if value is not None}
+            arguments = (config_path, overrides)
+            if cls._instance is not None and process_debugger.peek() is not None:
+                cls._warn_if_other_arguments(arguments)
+                return cls._instance
             accept = functools.partial(cls._accept, config_path, overrides)
             watch = watch_of(config_path, overrides, accept)  # before the file is read: no change falls in between
             config = load_config(config_path, **overrides)
@@ -104,21 +103,21 @@ class Debugger:
             if process_debugger.peek() is not None:  # `_instance = None` asks for a fresh object
                 process_debugger.peek().close()
             with attributed(config_path, overrides):
-                session = cls.open(config, watch)
+                session = cls.open(config, watch, label)
             process_debugger.put(session, in_force=lambda: cls._instance is not None)
             cls._instance = super().__new__(cls)
             cls._instance.config = settings_of(config, session.backend.name)
             cls._instance.service = Service(session)
             cls._model = model
-            cls._arguments = (config_path, task, dump_path, level, step)
+            cls._arguments = arguments
             return cls._instance
 
     @classmethod
-    def _warn_if_other_arguments(cls, arguments: tuple[Any, ...]) -> None:
+    def _warn_if_other_arguments(cls, arguments: tuple[Any, dict[str, Any]]) -> None:
         """Warn when the debugger is constructed again with another configuration, which has no effect."""
-        configured = any(value is not None for value in arguments)
+        config_path, overrides = arguments
         if (
-            configured
+            (config_path is not None or overrides)
             and repr(arguments) != repr(cls._arguments)
             and first_time(("constructed again", repr(arguments)))
         ):
@@ -134,22 +133,22 @@ class Debugger:
 
     @classmethod
     def make(cls, config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
-        """Return the framework's capabilities, made for one session."""
+        """Return the framework's capabilities for one session."""
         raise NotImplementedError
 
     @classmethod
-    def open(cls, config: DumpConfig, watch: ConfigWatch | None) -> Any:
+    def open(cls, config: DumpConfig, watch: ConfigWatch | None, label: Mapping[str, str] | None = None) -> Any:
         """Return the session that serves ``config``: a ``KernelSession`` where the runtime dumps kernels by itself."""
         if cls.support.runtime_kernels and config.level == "L2" and config.task_spec.kernels:
             return KernelSession(config, cls.make)
-        return open_session(config, cls.make, watch)
+        return open_session(config, cls.make, watch, label)
 
     @classmethod
     def _accept(cls, source: Any, arguments: Mapping[str, Any], config: DumpConfig) -> None:
         """Raise ConfigError for what is not supported; the message names the field and where it was set."""
         with attributed(source, arguments):
             cls.check(config)
-            require_places(config)
+            require_paths(config)
 
     @classmethod
     def check(cls, config: DumpConfig) -> None:
@@ -274,11 +273,35 @@ class Debugger:
             process_debugger.current().backend.apis.remove(module, api)
 
 
-def _warn_unknown(call: str, unknown: dict[str, Any], *known: str) -> None:
+_REGISTER = "register_custom_api"
+
+
+def check_function(owner: Any, name: Any, prefix: Any) -> None:
+    """Raise MsprobeException when ``owner`` has no function ``name``, or ``prefix`` is no str."""
+    if isinstance(owner, str) or owner is None:
+        raise MsprobeException(
+            0, f"{_REGISTER}: module must be a module, class or object, not its name, got {argument_text(owner)}"
+        )
+    if not isinstance(name, str):
+        raise MsprobeException(0, f"{_REGISTER}: api must be the name of a function (str), got {argument_text(name)}")
+    if not callable(getattr(owner, name, None)):
+        close = nearest(name, dir(owner))
+        hint = f"did you mean {close!r}?" if close else "give the name of one that it has"
+        raise MsprobeException(0, f"{_REGISTER}: {owner_name(owner)} has no function {argument_text(name)}; {hint}")
+    if prefix is not None and not isinstance(prefix, str):
+        raise MsprobeException(0, f"{_REGISTER}: api_prefix must be a str, got {argument_text(prefix)}")
+
+
+def owner_name(owner: Any) -> str:
+    """Return the prefix of the entries of its functions."""
+    return str(getattr(owner, "__name__", "Custom"))
+
+
+def _warn_unknown(call: str, unknown: dict[str, Any], *accepted: str) -> None:
     """Warn once about each unknown argument: arguments of other versions must not end a training."""
     for name in sorted(unknown):
         if first_time((call, name)):
-            close = nearest(name, known)
+            close = nearest(name, accepted)
             hint = f"; did you mean {close}?" if close else ""
             logger.warning("%s: the argument %s is unknown and ignored%s", call, name, hint)
 
@@ -291,7 +314,7 @@ def _index(name: str, value: Any) -> int:
     return value
 
 
-def headed_models(model: Any, kind: type, called: str, prefix: str) -> list[tuple[str, Any]]:
+def models_with_prefixes(model: Any, kind: type, called: str, prefix: str) -> list[tuple[str, Any]]:
     """Return each model with the prefix of its children's names: ``prefix``, or ``prefix.position`` in a list.
 
     Args:

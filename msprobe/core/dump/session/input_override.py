@@ -1,15 +1,12 @@
-"""``load``: feed recorded inputs to chosen module calls instead of the live ones.
+"""Feed recorded inputs to chosen module calls instead of the live ones (section ``load`` of the configuration).
 
     {"load": {"path": "golden", "modules": ["Module.fc1.Linear.forward.0"]}}
 
 Each tensor argument of such a call is replaced by ``golden/step{N}/{rank}/dump_tensor_data/{name}.input.{i}.pt`` (or
-``.kwargs.{key}.pt``, deeper for nested values). The present step and rank choose the folder; ``step`` and ``rank`` of
-the section choose where inputs are replaced at all. An argument that was not recorded stays live, with a warning.
-
-Replace the arguments of a module call by recorded tensors.
-
-A tensor nested in a list, tuple or dict is replaced too. A tensor that was not recorded, or whose file cannot be used,
-stays live with a warning: a file may hold anything, and the call belongs to the user.
+``.kwargs.{key}.pt``, deeper for tensors in lists, tuples and dicts). ``InputOverride`` chooses the calls and the files:
+the present step and rank choose the folder, ``step`` and ``rank`` of the section choose where inputs are replaced at
+all. ``FedInputs`` replaces the arguments of a call. A tensor that was not recorded, or whose file cannot be used, stays
+live with a warning, because a file may hold anything and the call belongs to the user.
 """
 
 from __future__ import annotations
@@ -69,7 +66,7 @@ class InputOverride:
         return name
 
     def close(self) -> None:
-        """End the step: warn about calls that never came."""
+        """End the step: warn about calls that did not happen."""
         missed, self._missed = sorted(self._missed), set()
         for name in missed if self._folder is not None else ():
             close = nearest(name.partition(".forward.")[0], self._calls)

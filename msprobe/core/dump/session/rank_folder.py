@@ -31,7 +31,7 @@ class RankFolder:
             make_folder_below(root, folder)
         except OSError:
             return folder  # the sink logs what is wrong with it
-        if not FOLDER_LOCKS.take(folder):
+        if not FOLDER_LOCKS.acquire(folder):
             folder = self._own_folder(step, rank)
         if root not in self._checked:
             self._checked.add(root)
@@ -44,19 +44,19 @@ class RankFolder:
         Args:
             folder: the folder of the step; it is renamed only if it is that of the process id.
             rank: the rank of the process.
-            rename: renames the folder to the given one; returns False when that is not possible.
+            rename: renames the folder to its argument; returns False when that is not possible.
         """
         target = process_folder(folder.parent, rank, os.getpid(), shared=rank in self._shared)
         if folder.name != process_folder(folder.parent, None, os.getpid()).name:
             return
-        if not FOLDER_LOCKS.take(target):
+        if not FOLDER_LOCKS.acquire(target):
             target = self._own_folder(folder.parent, rank)
         if not rename(target):
             target = self._own_folder(folder.parent, rank)
             if not rename(target):
                 logger.warning("%s cannot be renamed to %s: this step stays there", folder, target.name)
                 return
-        FOLDER_LOCKS.renamed(folder, target)
+        FOLDER_LOCKS.rename(folder, target)
         logger.info("this process is rank %d now: %s has become %s", rank, folder, target.name)
 
     def leave(self, rank: int | None) -> None:

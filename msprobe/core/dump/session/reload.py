@@ -27,10 +27,17 @@ class WatchedSession(DumpSession):
 
     Args:
         watch: the file; None for a configuration from elsewhere, which never changes.
+        config, make_backend, label: as those of ``DumpSession``.
     """
 
-    def __init__(self, config: DumpConfig, make_backend: MakeBackend, watch: ConfigWatch | None) -> None:
-        super().__init__(config, make_backend)
+    def __init__(
+        self,
+        config: DumpConfig,
+        make_backend: MakeBackend,
+        watch: ConfigWatch | None,
+        label: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(config, make_backend, label)
         self.enabled = bool(config.dump_enable)
         self._watch = watch
         self._model: Callable[[], Any] | None = None
@@ -158,8 +165,18 @@ def watch_of(source: Any, arguments: Mapping[str, Any], accept: Callable[[DumpCo
     return ConfigWatch(source, arguments, accept) if isinstance(source, (str, os.PathLike)) else None
 
 
-def open_session(config: DumpConfig, make_backend: MakeBackend, watch: ConfigWatch | None) -> DumpSession:
-    """Return the session for ``config``; with ``dump_enable`` it watches its file."""
+def open_session(
+    config: DumpConfig,
+    make_backend: MakeBackend,
+    watch: ConfigWatch | None,
+    label: Mapping[str, str] | None = None,
+) -> DumpSession:
+    """Return the session for ``config``; with ``dump_enable`` it watches its file.
+
+    Args:
+        config, make_backend, label: as those of ``DumpSession``.
+        watch: as that of ``WatchedSession``.
+    """
     if config.dump_enable is None:
-        return DumpSession(config, make_backend)
-    return WatchedSession(config, make_backend, watch)
+        return DumpSession(config, make_backend, label)
+    return WatchedSession(config, make_backend, watch, label)

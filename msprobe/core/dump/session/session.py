@@ -5,13 +5,13 @@
 While running, the taps are attached. Between stop and step, calls that already ran may still bring gradients. A step
 that the configuration leaves out attaches nothing at all.
 
-Show the model to the taps of a backend, attach the taps, and number their calls anew.
+The functions below the class show the model to the taps of a backend, attach the taps and number their calls anew.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,48 +29,6 @@ from msprobe.core.dump.session.task_factory import StepContext, make_golden, mak
 from msprobe.core.errors import ConfigError, MsprobeException, Problem
 from msprobe.core.log import set_rank
 
-
-def adopt(backend: Backend, level: str, model: Any) -> None:
-    """Name the modules of ``model``. Raises MsprobeException when it is None, or no model."""
-    if model is None:
-        raise MsprobeException(
-            0, f"level {level} needs the model: call start(model=...), or use level L1, which does not"
-        )
-    assert backend.modules is not None
-    backend.modules.adopt(model)
-
-
-def attach_taps(backend: Backend, plan: RecordingPlan, taps: contextlib.ExitStack, alone: bool) -> None:
-    """Attach the taps of ``backend`` that ``plan`` needs; the tap attached last sees a call first.
-
-    Args:
-        taps: detaches them when it is closed.
-        alone: attach the modules only, as some of them are focused.
-    """
-    if alone and backend.modules is not None:
-        taps.enter_context(backend.modules.attach())
-        return
-    if backend.collectives is not None:
-        taps.enter_context(backend.collectives.attach())
-    if plan.apis and backend.apis is not None:
-        taps.enter_context(backend.apis.attach())
-    if plan.modules and backend.graphs is not None:
-        taps.enter_context(backend.graphs.attach())
-    if plan.modules and backend.modules is not None:
-        taps.enter_context(backend.modules.attach())
-        if plan.construct and plan.apis and backend.optimizers is not None:
-            taps.enter_context(backend.optimizers.attach())
-    if backend.operators is not None:
-        taps.enter_context(backend.operators.attach())
-
-
-def reset_taps(backend: Backend) -> None:
-    """Number calls from 0 again."""
-    for tap in (backend.apis, backend.modules, backend.collectives, backend.operators):
-        if tap is not None:
-            tap.reset()
-
-
 MakeBackend = Callable[[DumpConfig, Relay, ThreadState], Backend]
 
 
@@ -80,23 +38,23 @@ class DumpSession:
     Args:
         config: what to collect.
         make_backend: builds the framework's capabilities around this session's relay and per-thread state.
+        label: more fields for the header of dump.json.
 
     Attributes:
-        label: more fields for the header of dump.json.
         closing: callbacks that run when the session is closed.
         init_step: the number of the first step.
         loop: the number of steps that have ended.
         rank: the rank of the process; None while it has none.
     """
 
-    def __init__(self, config: DumpConfig, make_backend: MakeBackend) -> None:
+    def __init__(self, config: DumpConfig, make_backend: MakeBackend, label: Mapping[str, str] | None = None) -> None:
         self.config = config
         self.relay = Relay(self._update_rank)
         self.thread = ThreadState()
         self._make_backend = make_backend
         self.backend = make_backend(config, self.relay, self.thread)
         self.plan = RecordingPlan.of(config)
-        self.label: dict[str, str] = {}
+        self._label = dict(label or {})
         self.closing = contextlib.ExitStack()
         self._root = Path(config.dump_path).absolute()
         self._stacks = StackTable()
@@ -307,7 +265,7 @@ class DumpSession:
             worker=self._worker,
             golden=self._golden,
             filters=self._filters,
-            label=dict(self.label),
+            label=self._label,
             number=self.current_step,
             rank=self.rank,
         )
@@ -366,3 +324,44 @@ class DumpSession:
             step, self._step = self._step, None
             self.relay.observer = None
             (step.discard if discard else step.close)()
+
+
+def adopt(backend: Backend, level: str, model: Any) -> None:
+    """Name the modules of ``model``. Raises MsprobeException when it is None, or no model."""
+    if model is None:
+        raise MsprobeException(
+            0, f"level {level} needs the model: call start(model=...), or use level L1, which does not"
+        )
+    assert backend.modules is not None
+    backend.modules.adopt(model)
+
+
+def attach_taps(backend: Backend, plan: RecordingPlan, taps: contextlib.ExitStack, alone: bool) -> None:
+    """Attach the taps of ``backend`` that ``plan`` needs; the tap attached last sees a call first.
+
+    Args:
+        taps: detaches them when it is closed.
+        alone: attach the modules only, as some of them are focused.
+    """
+    if alone and backend.modules is not None:
+        taps.enter_context(backend.modules.attach())
+        return
+    if backend.collectives is not None:
+        taps.enter_context(backend.collectives.attach())
+    if plan.apis and backend.apis is not None:
+        taps.enter_context(backend.apis.attach())
+    if plan.modules and backend.graphs is not None:
+        taps.enter_context(backend.graphs.attach())
+    if plan.modules and backend.modules is not None:
+        taps.enter_context(backend.modules.attach())
+        if plan.construct and plan.apis and backend.optimizers is not None:
+            taps.enter_context(backend.optimizers.attach())
+    if backend.operators is not None:
+        taps.enter_context(backend.operators.attach())
+
+
+def reset_taps(backend: Backend) -> None:
+    """Number calls from 0 again."""
+    for tap in (backend.apis, backend.modules, backend.collectives, backend.operators):
+        if tap is not None:
+            tap.reset()

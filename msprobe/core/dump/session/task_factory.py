@@ -17,7 +17,6 @@ from msprobe.core.dump.record.tensor_node import MeasuredTensors, SlicedTensors,
 from msprobe.core.dump.session.start_filters import StartFilters
 from msprobe.core.dump.tasks.judged_recorder import DeferredTensors, Judge, JudgedRecorder, Judging
 from msprobe.core.dump.tasks.live_compare import GoldenSteps, LiveComparison
-from msprobe.core.dump.tasks.nonfinite import NonFinite, RaisingCall
 from msprobe.core.selection import Selection
 
 
@@ -72,7 +71,7 @@ def make_judge(context: StepContext) -> Judge | None:
     module, _, name = context.config.task_spec.judge.partition(":")
     if not module:
         return None
-    judge: Judge = getattr(importlib.import_module(module), name)()
+    judge: Judge = getattr(importlib.import_module(module), name)(context.config)
     return judge
 
 
@@ -94,8 +93,8 @@ def make_recorder(
     section = context.config.section
     mode = section.one_mode
     if judge is not None:
-        if isinstance(judge, (NonFinite, RaisingCall)) and mode == "xor":
-            mode = "statistics"  # a checksum does not tell whether values are finite
+        if judge.needs_statistics and mode == "xor":
+            mode = "statistics"
         deferred = DeferredTensors(ops, mode, folder)
         judging = Judging(judge, context.filters.findings, deferred)
         return JudgedRecorder(plan, selection, backend, _sliced(context, deferred), output, judging)

@@ -1,13 +1,12 @@
 """Tasks that judge each call when it is over, and keep real data only of the calls with a finding.
 
-A judge sees the body of a finished call and returns a ``CallVerdict``. Until then copies of the call's tensors are
-kept, as an in-place operator would overwrite its own inputs. With the last finding that the configuration allows,
+A ``Judge`` sees the body of a finished call and returns a ``CallVerdict``. Until then copies of the call's tensors are
+kept, because an in-place operator would overwrite its own inputs. With the last finding that the configuration allows,
 collection ends for the whole process.
 
-The calls that a record depends on, beside its own inputs.
-
-A backward works on values that its forward saved; the gradient of a parameter is made by the backwards of all calls of
-its module. Neither can be judged by itself when those calls were not sound. The judge decides what is sound.
+``CallDependencies`` is for judges: it says on which other calls a record depends, beside its own inputs. A backward
+works on values that its forward saved; the gradient of a parameter is computed by the backwards of all calls of its
+module. Neither can be judged by itself when those calls were not sound. The judge decides what is sound.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from msprobe.core.backend.protocols import Backend, TensorOps
 from msprobe.core.capture.describe import Node
@@ -29,96 +28,6 @@ from msprobe.core.selection import Selection
 from msprobe.core.store.journal import POINT
 
 _SAVED_VALUE = re.compile(rf"\.\d+{re.escape(POINT)}(\.|$)")
-
-
-@dataclass(frozen=True, slots=True)
-class CallVerdict:
-    """The verdict on one call.
-
-    Attributes:
-        keep: whether the entry of the call is written.
-        finding: what was found, in words; None when nothing was. The tensors of a call with a finding are saved.
-        defer: the call can be judged only when more calls are over; ask again then.
-    """
-
-    keep: bool = True
-    finding: str | None = None
-    defer: bool = False
-
-
-class Judge(Protocol):
-    """Decides on one finished call at a time."""
-
-    def conclusion(self) -> str:
-        """Return the message for the end of the step."""
-        ...
-
-    def judge(self, name: str, body: dict[str, Node], final: bool = False) -> CallVerdict:
-        """Return the verdict on a finished call. With ``final`` no call follows, so that deferring is of no use."""
-        ...
-
-
-class Findings:
-    """Count the findings of a session.
-
-    Args:
-        limit: how many calls may be found; -1 for any number.
-        on_last: called when the last finding was added.
-    """
-
-    def __init__(self, limit: int, on_last: Callable[[], None]) -> None:
-        self.limit = limit
-        self.count = 0
-        self._on_last = on_last
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether the limit is reached."""
-        return 0 <= self.limit <= self.count
-
-    def add(self, name: str, finding: str) -> None:
-        """Log and count a finding; the last one ends the collection."""
-        self.count += 1
-        logger.warning("finding %d: %s: %s", self.count, name, finding)
-        if self.exhausted:
-            logger.info("%d of %d findings asked for: nothing more is collected", self.count, self.limit)
-            self._on_last()
-
-
-class DeferredTensors(MeasuredTensors[Any]):
-    """Keep a copy of each tensor that might have to be saved until its call is judged.
-
-    Values that the user saves by ``save`` are not judged: they are written at once.
-    """
-
-    def __init__(self, ops: TensorOps[Any], summary_mode: str, folder: Path | None) -> None:
-        super().__init__(ops, summary_mode, folder)
-        self._copies: dict[int, tuple[dict[str, Any], str, Callable[[], Any]]] = {}
-
-    def save(self, tensor: Any, save_as: str, node: dict[str, Any]) -> None:
-        """Copy ``tensor`` until ``release``."""
-        if _SAVED_VALUE.search(save_as):
-            super().save(tensor, save_as, node)
-            return
-        snapshot = self.ops.snapshot(tensor)
-        if snapshot is not None:
-            self._copies[id(node)] = (node, save_as, snapshot[0])
-
-    def release(self, nodes: Iterator[dict[str, Any]], keep: bool) -> None:
-        """Drop the copies of these nodes; with ``keep`` write their files before."""
-        for node in nodes:
-            entry = self._copies.pop(id(node), None)
-            if entry is not None and keep:
-                super().save(entry[2](), entry[1], node)
-
-
-@dataclass(frozen=True, slots=True)
-class Judging:
-    """What a ``JudgedRecorder`` judges by: the judge of the step, the count of findings, and the deferred tensors."""
-
-    judge: Judge
-    findings: Findings
-    deferred: DeferredTensors
 
 
 class JudgedRecorder(StepRecorder):
@@ -215,6 +124,99 @@ class JudgedRecorder(StepRecorder):
             self._deferred.release(tensor_nodes(record.body), False)
         record.body = record.stack = None
         record.parent = UNRELATED
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """What a ``JudgedRecorder`` judges by: the judge of the step, the count of findings, and the deferred tensors."""
+
+    judge: Judge
+    findings: Findings
+    deferred: DeferredTensors
+
+
+class Judge(Protocol):
+    """Decides on one finished call at a time."""
+
+    needs_statistics: ClassVar[bool]
+    """Whether a verdict needs statistics, so that they are taken even where ``summary_mode`` asks for xor checksums."""
+
+    def conclusion(self) -> str:
+        """Return the message for the end of the step."""
+        ...
+
+    def judge(self, name: str, body: dict[str, Node], final: bool = False) -> CallVerdict:
+        """Return the verdict on a finished call. With ``final`` no call follows, so that deferring is of no use."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CallVerdict:
+    """The verdict on one call.
+
+    Attributes:
+        keep: whether the entry of the call is written.
+        finding: the fault of the call, in words; None without a fault. The tensors of a call with a finding are saved.
+        defer: the call can be judged only when more calls are over; ask again then.
+    """
+
+    keep: bool = True
+    finding: str | None = None
+    defer: bool = False
+
+
+class Findings:
+    """Count the findings of a session.
+
+    Args:
+        limit: how many calls with a finding are collected; -1 for any number.
+        on_last: called when the last finding was added.
+    """
+
+    def __init__(self, limit: int, on_last: Callable[[], None]) -> None:
+        self.limit = limit
+        self.count = 0
+        self._on_last = on_last
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the limit is reached."""
+        return 0 <= self.limit <= self.count
+
+    def add(self, name: str, finding: str) -> None:
+        """Log and count a finding; the last one ends the collection."""
+        self.count += 1
+        logger.warning("finding %d: %s: %s", self.count, name, finding)
+        if self.exhausted:
+            logger.info("%d of %d findings asked for: nothing more is collected", self.count, self.limit)
+            self._on_last()
+
+
+class DeferredTensors(MeasuredTensors[Any]):
+    """Keep a copy of each tensor that might have to be saved until its call is judged.
+
+    Values that the user saves by ``save`` are not judged: they are written at once.
+    """
+
+    def __init__(self, ops: TensorOps[Any], summary_mode: str, folder: Path | None) -> None:
+        super().__init__(ops, summary_mode, folder)
+        self._copies: dict[int, tuple[dict[str, Any], str, Callable[[], Any]]] = {}
+
+    def save(self, tensor: Any, save_as: str, node: dict[str, Any]) -> None:
+        """Copy ``tensor`` until ``release``."""
+        if _SAVED_VALUE.search(save_as):
+            super().save(tensor, save_as, node)
+            return
+        snapshot = self.ops.snapshot(tensor)
+        if snapshot is not None:
+            self._copies[id(node)] = (node, save_as, snapshot[0])
+
+    def release(self, nodes: Iterator[dict[str, Any]], keep: bool) -> None:
+        """Drop the copies of these nodes; with ``keep`` write their files before."""
+        for node in nodes:
+            entry = self._copies.pop(id(node), None)
+            if entry is not None and keep:
+                super().save(entry[2](), entry[1], node)
 
 
 class CallDependencies:

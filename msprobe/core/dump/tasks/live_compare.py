@@ -9,13 +9,10 @@ many the golden dump does not have.
 
 Nested values and keyword arguments are compared. Two tensors are the same when their checksums, if of the same kind,
 are equal; else when shape and statistics are (within ``TOLERANCE``, relative to the larger magnitude in the golden
-tensor).
+tensor). A golden dump that has neither statistics nor checksums of the kind of this run says nothing about values, so
+it is refused (``missing_evidence``).
 
-What two records of a tensor can be compared by: statistics, or checksums of one kind.
-
-Records with none in common agree or differ in shape only, which says nothing about the values.
-
-Find the recorded step and process that correspond to the present ones, below the root of an earlier dump.
+``GoldenSteps`` finds the recorded step and process that correspond to the present ones, below the root of a dump.
 """
 
 from __future__ import annotations
@@ -25,19 +22,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from msprobe.core.capture.describe import Node
-from msprobe.core.dump.record.tensor_node import is_tensor_node, split_sides, tensor_nodes, walk_leaves
+from msprobe.core.dump.record.tensor_node import split_sides, tensor_nodes
 from msprobe.core.dump.tasks.judged_recorder import CallDependencies, CallVerdict, split_name
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.layout import step_folder
 from msprobe.core.store.reader import find_dumps, load_dump
+from msprobe.core.store.record_walk import is_tensor, values_below
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 
 SAMPLE_SIZE = 1000
+
+TOLERANCE = 1e-5
+PARAMETERS = "parameters"
 KINDS_BY_MODE = {
     "statistics": frozenset({"statistics"}),
     "md5": frozenset({"statistics", "md5"}),
@@ -45,66 +46,20 @@ KINDS_BY_MODE = {
 }
 
 
-def same_kind(here: str | None, golden: str | None) -> bool:
-    """Return whether both sides have a checksum, made by the same algorithm."""
-    return bool(here and golden) and checksum_kind(str(here)) == checksum_kind(str(golden))
-
-
-def checksum_kind(checksum: str) -> str:
-    """Return ``xor``, which is written ``0x...``, or ``md5``, the name that the dump uses for CRC-32."""
-    return "xor" if checksum.startswith("0x") else "md5"
-
-
-def missing_evidence(golden: Mapping[str, dict[str, Any]], summary_mode: str) -> str | None:
-    """Return what ``golden`` holds and what this run records, in words, when they have nothing in common; else None.
-
-    Args:
-        golden: the ``data`` of a dump.json; its first ``SAMPLE_SIZE`` tensors are looked at. A dump without tensors
-            can be compared with any run.
-        summary_mode: that of this run.
-    """
-    kinds: set[str] = set()
-    tensors = 0
-    for node in islice((node for body in golden.values() for node in tensor_nodes(body)), SAMPLE_SIZE):
-        tensors += 1
-        if node.get("md5"):
-            kinds.add(checksum_kind(str(node["md5"])))
-        if any(node.get(name) is not None for name in STATISTIC_NAMES):
-            kinds.add("statistics")
-    recorded = KINDS_BY_MODE[summary_mode]
-    if not tensors or kinds & recorded:
-        return None
-    return f"it holds {_kinds_text(kinds)}, this run {_kinds_text(set(recorded))}"
-
-
-def _kinds_text(kinds: set[str]) -> str:
-    words = {"statistics": "statistics", "md5": "md5 checksums", "xor": "xor checksums"}
-    return " and ".join(words[key] for key in words if key in kinds) or "no values of tensors"
-
-
-TOLERANCE = 1e-5
-PARAMETERS = "parameters"
-
-
-@dataclass(slots=True)
-class Divergence:
-    """Whether the two runs have differed in anything so far. A session has one of these."""
-
-    found: bool = False
-
-
 class LiveComparison:
     """Judge calls against the entries of one golden step.
 
     Args:
         golden: the ``data`` of its dump.json.
-        divergence: what earlier steps found; this step adds to it.
+        divergence: whether an earlier step differed; this step adds to it.
     """
+
+    needs_statistics: ClassVar[bool] = False  # the golden dump may have nothing but checksums
 
     def __init__(self, golden: Mapping[str, dict[str, Any]], divergence: Divergence | None = None) -> None:
         self._golden = golden
         self._divergence = divergence or Divergence()
-        self._updated = self._divergence.found  # parameters may differ as a consequence
+        self._updated = self._divergence.occurred  # parameters may differ as a consequence
         self._dependencies = CallDependencies()
         self._reported_parameters: set[str] = set()
         self._judged = 0
@@ -159,15 +114,15 @@ class LiveComparison:
     def _differs(self, difference: str) -> CallVerdict:
         self._judged += 1
         self._differing += 1
-        self._divergence.found = True
+        self._divergence.occurred = True
         return CallVerdict(finding=difference)
 
     def _unjudgeable(self, name: str, difference: str | None) -> CallVerdict:
         self._unjudged += 1
         if not self._first_unjudged:
             self._first_unjudged = f"{name}: {difference}" if difference else name
-        if difference is not None and not self._divergence.found:
-            self._divergence.found = True
+        if difference is not None and not self._divergence.occurred:
+            self._divergence.occurred = True
             logger.warning(
                 "%s was given other values than in the golden run before any call went wrong: %s. The runs do not "
                 "start from the same data, weights or random numbers; what follows from it cannot be judged",
@@ -177,6 +132,13 @@ class LiveComparison:
         return CallVerdict()
 
 
+@dataclass(slots=True)
+class Divergence:
+    """Whether the two runs have differed in anything so far. A session has one of these."""
+
+    occurred: bool = False
+
+
 def _parameters(inputs: dict[str, Node]) -> dict[str, Node]:
     return {key: node for key, node in inputs.items() if key == PARAMETERS}
 
@@ -184,11 +146,11 @@ def _parameters(inputs: dict[str, Node]) -> dict[str, Node]:
 def _first_difference(here: dict[str, Node], golden: dict[str, Node]) -> str | None:
     """Return the first value of the golden side that differs here, in words; sections of only one side do not count."""
     common = here.keys() & golden.keys()
-    leaves = {path: leaf for key in here if key in common for path, leaf in walk_leaves(here[key], key)}
+    leaves = {leaf.suffix: leaf.raw for key in here if key in common for leaf in values_below(here[key], key)}
     for key in golden:
         if key not in common:
             continue
-        for path, golden_leaf in walk_leaves(golden[key], key):
+        for path, _, golden_leaf in values_below(golden[key], key):
             difference = _leaf_difference(leaves.get(path), golden_leaf)
             if difference is not None:
                 return f"{path} differs from the golden dump: {difference}"
@@ -196,13 +158,13 @@ def _first_difference(here: dict[str, Node], golden: dict[str, Node]) -> str | N
 
 
 def _leaf_difference(leaf: Any, golden: dict[str, Any]) -> str | None:
-    if not is_tensor_node(golden):
+    if not is_tensor(golden):
         number = golden.get("value")
         if not isinstance(number, (bool, int, float)):
             return None  # devices, groups and texts differ between machines without any harm
         same = leaf is not None and _same_number(leaf.get("value"), number, 0.0)
         return None if same else f"{_value_text(leaf)} (golden {_value_text(golden)})"
-    if not is_tensor_node(leaf):
+    if not is_tensor(leaf):
         return "no tensor here"
     if list(leaf["shape"]) != list(golden["shape"]):
         return f"shape {list(leaf['shape'])} (golden {list(golden['shape'])})"
@@ -246,21 +208,41 @@ def _value_text(leaf: Any) -> str:
     return "nothing" if leaf is None else str(leaf.get("value", leaf.get("type")))
 
 
-def golden_folder(root: Path, step: int, rank: int | None) -> Path | None:
-    """Return ``{root}/step{N}/rank{R}``, else the only folder of a process in that step; None when there is none.
+def same_kind(here: str | None, golden: str | None) -> bool:
+    """Return whether both sides have a checksum, made by the same algorithm."""
+    return bool(here and golden) and checksum_kind(str(here)) == checksum_kind(str(golden))
 
-    Raises:
-        MsprobeException: the step has several processes, and none of them has this rank.
+
+def checksum_kind(checksum: str) -> str:
+    """Return ``xor``, which is written ``0x...``, or ``md5``, the name that the dump uses for CRC-32."""
+    return "xor" if checksum.startswith("0x") else "md5"
+
+
+def missing_evidence(golden: Mapping[str, dict[str, Any]], summary_mode: str) -> str | None:
+    """Return what ``golden`` holds and what this run records, in words, when they have nothing in common; else None.
+
+    Args:
+        golden: the ``data`` of a dump.json; its first ``SAMPLE_SIZE`` tensors are looked at. A dump without tensors
+            can be compared with any run.
+        summary_mode: that of this run.
     """
-    folder = step_folder(root, step)
-    if rank is not None and (folder / f"rank{rank}").is_dir():
-        return folder / f"rank{rank}"
-    folders = sorted(child for child in folder.glob("*") if child.is_dir() and child.name.startswith(("proc", "rank")))
-    candidates = [child for child in folders if rank is None or child.name.startswith("proc")]
-    if len(candidates) > 1:
-        names = ", ".join(child.name for child in candidates[:5])
-        raise MsprobeException(0, f"{folder} holds several processes ({names}): leave only the one to compare with")
-    return candidates[0] if candidates else None
+    kinds: set[str] = set()
+    tensors = 0
+    for node in islice((node for body in golden.values() for node in tensor_nodes(body)), SAMPLE_SIZE):
+        tensors += 1
+        if node.get("md5"):
+            kinds.add(checksum_kind(str(node["md5"])))
+        if any(node.get(name) is not None for name in STATISTIC_NAMES):
+            kinds.add("statistics")
+    recorded = KINDS_BY_MODE[summary_mode]
+    if not tensors or kinds & recorded:
+        return None
+    return f"it holds {_kinds_text(kinds)}, this run {_kinds_text(set(recorded))}"
+
+
+def _kinds_text(kinds: set[str]) -> str:
+    words = {"statistics": "statistics", "md5": "md5 checksums", "xor": "xor checksums"}
+    return " and ".join(words[key] for key in words if key in kinds) or "no values of tensors"
 
 
 class GoldenSteps:
@@ -306,3 +288,20 @@ class GoldenSteps:
             raise MsprobeException(0, f"{where} to compare with: {advice}")
         logger.warning("%s to compare with (%s): the calls are recorded and not compared", where, advice)
         return {}
+
+
+def golden_folder(root: Path, step: int, rank: int | None) -> Path | None:
+    """Return ``{root}/step{N}/rank{R}``, else the only folder of a process in that step; None when there is none.
+
+    Raises:
+        MsprobeException: the step has several processes, and none of them has this rank.
+    """
+    folder = step_folder(root, step)
+    if rank is not None and (folder / f"rank{rank}").is_dir():
+        return folder / f"rank{rank}"
+    folders = sorted(child for child in folder.glob("*") if child.is_dir() and child.name.startswith(("proc", "rank")))
+    candidates = [child for child in folders if rank is None or child.name.startswith("proc")]
+    if len(candidates) > 1:
+        names = ", ".join(child.name for child in candidates[:5])
+        raise MsprobeException(0, f"{folder} holds several processes ({names}): leave only the one to compare with")
+    return candidates[0] if candidates else None

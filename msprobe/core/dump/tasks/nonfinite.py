@@ -1,38 +1,32 @@
-"""Tasks ``overflow_check`` and ``nan_check``: find the calls that turn finite inputs into infinities or NaN.
+"""Tasks that find infinities and NaN: ``overflow_check``, ``nan_check``, and ``exception_dump`` at API level.
 
-A call has a finding when all its inputs are finite (arguments, parameters, numbers among them) and one of its outputs
-is not. So neither a call that passes a NaN on is reported, nor one that got -inf to mask with.
-A backward or the gradient of a parameter is computed from values that forward calls saved: it has a finding only when
-these calls got no NaN and returned finite values only, and when the incoming gradients are finite too.
-A tensor that cannot be measured (no data, no statistics) counts as finite.
+``NonFinite`` finds the calls that turn finite inputs into infinities or NaN. A call has a finding when all its inputs
+are finite (arguments, parameters, numbers among them) and one of its outputs is not. So neither a call that passes a
+NaN on is reported, nor one that got -inf to mask with. A backward or the gradient of a parameter is computed from
+values that forward calls saved: it has a finding only when these calls got no NaN and returned finite values only, and
+when the incoming gradients are finite too. A tensor that cannot be measured (no data, no statistics) counts as finite.
 
-Task ``exception_dump`` where the runtime does not offer it: find the first call that fails, at API level.
-
-A call fails when it raises, or when it makes infinities or NaN out of finite inputs. Its entry says which (``kind``).
+``RaisingCall`` serves ``exception_dump`` where the runtime does not offer that task: it finds the first call that
+raises or makes infinities or NaN out of finite inputs. The entry of the call says which (``kind``).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from msprobe.core.capture.describe import Node
-from msprobe.core.dump.record.tensor_node import split_sides, walk_leaves
+from msprobe.core.config import DumpConfig
+from msprobe.core.dump.record.tensor_node import split_sides
 from msprobe.core.dump.tasks.judged_recorder import CallDependencies, CallVerdict, split_name
 from msprobe.core.naming.names import Phase
-
-_PathAndNode = tuple[str, dict[str, Any]]
-
-
-def overflow_judge() -> NonFinite:
-    """Return the judge of task ``overflow_check``."""
-    return NonFinite(only_findings=True)
+from msprobe.core.store.record_walk import Leaf, values_below
 
 
-def nan_judge() -> NonFinite:
-    """Return the judge of task ``nan_check``."""
-    return NonFinite(only_findings=False)
+def non_finite_judge(config: DumpConfig) -> NonFinite:
+    """Return the judge of the tasks ``overflow_check`` and ``nan_check``."""
+    return NonFinite(config.task_spec.only_findings)
 
 
 class NonFinite:
@@ -42,6 +36,8 @@ class NonFinite:
         only_findings: keep nothing but calls with a finding (``overflow_check``); else the statistics of all calls up
             to the last finding (``nan_check``).
     """
+
+    needs_statistics: ClassVar[bool] = True  # a checksum does not tell whether values are finite
 
     def __init__(self, only_findings: bool) -> None:
         self._no_finding = CallVerdict(keep=not only_findings)
@@ -57,21 +53,22 @@ class NonFinite:
     def judge(self, name: str, body: dict[str, Node], final: bool = False) -> CallVerdict:
         """Return the verdict on a finished call."""
         inputs, outputs = split_sides(body)
-        bad_input, bad_output = _first_non_finite(walk_leaves(inputs)), _first_non_finite(walk_leaves(outputs))
+        given = values_below(inputs)
+        bad_input, bad_output = _first_non_finite(given), _first_non_finite(values_below(outputs))
         phase = split_name(name)[2]
-        tainted = next((leaf for leaf in walk_leaves(inputs) if _taints(leaf[1], phase)), None)
+        tainted = next((leaf for leaf in given if _taints(leaf.raw, phase)), None)
         sound = self._dependencies.is_sound(name)
         if phase != Phase.PARAMETERS_GRAD.value:
             self._dependencies.record(name, tainted is None and bad_output is None)
         if tainted is not None and not self._first_input:
-            self._first_input = f"{name} was given one in {tainted[0]} ({_extremes_text(tainted[1])})"
+            self._first_input = f"{name} was given one in {tainted.suffix} ({_extremes_text(tainted.raw)})"
         if bad_output is None or bad_input is not None or not sound:
             return self._no_finding
         if phase == Phase.PARAMETERS_GRAD.value and not final and not self._dependencies.is_complete(name):
             return CallVerdict(defer=True)
         self._count += 1
-        path, leaf = bad_output
-        return CallVerdict(finding=f"{path} is not finite ({_extremes_text(leaf)}), every input is")
+        extremes = _extremes_text(bad_output.raw)
+        return CallVerdict(finding=f"{bad_output.suffix} is not finite ({extremes}), every input is")
 
 
 def is_finite_node(leaf: dict[str, Any]) -> bool:
@@ -90,8 +87,8 @@ def _extremes(leaf: dict[str, Any]) -> tuple[Any, Any, Any]:
     return leaf.get("Max"), leaf.get("Min"), leaf.get("value")
 
 
-def _first_non_finite(leaves: Iterable[_PathAndNode]) -> _PathAndNode | None:
-    return next(((path, leaf) for path, leaf in leaves if not is_finite_node(leaf)), None)
+def _first_non_finite(leaves: Iterable[Leaf]) -> Leaf | None:
+    return next((leaf for leaf in leaves if not is_finite_node(leaf.raw)), None)
 
 
 def _extremes_text(leaf: dict[str, Any]) -> str:
@@ -108,8 +105,15 @@ _NO_FAILURE = (
 )
 
 
+def failing_call_judge(_config: DumpConfig) -> RaisingCall:
+    """Return the judge of task ``exception_dump``."""
+    return RaisingCall()
+
+
 class RaisingCall:
     """Find the first call that raised or returned non-finite values; no other call is kept."""
+
+    needs_statistics: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._non_finite = NonFinite(only_findings=True)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from msprobe.core.store.reader import Dump, find_dumps, load_dump
-from tests.own_packages import CannotInstallError, installed
+from tests.separate_packages import CannotInstallError, installed
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parents[1]

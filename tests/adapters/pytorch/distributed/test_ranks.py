@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from msprobe.core.store.reader import find_dumps
-from tests.adapters.pytorch.distributed.conftest import Job
+from tests.adapters.pytorch.distributed.two_rank_job import Job
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("rank", [0, 1])

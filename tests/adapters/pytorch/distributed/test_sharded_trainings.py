@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.adapters.pytorch.distributed.conftest import Job
 from tests.adapters.pytorch.distributed.sharded import IDLE, KINDS, STEPS
+from tests.adapters.pytorch.distributed.two_rank_job import Job
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 RANKS = pytest.mark.parametrize("rank", [0, 1])
 ALL = pytest.mark.parametrize("kind", KINDS)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from tests.adapters.bench import Bench
-from tests.adapters.pytorch.drawn_tensors import DTYPES, VIEWS, RandomTensor
 from tests.adapters.pytorch.odd_values import CONTAINERS, SINGLE, TENSORS, Recipe, build
+from tests.adapters.pytorch.random_tensors import DTYPES, VIEWS, RandomTensor
 from tests.matrices import matrix_params
 
 pytestmark = pytest.mark.torch
@@ -207,10 +207,10 @@ class TensorTrial(Trial):
     ("task", "mode", "background"),
     [
         pytest.param("statistics", "statistics", False, id="statistics"),
-        pytest.param("statistics", "md5", False, id="md5"),
-        pytest.param("statistics", "xor", False, id="xor"),
-        pytest.param("tensor", "md5", False, id="tensor-md5"),
-        pytest.param("tensor", "md5", True, id="tensor-md5-async"),
+        pytest.param("statistics", "md5", False, id="md5", marks=pytest.mark.slow),
+        pytest.param("statistics", "xor", False, id="xor", marks=pytest.mark.slow),
+        pytest.param("tensor", "md5", False, id="tensor-md5", marks=pytest.mark.slow),
+        pytest.param("tensor", "md5", True, id="tensor-md5-async", marks=pytest.mark.slow),
     ],
 )
 def test_any_tensor(task: str, mode: str, background: bool, bench: Bench) -> None:

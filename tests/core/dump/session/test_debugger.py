@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from msprobe.core.dump.session.debugger import counted_model, headed_models
+from msprobe.core.dump.session.debugger import counted_model, models_with_prefixes
 from msprobe.core.errors import MsprobeException
 
 
@@ -14,14 +14,14 @@ class Model:
 
 def test_a_single_model_has_the_plain_head() -> None:
     model = Model()
-    assert headed_models(model, Model, "Model", "Module") == [("Module", model)]
+    assert models_with_prefixes(model, Model, "Model", "Module") == [("Module", model)]
 
 
 @pytest.mark.parametrize("kind", [list, tuple])
 def test_several_are_numbered(kind: type) -> None:
     first, second = Model(), Model()
     expected = [("Module.0", first), ("Module.1", second)]
-    assert headed_models(kind([first, second]), Model, "Model", "Module") == expected
+    assert models_with_prefixes(kind([first, second]), Model, "Model", "Module") == expected
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_several_are_numbered(kind: type) -> None:
 )
 def test_what_is_no_model_is_told(given: object, told: str) -> None:
     with pytest.raises(MsprobeException, match=told):
-        headed_models(given, Model, "Model", "Module")
+        models_with_prefixes(given, Model, "Model", "Module")
 
 
 @pytest.mark.parametrize("several", [False, True])

@@ -33,16 +33,16 @@ class OpenFolder:
 
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[FolderLocks]:
-    """The claims of another process: to the system, another set of locks is just that."""
-    claims = FolderLocks()
-    yield claims
-    claims.release()
+    """Return the locks of another process: to the system, a second set of locks is like one."""
+    locks = FolderLocks()
+    yield locks
+    locks.release()
     rank_folder.FOLDER_LOCKS.release()
 
 
-def claimed(other: FolderLocks, folder: Path) -> None:
+def locked(other: FolderLocks, folder: Path) -> None:
     folder.mkdir(parents=True)
-    assert other.take(folder)
+    assert other.acquire(folder)
 
 
 @pytest.mark.parametrize(("rank", "name"), [(3, "rank3"), (None, f"proc{os.getpid()}")], ids=["rank", "process"])
@@ -51,7 +51,7 @@ def test_the_usual_folder(tmp_path: Path, rank: int | None, name: str) -> None:
 
 
 def test_a_rank_that_is_taken_once_is_left_alone_ever_after(tmp_path: Path, other: FolderLocks) -> None:
-    claimed(other, tmp_path / "step0" / "rank0")
+    locked(other, tmp_path / "step0" / "rank0")
     folders = RankFolder()
     assert folders.folder(tmp_path, 0, 0).name == OWN
     other.release()
@@ -60,7 +60,7 @@ def test_a_rank_that_is_taken_once_is_left_alone_ever_after(tmp_path: Path, othe
 
 
 def test_a_move_to_a_rank_that_is_taken(tmp_path: Path, other: FolderLocks) -> None:
-    claimed(other, tmp_path / "step0" / "rank0")
+    locked(other, tmp_path / "step0" / "rank0")
     folders = RankFolder()
     step = OpenFolder(folders.folder(tmp_path, 0, None))
     folders.move(step.folder, 0, step.rename)

@@ -15,41 +15,41 @@ from tests.zoo.model import Decoder, Training, sgd
 def attribute(path: str, name: str, value: Any) -> Callable[[Training], None]:
     """Another value of an attribute of one module."""
 
-    def plant(training: Training) -> None:
+    def apply(training: Training) -> None:
         module = training.model.get_submodule(path)
         assert getattr(module, name) != value
         setattr(module, name, value)
 
-    return plant
+    return apply
 
 
 def method(path: str, name: str, function: Callable[..., Any]) -> Callable[[Training], None]:
     """Another code of a method of one module."""
 
-    def plant(training: Training) -> None:
+    def apply(training: Training) -> None:
         module = training.model.get_submodule(path)
         assert callable(getattr(module, name))
         setattr(module, name, MethodType(function, module))
 
-    return plant
+    return apply
 
 
 def weight(path: str, change: Callable[[Tensor], None], name: str = "weight") -> Callable[[Training], None]:
     """Another value of a parameter from the start."""
 
-    def plant(training: Training) -> None:
+    def apply(training: Training) -> None:
         with torch.no_grad():
             change(training.model.get_submodule(path).get_parameter(name))
 
-    return plant
+    return apply
 
 
 def training(**changes: Any) -> Callable[[Training], None]:
-    def plant(training: Training) -> None:
+    def apply(training: Training) -> None:
         for name, value in changes.items():
             setattr(training, name, value)
 
-    return plant
+    return apply
 
 
 def settings(**changes: Any) -> Callable[[Training], None]:

@@ -1,4 +1,4 @@
-"""The job of two processes, run once for all tests that look at it."""
+"""The job of two processes that the tests of distributed training look at."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.ranks import run_ranks
+
+PROGRAM = Path(__file__).with_name("job.py")
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,7 @@ class Job:
         return data
 
 
-@pytest.fixture(scope="session")
-def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
-    folder = tmp_path_factory.mktemp("job")
+def run_job(folder: Path) -> Job:
+    """Run the program on two ranks, with its dumps in ``folder``."""
     logs = run_ranks("tests.adapters.pytorch.distributed.job", 2, lambda rank: (rank, folder), MSPROBE_LOG_LEVEL="1")
     return Job(folder, logs, [json.loads((folder / f"seen{rank}.json").read_text()) for rank in range(2)])

@@ -13,12 +13,12 @@ import pytest
 
 from msprobe.core.backend.protocols import Backend, RuntimeFacts
 from msprobe.core.config import DumpConfig, load_config
+from msprobe.core.dump.session.kernel_session import KernelSession
 from msprobe.core.errors import MsprobeException
-from msprobe.core.kernel_dumps.kernel_session import KernelSession
 from msprobe.core.store.reader import find_dumps, load_dump
 from tests.fake_framework import backend
 
-RECORDED = Path(__file__).parents[1] / "kernels" / "recorded" / "graph"
+RECORDED = Path(__file__).parents[2] / "kernel_dumps" / "recorded" / "graph"
 
 
 class RecordedRuntime:

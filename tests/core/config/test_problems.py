@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from msprobe.core.errors import ConfigError, MsprobeException, ScopeException
-from tests.core.config.refusing import error_of
+from tests.core.config.rejecting_debugger import error_of
 
 API, MODULE = "Functional.relu.0.forward", "Module.fc.Linear.forward.0"
 LOAD = {"path": ".", "modules": [MODULE]}

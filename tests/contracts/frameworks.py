@@ -1,7 +1,7 @@
 """The frameworks as the contract tests see them: the few names they share, under one face each.
 
 Tensors of all have ``add, mul, mul_, sum, chunk, matmul``; ``functional`` has ``relu, linear``. What only one framework
-calls otherwise (``Cell`` for ``Module``) is renamed when a dump is loaded: see ``World.load``.
+calls otherwise (``Cell`` for ``Module``) is renamed when a dump is loaded: see ``Framework.load``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class World:
+class Framework:
     """One framework. ``tensor(array, requires_grad)`` makes a leaf, ``mlp(inplace)`` fc1, act, fc2 on 4 features.
 
     ``differentiate(loss, *leaves, model=None)`` runs ``loss(*leaves)`` and its backward pass, and returns the leaves'
@@ -78,7 +78,7 @@ class World:
 
 
 def _networks(module: Any, linear: Any, relu: Any, forward: str = "forward") -> tuple[Any, Any]:
-    """The classes that ``World.mlp`` and ``World.raising`` are; ``forward`` is what the framework's modules call it."""
+    """The classes of ``mlp`` and ``raising``; modules of the framework call the method ``forward`` by this name."""
 
     def network(cls: type) -> type:
         setattr(cls, forward, cls.run)  # type: ignore[attr-defined]
@@ -110,14 +110,14 @@ def _networks(module: Any, linear: Any, relu: Any, forward: str = "forward") -> 
     return MLP, Broken
 
 
-def fake() -> World:
+def fake() -> Framework:
     from tests.fake_framework import backend, functional, nn
     from tests.fake_framework.tensor import Tensor
     from tests.fake_framework.tensor_ops import FakeTensorOps
 
     mlp, broken = _networks(nn.Module, nn.Linear, nn.ReLU)
 
-    return World(
+    return Framework(
         name="fake",
         make=backend.make,
         ops=FakeTensorOps,
@@ -141,7 +141,7 @@ def _by_backward(array: Callable[[Any], Array]) -> Callable[..., list[Array]]:
     return differentiate
 
 
-def torch() -> World:
+def torch() -> Framework:
     import torch
 
     from msprobe.adapters.pytorch.backend import make
@@ -149,7 +149,7 @@ def torch() -> World:
 
     mlp, broken = _networks(torch.nn.Module, torch.nn.Linear, torch.nn.ReLU)
 
-    return World(
+    return Framework(
         name="torch",
         make=make,
         ops=TorchTensorOps,
@@ -165,7 +165,7 @@ def torch() -> World:
     )
 
 
-def msadapter() -> World:
+def msadapter() -> Framework:
     """Needs a process of its own: the stand-in takes the name ``torch``."""
     import mindspore
 
@@ -178,7 +178,7 @@ def msadapter() -> World:
 
     mlp, broken = _networks(nn.Module, nn.Linear, nn.ReLU)
 
-    return World(
+    return Framework(
         name="msadapter",
         make=make,
         ops=MindSporeTensorOps,
@@ -195,7 +195,7 @@ def msadapter() -> World:
     )
 
 
-def mindspore() -> World:
+def mindspore() -> Framework:
     import mindspore
 
     from msprobe.adapters.mindspore.backend import make
@@ -210,7 +210,7 @@ def mindspore() -> World:
 
     mlp, broken = _networks(mindspore.nn.Cell, mint.nn.Linear, relu, "construct")
 
-    return World(
+    return Framework(
         name="mindspore",
         make=make,
         ops=MindSporeTensorOps,
@@ -244,8 +244,8 @@ def mindspore_owners() -> Iterator[Any]:
     yield from {kind for kind in vars(mindspore.ops.operations).values() if isinstance(kind, type)}
 
 
-WORLDS: dict[str, Callable[[], World]] = {"fake": fake, "torch": torch, "mindspore": mindspore}
-ALONE: dict[str, Callable[[], World]] = {"msadapter": msadapter}
+FRAMEWORKS: dict[str, Callable[[], Framework]] = {"fake": fake, "torch": torch, "mindspore": mindspore}
+ALONE: dict[str, Callable[[], Framework]] = {"msadapter": msadapter}
 """Run in a process of their own (``--backends=msadapter``): see tests/adapters/msadapter/test_alone.py."""
 
 

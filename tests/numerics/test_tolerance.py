@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from msprobe.numerics.tolerance import of_single_elements
-from msprobe.numerics.verdict import Kind, Level, Measured, Role, judge
+from msprobe.numerics.verdict import Level, Measured, Role, RowKind, judge
 
 N = 4096
 
@@ -43,7 +43,7 @@ def call(mean: float, element: float, norm: float) -> Measured:
 def test_a_sum_is_allowed_what_its_terms_may_carry(mean: float, element: float, norm: float, level: Level) -> None:
     judged = judge(call(mean, element, norm))
     assert judged.level.tolist() == [Level.PASS, level]
-    assert judged.kind[1] == (Kind.NONE if level is Level.PASS else Kind.VALUE)
+    assert judged.kind[1] == (RowKind.NONE if level is Level.PASS else RowKind.VALUE)
 
 
 def test_the_estimate_is_that_of_independent_elements() -> None:

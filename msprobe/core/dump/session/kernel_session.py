@@ -49,8 +49,8 @@ class KernelSession:
         self.errors = ErrorLog(None)
         self._rank: int | None = None
         self._root = Path(config.dump_path).absolute()
-        self._chosen = StepRankFilter(config)
-        self._places = RankFolder()
+        self._step_filter = StepRankFilter(config)
+        self._folders = RankFolder()
         self._new_files = NewFiles(time.time_ns() // 1000)
         self._pending: list[Iteration] = []
         self._stepped = self._started = False
@@ -63,10 +63,12 @@ class KernelSession:
 
     @property
     def rank(self) -> int | None:
+        """The rank of the process; None while it has none."""
         return self._rank
 
     @property
     def current_step(self) -> int:
+        """The number of the current step."""
         return self.init_step + self.loop
 
     @property
@@ -88,7 +90,7 @@ class KernelSession:
         """
         if token_range is not None or scheduled_tokens is not None:
             raise MsprobeException(0, "start: token_range and scheduled_tokens do not work at level L2; leave them out")
-        self._look_for_rank(rank_id)
+        self._update_rank(rank_id)
         if not self._started:
             self._dump.refresh()
         if not self.running:
@@ -154,13 +156,13 @@ class KernelSession:
 
     # ---- what the runtime wrote ----
 
-    def _look_for_rank(self, rank_id: int | None = None) -> None:
+    def _update_rank(self, rank_id: int | None = None) -> None:
         if self._rank is None:
             self._rank = rank_id if rank_id is not None else self.backend.runtime.rank()
             set_rank(self._rank)
 
     def _selected(self) -> bool:
-        return self._chosen.rank(self._rank or 0) and self._chosen.step(self.current_step)
+        return self._step_filter.rank(self._rank or 0) and self._step_filter.step(self.current_step)
 
     @property
     def _native(self) -> NativeFolder:
@@ -206,7 +208,7 @@ class KernelSession:
             by_number.setdefault(run.number, []).append(run)
         for number, same_number in by_number.items():
             step = self.init_step + number
-            if self._chosen.step(step) and self._chosen.rank(self._rank or 0):
+            if self._step_filter.step(step) and self._step_filter.rank(self._rank or 0):
                 self._import(same_number, step)
             else:
                 self._drop(same_number)
@@ -218,7 +220,7 @@ class KernelSession:
                 remove_files(run)
 
     def _import(self, runs: list[Iteration], step: int) -> None:
-        folder = self._places.folder(self._root, step, self._rank)
+        folder = self._folders.folder(self._root, step, self._rank)
         plan = self._plan()
         count = import_iterations(self._native, runs, folder, plan)
         if plan.non_finite:

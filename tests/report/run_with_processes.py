@@ -1,6 +1,6 @@
 """Compares pairs of dumps in this process, which has one thread, with as many processes as asked for.
 
-    python -m tests.report.divided_run FOLDER < jobs.json
+    python -m tests.report.run_with_processes FOLDER < jobs.json
 
 A job is ``[target, golden, options, processes, what to lose]``. Prints a JSON list: for each job whether processes
 shared the pair, its summary, the texts of its tables, what was logged, the files left and the processes left.
@@ -48,7 +48,8 @@ def _module(name: str) -> Any:
 
 def run(folder: Path, job: list[Any]) -> dict[str, Any]:
     target, golden, options, processes, lose = job
-    compare.cores = lambda: processes
+    assert compare.cpu_count
+    compare.cpu_count = lambda: processes
     shared: list[bool] = []
     warnings: list[str] = []
     original, conclude = share_rows.team, compare_rank._conclude

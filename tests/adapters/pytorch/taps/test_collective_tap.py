@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.adapters.pytorch.distributed.conftest import Job
+from tests.adapters.pytorch.distributed.two_rank_job import PROGRAM, Job
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 RANKS = pytest.mark.parametrize("rank", [0, 1])
 
@@ -133,4 +132,4 @@ def test_stacks_name_the_users_line(job: Job, rank: int) -> None:
     frames = next(frames for names, frames in stacks.values() if "Distributed.scatter.0.forward" in names)
     assert "in blocking" in frames[0]
     assert "dist.scatter(part" in frames[0]
-    assert frames[0].startswith(f"File {Path(__file__).with_name('job.py')}, ")
+    assert frames[0].startswith(f"File {PROGRAM}, ")

@@ -28,10 +28,10 @@ def _kernels(training: Training) -> None:
 
 
 def _recompute(reentrant: bool) -> Callable[[Training], None]:
-    def plant(training: Training) -> None:
+    def apply(training: Training) -> None:
         training.model.recompute = reentrant
 
-    return plant
+    return apply
 
 
 def _one_block(training: Training) -> None:
@@ -69,7 +69,7 @@ def _perturbed(training: Training) -> None:
             parameter.mul_(1 + 1e-7 * torch.randn(parameter.shape, generator=generator))
 
 
-BENIGN: dict[str, Callable[[Training], None]] = {
+HARMLESS: dict[str, Callable[[Training], None]] = {
     "rerun": _nothing,
     "other-thread-count": _threads,
     "other-kernels": _kernels,

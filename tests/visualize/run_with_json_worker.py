@@ -1,6 +1,6 @@
 """Draws two dumps in this process, which has one thread, with a copy of it that makes texts, and without.
 
-    python -m tests.visualize.text_maker_run TARGET GOLDEN OUTPUT CORES [what to lose]
+    python -m tests.visualize.run_with_json_worker TARGET GOLDEN OUTPUT CORES [what to lose]
 
 Prints as JSON: the number of processes that were made, what was logged, and the processes that are left.
 """
