@@ -52,7 +52,7 @@ def run(folder: Path, job: list[Any]) -> dict[str, Any]:
     compare.cpu_count = lambda: processes
     shared: list[bool] = []
     warnings: list[str] = []
-    original, conclude = share_rows.team, compare_rank._conclude
+    conclude = compare_rank._conclude
     name = (lose or "").removeprefix("interrupt:")
     kept = getattr(_module(name), name) if name else None
     if lose:
@@ -60,7 +60,7 @@ def run(folder: Path, job: list[Any]) -> dict[str, Any]:
 
     def concluded(outcome: Any, rows: Any, *rest: Any) -> None:
         conclude(outcome, rows, *rest)
-        shared.append(rows.further is not share_rows._nothing)
+        shared.append(rows.further is not share_rows._no_further)
 
     compare_rank._conclude, logger.warning = concluded, lambda text, *values: warnings.append(text % values)
     found: dict[str, Any] = {}
@@ -74,7 +74,7 @@ def run(folder: Path, job: list[Any]) -> dict[str, Any]:
     except (MsprobeException, KeyboardInterrupt) as error:
         found["error"] = f"{type(error).__name__}: {error}"
     finally:
-        compare_rank._conclude, share_rows.team = conclude, original
+        compare_rank._conclude = conclude
         if kept is not None:
             setattr(_module(name), name, kept)
     return {**found, "shared": shared, "warnings": warnings, "files": os.listdir(folder), "children": children()}
