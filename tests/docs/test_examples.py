@@ -22,7 +22,7 @@ SHOWN_IN_TABLES_ONLY = {
     "error_data_path": "of task acc_check, which is not in this release",
     "check_mode": "of MindSpore before 2.3, which is not supported",
 }
-INSIDE = {"check", "construct", "is_model", "look_again", "make", "open"}  # for frameworks and older names
+INSIDE = {"check", "is_model", "look_again", "make", "open"}  # what a framework fills in
 
 
 def tried() -> Iterator[Block]:
