@@ -188,7 +188,7 @@ _INPUT_SECTIONS = ("input_args", "input_kwargs", "input", "parameters")
 def split_sides(body: dict[str, Node]) -> tuple[dict[str, Node], dict[str, Node]]:
     """Return the sections of a body that went into the call, and those that came out of it.
 
-    The gradient of a parameter, which is the only section of its entry, came out.
+    The gradient of a parameter, which is the only section of its entry, is an output.
     """
     inputs = {key: body[key] for key in _INPUT_SECTIONS if key in body}
     outputs = {key: value for key, value in body.items() if key not in inputs}
