@@ -35,11 +35,12 @@ from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.layout_from_records import with_recorded_layouts
 from msprobe.compare.parallel.layout import load_pair
 from msprobe.compare.records.call_source import CallSource, source_of_pair
-from msprobe.compare.records.leaves import OUTPUT, RANK_KEYS, Leaf, describe
+from msprobe.compare.records.leaves import RANK_KEYS, describe
 from msprobe.compare.rows.columns import columns
 from msprobe.compare.rows.rows import CompareRow
 from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, Place, paused_gc
+from msprobe.core.store.record_walk import OUTPUT, Leaf
 from msprobe.core.tensors.statistics import STATISTICS
 from msprobe.numerics.metrics.statistics import Cell
 

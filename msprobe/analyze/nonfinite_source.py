@@ -16,8 +16,8 @@ from typing import Any
 from msprobe.analyze.communication import is_communication
 from msprobe.analyze.rank_order import Event
 from msprobe.compare.records.entries import stem_of
-from msprobe.compare.records.leaves import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, VALUE, Leaf, leaves
 from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, VALUE, Leaf, leaves
 
 _EMPTY = "empty"
 _WRITERS = frozenset({"copy_", "fill_", "zero_", "ones_", "normal_", "uniform_", "random_", "fill"})

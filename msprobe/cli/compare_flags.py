@@ -1,7 +1,7 @@
-"""The flags of ``compare`` and ``graph_visualize`` that say which entries, ranks and steps belong together.
+"""Flags that commands share: ``mapping_flags`` say which entries, ranks and steps of two runs belong together.
 
-Flags about entries are made from the table ``MAPPING_OPTIONS``. ``legacy_flags`` adds flags to ``compare`` for scripts
-that were written for the reference tool.
+``compare`` and ``graph_visualize`` have them. Flags about entries are made from the table ``MAPPING_OPTIONS``.
+``legacy_flags`` are flags of ``compare`` for scripts that were written for the published tool.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 from msprobe.compare.alignment.protocol import Renaming
 from msprobe.compare.records.entries import EntryKey, is_module
-from msprobe.compare.records.leaves import is_tensor, leaves
 from msprobe.core.naming.names import MODULE_PREFIXES
 from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import is_tensor, leaves
 
 _MINT = {"Mint": "Torch", "MintFunctional": "Functional", "MintDistributed": "Distributed"}
 

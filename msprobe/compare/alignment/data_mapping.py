@@ -16,7 +16,8 @@ from typing import Any
 
 from msprobe.compare.alignment.mapping_file import read_mapping
 from msprobe.compare.alignment.protocol import Alignment, Item, Positions, Side, Strategy
-from msprobe.compare.records.leaves import leaves, row_name
+from msprobe.compare.records.leaves import row_name
+from msprobe.core.store.record_walk import leaves
 
 _NO_PARTNER = frozenset({"N/A", "None", ""})
 

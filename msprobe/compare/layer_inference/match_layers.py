@@ -23,6 +23,7 @@ from msprobe.compare.layer_inference.layer_similarity import likeness, overlap
 from msprobe.compare.layer_inference.layer_tree import Layer
 from msprobe.compare.layer_inference.name_folding import fold_parameter
 from msprobe.compare.layer_inference.tensor_signature import TensorSignature, distance
+from msprobe.core.tensors.statistics import NORM_COLUMN
 
 LEAST = 0.45
 """The likeness that a pair must exceed."""
@@ -234,7 +235,7 @@ def _size(content: _Content) -> float:
     """Return a number by which equal contents are neighbours: the norm of the first tensor, or a hash of its
     checksum."""
     tensor = content[0][1]
-    return tensor.statistics[3] if tensor.statistics is not None else float(hash(tensor.checksum) % 2**52)
+    return tensor.statistics[NORM_COLUMN] if tensor.statistics is not None else float(hash(tensor.checksum) % 2**52)
 
 
 def _unique_pairs(

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from msprobe.compare.alignment.cross_framework import PARAMETERS, pytorch_name
-from msprobe.compare.records.leaves import OUTPUT, is_tensor, leaves
+from msprobe.core.store.record_walk import OUTPUT, is_tensor, leaves
 
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _WORD_SYNONYMS = {

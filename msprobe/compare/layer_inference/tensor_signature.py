@@ -11,20 +11,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.records.leaves import as_float, is_shape
-from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, ToleranceOf
-from msprobe.numerics.tolerance import unit_roundoff
+from msprobe.core.store.record_walk import values_below
+from msprobe.core.tensors.statistics import LARGEST, SMALLEST, STATISTIC_NAMES, STATISTICS, ToleranceOf, columns_of
 
-_DEEPEST = 32
 _EQUAL_UP_TO, _DIFFERENT_FROM = 1e-3, 3e-2
-_ELEMENTS, _MEANS, _NORMS = (
-    [index for index, spec in enumerate(STATISTICS) if spec.tolerance is tolerance] for tolerance in ToleranceOf
-)
+_EXTREMES = STATISTICS.index(LARGEST), STATISTICS.index(SMALLEST)
+_ELEMENTS, _MEANS, _NORMS = map(columns_of, (ToleranceOf.ELEMENT, ToleranceOf.MEAN, ToleranceOf.NORM))
 """Positions of the statistics that each tolerance judges."""
 
 
@@ -53,29 +52,16 @@ class TensorSignature(NamedTuple):
     @property
     def constant(self) -> bool:
         """Return whether all elements are equal, so that the values do not identify the tensor."""
-        return self.statistics is not None and self.statistics[0] == self.statistics[1]
+        largest, smallest = _EXTREMES
+        return self.statistics is not None and self.statistics[largest] == self.statistics[smallest]
 
 
 def tensor_signatures(node: Any, most: int) -> list[TensorSignature]:
     """Return the signatures of the first ``most`` tensors inside a recorded argument, in order."""
-    signatures: list[TensorSignature] = []
-    _collect(node, signatures, most, 0)
-    return signatures
-
-
-def _collect(node: Any, signatures: list[TensorSignature], most: int, depth: int) -> None:
-    if len(signatures) >= most or depth > _DEEPEST:
-        return
-    if isinstance(node, Mapping):
-        if "type" in node:
-            shape = node.get("shape")
-            if is_shape(shape):
-                signatures.append(TensorSignature(tuple(shape), _statistics(node), _text(node.get("md5"))))
-            return
-        node = list(node.values())
-    if isinstance(node, list):
-        for child in node:
-            _collect(child, signatures, most, depth + 1)
+    tensors = (leaf.raw for leaf in values_below(node) if is_shape(leaf.raw.get("shape")))
+    return [
+        TensorSignature(tuple(raw["shape"]), _statistics(raw), _text(raw.get("md5"))) for raw in islice(tensors, most)
+    ]
 
 
 def _statistics(raw: Mapping[str, Any]) -> tuple[float, ...] | None:
@@ -156,5 +142,6 @@ class TensorIndex:
             return False
         own = np.array(signature.statistics)
         share = max(_TOLERANCE, _ROUNDINGS * unit_roundoff(str(raw["dtype"])))
-        scale = np.array([np.abs(own[:2]).max()] * 3 + [own[3]])
+        scale = np.full(len(own), np.abs(own[_ELEMENTS]).max())
+        scale[_NORMS] = own[_NORMS]
         return bool((np.abs(others - own) <= share * scale).all(axis=1).any())

@@ -9,19 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.alignment import cross_framework
-from msprobe.compare.alignment.layer_map import LayerMap
 from msprobe.compare.alignment.protocol import Alignment, FusedLayers, FusedPaths, Side, Strategy
 from msprobe.compare.records.entries import EntryKey, EntryPair, entry_keys, in_execution_order, repeats
-from msprobe.compare.records.leaves import OUTPUT, Leaf, leaves
 from msprobe.compare.table.float_pairs import FloatPairs, float_pairs
-from msprobe.compare.table.leaf_pairs import LeafPairs, twin_leaves
+from msprobe.compare.table.leaf_pairs import LeafPairs
 from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import OUTPUT, Leaf, leaves, leaves_of_both
+
+if TYPE_CHECKING:
+    from msprobe.compare.alignment.layer_map import LayerMap
 
 Records = Mapping[str, Any]
 
@@ -225,9 +227,11 @@ def paired_leaves(
     target_key, golden_key = keys
     inside.other_entry = {}
     if inside.plain and target_key is not None and golden_key is not None and not target_key.recompute:
-        twins = twin_leaves(target_key.name, golden_key.name, records[0][target_key.name], records[1][golden_key.name])
-        if twins is not None:
-            return *twins, True
+        leaves_of_calls = leaves_of_both(
+            target_key.name, golden_key.name, records[0][target_key.name], records[1][golden_key.name]
+        )
+        if leaves_of_calls is not None:
+            return *leaves_of_calls, True
     target = leaves(target_key.name, records[0][target_key.name]) if target_key is not None else []
     golden = leaves(golden_key.name, records[1][golden_key.name]) if golden_key is not None else []
     if target_key is None and golden_key is not None and inside.claims_all(golden_key.name, golden):

@@ -22,7 +22,7 @@ from msprobe.compare.rows.levels import LEVEL_NAMES
 from msprobe.compare.rows.summary import CompareSummary
 from msprobe.core.errors import NotComparableError
 from msprobe.core.log import logger
-from msprobe.core.tensors.statistics import STATISTICS
+from msprobe.core.tensors.statistics import LARGEST, NORM, SMALLEST, STATISTICS
 from msprobe.visualize.compare.node_pairs import NodePairs, pair_by_entries, pair_exactly, pair_fuzzily, pair_merged
 from msprobe.visualize.compare.node_verdicts import set_verdicts
 from msprobe.visualize.graph.micro_steps import follow_target
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from msprobe.visualize.values.json_worker import TextWorker
 
 _NO_MAPPING = MappingOptions()
-_WORDS = {"Max": "largest element", "Min": "smallest element", "Norm": "L2 norm"}
+_WORDS = {LARGEST: "largest element", SMALLEST: "smallest element", NORM: "L2 norm"}
 _TASKS = {
     Mode.STATISTICS: (
         "summary",
         {
-            title: f"{_WORDS.get(spec.name, spec.title)}: target minus golden"
+            title: f"{_WORDS.get(spec, spec.title)}: target minus golden"
             for title, spec in zip(METRICS[Mode.STATISTICS], STATISTICS, strict=False)  # the first ones are differences
         },
     ),
