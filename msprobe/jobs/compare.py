@@ -263,10 +263,10 @@ def _conclude(summary: CompareSummary, outcomes: list[PairOutcome], mapping: Map
     problems = [outcome.problem for outcome in outcomes if outcome.problem]
     notes = [note for outcome in compared for note in outcome.notes]
     if mapping.given:
-        from msprobe.compare.alignment.check_mappings import unapplied_notes
+        from msprobe.compare.alignment.check_mappings import unused_entry_notes
 
         try:
-            notes += unapplied_notes(mapping, [outcome.unapplied for outcome in compared])
+            notes += unused_entry_notes(mapping, [outcome.unused_entries for outcome in compared])
         except ReadError:
             for table in summary.results:  # they would look like the tables of a mapping that was applied
                 Path(table).unlink(missing_ok=True)

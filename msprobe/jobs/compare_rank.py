@@ -131,11 +131,14 @@ def _compare(
             return done
     target, golden, outcome.notes = load_pair(*places)
     if options.mapping.given:
-        from msprobe.compare.alignment.check_mappings import unapplied, unapplied_notes  # loads YAML
+        from msprobe.compare.alignment.check_mappings import (  # loads YAML
+            unused_entry_notes,
+            unused_mapping_entries,
+        )
 
-        outcome.unapplied = unapplied(options.mapping, target, golden)
+        outcome.unused_entries = unused_mapping_entries(options.mapping, target, golden)
         if options.alone:
-            unapplied_notes(options.mapping, [outcome.unapplied])  # an error leaves no table behind
+            unused_entry_notes(options.mapping, [outcome.unused_entries])  # an error leaves no table behind
     comparison = compare_dumps(
         target, golden, options.policy, mapping=options.mapping, history=history, extras=history.extras
     )
@@ -177,7 +180,7 @@ def _conclude(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHisto
     if divergence is None:
         history.noise = comparison.judged.noise
     else:
-        outcome.entry, outcome.first_divergence = divergence.entry, divergence.found
+        outcome.entry, outcome.first_divergence = divergence.entry, divergence.description
     outcome.counts = counts(comparison, _write(outcome, rows, place))
     outcome.checked = bool((comparison.judged.level == Level.PASS).any())
     outcome.partial = _partial_notes(comparison)

@@ -92,7 +92,7 @@ class PairOutcome:
         results: the files that were written.
         failures: the first entries that failed; ``failed`` is the number of all.
         page: the file with this pair's part of the HTML report.
-        unapplied: the entries of mappings that fit nothing in this pair (see ``check_mappings.unapplied``).
+        unused_entries: the entries of mappings that fit nothing in this pair (see ``check_mappings``).
     """
 
     order: int
@@ -113,7 +113,7 @@ class PairOutcome:
     failures: list[Failure] = field(default_factory=list)
     failed: int = 0
     page: str | None = None
-    unapplied: list[tuple[str, str, str]] = field(default_factory=list)
+    unused_entries: list[tuple[str, str, str]] = field(default_factory=list)
 
     @property
     def place(self) -> str:
@@ -174,7 +174,7 @@ def _outcome(content: dict[str, Any]) -> PairOutcome:
         "counts": Counts(**content["counts"]),
         "first_divergence": None if first is None else FirstDivergence(**first),
         "finding": _finding(content["finding"]),
-        "unapplied": [tuple(entry) for entry in content["unapplied"]],
+        "unused_entries": [tuple(entry) for entry in content["unused_entries"]],
         "failures": [Failure(**failure) for failure in content["failures"]],
     })
 
@@ -183,8 +183,8 @@ def _finding(content: dict[str, Any] | None) -> RankFinding | None:
     if content is None:
         return None
     program = [
-        Exchange(exchange["entry"], tuple(exchange["gives"]), tuple(exchange["takes"]), exchange["waits"])
-        for exchange in content["program"]
+        Exchange(call["entry"], tuple(call["sends"]), tuple(call["receives"]), call["waits"])
+        for call in content["program"]
     ]
     return RankFinding(content["rank"], program, content["entry"], content["after"])
 

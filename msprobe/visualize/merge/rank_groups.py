@@ -13,9 +13,9 @@ from typing import Any
 from msprobe.analyze.communication import COMMUNICATION, function_of
 from msprobe.compare.parallel.layout import Layout
 from msprobe.compare.records.entries import parent_of
-from msprobe.compare.records.leaves import leaves
 from msprobe.core.errors import MsprobeException
 from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import leaves
 from msprobe.visualize.graph.node import NameCache
 from msprobe.visualize.merge.pipeline import Stage, merge_stages
 from msprobe.visualize.merge.record_tree import Branch, to_dump, to_tree

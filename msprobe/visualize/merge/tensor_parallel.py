@@ -15,7 +15,7 @@ from typing import Any
 
 from msprobe.analyze.communication import COMMUNICATION
 from msprobe.compare.parallel.tensor_parallel import JoinedTensor, ShardMerge
-from msprobe.compare.records.leaves import Leaf, leaves
+from msprobe.core.store.record_walk import Leaf, leaves
 from msprobe.core.tensors.statistics import STATISTICS, Merge
 from msprobe.visualize.graph.node import ROOT, Graph, NameCache, NodeKind, with_merge_notes
 from msprobe.visualize.merge.pipeline import between, grouped

@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.inputs.mode import Mode, Policy
-from msprobe.compare.records.leaves import Leaf, bounded, describe
+from msprobe.compare.records.leaves import bounded, describe
 from msprobe.compare.rows.columns import METRICS
 from msprobe.compare.rows.explanations import Reasons
 from msprobe.compare.rows.levels import LEVEL_NAMES
 from msprobe.compare.table.float_pairs import float_texts
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.workers.fork_channel import Arrays
+from msprobe.core.store.record_walk import Leaf
 from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS
 from msprobe.numerics.metrics.statistics import Cell
 from msprobe.numerics.metrics.tensor import UNSUPPORTED, TensorDifference

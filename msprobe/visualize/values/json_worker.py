@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from msprobe.compare.inputs.mode import Mode, mode_of
-from msprobe.compare.records.leaves import leaves
 from msprobe.compare.workers.fork_channel import Arrays, Channel, Forked, LostError, can_fork
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, Place, load_dump, paused_gc
+from msprobe.core.store.record_walk import leaves
 from msprobe.core.store.safe_files import make_folder
 from msprobe.numerics.verdict import Ints
 from msprobe.visualize.values.comparison_json import (
