@@ -1,5 +1,8 @@
-"""Which dump of one side belongs to which of the other: by step and rank; a lone process belongs to a lone one, and so
-do two that are given by name."""
+"""Pair the dumps below two paths.
+
+Dumps pair by step and rank. A single process of one side pairs with a single process of the other side, and so do two
+dumps that the user named.
+"""
 
 from __future__ import annotations
 
@@ -15,65 +18,76 @@ from msprobe.core.log import logger
 from msprobe.core.store.reader import Place, find_dumps
 
 _Steps = dict[int | None, list[Place]]
-_NOTHING_SAID = MappingOptions()
-_NAMED = 4
+_NO_OPTIONS = MappingOptions()
+_LISTED = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Pairs in order of step and rank, and a line for each place without a partner."""
+    """The pairs of dumps of a comparison.
+
+    Attributes:
+        pairs: target and golden place, in order of step and rank.
+        unpaired: a line for each place without a partner.
+        several_steps: whether the pairs are of more than one step.
+    """
 
     pairs: list[tuple[Place, Place]] = field(default_factory=list)
     unpaired: list[str] = field(default_factory=list)
     several_steps: bool = False
 
 
-def locate(target: Path, golden: Path, options: MappingOptions = _NOTHING_SAID) -> Located:
+def locate(target: Path, golden: Path, options: MappingOptions = _NO_OPTIONS) -> Located:
     """Find and pair the dumps below two paths, by number or by order as ``options`` say.
 
     Raises:
         ReadError: a path holds no dump.
         NotComparableError: both hold dumps, but no pair of them belongs together, or not clearly.
     """
-    found = find_dumps(target), find_dumps(golden)
-    left = _by_step(replicas(found[0], options.target_parallel, "target"))
-    right = _by_step(replicas(found[1], options.golden_parallel, "golden run"))
-    if options.pair == ORDER or _are_named((target, golden), found):
-        return _wanted(_in_order(left, right), options)
+    places = find_dumps(target), find_dumps(golden)
+    left = _by_step(replicas(places[0], options.target_parallel, "target"))
+    right = _by_step(replicas(places[1], options.golden_parallel, "golden run"))
+    if options.pair == ORDER or _are_named((target, golden), places):
+        return _selected(_in_order(left, right), options)
     pairs: list[tuple[Place, Place]] = []
-    lone: list[str] = []
-    for ours, theirs in _step_pairs(left, right, lone):
-        matched = _ranks(ours, theirs)
+    unpaired: list[str] = []
+    for targets, goldens in _step_pairs(left, right, unpaired):
+        matched = _rank_pairs(targets, goldens)
         pairs.extend(matched)
-        lone.extend(_lines("target", ours, {id(pair[0]) for pair in matched}))
-        lone.extend(_lines("golden run", theirs, {id(pair[1]) for pair in matched}))
+        unpaired.extend(_lines("target", targets, {id(pair[0]) for pair in matched}))
+        unpaired.extend(_lines("golden run", goldens, {id(pair[1]) for pair in matched}))
     if not pairs:
-        raise NotComparableError(f"no step and rank is on both sides ({_shortened(lone)}){_advice(left, right)}")
-    return _wanted(_located(pairs, lone), options)
+        raise NotComparableError(f"no step and rank is on both sides ({_shortened(unpaired)}){_advice(left, right)}")
+    return _selected(_located(pairs, unpaired), options)
 
 
-def _are_named(paths: tuple[Path, Path], found: tuple[list[Place], list[Place]]) -> bool:
-    """Whether the user gave the folder or document of one process on each side: those are meant, whatever their
-    numbers."""
-    for path, places in zip(paths, found, strict=True):
-        if len(places) != 1 or not (path.is_file() or path.resolve() == places[0].document.parent.resolve()):
+def _are_named(paths: tuple[Path, Path], places: tuple[list[Place], list[Place]]) -> bool:
+    """Return whether the user named the folder or document of one process on each side.
+
+    These two are compared, whatever their steps and ranks are.
+    """
+    for path, side in zip(paths, places, strict=True):
+        if len(side) != 1 or not (path.is_file() or path.resolve() == side[0].document.parent.resolve()):
             return False
-    texts = [_text(places[0]) for places in found]
-    if texts[0] != texts[1] and {places[0].kind for places in found} == {"rank"}:
+    texts = [_text(side[0]) for side in places]
+    if texts[0] != texts[1] and {side[0].kind for side in places} == {"rank"}:
         logger.info("compare: %s of the target is compared with %s of the golden run, as they were given", *texts)
     return True
 
 
-def _shortened(lone: list[str]) -> str:
-    rest = len(lone) - _NAMED
-    return "; ".join(lone[:_NAMED]) + (f"; and {rest} more" if rest > 0 else "")
+def _shortened(unpaired: list[str]) -> str:
+    rest = len(unpaired) - _LISTED
+    return "; ".join(unpaired[:_LISTED]) + (f"; and {rest} more" if rest > 0 else "")
 
 
 def _advice(*sides: _Steps) -> str:
-    """What to do: ranks that have other numbers can pair by order; but a process folder that has company has no rank,
-    and cannot be found on the other side."""
-    crowds = (places for steps in sides for places in steps.values() if len(places) > 1)
-    process = next((place for places in crowds for place in places if place.kind == "proc"), None)
+    """Return what the user can do when no dumps pair.
+
+    Ranks with other numbers can pair by order. Several processes without a rank cannot: nothing says which belong
+    together.
+    """
+    several = (places for steps in sides for places in steps.values() if len(places) > 1)
+    process = next((place for places in several for place in places if place.kind == "proc"), None)
     if process is None:
         return "; give one folder of each side, or pair them in their order: --pair order"
     folder = process.document.parent
@@ -82,36 +96,42 @@ def _advice(*sides: _Steps) -> str:
     )
 
 
-def _located(pairs: list[tuple[Place, Place]], lone: list[str]) -> Located:
+def _located(pairs: list[tuple[Place, Place]], unpaired: list[str]) -> Located:
     steps = {place.step for place, _ in pairs}
-    return Located(pairs, lone, len(steps) > 1)
+    return Located(pairs, unpaired, len(steps) > 1)
 
 
-def _wanted(located: Located, options: MappingOptions) -> Located:
-    """Only the pairs of these ranks and steps of the target."""
+def _selected(located: Located, options: MappingOptions) -> Located:
+    """Return the pairs whose target has one of the ranks and steps that the options name.
+
+    Raises:
+        NotComparableError: no pair has.
+    """
     ranks, steps = numbers("rank", options.rank), numbers("step", options.step)
     if not ranks and not steps:
         return located
     pairs = [
-        (ours, theirs)
-        for ours, theirs in located.pairs
-        if (not ranks or ours.number in ranks) and (not steps or ours.step in steps)
+        (target, golden)
+        for target, golden in located.pairs
+        if (not ranks or target.number in ranks) and (not steps or target.step in steps)
     ]
     if not pairs:
-        asked = ", ".join(f"{name} {text}" for name, text in (("rank", options.rank), ("step", options.step)) if text)
-        raise NotComparableError(f"no pair of dumps is of {asked}")
+        given = ("rank", options.rank), ("step", options.step)
+        selection = ", ".join(f"{name} {text}" for name, text in given if text)
+        raise NotComparableError(f"no pair of dumps is of {selection}")
     return _located(pairs, located.unpaired)
 
 
 def _in_order(left: _Steps, right: _Steps) -> Located:
-    """The first step with the first, the first rank of each with the first."""
+    """Pair the n-th step of both sides, and in it the n-th rank."""
     pairs: list[tuple[Place, Place]] = []
-    lone: list[str] = []
+    unpaired: list[str] = []
     nothing: list[Place] = []
-    for ours, theirs in zip_longest(left.values(), right.values(), fillvalue=nothing):
-        pairs += zip(ours, theirs, strict=False)
-        lone += _lines("target", ours[len(theirs) :], set()) + _lines("golden run", theirs[len(ours) :], set())
-    return _located(pairs, lone)
+    for targets, goldens in zip_longest(left.values(), right.values(), fillvalue=nothing):
+        pairs += zip(targets, goldens, strict=False)
+        unpaired += _lines("target", targets[len(goldens) :], set())
+        unpaired += _lines("golden run", goldens[len(targets) :], set())
+    return _located(pairs, unpaired)
 
 
 def _by_step(places: Sequence[Place]) -> _Steps:
@@ -121,7 +141,12 @@ def _by_step(places: Sequence[Place]) -> _Steps:
     return steps
 
 
-def _step_pairs(left: _Steps, right: _Steps, lone: list[str]) -> list[tuple[list[Place], list[Place]]]:
+def _step_pairs(left: _Steps, right: _Steps, unpaired: list[str]) -> list[tuple[list[Place], list[Place]]]:
+    """Return the places of the steps that both sides have, and append a line for every other step to ``unpaired``.
+
+    Raises:
+        NotComparableError: one side is a single dump without a step number, and the other side has several steps.
+    """
     if len(left) == 1 and len(right) == 1:
         return [(next(iter(left.values())), next(iter(right.values())))]
     for side, steps, other in (("target", left, right), ("golden run", right, left)):
@@ -130,25 +155,27 @@ def _step_pairs(left: _Steps, right: _Steps, lone: list[str]) -> list[tuple[list
             raise NotComparableError(
                 f"the {side} is one dump without a step number, the other side has steps {numbers}; give one of them"
             )
-        lone.extend(f"step {step} only in the {side}" for step in steps if step not in other)
+        unpaired.extend(f"step {step} only in the {side}" for step in steps if step not in other)
     return [(left[step], right[step]) for step in left if step in right]
 
 
-def _ranks(ours: list[Place], theirs: list[Place]) -> list[tuple[Place, Place]]:
-    found: list[tuple[Place, Place]] = []
-    for mode in dict.fromkeys(place.mode for place in ours):
-        found += _of_one_mode([one for one in ours if one.mode == mode], [one for one in theirs if one.mode == mode])
-    return found
+def _rank_pairs(targets: list[Place], goldens: list[Place]) -> list[tuple[Place, Place]]:
+    """Return the pairs of ranks of one step; graph and PyNative dumps of a process pair apart from each other."""
+    pairs: list[tuple[Place, Place]] = []
+    for mode in dict.fromkeys(place.mode for place in targets):
+        left, right = ([place for place in places if place.mode == mode] for places in (targets, goldens))
+        pairs += _rank_pairs_of_mode(left, right)
+    return pairs
 
 
-def _of_one_mode(ours: list[Place], theirs: list[Place]) -> list[tuple[Place, Place]]:
-    if len(ours) == 1 and len(theirs) == 1:
-        numbers = {ours[0].number, theirs[0].number}
-        kinds = {place.kind.removeprefix(f"{place.mode}_") for place in (ours[0], theirs[0])}
-        told = kinds == {"rank"} and None not in numbers  # a lone process may have no number
-        return [(ours[0], theirs[0])] if not told or len(numbers) == 1 else []
-    by_label = {(place.kind, place.number): place for place in theirs}
-    return [(place, by_label[place.kind, place.number]) for place in ours if (place.kind, place.number) in by_label]
+def _rank_pairs_of_mode(targets: list[Place], goldens: list[Place]) -> list[tuple[Place, Place]]:
+    if len(targets) == 1 and len(goldens) == 1:
+        numbers = {targets[0].number, goldens[0].number}
+        kinds = {place.kind.removeprefix(f"{place.mode}_") for place in (targets[0], goldens[0])}
+        are_numbered = kinds == {"rank"} and None not in numbers  # a single process may have no number
+        return [(targets[0], goldens[0])] if not are_numbered or len(numbers) == 1 else []
+    by_label = {(place.kind, place.number): place for place in goldens}
+    return [(place, by_label[place.kind, place.number]) for place in targets if (place.kind, place.number) in by_label]
 
 
 def _lines(side: str, places: Sequence[Place], used: set[int]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a user adds to a comparison: metrics of whole tensors, and a learned spread to judge by."""
+"""What a user adds to a comparison: metrics of whole tensors, learned noise to judge by, matrices to multiply with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msprobe.compare.inputs.mode import Mode
 from msprobe.compare.rows.columns import columns
 from msprobe.compare.rows.explanations import explained_columns
 
-Given = str | os.PathLike[str] | None
+FileOption = str | os.PathLike[str] | None
 
 if TYPE_CHECKING:
     from msprobe.compare.differences.noise_profile import NoiseProfile
@@ -24,8 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Extras:
-    """``metrics()`` have a column each; it is called where whole tensors are compared. ``noise`` replaces the
-    tolerances of the number format where it knows better; ``calibration`` multiplies tensors before they are compared.
+    """What a user added.
+
+    Attributes:
+        metrics: returns the metrics, which get a column each; it is called only where whole tensors are compared.
+        noise: replaces the tolerance of the number format where reruns showed another spread.
+        calibration: multiplies tensors before they are compared.
     """
 
     metrics: Callable[[], Sequence[Metric]] = tuple
@@ -33,12 +37,16 @@ class Extras:
     calibration: Calibration | None = None
 
 
-def load_extras(metrics: Sequence[str] = (), noise: Given = None, config: Given = None) -> Extras:
-    """The metrics of installed packages and those named here, the profile in the file ``noise``, the calibration in the
-    file ``config``.
+def load_extras(metrics: Sequence[str] = (), noise: FileOption = None, config: FileOption = None) -> Extras:
+    """Load what the options name.
 
-    What is named is loaded at once. Installed packages alone are asked when their metrics are wanted: that opens the
-    records of every package of the environment.
+    Args:
+        metrics: metrics as ``module:function``; those of installed packages are added.
+        noise: the file of a noise profile.
+        config: the file of a calibration.
+
+    Everything named here is loaded at once. Without named metrics, installed packages are searched only when whole
+    tensors are compared: the search opens the metadata of every package of the environment.
 
     Raises:
         ReadError: a file is missing or damaged.
@@ -46,8 +54,8 @@ def load_extras(metrics: Sequence[str] = (), noise: Given = None, config: Given 
     """
     named = tuple(metrics)
     loaded = _metrics(named) if named else None
-    wanted = partial(_metrics, ()) if loaded is None else partial(tuple, loaded)
-    return Extras(wanted, None if noise is None else _profile(opened(noise)), _calibration(config))
+    load = partial(_metrics, ()) if loaded is None else partial(tuple, loaded)
+    return Extras(load, None if noise is None else _profile(opened(noise)), _calibration(config))
 
 
 def _metrics(named: tuple[str, ...]) -> Sequence[Metric]:
@@ -57,7 +65,7 @@ def _metrics(named: tuple[str, ...]) -> Sequence[Metric]:
     return load_metrics(named, reserved)
 
 
-def _calibration(file: Given) -> Calibration | None:
+def _calibration(file: FileOption) -> Calibration | None:
     if file is None:
         return None
     from msprobe.compare.differences.whole_tensors import read_calibration

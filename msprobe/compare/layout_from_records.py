@@ -1,4 +1,4 @@
-"""Reads from recorded placements (DTensor) over how many ranks tensor parallelism spreads a model.
+"""Read from recorded placements (DTensor) over how many ranks tensor parallelism spreads a model.
 
 Inputs and outputs of functions inside modules lie on several ranks under tensor parallelism alone: fully sharded data
 parallelism spreads parameters, and gathers them before they are used.
@@ -18,6 +18,7 @@ from msprobe.core.errors import ReadError
 from msprobe.core.log import logger
 from msprobe.core.naming.names import MODULE_PREFIXES
 from msprobe.core.store.reader import Dump, Place, find_dumps, load_dump
+from msprobe.core.store.record_walk import values_below
 
 _PLACEMENTS_KEY = b'"placements"'
 _MODULES = tuple(f"{prefix}." for prefix in MODULE_PREFIXES)
@@ -43,7 +44,9 @@ def with_recorded_layouts(options: MappingOptions, target: Path, golden: Path) -
     for name, layout in zip(("target", "golden run"), layouts, strict=True):
         if layout.spread:
             logger.info(
-                "compare: %d ranks of the %s hold one model, as its tensors tell, and are merged", layout.tp, name
+                "compare: %d ranks of the %s hold one model, as its recorded placements say, and are merged",
+                layout.tp,
+                name,
             )
     return replace(options, target_parallel=layouts[0], golden_parallel=layouts[1])
 
@@ -81,19 +84,16 @@ def _group_sizes(dump: Dump) -> Iterator[int]:
         and not name.startswith(_MODULES)
         and (parent_of(dump.construct, name) or "").startswith(_MODULES)
     )
-    for mesh in _meshes(list(inside)):
+    for mesh in (mesh for body in inside for mesh in _meshes(body)):
         while mesh and isinstance(mesh[0], list):
             mesh = mesh[0]
         if len(mesh) > 1 and mesh == list(range(len(mesh))):
             yield len(mesh)
 
 
-def _meshes(node: Any) -> Iterator[list[Any]]:
-    if isinstance(node, dict):
-        if "placements" in node and isinstance(node.get("device_mesh"), list):
-            yield node["device_mesh"]
-        else:
-            yield from _meshes(list(node.values()))
-    elif isinstance(node, list):
-        for child in node:
-            yield from _meshes(child)
+def _meshes(body: Any) -> Iterator[list[Any]]:
+    """Yield the device mesh of every placed tensor of a record: nested lists of ranks."""
+    for leaf in values_below(body):
+        mesh = leaf.raw.get("device_mesh")
+        if "placements" in leaf.raw and isinstance(mesh, list):
+            yield mesh

@@ -10,12 +10,12 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def schema_text(schema: dict[str, Any]) -> str:
-    """The schema as committed: dialect first, two spaces, UTF-8, newline at the end."""
+    """Return the schema as committed: dialect first, two spaces, UTF-8, newline at the end."""
     return json.dumps({"$schema": DIALECT, **_untitled(schema)}, indent=2, ensure_ascii=False) + "\n"
 
 
 def _untitled(node: Any, *, names: bool = False) -> Any:
-    """Without the titles that pydantic derives from field names; they only repeat the name.
+    """Return the schema without the titles that pydantic derives from field names; they only repeat the name.
 
     ``names`` is True for an object whose keys are names chosen by us (``properties``, ``$defs``), not keywords.
     """

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from msprobe.core.tensors.dtypes import same_dtype
-from msprobe.core.tensors.statistics import STATISTIC_NAMES
+from msprobe.core.tensors.statistics import LARGEST, SMALLEST, STATISTICS
 from msprobe.numerics.metrics.statistics import Cell, is_digest
 from msprobe.numerics.verdict import Bools, Floats, Ints
 
@@ -32,7 +32,6 @@ _UNCHECKED = frozenset({
 _INPUTS_UNCHECKED = frozenset({"_reduce_scatter_base", "_all_gather_base", "all_to_all_single", "batch_isend_irecv"})
 _NON_FINITE = ("Nan", math.inf, -math.inf)
 _FIRST_WORD = 2
-_NAMES = list(STATISTIC_NAMES)
 
 NON_FINITE = "error: There is nan/inf/-inf in the maximum or minimum value of NPU."
 NORM_ERROR = "error: The NormRelativeErr of output is greater than 0.5."
@@ -95,7 +94,7 @@ Verdict = tuple[str, list[str]]
 def number_rows(rows: ReferenceRows, metrics: Mapping[str, Numbers], statistics: Sequence[Numbers]) -> ReferenceRows:
     """Add the columns of metrics, by title, and of the statistics of target and golden, in table order."""
     count = len(statistics) // 2
-    extremes = [statistics[_NAMES.index(name) + side * count] for side in (0, 1) for name in ("Max", "Min")]
+    extremes = [statistics[STATISTICS.index(spec) + side * count] for side in (0, 1) for spec in (LARGEST, SMALLEST)]
     ours, theirs = (_non_finite(extremes[first]) | _non_finite(extremes[first + 1]) for first in (0, 2))
     added: dict[str, Any] = {
         "non_finite": (ours & ~theirs).tolist(),

@@ -19,7 +19,7 @@ from msprobe.compare.rows.rows import RowBlock
 from msprobe.compare.table.float_pairs import float_texts
 from msprobe.numerics.metrics.statistics import Cell
 from msprobe.numerics.verdict import Floats, Ints
-from msprobe.report.result_file import named, unfinished
+from msprobe.report.result_file import publish, unfinished
 
 _FORMULA = tuple("=+-@%\t\r＝＋－＠％")
 _FORMULA_MARKS = frozenset(_FORMULA)
@@ -101,7 +101,7 @@ def _write_file(folder: Path, stem: str, texts: Iterable[bytes]) -> Path:
     with unfinished(folder, stem) as (temporary, descriptor):
         with os.fdopen(descriptor, "wb", 1 << 20) as file:
             file.writelines(texts)
-        return named(temporary, folder, stem, ".csv")
+        return publish(temporary, folder, stem, ".csv")
 
 
 def _encoded(lines: list[str]) -> bytes:

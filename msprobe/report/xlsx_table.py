@@ -19,7 +19,7 @@ from msprobe.compare.rows.columns import FIRST_WORD, INTEGER, Column, TextColumn
 from msprobe.compare.rows.rows import RowBlock
 from msprobe.core.errors import MsprobeException, error_text
 from msprobe.numerics.metrics.statistics import Cell
-from msprobe.report.result_file import named, unfinished
+from msprobe.report.result_file import publish, unfinished
 
 ROWS_OF_SHEET = 1_048_500
 _LONGEST = 32_767
@@ -41,7 +41,7 @@ def write_workbook(folder: Path, stem: str, columns: Sequence[str], blocks: Iter
     with unfinished(folder, stem) as (temporary, descriptor), tempfile.TemporaryDirectory(dir=folder) as parts:
         with os.fdopen(descriptor, "wb") as file:
             _write_rows(_Book(xlsxwriter.Workbook(file, {"constant_memory": True, "tmpdir": parts}), columns), blocks)
-        return [named(temporary, folder, stem, ".xlsx")]
+        return [publish(temporary, folder, stem, ".xlsx")]
 
 
 def _library() -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from msprobe.compare.records.leaves import leaves
+from msprobe.core.store.record_walk import leaves
 from msprobe.jobs.compare import compare
 from tests.compare.dumps import call, gradient, module, number, tensor, write
 

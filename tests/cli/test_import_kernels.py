@@ -13,7 +13,7 @@ import pytest
 from msprobe.cli.main import run
 from tests.rules.tree import ROOT
 
-RECORDED = ROOT / "tests/core/kernels/recorded"
+RECORDED = ROOT / "tests/core/kernel_dumps/recorded"
 
 
 def test_import_names_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

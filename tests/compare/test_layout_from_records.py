@@ -12,7 +12,7 @@ from msprobe.analyze.diff_analyze import diff_analyze
 from msprobe.compare.layout_from_records import recorded_layout
 from msprobe.compare.parallel.layout import Layout
 from msprobe.core.store.reader import find_dumps
-from tests.compare.parallel.conftest import Trained
+from tests.compare.conftest import Trained
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 

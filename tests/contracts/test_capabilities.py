@@ -44,3 +44,16 @@ def test_a_runtime_dumps_kernels_where_the_table_of_support_says_so(framework: F
     section = {"list": ["Functional.linear.0.forward"]}
     assert (made(framework, tmp_path, task="tensor", level="L2", tensor=section).kernel_dump is not None) is expected
     assert made(framework, tmp_path, level="L1").kernel_dump is None
+
+
+def test_kernel_dumps_have_every_method_of_their_protocol(framework: Framework, tmp_path: Path) -> None:
+    """Only the class is looked at: an object of it would ask the runtime for a dump."""
+    section = {"list": ["Functional.linear.0.forward"]}
+    dump = made(framework, tmp_path, task="tensor", level="L2", tensor=section).kernel_dump
+    if dump is not None:
+        missing = {name for name in members(protocols.KernelDump) if not hasattr(getattr(dump, "func", dump), name)}
+        assert not missing
+
+
+def test_static_graphs_are_observed_where_the_framework_compiles_them(framework: Framework, tmp_path: Path) -> None:
+    assert (made(framework, tmp_path, level="L0").graphs is not None) is (framework.name == "mindspore")

@@ -15,7 +15,7 @@ import pytest
 from tests import forked
 from tests.crash.child import QUIET
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 START = """
 import os, shutil, sys, time

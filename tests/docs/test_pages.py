@@ -12,8 +12,16 @@ from tests.docs.visit import Visit
 from tests.rules.tree import ROOT, label
 
 GUIDE = [page for page in PAGES if page != ROOT / "README.md"]
-SLOW = {"docs/guide/collection/distributed.md", "docs/guide/collection/integrations.md"}
-"""They start programs of several processes, each of which imports the framework."""
+SLOW = {
+    "docs/guide/collection/compile.md",
+    "docs/guide/collection/distributed.md",
+    "docs/guide/collection/doctor.md",
+    "docs/guide/filters.md",
+    "docs/guide/collection/integrations.md",
+    "docs/guide/many_ranks.md",
+    "docs/guide/mapping_files.md",
+}
+"""They run many programs, some of several processes."""
 NEEDS = {"docs/guide/collection/integrations.md": ("transformers", "accelerate", "lightning")}
 
 
@@ -31,6 +39,10 @@ def test_page_is_true(page: Path, tmp_path: Path) -> None:
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
     Visit(page, tmp_path).all()
+
+
+def test_every_page_that_is_listed_exists() -> None:
+    assert [name for name in (*SLOW, *NEEDS) if ROOT / name not in PAGES] == []
 
 
 def test_every_block_is_tried_or_says_why_not() -> None:

@@ -14,6 +14,7 @@ from examples.serving.model import FAULTS, build
 from msprobe.visualize.viewer.databases import find_databases
 from msprobe.visualize.viewer.queries import GraphDatabase
 from tests import forked
+from tests.visualize.viewer.conftest import driver as driver  # the fixture
 
 JOURNEY = Path(__file__).resolve().parents[2] / "examples" / "serving" / "journey.py"
 pytestmark = pytest.mark.torch

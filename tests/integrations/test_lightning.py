@@ -10,10 +10,14 @@ from torch import nn
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
-lightning = pytest.importorskip("lightning")
+
+@pytest.fixture
+def lightning() -> Any:
+    """Return the package; its import takes seconds, which a run without these tests need not spend."""
+    return pytest.importorskip("lightning")
 
 
-def network() -> Any:
+def network(lightning: Any) -> Any:
     class Network(lightning.LightningModule):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
@@ -28,7 +32,7 @@ def network() -> Any:
     return Network()
 
 
-def test_each_optimizer_step_is_a_step(bench: Any, tmp_path: Any) -> None:
+def test_each_optimizer_step_is_a_step(bench: Any, lightning: Any, tmp_path: Any) -> None:
     from msprobe.pytorch.integrations import LightningCallback
 
     trainer = lightning.Trainer(
@@ -43,7 +47,7 @@ def test_each_optimizer_step_is_a_step(bench: Any, tmp_path: Any) -> None:
         default_root_dir=str(tmp_path),
         callbacks=[LightningCallback(bench.config())],
     )
-    trainer.fit(network(), torch.utils.data.DataLoader(torch.ones(8, 4), batch_size=2))
+    trainer.fit(network(lightning), torch.utils.data.DataLoader(torch.ones(8, 4), batch_size=2))
     assert [name.rpartition("/")[0] for name in bench.folders()] == ["step0", "step1"]
     for folder in bench.folders():
         assert bench.modules(folder) == ["layer.Linear.forward.0", "layer.Linear.forward.1"]

@@ -254,6 +254,7 @@ def test_the_terminal_interrupts_all(dumps: tuple[str, str], tmp_path: Path) -> 
     command = [sys.executable, "-c", _CLI, "compare", "-tp", dumps[0], "-gp", dumps[1], "-o", str(tmp_path / "out")]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True)
     while not (tmp_path / "out").exists():
+        assert process.poll() is None, process.communicate()
         time.sleep(0.02)
     time.sleep(0.5)
     os.killpg(process.pid, signal.SIGINT)
@@ -267,10 +268,11 @@ def test_the_terminal_interrupts_all(dumps: tuple[str, str], tmp_path: Path) -> 
 _CLI = """
 import os, sys, time
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
-from msprobe.compare.workers import team
-from msprobe.report import comparison, worth_dividing
-worth_dividing.WORTH_BYTES, comparison.cores = 0, lambda: 3
-team.received_verdicts = lambda *sent: time.sleep(600)
+from msprobe.compare.workers import compare_workers
+from msprobe.jobs import compare, compare_rank
+compare_rank.WORTH_BYTES, compare.cpu_count = 0, lambda: 3
+assert compare_workers.received_verdicts
+compare_workers.received_verdicts = lambda *sent: time.sleep(600)
 from msprobe.cli.main import main
 main(sys.argv[1:])
 """

@@ -48,7 +48,8 @@ def _module(name: str) -> Any:
 
 def run(folder: Path, job: list[Any]) -> dict[str, Any]:
     target, golden, options, processes, lose = job
-    compare.cores = lambda: processes
+    assert compare.cpu_count
+    compare.cpu_count = lambda: processes
     shared: list[bool] = []
     warnings: list[str] = []
     original, conclude = share_rows.team, compare_rank._conclude

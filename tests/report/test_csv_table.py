@@ -67,6 +67,7 @@ def test_a_broken_off_table_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_more_rows_than_a_sheet_holds_make_parts(tmp_path: Path) -> None:
     blocks = (_block([str(k)] * 9_000) for k in range(112))
     first, second = write_table(tmp_path, "t", ["c", "d"], blocks)

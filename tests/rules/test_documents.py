@@ -104,6 +104,27 @@ def test_architecture_names_what_exists() -> None:
     assert [name for name in packages if not (ROOT / "msprobe" / name).is_dir()] == []
 
 
+def test_architecture_names_the_state_that_exists() -> None:
+    """Every object in the table of the state of the process, and every rebound global, is where the table says."""
+    section = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("## State of the process", 1)[1]
+    rows = re.findall(r"^\| (`.+`) \| `([\w/]+\.py)` \|", section.split("\n## ", 1)[0], re.MULTILINE)
+    assert len(rows) > 10
+    listed = {(name, f"msprobe/{file}") for names, file in rows for name in re.findall(r"[\w.]+", names)}
+    rebound = set()
+    for path in sources("msprobe"):
+        for names in re.findall(r"^ +global (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE):
+            rebound |= {(name, label(path)) for name in names.split(", ")}
+    assert sorted((name, file) for name, file in listed if not assigns(ROOT / file, name)) == []
+    assert sorted(rebound - listed) == []
+
+
+def assigns(path: Path, name: str) -> bool:
+    """Return whether a file assigns a module-level name, or an attribute that is given with its class."""
+    attribute = name.rpartition(".")[2]
+    text = path.read_text(encoding="utf-8")
+    return re.search(rf"^ *(?:\w+, )*{attribute}\b[^=\n(]*=", text, re.MULTILINE) is not None
+
+
 def test_architecture_names_every_folder() -> None:
     folders = {label(path.parent).removeprefix("msprobe/") for path in sources() if path.name != "__init__.py"}
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")

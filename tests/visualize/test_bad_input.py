@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from msprobe.visualize.job import Request, visualize
+from tests import forked
 from tests.compare.dumps import call, tensor, write
 from tests.visualize.databases import check, read
 
@@ -22,8 +22,8 @@ CONSTRUCT = {RELU: None, LINEAR: None}
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "msprobe", "graph_visualize", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    done = forked.run(["-m", "msprobe", "graph_visualize", *arguments])
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from msprobe.core.selection import DataMode, risk_test
 def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
     """Return the capabilities that a session with this configuration needs; nothing is wrapped yet."""
     table = _table()
-    recorded = risk_test("ALL", (), ())  # no function is ranked; ``idle_settings`` warns of CORE
+    recorded = risk_test("ALL", (), ())  # no function is ranked; ``warn_unused_settings`` warns of CORE
     modules = MindSporeModuleTap(relay, thread)
     apis = MindSporeApiTap([table["apis"]], recorded, relay, thread, modules.cells, ListedApis(config))
     kernels = config.level == "L2" and config.task_spec.kernels

@@ -1,6 +1,6 @@
 """Find out whether this process runs MSAdapter: a ``torch`` whose tensors are MindSpore's.
 
-The answer is found again each time, from the modules that the program has imported: nothing is loaded for it.
+The answer is computed again each time, from the modules that the program has imported: nothing is loaded for it.
 """
 
 from __future__ import annotations

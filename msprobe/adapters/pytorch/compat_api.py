@@ -57,7 +57,7 @@ class AclGraphDumper:
     """
 
     def __init__(self, config_path: Any) -> None:
-        self._debugger = PrecisionDebugger.construct(config_path, {"level": "L0"}, label={"kernel_source": FALLBACK})
+        self._debugger = PrecisionDebugger._construct(config_path, {"level": "L0"}, label={"kernel_source": FALLBACK})
         logger.warning(
             "no ACL graph runtime here: AclGraphDumper observes the modules of the eager model (cpu-fallback)"
         )

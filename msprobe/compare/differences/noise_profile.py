@@ -11,10 +11,9 @@ same largest element by chance: what moves mean or norm of n independent element
 Of two normal differences one is more than 4 times the other in every seventh pair. So a spread of few samples counts
 at least as much as the median of all operators of its phase, role and dtype; what agreed in every bit stays at 0.
 
-Whether a learned spread was learned from numbers of the format that it is to judge.
-
-Rounding of bfloat16 says nothing about float32. An operator that the reruns had in another dtype is judged as without
-the profile, and that is told; where this is so for every floating-point value, the profile is for another run.
+The rounding of bfloat16 says nothing about float32. An operator that the reruns had in another dtype is judged as
+without the profile, and a note says so (``NoiseDtypes``). Where this holds for every floating-point value, the profile
+belongs to another run, and is refused.
 """
 
 from __future__ import annotations
@@ -29,72 +28,18 @@ import numpy as np
 from pydantic_core import to_json
 
 from msprobe.compare.inputs.mode import Mode
-from msprobe.compare.records.leaves import element_count, is_tensor
+from msprobe.compare.records.leaves import element_count
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.errors import NotComparableError, ReadError
 from msprobe.core.naming.names import MODULE_PREFIXES
 from msprobe.core.store.reader import read_json_object
+from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.store.safe_files import make_folder, write_atomic
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Measured, NoiseFloor, RowKind
 
 OperatorRole = tuple[str, str, str]
 """Operator, phase and role."""
-
-
-@dataclass(slots=True)
-class NoiseDtypes:
-    """``learned`` are the dtypes of the profile by kind of value. ``known`` counts the floating-point rows that it can
-    judge, ``alone`` those whose operator it lacks, ``other`` those that it knows in another dtype, by their own."""
-
-    learned: dict[OperatorRole, set[str]] = field(default_factory=dict)
-    known: int = 0
-    alone: int = 0
-    other: dict[str, int] = field(default_factory=dict)
-
-    def count(self, rows: Iterable[tuple[OperatorRole, str]]) -> NoiseDtypes:
-        """Note the kind and dtype of each row that a table holds."""
-        for kind, dtype in rows:
-            if unit_roundoff(dtype) == 0.0:
-                continue
-            dtypes = self.learned.get(kind)
-            if dtypes is None:
-                self.alone += 1
-            elif dtype in dtypes:
-                self.known += 1
-            else:
-                self.other[dtype] = self.other.get(dtype, 0) + 1
-        return self
-
-    def check(self) -> None:
-        """Raises:
-        NotComparableError: the profile has these operators, and all of them in other dtypes.
-        """
-        if self.other and not self.known:
-            raise NotComparableError(
-                f"the noise file was learned from values of {self._learned()}, these are of {_listed(self.other)}; "
-                "learn one from reruns of this dtype"
-            )
-
-    def notes(self) -> list[str]:
-        """What was judged as without the profile although one was given."""
-        notes = []
-        if self.other:
-            rows = sum(self.other.values())
-            notes.append(
-                f"{rows} values of {_listed(self.other)} were judged as without the noise file, "
-                f"which has their operators only in {self._learned()}"
-            )
-        elif self.alone and not self.known:
-            notes.append("the noise file has none of these operators: all values were judged as without it")
-        return notes
-
-    def _learned(self) -> str:
-        return _listed({dtype for dtypes in self.learned.values() for dtype in dtypes if unit_roundoff(dtype)})
-
-
-def _listed(dtypes: Iterable[str]) -> str:
-    return ", ".join(sorted(dtypes)) or "no floating-point dtype"
 
 
 DEPTHS = 10
@@ -124,7 +69,71 @@ class Spread:
 
     @property
     def parts(self) -> Parts:
+        """Return the spreads of element, mean and norm."""
         return self.element, self.mean, self.norm
+
+
+@dataclass(slots=True)
+class NoiseDtypes:
+    """Which floating-point rows of a table a profile can judge.
+
+    Attributes:
+        learned: the dtypes of the profile, by operator and role.
+        known: the number of rows that it can judge.
+        alone: the number of rows whose operator it lacks.
+        other: the numbers of rows whose operator it has in another dtype only, by the dtype of the row.
+    """
+
+    learned: dict[OperatorRole, set[str]] = field(default_factory=dict)
+    known: int = 0
+    alone: int = 0
+    other: dict[str, int] = field(default_factory=dict)
+
+    def count(self, rows: Iterable[tuple[OperatorRole, str]]) -> NoiseDtypes:
+        """Count the rows of a table, given by operator role and dtype, and return this object."""
+        for role, dtype in rows:
+            if unit_roundoff(dtype) == 0.0:
+                continue
+            dtypes = self.learned.get(role)
+            if dtypes is None:
+                self.alone += 1
+            elif dtype in dtypes:
+                self.known += 1
+            else:
+                self.other[dtype] = self.other.get(dtype, 0) + 1
+        return self
+
+    def check(self) -> None:
+        """Raise an error where no row can be judged.
+
+        Raises:
+            NotComparableError: the profile has these operators, and all of them in other dtypes.
+        """
+        if self.other and not self.known:
+            raise NotComparableError(
+                f"the noise file was learned from values of {self._learned()}, these are of {_listed(self.other)}; "
+                "learn one from reruns of this dtype"
+            )
+
+    def notes(self) -> list[str]:
+        """Return sentences about values that were judged as without the profile."""
+        notes = []
+        if self.other:
+            rows = sum(self.other.values())
+            notes.append(
+                f"{rows} values of {_listed(self.other)} were judged as without the noise file, "
+                f"which has their operators only in {self._learned()}"
+            )
+        elif self.alone and not self.known:
+            notes.append("the noise file has none of these operators: all values were judged as without it")
+        return notes
+
+    def _learned(self) -> str:
+        return _listed({dtype for dtypes in self.learned.values() for dtype in dtypes if unit_roundoff(dtype)})
+
+
+def _listed(dtypes: Iterable[str]) -> str:
+    return ", ".join(sorted(dtypes)) or "no floating-point dtype"
 
 
 @dataclass(slots=True)
@@ -138,7 +147,7 @@ class NoiseProfile:
     spreads: list[Spread] = field(default_factory=list)
 
     def floor(self, table: LeafTable, mode: Mode) -> NoiseFloor:
-        """The spread of every row of a table, NaN where none is known.
+        """Return the spread of every row of a table, NaN where the profile has none.
 
         Raises:
             NotComparableError: the profile was learned from dumps of another kind, or from values of other dtypes.
@@ -161,36 +170,38 @@ class NoiseProfile:
             without = (*key[:4], -1)
             anywhere[without] = _largest(anywhere.get(without, (0.0, 0.0, 0.0)), parts)
         values = np.full((table.rows, 3), np.nan)
-        spread_out = np.zeros(table.rows)
+        single_elements = np.zeros(table.rows)
         for row, key in _keys(table):
-            found = exact.get(key) or anywhere.get((*key[:4], -1))
-            if found is not None:
-                values[row] = found
+            spreads = exact.get(key) or anywhere.get((*key[:4], -1))
+            if spreads is not None:
+                values[row] = spreads
                 leaf = table.golden[row]
                 if mode is Mode.STATISTICS and leaf is not None:
-                    spread_out[row] = min(max(found[1:]) * math.sqrt(element_count(leaf.raw)), 1.0)
-        values[:, 0] = np.maximum(values[:, 0], spread_out)
+                    single_elements[row] = min(max(spreads[1:]) * math.sqrt(element_count(leaf.raw)), 1.0)
+        values[:, 0] = np.maximum(values[:, 0], single_elements)
         return NoiseFloor(values[:, 0], values[:, 1], values[:, 2], self.limit)
 
     def _typical(self) -> dict[tuple[str, str, str], Parts]:
-        """The medians of the spreads of all operators that vary, by phase, role and dtype."""
+        """Return the medians of the spreads of all operators that vary, by phase, role and dtype."""
         varying: dict[tuple[str, str, str], list[Parts]] = {}
         for spread in self.spreads:
             if any(spread.parts):
                 varying.setdefault((spread.phase, spread.role, spread.dtype), []).append(spread.parts)
-        medians = {key: np.median(np.array(found), axis=0).tolist() for key, found in varying.items()}
+        medians = {key: np.median(np.array(spreads), axis=0).tolist() for key, spreads in varying.items()}
         return {key: (element, mean, norm) for key, (element, mean, norm) in medians.items()}
 
     def dtypes(self, table: LeafTable) -> NoiseDtypes:
-        """Which rows of a table the profile knows, and in which dtypes."""
+        """Return which rows of a table the profile can judge, and in which dtypes."""
         learned: dict[tuple[str, str, str], set[str]] = {}
         for spread in self.spreads:
             learned.setdefault((spread.operator, spread.phase, spread.role), set()).add(spread.dtype)
         return NoiseDtypes(learned).count((key[:3], key[3]) for _, key in _keys(table))
 
     def learn(self, table: LeafTable, measured: Measured) -> None:
-        """Learn from one comparison of two reruns; rows that differ in shape or dtype, or that one run lacks, are no
-        noise."""
+        """Learn from one comparison of two reruns.
+
+        Rows that differ in shape or dtype, and rows of one run only, are left out: they are no noise.
+        """
         known = {(s.operator, s.phase, s.role, s.dtype, s.depth): s for s in self.spreads}
         parts = np.stack((np.maximum(measured.element, measured.projection), measured.mean, measured.norm), axis=1)
         usable = (
@@ -202,10 +213,7 @@ class NoiseProfile:
                 if spread is None:
                     spread = known[key] = Spread(*key, 0.0, 0.0, 0.0, 0)
                     self.spreads.append(spread)
-                seen = parts[row].tolist()
-                spread.element, spread.mean, spread.norm = _largest(
-                    (spread.element, spread.mean, spread.norm), (seen[0], seen[1], seen[2])
-                )
+                spread.element, spread.mean, spread.norm = _largest(spread.parts, tuple(parts[row].tolist()))
                 spread.samples += 1
 
     def write(self, path: Path) -> None:
@@ -237,7 +245,7 @@ class NoiseProfile:
 
 
 def noise_schema() -> dict[str, Any]:
-    """JSON Schema of the document."""
+    """Return the JSON schema of the document."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(NoiseProfile).json_schema()
@@ -248,15 +256,15 @@ def _largest(left: Parts, right: Parts) -> Parts:
 
 
 def _keys(table: LeafTable) -> Iterator[tuple[int, _Key]]:
-    """The key of every row that holds a tensor on both sides."""
+    """Yield the number and the key of every row that holds a tensor on both sides."""
     entries = max(len(table.entries), 1)
     for number in range(len(table.entries)):
         key = table.key(number)
         operator, depth = _operator(key.stem), number * DEPTHS // entries
         for row in range(int(table.starts[number]), int(table.starts[number + 1])):
-            ours, theirs = table.target[row], table.golden[row]
-            if ours is not None and theirs is not None and is_tensor(ours.raw) and is_tensor(theirs.raw):
-                yield row, (operator, key.phase, theirs.slot, str(theirs.raw["dtype"]), depth)
+            target, golden = table.target[row], table.golden[row]
+            if target is not None and golden is not None and is_tensor(target.raw) and is_tensor(golden.raw):
+                yield row, (operator, key.phase, golden.slot, str(golden.raw["dtype"]), depth)
 
 
 def _operator(stem: str) -> str:

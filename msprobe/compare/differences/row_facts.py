@@ -1,7 +1,8 @@
-"""What the rows of a table say by themselves: nothing here looks at another entry, so parts of a table can be asked
-apart from each other and their answers put together.
+"""What each row of a table says by itself: its role, its kind, and differences in units of the data.
 
-Whether two arguments that are no tensors are the same: numbers up to rounding, devices by kind, dtypes by name.
+``row_facts`` looks at no other entry. So the parts of a table can be handled by several processes, and
+``joined_facts`` puts their results together. ``argument_differs`` compares arguments that are no tensors: numbers up to
+rounding, devices by kind, dtypes by name.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from msprobe.compare.differences.statistics_arrays import (
     properties,
     statistics,
 )
-from msprobe.compare.records.leaves import INPUT, PARAMETER, Leaf, element_count, is_tensor
+from msprobe.compare.records.leaves import element_count
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
+from msprobe.core.store.record_walk import INPUT, PARAMETER, Leaf, is_tensor
 from msprobe.core.tensors.dtypes import same_dtype
-from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, ToleranceOf
+from msprobe.core.tensors.statistics import LARGEST, NORM_COLUMN, ToleranceOf, columns_of
 from msprobe.numerics.tolerance import rounded_to
 from msprobe.numerics.verdict import Bools, Floats, Ints, Role, RowKind
 
@@ -34,52 +36,29 @@ _DEVICE_TYPES = ("cpu", "cuda", "npu", "meta", "mps", "xpu")
 _SCALAR_NOISE = 4e-6
 
 
-def argument_differs(ours: Any, theirs: Any) -> bool:
-    """Whether two recorded arguments, neither of them a pair of tensors, differ."""
-    if type(ours) is dict and type(theirs) is dict:
-        if _same_dtype(ours.get("value"), theirs.get("value")):
-            return False
-        if ours.get("type") != theirs.get("type"):
-            return True
-        left = {key: value for key, value in ours.items() if key not in _IGNORED}
-        right = {key: value for key, value in theirs.items() if key not in _IGNORED}
-        return left.keys() != right.keys() or any(_value_differs(left[key], right[key]) for key in left)
-    return _value_differs(ours, theirs)
-
-
-def _value_differs(left: Any, right: Any) -> bool:
-    if type(left) is float and type(right) is float:
-        if left != left or right != right:
-            return not (left != left and right != right)
-        return not math.isclose(left, right, rel_tol=_SCALAR_NOISE)
-    if type(left) is str and type(right) is str and left.split(":")[0] in _DEVICE_TYPES:
-        return right.split(":")[0] not in _DEVICE_TYPES
-    return type(left) is not type(right) or bool(left != right)
-
-
-def _same_dtype(left: Any, right: Any) -> bool:
-    """``Float32`` and ``torch.float32`` given as an argument."""
-    return type(left) is str and type(right) is str and left != right and same_dtype(left, right)
-
-
 _NOTHING = Leaf("", "", None)
-_NORM = STATISTIC_NAMES.index("Norm")
-_ELEMENTS, _MEANS, _NORMS = (
-    [number for number, spec in enumerate(STATISTICS) if spec.tolerance is tolerance]
-    for tolerance in (ToleranceOf.ELEMENT, ToleranceOf.MEAN, ToleranceOf.NORM)
-)
+_ELEMENTS, _MEANS, _NORMS = map(columns_of, (ToleranceOf.ELEMENT, ToleranceOf.MEAN, ToleranceOf.NORM))
 _ROLES = {INPUT: int(Role.INPUT), PARAMETER: int(Role.PARAMETER)}
 
 
 @dataclass(slots=True)
 class RowFacts:
-    """``role`` and ``kind`` have a value per row; ``numeric`` are the rows, ascending, that are measured by their
-    statistics.
+    """The facts of all rows. A numeric row is one that is measured by its statistics.
 
-    The further ones have a line per numeric row, in units of the data: ``apart`` the differences of the largest
-    element, mean, norm and projection; ``size`` the largest element and the norm on either side; ``norms`` those of
-    target and golden. ``roundoff``, ``numel`` and ``longest`` belong to the golden tensor.
-    ``given`` has root mean square and element count of the largest tensor given to each backward entry; NaN elsewhere.
+    Attributes:
+        role: a ``Role`` per row.
+        kind: a ``RowKind`` per row, as far as it needs no tolerance.
+        numeric: the numbers of the numeric rows, ascending.
+        apart: shape (numeric rows, 4), in units of the data: the largest difference of the statistics of elements, of
+            means and of norms, and the difference of the projection.
+        size: shape (numeric rows, 2), in units of the data: the larger side's largest element and its norm.
+        norms: shape (numeric rows, 2), in units of the data: the norms of target and golden.
+        roundoff: the unit round-off of the golden dtype, one value per numeric row, as the next three.
+        numel: the number of elements of the golden tensor.
+        longest: the length of the longest axis of the golden tensor.
+        rounded: whether the statistics were rounded to the dtype.
+        largest_inputs: shape (entries, 2): root mean square (units of the data) and element count of the largest input
+            of each backward entry; NaN for other entries.
     """
 
     role: Ints
@@ -92,23 +71,23 @@ class RowFacts:
     numel: Floats
     longest: Floats
     rounded: Bools
-    given: Floats
+    largest_inputs: Floats
 
 
 def row_facts(table: LeafTable, *, checksums: bool) -> RowFacts:
-    """The facts of all rows of ``table``; ``checksums`` compares digests only."""
+    """Return the facts of all rows of ``table``; ``checksums`` compares digests only."""
     role, kind = _roles(table), np.zeros(table.rows, np.int64)
-    told = np.zeros(table.rows, np.bool_) if checksums else _numbers_differ(role, kind, table)
-    told[_classify(table, kind, told, _digest_kind if checksums else None)] = not checksums
-    rows = told.nonzero()[0]
+    numeric = np.zeros(table.rows, np.bool_) if checksums else _differing_floats(role, kind, table)
+    numeric[_classify(table, kind, numeric, _digest_kind if checksums else None)] = not checksums
+    rows = numeric.nonzero()[0]
     (left, left_absent), (right, right_absent) = statistics(table, rows)
     roundoff, numel, longest = properties(table, rows)
     kind[rows] = _gaps(kind[rows], (left, right), left_absent, right_absent, numel)
     finite = np.isfinite(left) & np.isfinite(right)
-    left_known, right_known = np.where(finite, left, 0.0), np.where(finite, right, 0.0)
-    apart, size = np.abs(left_known - right_known), np.maximum(np.abs(left_known), np.abs(right_known))
+    target, golden = np.where(finite, left, 0.0), np.where(finite, right, 0.0)
+    apart, size = np.abs(target - golden), np.maximum(np.abs(target), np.abs(golden))
     extremes, largest = apart[:, _ELEMENTS].max(axis=1), size[:, _ELEMENTS].max(axis=1)
-    mean, norm = size[:, _MEANS].max(axis=1), size[:, _NORM]
+    mean, norm = size[:, _MEANS].max(axis=1), size[:, NORM_COLUMN]
     largest = np.where((largest == 0.0) & (norm == 0.0), mean, largest)  # a dump may hold means alone
     exact_integer_differences(table, rows, largest, extremes)
     parts = extremes, apart[:, _MEANS].max(axis=1), apart[:, _NORMS].max(axis=1), projections_apart(table, rows)
@@ -118,19 +97,19 @@ def row_facts(table: LeafTable, *, checksums: bool) -> RowFacts:
         numeric=rows,
         apart=np.stack(parts, axis=1),
         size=np.stack((largest, norm), axis=1),
-        norms=np.stack((left[:, _NORM], right[:, _NORM]), axis=1),
+        norms=np.stack((left[:, NORM_COLUMN], right[:, NORM_COLUMN]), axis=1),
         roundoff=roundoff,
         numel=numel,
         longest=longest,
-        rounded=rounded_to(left[:, _NORM], roundoff) & rounded_to(right[:, _NORM], roundoff),
-        given=_given(table, role),
+        rounded=rounded_to(left[:, NORM_COLUMN], roundoff) & rounded_to(right[:, NORM_COLUMN], roundoff),
+        largest_inputs=_largest_inputs(table, role),
     )
 
 
 def joined_facts(parts: Sequence[RowFacts]) -> RowFacts:
-    """The facts of a table whose parts follow each other."""
+    """Return the facts of a table from those of its parts, which follow each other."""
     columns: dict[str, Any] = {
-        one.name: np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(RowFacts)
+        column.name: np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(RowFacts)
     }
     before = np.cumsum([0, *(len(part.role) for part in parts)])[:-1].tolist()
     columns["numeric"] = np.concatenate([part.numeric + start for part, start in zip(parts, before, strict=True)])
@@ -144,76 +123,78 @@ def _roles(table: LeafTable) -> Ints:
     )
 
 
-def _numbers_differ(role: Ints, kind: Ints, table: LeafTable) -> Bools:
-    """Which ordinary rows (see ``FloatPairs``) have other statistics on the other side; sets their kinds."""
-    pairs, found = table.float_pairs, np.zeros(table.rows, np.bool_)
+def _differing_floats(role: Ints, kind: Ints, table: LeafTable) -> Bools:
+    """Return which ordinary rows (see ``FloatPairs``) have different statistics on both sides, and set their kinds."""
+    pairs, result = table.float_pairs, np.zeros(table.rows, np.bool_)
     with np.errstate(invalid="ignore"):
         differ = (pairs.values[:, 0] != pairs.values[:, 1]).any(axis=1) & ~np.isnan(pairs.values).any(axis=(1, 2))
     rows, frames = pairs.rows[differ], pairs.frames[differ]
     by_frame = [
-        [tensor_kind(Leaf("", slot, ours), ours, theirs) for ours, theirs in pairs.samples]
+        [tensor_kind(Leaf("", slot, target), target, golden) for target, golden in pairs.samples]
         for slot in (INPUT, PARAMETER)
     ]
     others, parameters = np.array(by_frame, np.int64).reshape(2, -1)
     kind[rows] = np.where(role[rows] == Role.PARAMETER, parameters[frames], others[frames])
-    found[rows] = True
-    return found
+    result[rows] = True
+    return result
 
 
-def _classify(table: LeafTable, kinds: Ints, told: Bools, digest: Callable[[Any, Any], RowKind] | None) -> list[int]:
-    """Set the kinds that need no tolerance, but for rows already ``told``; returns the rows that hold statistics that
-    are not equal."""
+def _classify(table: LeafTable, kinds: Ints, known: Bools, digest: Callable[[Any, Any], RowKind] | None) -> list[int]:
+    """Set the kinds of rows that are not ``known``, as far as they need no tolerance.
+
+    Return the rows with two tensors whose statistics are not equal. ``digest`` compares the checksums of two tensors.
+    """
     numeric: list[int] = []
-    target, golden = table.target, table.golden
-    for row in (~told).nonzero()[0].tolist():
-        t, g = target[row], golden[row]
-        if t is None or g is None:
-            kinds[row] = RowKind.MISSING_IN_TARGET if t is None else RowKind.MISSING_IN_GOLDEN
+    targets, goldens = table.target, table.golden
+    for row in (~known).nonzero()[0].tolist():
+        leaf, golden_leaf = targets[row], goldens[row]
+        if leaf is None or golden_leaf is None:
+            kinds[row] = RowKind.MISSING_IN_TARGET if leaf is None else RowKind.MISSING_IN_GOLDEN
             continue
-        ours, theirs = t[2], g[2]
-        if ours == theirs and not (type(ours) is dict and "dtype" in ours and _unmeasured(ours)):
+        target, golden = leaf[2], golden_leaf[2]
+        if target == golden and not (type(target) is dict and "dtype" in target and _is_unmeasured(target)):
             continue
-        if ours is None or theirs is None:
-            lost = RowKind.MISSING_IN_TARGET if ours is None else RowKind.MISSING_IN_GOLDEN
-            kinds[row] = RowKind.NONE if ours is theirs else lost
-        elif is_tensor(ours) and is_tensor(theirs):
-            kind = tensor_kind(t, ours, theirs)
+        if target is None or golden is None:
+            missing = RowKind.MISSING_IN_TARGET if target is None else RowKind.MISSING_IN_GOLDEN
+            kinds[row] = RowKind.NONE if target is golden else missing
+        elif is_tensor(target) and is_tensor(golden):
+            kind = tensor_kind(leaf, target, golden)
             if digest is not None:
-                kind = max(kind, digest(ours, theirs))
+                kind = max(kind, digest(target, golden))
             else:
                 numeric.append(row)
             if kind:
                 kinds[row] = kind
-        elif argument_differs(ours, theirs):
+        elif argument_differs(target, golden):
             kinds[row] = RowKind.ARGUMENT
     return numeric
 
 
-def _unmeasured(raw: dict[str, Any]) -> bool:
-    """Whether a tensor has no statistics, or in a dump without them no checksum."""
-    return raw.get("Max", raw.get("md5")) is None
+def _is_unmeasured(raw: dict[str, Any]) -> bool:
+    """Return whether a tensor has no statistics, or in a dump without them no checksum."""
+    return raw.get(LARGEST.name, raw.get("md5")) is None
 
 
-def tensor_kind(leaf: Leaf, ours: dict[str, Any], theirs: dict[str, Any]) -> RowKind:
-    """What the descriptions of two tensors tell without their values."""
-    if ours["shape"] != theirs["shape"]:
+def tensor_kind(leaf: Leaf, target: dict[str, Any], golden: dict[str, Any]) -> RowKind:
+    """Return what the descriptions of two tensors say without their values; ``leaf`` tells the slot."""
+    if target["shape"] != golden["shape"]:
         return RowKind.SHAPE
-    if ours["dtype"] != theirs["dtype"] and not same_dtype(str(ours["dtype"]), str(theirs["dtype"])):
+    if target["dtype"] != golden["dtype"] and not same_dtype(str(target["dtype"]), str(golden["dtype"])):
         return RowKind.DTYPE
-    if leaf.slot == PARAMETER and _flags_differ(ours.get("requires_grad"), theirs.get("requires_grad")):
+    if leaf.slot == PARAMETER and _flags_differ(target.get("requires_grad"), golden.get("requires_grad")):
         return RowKind.ARGUMENT
     return RowKind.NONE
 
 
 def _flags_differ(left: Any, right: Any) -> bool:
-    """MindSpore records no flag; what was not recorded is no difference."""
+    """Return whether two recorded flags differ; MindSpore records none, and that is no difference."""
     return left is not None and right is not None and left != right
 
 
-def _digest_kind(ours: dict[str, Any], theirs: dict[str, Any]) -> RowKind:
-    left, right = ours.get("md5"), theirs.get("md5")
+def _digest_kind(target: dict[str, Any], golden: dict[str, Any]) -> RowKind:
+    left, right = target.get("md5"), golden.get("md5")
     if left is None and right is None:
-        return RowKind.NONE if element_count(ours) == 0 else RowKind.UNCHECKED
+        return RowKind.NONE if element_count(target) == 0 else RowKind.UNCHECKED
     return RowKind.NONE if left == right else RowKind.VALUE
 
 
@@ -224,7 +205,10 @@ def _gaps(
     right_absent: NDArray[np.bool_],
     numel: Floats,
 ) -> Ints:
-    """The kinds where statistics are missing or not finite on one side; ``kinds`` elsewhere."""
+    """Return the kinds of rows whose statistics are missing or not finite on one side, and ``kinds`` for other rows.
+
+    ``values``, ``left_absent`` and ``right_absent`` have shape (rows, statistics).
+    """
     left, right = values
     both = ~left_absent & ~right_absent
     same = (left == right) | (np.isnan(left) & np.isnan(right)) | (np.isfinite(left) & np.isfinite(right))
@@ -237,6 +221,34 @@ def _gaps(
     return np.asarray(np.maximum(kinds, np.where((both & ~same).any(axis=1), RowKind.NON_FINITE, RowKind.NONE)))
 
 
-def _given(table: LeafTable, role: Ints) -> Floats:
+def _largest_inputs(table: LeafTable, role: Ints) -> Floats:
     backward = np.array([key.phase == Phase.BACKWARD.value for key in table.keys], np.bool_)
     return largest_inputs(table, backward, role == Role.INPUT)
+
+
+def argument_differs(target: Any, golden: Any) -> bool:
+    """Return whether two recorded arguments, neither of them a pair of tensors, differ."""
+    if type(target) is dict and type(golden) is dict:
+        if _is_same_dtype(target.get("value"), golden.get("value")):
+            return False
+        if target.get("type") != golden.get("type"):
+            return True
+        left = {key: value for key, value in target.items() if key not in _IGNORED}
+        right = {key: value for key, value in golden.items() if key not in _IGNORED}
+        return left.keys() != right.keys() or any(_value_differs(left[key], right[key]) for key in left)
+    return _value_differs(target, golden)
+
+
+def _value_differs(left: Any, right: Any) -> bool:
+    if type(left) is float and type(right) is float:
+        if left != left or right != right:
+            return not (left != left and right != right)
+        return not math.isclose(left, right, rel_tol=_SCALAR_NOISE)
+    if type(left) is str and type(right) is str and left.split(":")[0] in _DEVICE_TYPES:
+        return right.split(":")[0] not in _DEVICE_TYPES
+    return type(left) is not type(right) or bool(left != right)
+
+
+def _is_same_dtype(left: Any, right: Any) -> bool:
+    """Return whether two arguments name one dtype in different words, such as ``Float32`` and ``torch.float32``."""
+    return type(left) is str and type(right) is str and left != right and same_dtype(left, right)

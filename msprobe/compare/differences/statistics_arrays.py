@@ -1,10 +1,8 @@
-"""The statistics that dumps recorded for the tensors in some rows, and what follows from dtype and shape, as arrays.
+"""The recorded statistics of rows of a table, and what follows from dtypes and shapes, as arrays.
 
-Differences of the order-sensitive statistic (projection), which the other statistics cannot show.
-
-Integers beyond 2^53, where float64 no longer tells neighbours apart: their extremes are subtracted as they are.
-
-The largest tensor that is given to a call: the terms of the sums it makes.
+``statistics`` and ``properties`` return the numbers of any rows. ``projections_apart`` has the differences of the
+order-sensitive statistic. ``exact_integer_differences`` subtracts integers beyond 2^53, whose neighbours are equal in
+float64. ``largest_inputs`` finds the largest tensor given to a call: the terms of the sums that the call makes.
 """
 
 from __future__ import annotations
@@ -17,11 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.records.leaves import INPUT, as_float, element_count, is_tensor, longest_axis
+from msprobe.compare.records.leaves import as_float, element_count, longest_axis
 from msprobe.compare.table.float_pairs import COUNT
 from msprobe.compare.table.table import LeafTable
+from msprobe.core.store.record_walk import INPUT, is_tensor
 from msprobe.core.tensors.projection import KEY
-from msprobe.core.tensors.statistics import STATISTIC_NAMES
+from msprobe.core.tensors.statistics import NORM, NORM_COLUMN, STATISTIC_NAMES, ToleranceOf, columns_of
 from msprobe.numerics.tolerance import unit_roundoff
 from msprobe.numerics.verdict import Bools, Floats, Ints
 
@@ -51,7 +50,7 @@ def properties(table: LeafTable, rows: NDArray[np.int64]) -> tuple[Floats, Float
     ordinary, positions = _ordinary(table, rows)
     samples = table.float_pairs.samples
     others = [table.golden[row][2] for row in rows[~ordinary].tolist()]
-    raws = [theirs for _, theirs in samples] + others
+    raws = [golden for _, golden in samples] + others
     described = np.empty(len(rows), np.int64)
     described[ordinary] = table.float_pairs.frames[positions]
     described[~ordinary] = np.arange(len(samples), len(raws))
@@ -96,13 +95,12 @@ def projections_apart(table: LeafTable, rows: NDArray[np.int64]) -> Floats:
     """Return |difference| of the projections of these rows, one float per row in data units; 0 where a side has none or
     one that is not finite."""
     numbers = rows.tolist()
-    target, golden = table.target, table.golden
-    ours = [target[row][2].get(KEY) for row in numbers]
-    if ours.count(None) == len(ours):
+    targets = [table.target[row][2].get(KEY) for row in numbers]
+    if targets.count(None) == len(targets):
         return np.zeros(len(numbers))
-    theirs = [golden[row][2].get(KEY) for row in numbers]
+    goldens = [table.golden[row][2].get(KEY) for row in numbers]
     with np.errstate(invalid="ignore"):
-        apart = np.abs(_floats(ours) - _floats(theirs))
+        apart = np.abs(_floats(targets) - _floats(goldens))
     return np.where(np.isfinite(apart), apart, 0.0)
 
 
@@ -111,7 +109,7 @@ def _floats(values: list[Any]) -> Floats:
 
 
 _EXACT = float(2**53)
-_EXTREMES = ("Max", "Min")
+_ELEMENTS = [STATISTIC_NAMES[column] for column in columns_of(ToleranceOf.ELEMENT)]
 
 
 def exact_integer_differences(table: LeafTable, rows: Ints, largest: Floats, apart: Floats) -> None:
@@ -119,40 +117,40 @@ def exact_integer_differences(table: LeafTable, rows: Ints, largest: Floats, apa
 
     ``largest`` are the largest sizes of an extreme on either side; all in data units, one value per row.
     """
-    for at in ((largest >= _EXACT) & (apart == 0.0)).nonzero()[0].tolist():
-        ours, theirs = table.target[rows[at]], table.golden[rows[at]]
-        if ours is not None and theirs is not None:
-            apart[at] = max(_apart(ours.raw.get(name), theirs.raw.get(name)) for name in _EXTREMES)
+    for position in ((largest >= _EXACT) & (apart == 0.0)).nonzero()[0].tolist():
+        target, golden = table.target[rows[position]], table.golden[rows[position]]
+        if target is not None and golden is not None:
+            apart[position] = max(_apart(target.raw.get(name), golden.raw.get(name)) for name in _ELEMENTS)
 
 
-def _apart(ours: Any, theirs: Any) -> float:
-    return float(abs(ours - theirs)) if type(ours) is type(theirs) is int else 0.0
-
-
-_NORM = STATISTIC_NAMES.index("Norm")
+def _apart(target: Any, golden: Any) -> float:
+    return float(abs(target - golden)) if type(target) is type(golden) is int else 0.0
 
 
 def largest_inputs(table: LeafTable, entries: Bools, inputs: Bools) -> Floats:
-    """Return ``largest_input`` of ``entries`` (one bool per entry), shape (entries, 2), NaN for all other entries.
+    """Return ``largest_input`` of the entries that ``entries`` marks, shape (entries, 2); NaN for all other entries.
 
-    ``inputs`` has one bool per row and marks the inputs.
+    Args:
+        table: the paired leaves.
+        entries: one bool per entry.
+        inputs: one bool per row; it marks the inputs.
     """
-    found = np.full((len(table.entries), 2), np.nan)
+    result = np.full((len(table.entries), 2), np.nan)
     pairs, entry = table.float_pairs, table.entry_of_row()
     others = inputs & entries[entry]
     others[pairs.rows] = False
     plain = entries & np.array(table.alike, np.bool_)
     plain[[entry[row] for row in others.nonzero()[0].tolist() if _is_tensor(table, row)]] = False
     for number in (entries & ~plain).nonzero()[0].tolist():
-        found[number] = largest_input(table, number)
-    found[plain] = 0.0
+        result[number] = largest_input(table, number)
+    result[plain] = 0.0
     counts = np.array([element_count(golden) for _, golden in pairs.samples])[pairs.frames]
-    wanted = inputs[pairs.rows] & plain[entry[pairs.rows]] & (counts > 0.0)
-    rows, counts, norms = pairs.rows[wanted], counts[wanted], pairs.values[wanted, 1, _NORM]
+    selected = inputs[pairs.rows] & plain[entry[pairs.rows]] & (counts > 0.0)
+    rows, counts, norms = pairs.rows[selected], counts[selected], pairs.values[selected, 1, NORM_COLUMN]
     rms = np.where(np.isfinite(norms), norms, 0.0) / np.sqrt(np.maximum(counts, 1.0))
     last_wins = np.lexsort((-rows, counts))
-    found[entry[rows[last_wins]]] = np.stack((rms, counts), axis=1)[last_wins]
-    return found
+    result[entry[rows[last_wins]]] = np.stack((rms, counts), axis=1)[last_wins]
+    return result
 
 
 def _is_tensor(table: LeafTable, row: int) -> bool:
@@ -163,16 +161,16 @@ def _is_tensor(table: LeafTable, row: int) -> bool:
 def largest_input(table: LeafTable, entry: int) -> tuple[float, float]:
     """Return root mean square (data units) and element count of the largest tensor given to the golden call; zeros when
     there is none."""
-    found = (0.0, 0.0)
+    result = (0.0, 0.0)
     for row in range(int(table.starts[entry]), int(table.starts[entry + 1])):
         leaf = table.golden[row]
         if leaf is not None and leaf.slot == INPUT and is_tensor(leaf.raw):
             count = element_count(leaf.raw)
-            if count > found[1]:
-                found = (_rms(leaf.raw), count)
-    return found
+            if count > result[1]:
+                result = (_rms(leaf.raw), count)
+    return result
 
 
 def _rms(raw: Any) -> float:
-    norm = as_float(raw.get("Norm"))
+    norm = as_float(raw.get(NORM.name))
     return norm / math.sqrt(max(element_count(raw), 1.0)) if math.isfinite(norm) else 0.0

@@ -30,11 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.alignment.mapping_file import Marked, read_mapping
-from msprobe.compare.records.leaves import is_tensor
 from msprobe.compare.rows.cells import data_name
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.errors import ReadError
 from msprobe.core.host import cpu_count
+from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.store.tensor_reader import read_tensor
 from msprobe.numerics.metrics.elements import SAME, element_difference
 from msprobe.numerics.metrics.tensor import UNSUPPORTED, TensorDifference, tensor_difference

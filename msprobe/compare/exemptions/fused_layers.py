@@ -14,26 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from msprobe.compare.alignment.call_scope import is_module
 from msprobe.compare.alignment.protocol import FusedLayers
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Mode, Policy
 from msprobe.compare.layer_inference.name_folding import fold_parameter
 from msprobe.compare.parallel.tensor_parallel import axis_that_adds_up, joined_record
-from msprobe.compare.records.entries import EntryPair, path_of
-from msprobe.compare.records.leaves import (
-    INPUT,
-    OUTPUT,
-    PARAMETER,
-    PARAMETER_GRAD,
-    Leaf,
-    element_count,
-    is_shape,
-    is_tensor,
-    row_name,
-)
+from msprobe.compare.records.entries import EntryPair, is_module, path_of
+from msprobe.compare.records.leaves import element_count, is_shape, row_name
 from msprobe.compare.table.table import JoinedTensors, LeafTable
 from msprobe.core.naming.names import Phase
+from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, Leaf, is_tensor
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 
 _FORWARD, _BACKWARD = Phase.FORWARD.value, Phase.BACKWARD.value

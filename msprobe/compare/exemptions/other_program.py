@@ -38,18 +38,18 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from msprobe.compare.alignment.call_scope import is_module
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.layer_inference.name_folding import operator
 from msprobe.compare.layer_inference.tensor_signature import TensorIndex
-from msprobe.compare.records.entries import EntryKey, EntryPair, path_of, stem_of
-from msprobe.compare.records.leaves import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, Leaf, as_float, is_tensor, leaves
+from msprobe.compare.records.entries import EntryKey, EntryPair, is_module, path_of, stem_of
+from msprobe.compare.records.leaves import as_float
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import MODULE_PREFIXES, Phase
 from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, Leaf, is_tensor, leaves
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
-from msprobe.core.tensors.statistics import STATISTIC_NAMES
+from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, ToleranceOf, columns_of
 from msprobe.numerics.verdict import Ints, RowKind
 
 # MindSpore calls these parameters, PyTorch does not.
@@ -336,11 +336,12 @@ def _distance(table: LeafTable, target_row: int, golden_row: int) -> float:
     left, right = ([as_float(raw.get(name)) for name in STATISTIC_NAMES] for raw in (target.raw, golden.raw))
     if not all(map(math.isfinite, (*left, *right))):
         return math.inf
-    largest = max(map(abs, (*left[:2], *right[:2])))
-    difference = max(abs(ours - theirs) for ours, theirs in zip(left[:3], right[:3], strict=True))
-    return max(
-        _ratio_or_infinite(difference, largest), _ratio_or_infinite(abs(left[3] - right[3]), max(left[3], right[3]))
-    )
+    largest = max(abs(values[column]) for values in (left, right) for column in columns_of(ToleranceOf.ELEMENT))
+    differences = [
+        (abs(ours - theirs), max(ours, theirs) if spec.tolerance is ToleranceOf.NORM else largest)
+        for ours, theirs, spec in zip(left, right, STATISTICS, strict=True)
+    ]
+    return max(_ratio_or_infinite(difference, scale) for difference, scale in differences)
 
 
 def _ratio_or_infinite(part: float, whole: float) -> float:

@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from msprobe.compare.alignment.call_scope import is_module
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
-from msprobe.compare.records.leaves import Leaf, as_float, is_tensor
+from msprobe.compare.records.entries import is_module
+from msprobe.compare.records.leaves import as_float
 from msprobe.compare.table.table import ChangedRecompute, LeafTable
-from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, ToleranceOf
+from msprobe.core.store.record_walk import Leaf, is_tensor
+from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, ToleranceOf, columns_of
 from msprobe.numerics.tolerance import unit_roundoff
 
 _CLOSE = 1e-5
@@ -117,7 +118,8 @@ def _same_value(again: Any, original: Any) -> bool | None:
     left, right = _recorded_statistics(again), _recorded_statistics(original)
     if left is None or right is None:
         return True if 0 in again["shape"] else None
-    largest = max((abs(value) for value in (*left[:2], *right[:2]) if math.isfinite(value)), default=0.0)
+    extremes = (abs(values[column]) for values in (left, right) for column in columns_of(ToleranceOf.ELEMENT))
+    largest = max(filter(math.isfinite, extremes), default=0.0)
     scales = [
         max(left[index], right[index]) if spec.tolerance is ToleranceOf.NORM else largest
         for index, spec in enumerate(STATISTICS)

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msprobe.compare.exemptions.protocol import Exemption
-from msprobe.compare.records.leaves import is_tensor
 from msprobe.compare.table.table import LeafTable
+from msprobe.core.store.record_walk import is_tensor
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.verdict import Ints, Measured, Role
 

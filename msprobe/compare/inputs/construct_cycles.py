@@ -1,4 +1,4 @@
-"""A construct.json in which a call lies inside itself: it is damaged, and none of what it says can be trusted."""
+"""Find cycles in construct.json: a call that lies inside itself. Such a file is damaged, and none of it is used."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from msprobe.core.store.reader import Dump
 
 
 def parent_cycle(construct: Mapping[str, Any]) -> list[str]:
-    """The names of one cycle of parents, each followed by its parent and the first repeated at the end; empty without
-    one."""
+    """Return the names of one cycle of parents, or an empty list.
+
+    Each name is followed by its parent; the first name stands again at the end.
+    """
     ended: set[str] = set()
     for start in _parents(construct):
         chain: dict[str, None] = {}
@@ -29,18 +31,18 @@ def parent_cycle(construct: Mapping[str, Any]) -> list[str]:
 
 
 def _parents(construct: Mapping[str, Any]) -> list[str]:
-    """What stands for a parent anywhere, once each: only those can lie in a cycle, and they are few."""
+    """Return every name that is the parent of another one: only these, which are few, can lie in a cycle."""
     try:
-        found = dict.fromkeys(construct.values())
+        parents = dict.fromkeys(construct.values())
     except TypeError:  # lists: with micro steps
-        found = dict.fromkeys(parent_of(construct, name) for name in construct)
-    return [parent for parent in found if isinstance(parent, str)]
+        parents = dict.fromkeys(parent_of(construct, name) for name in construct)
+    return [parent for parent in parents if isinstance(parent, str)]
 
 
 def without_cycles(target: Dump, golden: Dump) -> tuple[Dump, Dump, list[str]]:
-    """Both dumps, without what construct.json says where that of one has a cycle, and a note about each cycle.
+    """Return both dumps and a note about each cycle; where one has a cycle, both lose their parents.
 
-    Without parents on one side only, calls that both sides repeat would not meet.
+    If only one side had no parents, calls that both sides repeat would not pair.
     """
     notes = [_note(dump, cycle) for dump in (target, golden) if (cycle := parent_cycle(dump.construct))]
     if not notes:

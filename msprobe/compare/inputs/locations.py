@@ -1,7 +1,7 @@
-"""A location as the user gives it: a path of this machine, or the URL of an object store.
+"""Turn the locations that users give into paths: paths of this machine, or URLs of an object store.
 
 A URL (``s3://bucket/run``, ``memory://run``) becomes a path of universal_pathlib, which offers the methods of
-``pathlib.Path`` on every file system that fsspec knows; the packages are imported for URLs alone.
+``pathlib.Path`` on every file system that fsspec supports. These packages are imported only for URLs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 def is_path(value: object) -> bool:
-    """Return whether a value names a file or folder, in place of holding its content."""
+    """Return whether a value names a file or folder; else it is the content itself."""
     return isinstance(value, (str, os.PathLike))
 
 
@@ -28,7 +28,7 @@ def is_url(location: PathLike) -> bool:
 
 
 def opened(location: PathLike) -> Path:
-    """The path that ``location`` names.
+    """Return the path that ``location`` names.
 
     Raises:
         MsprobeException: a package for this kind of URL is missing, or the store refuses it.
@@ -40,7 +40,7 @@ def opened(location: PathLike) -> Path:
         from upath import UPath
 
         path = UPath(location)
-        path.fs  # noqa: B018  (connects: tells a missing driver here and not in the middle)
+        path.fs  # noqa: B018  (connects: a missing driver is reported here and not later)
     except ImportError as error:
         raise MsprobeException(
             MsprobeException.INVALID_PARAM_ERROR,
@@ -53,7 +53,7 @@ def opened(location: PathLike) -> Path:
 
 
 def local(output: PathLike, what: str = "output") -> Path:
-    """The folder or file of this machine that results are written to. ``what`` names it in the message.
+    """Return the folder or file of this machine that results are written to; ``what`` names it in the message.
 
     Raises:
         MsprobeException: it is a URL.
@@ -65,7 +65,7 @@ def local(output: PathLike, what: str = "output") -> Path:
 
 
 def local_file(output: PathLike, what: str) -> Path:
-    """The file of this machine that a report is written to; asked for before the work, not after it.
+    """Return the file of this machine that a report is written to; call it before the comparison, not after it.
 
     Raises:
         MsprobeException: it is a URL, or a folder.
@@ -78,5 +78,5 @@ def local_file(output: PathLike, what: str) -> Path:
 
 
 def _is_remote(location: object) -> bool:
-    """A path of universal_pathlib that the caller made."""
+    """Return whether the caller made a path of universal_pathlib."""
     return not isinstance(location, os.PathLike) and hasattr(location, "iterdir")

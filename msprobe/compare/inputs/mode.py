@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import Enum
 from itertools import islice
 
-from msprobe.compare.records.leaves import is_tensor, leaves
 from msprobe.core.errors import NotComparableError
 from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import is_tensor, leaves
 
-_LOOKED_AT = 200
+_SAMPLE_SIZE = 200
 
 
 class Mode(str, Enum):
@@ -32,7 +32,7 @@ class Policy(str, Enum):
 
 
 def mode_of(target: Dump, golden: Dump) -> Mode:
-    """The mode both dumps allow.
+    """Return the mode in which both dumps can be compared.
 
     Raises:
         NotComparableError: they were made by different tasks, hold different kinds of values, or nothing at all.
@@ -40,8 +40,8 @@ def mode_of(target: Dump, golden: Dump) -> Mode:
     for dump, side in ((target, "target"), (golden, "golden")):
         if not dump.data:
             raise NotComparableError(f"the {side} {dump.place.document} holds no records (its data is empty)")
-    if _saved(target) != _saved(golden):
-        held = ("saved values", "calls") if _saved(target) else ("calls", "saved values")
+    if _has_saved_values(target) != _has_saved_values(golden):
+        held = ("saved values", "calls") if _has_saved_values(target) else ("calls", "saved values")
         raise NotComparableError(
             f"{target.place.document} holds {held[0]}, {golden.place.document} {held[1]}; give two of one kind"
         )
@@ -56,28 +56,28 @@ def mode_of(target: Dump, golden: Dump) -> Mode:
         raise NotComparableError(
             f"dumps of task {target.task} hold no values to compare ({target.place.document}); record statistics"
         )
-    ours, theirs = _checksum(target), _checksum(golden)
-    if ours != theirs:
+    target_checksum, golden_checksum = _checksum(target), _checksum(golden)
+    if target_checksum != golden_checksum:
         raise NotComparableError(
-            f"{target.place.document} holds {_told(ours)}, {golden.place.document} {_told(theirs)}; "
-            "use one summary_mode"
+            f"{target.place.document} holds {_checksum_text(target_checksum)}, "
+            f"{golden.place.document} {_checksum_text(golden_checksum)}; use one summary_mode"
         )
-    return Mode.CHECKSUM if ours else Mode.STATISTICS
+    return Mode.CHECKSUM if target_checksum else Mode.STATISTICS
 
 
-def _saved(dump: Dump) -> bool:
-    """Whether a dump holds what a program saved at points of its own, and no calls."""
+def _has_saved_values(dump: Dump) -> bool:
+    """Return whether a dump holds values that a program saved with ``save``, and no calls."""
     return all(name.endswith(".debug") for name in dump.data)
 
 
 def _checksum(dump: Dump) -> str | None:
-    """Which checksum the tensors have, md5 or xor (written ``0x...``), or None."""
+    """Return which checksum the tensors have, md5 or xor (written ``0x...``); None without checksums."""
     tensors = (leaf.raw for name, body in dump.data.items() for leaf in leaves(name, body) if is_tensor(leaf.raw))
-    values = [raw["md5"] for raw in islice(tensors, _LOOKED_AT) if "md5" in raw]
+    values = [raw["md5"] for raw in islice(tensors, _SAMPLE_SIZE) if "md5" in raw]
     if not values:
         return None
     return "xor" if any(str(value).startswith("0x") for value in values) else "md5"
 
 
-def _told(checksum: str | None) -> str:
+def _checksum_text(checksum: str | None) -> str:
     return f"checksums ({checksum})" if checksum else "no checksums"

@@ -13,37 +13,26 @@ from typing import Any
 from msprobe.compare.records.entries import EntryKey, entry_keys
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import with_changed_values
 
 
 def forward_alone(dump: Dump) -> Dump:
-    """The forward calls of a dump that no checkpoint repeats, with their tensors in squeezed shapes."""
+    """Return the forward calls of a dump that no checkpoint repeats, their shapes without axes of length 1.
+
+    Raises:
+        ReadError: a record is nested too deep to be one.
+    """
     keys = entry_keys(dump.data, dump.construct)
-    return replace(dump, data={key.name: _squeezed(dump.data[key.name]) for key in keys if _is_first(key)})
+    return replace(
+        dump, data={key.name: with_changed_values(dump.data[key.name], _squeezed) for key in keys if _is_first(key)}
+    )
 
 
 def _is_first(key: EntryKey) -> bool:
     return key.phase == Phase.FORWARD.value and not key.recompute
 
 
-def _squeezed(node: Any) -> Any:
-    """The record with shapes without 1; an own stack instead of recursion, as a damaged record may be deep."""
-    root: list[Any] = [node]
-    waiting: list[tuple[Any, Any]] = [(root, 0)]
-    while waiting:
-        holder, at = waiting.pop()
-        value = holder[at]
-        if isinstance(value, dict):
-            made: Any = {**value}
-            shape = made.get("shape")
-            if isinstance(made.get("type"), str) and isinstance(shape, list):
-                made["shape"] = [size for size in shape if size != 1]
-                holder[at] = made
-                continue
-            waiting += [(made, name) for name in made]
-        elif isinstance(value, list):
-            made = [*value]
-            waiting += [(made, number) for number in range(len(made))]
-        else:
-            continue
-        holder[at] = made
-    return root[0]
+def _squeezed(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a tensor with its axes of length 1 left out of the shape; another argument stays as it is."""
+    shape = value.get("shape")
+    return {**value, "shape": [size for size in shape if size != 1]} if isinstance(shape, list) else value

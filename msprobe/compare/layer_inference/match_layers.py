@@ -23,6 +23,7 @@ from msprobe.compare.layer_inference.layer_similarity import likeness, overlap
 from msprobe.compare.layer_inference.layer_tree import Layer
 from msprobe.compare.layer_inference.name_folding import fold_parameter
 from msprobe.compare.layer_inference.tensor_signature import TensorSignature, distance
+from msprobe.core.tensors.statistics import NORM_COLUMN
 
 LEAST = 0.45
 STRAY = 0.75
@@ -211,7 +212,7 @@ def _by_shapes(layers: Iterable[Layer]) -> dict[_Key, list[tuple[float, _Content
 def _size(content: _Content) -> float:
     """A number by which equal contents are neighbours: the norm of the first tensor, or its checksum as a number."""
     seen = content[0][1]
-    return seen.statistics[3] if seen.statistics is not None else float(hash(seen.checksum) % 2**52)
+    return seen.statistics[NORM_COLUMN] if seen.statistics is not None else float(hash(seen.checksum) % 2**52)
 
 
 def _alike(

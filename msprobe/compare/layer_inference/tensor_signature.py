@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.records.leaves import as_float, is_shape
-from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, ToleranceOf
+from msprobe.core.store.record_walk import values_below
+from msprobe.core.tensors.statistics import LARGEST, SMALLEST, STATISTIC_NAMES, STATISTICS, ToleranceOf, columns_of
 from msprobe.numerics.tolerance import unit_roundoff
 
-_DEPTH = 32
 CLOSE, APART = 1e-3, 3e-2
-_ELEMENTS, _MEANS, _NORMS = (
-    [index for index, spec in enumerate(STATISTICS) if spec.tolerance is tolerance] for tolerance in ToleranceOf
-)
+_ELEMENTS, _MEANS, _NORMS = map(columns_of, (ToleranceOf.ELEMENT, ToleranceOf.MEAN, ToleranceOf.NORM))
+_EXTREMES = STATISTICS.index(LARGEST), STATISTICS.index(SMALLEST)
 """Positions of the statistics that each tolerance judges."""
 
 
@@ -45,29 +45,16 @@ class TensorSignature(NamedTuple):
     @property
     def constant(self) -> bool:
         """Whether all elements are equal, so that values tell nothing about which tensor this is."""
-        return self.statistics is not None and self.statistics[0] == self.statistics[1]
+        largest, smallest = _EXTREMES
+        return self.statistics is not None and self.statistics[largest] == self.statistics[smallest]
 
 
 def tensor_signatures(node: Any, most: int) -> list[TensorSignature]:
     """The first ``most`` tensors inside a recorded argument, in order; other values are left out."""
-    found: list[TensorSignature] = []
-    _collect(node, found, most, 0)
-    return found
-
-
-def _collect(node: Any, found: list[TensorSignature], most: int, depth: int) -> None:
-    if len(found) >= most or depth > _DEPTH:
-        return
-    if isinstance(node, Mapping):
-        if "type" in node:
-            shape = node.get("shape")
-            if is_shape(shape):
-                found.append(TensorSignature(tuple(shape), _statistics(node), _text(node.get("md5"))))
-            return
-        node = list(node.values())
-    if isinstance(node, list):
-        for child in node:
-            _collect(child, found, most, depth + 1)
+    tensors = (leaf.raw for leaf in values_below(node) if is_shape(leaf.raw.get("shape")))
+    return [
+        TensorSignature(tuple(raw["shape"]), _statistics(raw), _text(raw.get("md5"))) for raw in islice(tensors, most)
+    ]
 
 
 def _statistics(raw: Mapping[str, Any]) -> tuple[float, ...] | None:
@@ -143,5 +130,6 @@ class TensorIndex:
             return False
         own = np.array(seen.statistics)
         share = max(_ALIKE, _ROUNDINGS * unit_roundoff(str(raw["dtype"])))
-        scale = np.array([np.abs(own[:2]).max()] * 3 + [own[3]])
+        scale = np.full(len(own), np.abs(own[_ELEMENTS]).max())
+        scale[_NORMS] = own[_NORMS]
         return bool((np.abs(others - own) <= share * scale).all(axis=1).any())

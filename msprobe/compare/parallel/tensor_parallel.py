@@ -25,10 +25,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from msprobe.compare.records.entries import parent_of
-from msprobe.compare.records.leaves import as_float, bounded, is_shape, is_tensor, leaves
+from msprobe.compare.records.leaves import as_float, bounded, is_shape
 from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import is_tensor, leaves
 from msprobe.core.tensors.projection import KEY as ORDERED
-from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, Merge
+from msprobe.core.tensors.statistics import NORM, STATISTIC_NAMES, STATISTICS, Merge
 from msprobe.numerics.merged_statistics import Shard, merged_statistics
 
 _Shape = Sequence[int]
@@ -234,8 +235,8 @@ class ShardMerge:
     def drifted(self, place: str, raws: Sequence[_Raw], whole: Any) -> _Raw:
         """Return the copy that is farthest from the other side, by norm."""
         self._drifted.append(place)
-        norm = as_float(whole.get("Norm")) if isinstance(whole, Mapping) else 0.0
-        return max(raws, key=lambda raw: _norm_distance(as_float(raw.get("Norm")), 0.0 if norm != norm else norm))
+        norm = as_float(whole.get(NORM.name)) if isinstance(whole, Mapping) else 0.0
+        return max(raws, key=lambda raw: _norm_distance(as_float(raw.get(NORM.name)), 0.0 if norm != norm else norm))
 
 
 def _without_values(names: list[str], place: str, raws: Sequence[_Raw]) -> _Raw:

@@ -1,9 +1,7 @@
-"""From a record in dump.json to its leaves: the values that become rows, and how each one reads in a table.
+"""How a leaf of a record reads: the name and the cells of its row, its shape, and its numbers for arithmetic.
 
-A leaf is ``(suffix, slot, raw)``: the suffix ``.input.0.key`` after the entry name, the slot it belongs to, and the
-JSON node. Inputs come first, then parameters, then outputs. Null is a leaf; an empty list or object has none.
-
-A number of a dump as arithmetic needs it: a damaged dump may hold anything in its place.
+``core.store.record_walk`` finds the leaves. A damaged dump may hold anything in the place of a number or a shape; all
+functions accept it.
 """
 
 from __future__ import annotations
@@ -11,39 +9,17 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache, partial
-from typing import Any, NamedTuple, TypeGuard, TypeVar, cast
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
-from msprobe.core.errors import ReadError
+from msprobe.core.store.record_walk import Leaf
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.metrics.statistics import Cell, shown
 
-INPUT, PARAMETER, OUTPUT, PARAMETER_GRAD, VALUE = "input", "parameters", "output", "parameters_grad", "debug"
-
-SECTIONS = (
-    ("input_args", INPUT, ".input"),
-    ("input_kwargs", INPUT, ".input"),
-    ("input", INPUT, ".input"),
-    ("parameters", PARAMETER, ".parameters"),
-    ("output", OUTPUT, ".output"),
-)
-_DEPTH = 400
 _MOST_ELEMENTS = 1 << 63
 RANK_KEYS = (".src", ".dst", ".group_src", ".group_dst")
 NO_STATISTICS: tuple[Cell, ...] = ("None",) * len(STATISTIC_NAMES)
-
-
-class Leaf(NamedTuple):
-    """One recorded value. ``slot`` is input, parameters, output, parameters_grad or debug."""
-
-    suffix: str
-    slot: str
-    raw: Any
-
-
-# Half the time of Leaf(...), which matters for hundreds of thousands of them.
-_leaf = cast(Callable[[tuple[str, str, Any]], Leaf], partial(tuple.__new__, Leaf))
 
 
 class Described(NamedTuple):
@@ -55,59 +31,6 @@ class Described(NamedTuple):
     statistics: tuple[Cell, ...]
 
 
-def leaves(name: str, body: Any) -> list[Leaf]:
-    """Return the leaves of one entry in row order.
-
-    Raises:
-        ReadError: the nesting is too deep to be a record.
-    """
-    found: list[Leaf] = []
-    if name.endswith(".debug"):
-        _walk(found, "", VALUE, body, 0)
-    elif ".parameters_grad" in name[-30:] and isinstance(body, dict) and not _is_call(body):
-        for parameter, values in body.items():
-            for value in values if isinstance(values, list) else [values]:
-                found.append(Leaf(f".{parameter}", PARAMETER_GRAD, value))
-    elif isinstance(body, dict):
-        for section, slot, prefix in SECTIONS:
-            node = body.get(section)
-            if node:
-                _walk(found, prefix, slot, node, 0)
-    return found
-
-
-def _is_call(body: Mapping[str, Any]) -> bool:
-    return "input" in body or "input_args" in body or "output" in body
-
-
-def _walk(found: list[Leaf], suffix: str, slot: str, node: Any, depth: int) -> None:
-    if depth > _DEPTH:
-        raise ReadError(f"a record is nested deeper than {_DEPTH} levels at {suffix[:60]}...; the dump is damaged")
-    if type(node) is list:
-        children: Any = enumerate(node)
-    elif type(node) is dict:
-        if type(node.get("type")) is str:
-            found.append(_leaf((suffix, slot, node)))
-            return
-        if node.get("class_type") == "torch.distributed.P2POp":
-            tensor = node.get("tensor")
-            found.append(_leaf((suffix, slot, {**(tensor if type(tensor) is dict else {}), "p2p": _p2p(node)})))
-            return
-        children = node.items()
-    else:
-        found.append(_leaf((suffix, slot, node)))
-        return
-    for key, child in children:
-        if type(child) is dict and type(child.get("type")) is str:
-            found.append(_leaf((f"{suffix}.{key}", slot, child)))
-        else:
-            _walk(found, f"{suffix}.{key}", slot, child, depth + 1)
-
-
-def _p2p(node: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: node.get(key) for key in ("op", "peer", "tag")}
-
-
 def row_name(entry: str, leaf: Leaf) -> str:
     """Return the name of the row: the tensor file without its extension where there is one, else the name of the entry
     and the suffix of the leaf."""
@@ -117,11 +40,6 @@ def row_name(entry: str, leaf: Leaf) -> str:
         if data_name and type(data_name) is str and data_name != "-1":
             return os.path.splitext(data_name)[0]
     return entry + leaf.suffix
-
-
-def is_tensor(raw: Any) -> bool:
-    """Return True for leaves with a dtype and a shape: tensors and arrays."""
-    return type(raw) is dict and "dtype" in raw and "shape" in raw
 
 
 def describe(leaf: Leaf) -> Described:

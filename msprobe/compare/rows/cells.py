@@ -20,17 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.inputs.mode import Mode
-from msprobe.compare.records.leaves import (
-    RANK_KEYS,
-    Described,
-    Leaf,
-    as_float,
-    describe,
-    flag_text,
-    is_tensor,
-    row_name,
-    shape_text,
-)
+from msprobe.compare.records.leaves import RANK_KEYS, Described, as_float, describe, flag_text, row_name, shape_text
 from msprobe.compare.rows.columns import (
     INTEGER,
     METRICS,
@@ -43,6 +33,7 @@ from msprobe.compare.rows.columns import (
 )
 from msprobe.compare.table.float_pairs import COUNT
 from msprobe.compare.table.table import LeafTable
+from msprobe.core.store.record_walk import Leaf, is_tensor
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.metrics.statistics import Cell, difference_cells, text_checksum
 from msprobe.numerics.metrics.tensor import UNSUPPORTED

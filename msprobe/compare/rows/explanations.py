@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.inputs.mode import Mode
-from msprobe.compare.records.leaves import Leaf, is_tensor
 from msprobe.compare.rows.cells import Tensors
 from msprobe.compare.rows.columns import FLOAT, INTEGER, NumberColumn, NumberWords
 from msprobe.compare.table.table import LeafTable
+from msprobe.core.store.record_walk import Leaf, is_tensor
 from msprobe.numerics.metrics.statistics import Cell
 from msprobe.numerics.verdict import Floats, Ints, Judged, Role, RowKind
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from msprobe.compare.inputs.mode import Mode
-from msprobe.compare.records.leaves import Leaf
 from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, CellMaker, RowCells, Tensors, data_name
 from msprobe.compare.rows.columns import METRICS, Column, NumberColumn, TextColumn, distinct_column, text_column
 from msprobe.compare.rows.explanations import Differences, Explained, Reasons
 from msprobe.compare.rows.levels import LEVEL_NAMES, RowLevels
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import Leaf
 from msprobe.numerics.metrics.statistics import Cell
 from msprobe.numerics.verdict import Ints, Judged, RowKind
 

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import to_json
 
-from msprobe.compare.records.leaves import Leaf
+from msprobe.core.store.record_walk import Leaf
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 
 COUNT = len(STATISTIC_NAMES)
+_LAST = STATISTIC_NAMES[-1]
 _FLOATS = {float}
 _statistics_of = itemgetter(*STATISTIC_NAMES)
 _dtype_and_shape = itemgetter("dtype", "shape")
@@ -56,7 +57,7 @@ def float_pairs(target: Sequence[Leaf | None], golden: Sequence[Leaf | None]) ->
         if left is None or right is None:
             continue
         record, other = left[2], right[2]
-        if type(record) is type(other) is dict and "Norm" in record and "Norm" in other:
+        if type(record) is type(other) is dict and _LAST in record and _LAST in other:
             try:
                 frame, pair = samples.number(record, other), _statistics_of(record) + _statistics_of(other)
             except KeyError:

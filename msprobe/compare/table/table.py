@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from msprobe.compare.alignment import cross_framework
 from msprobe.compare.alignment.layer_map import LayerMap
-from msprobe.compare.alignment.protocol import Alignment, Fused, FusedLayers, Side, Strategy
+from msprobe.compare.alignment.protocol import Alignment, FusedLayers, FusedPaths, Side, Strategy
 from msprobe.compare.records.entries import EntryKey, EntryPair, entry_keys, in_execution_order, repeats
-from msprobe.compare.records.leaves import OUTPUT, Leaf, leaves
 from msprobe.compare.table.float_pairs import FloatPairs, float_pairs
-from msprobe.compare.table.leaf_pairs import LeafPairs, twin_leaves
+from msprobe.compare.table.leaf_pairs import LeafPairs
 from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import OUTPUT, Leaf, leaves, leaves_of_both
 
 Records = Mapping[str, Any]
 
@@ -82,7 +82,7 @@ class LeafTable:
     checksums: bool = False
     alike: Sequence[bool] = ()
     fused: Sequence[FusedLayers] = ()
-    fused_paths: Fused = (frozenset(), frozenset())
+    fused_paths: FusedPaths = (frozenset(), frozenset())
     joined: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     together: Mapping[int, JoinedTensors] = field(default_factory=dict)
     unjoined_notes: Sequence[str] = ()
@@ -225,9 +225,11 @@ def paired_leaves(
     target_key, golden_key = keys
     inside.other_entry = {}
     if inside.plain and target_key is not None and golden_key is not None and not target_key.recompute:
-        twins = twin_leaves(target_key.name, golden_key.name, records[0][target_key.name], records[1][golden_key.name])
-        if twins is not None:
-            return *twins, True
+        leaves_of_calls = leaves_of_both(
+            target_key.name, golden_key.name, records[0][target_key.name], records[1][golden_key.name]
+        )
+        if leaves_of_calls is not None:
+            return *leaves_of_calls, True
     target = leaves(target_key.name, records[0][target_key.name]) if target_key is not None else []
     golden = leaves(golden_key.name, records[1][golden_key.name]) if golden_key is not None else []
     if target_key is None and golden_key is not None and inside.claims_all(golden_key.name, golden):

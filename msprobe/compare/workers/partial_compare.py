@@ -21,7 +21,6 @@ from msprobe.compare.differences.measure import measure
 from msprobe.compare.differences.row_facts import RowFacts, joined_facts, row_facts
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
 from msprobe.compare.records.entries import EntryKey, EntryPair
-from msprobe.compare.records.leaves import Leaf
 from msprobe.compare.rows.cells import ColumnTypes, column_types
 from msprobe.compare.rows.levels import row_levels
 from msprobe.compare.table.leaf_pairs import LeafPairs
@@ -31,6 +30,7 @@ from msprobe.core.errors import MsprobeException, ReadError
 from msprobe.core.host import trim_memory
 from msprobe.core.store.partial_reader import Part, records_in
 from msprobe.core.store.reader import Dump, check_records
+from msprobe.core.store.record_walk import Leaf
 from msprobe.numerics.verdict import Ints
 
 

@@ -42,7 +42,7 @@ class Describer:
         is_tensor: tells for a type whether its instances are tensors of the framework.
         handlers: the framework's own value types (sizes, dtypes, devices, process groups), subclasses included.
         keyed: handlers for values under certain keyword names, such as ``dtype``; a handler returns None to decline.
-        report: told of every value that could not be described, with a word for it and the reason.
+        report: called for every value that could not be described, with a word for it and the reason.
     """
 
     def __init__(

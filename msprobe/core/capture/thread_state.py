@@ -18,7 +18,7 @@ class ThreadState(threading.local):
     Attributes:
         busy: True while an API call is observed, so that the calls it makes, and those the tool makes, are not
             recorded. Where operators are recorded too it is ``CALLING`` while the API itself runs, so that the
-            operators it calls can be told from those of the tool.
+            operators it calls can be distinguished from those of the tool.
         compiling: True while a compiler works; the modules that it calls are not called by the program.
         scopes: the records of the running modules (and ``optimizer``, ``clip_grad``), outermost first.
     """

@@ -25,7 +25,6 @@ _NAME = re.compile(
     r"\.(?P<side>input|output)\.(?P<slot>\d+)\.(?P<format>[A-Za-z]\w*)(?:\.(?P<dtype>\w+))?\Z"
 )
 _FLAT = re.compile(r"[/\\.: ]")
-
 _NUMBERED = re.compile(r"(?P<stem>.*)-op(?P<number>\d+)\Z", re.DOTALL)
 _GENERATED = re.compile(r"Parameter_\d+\Z")
 PARAMETER = "Parameter"

@@ -43,7 +43,6 @@ COLUMNS = {
     "hash:sha1": "SHA1",
 }
 HASHES = frozenset({"MD5", "SHA1"})
-
 STATISTIC_HEADER = (
     "Op Type",
     "Op Name",

@@ -69,10 +69,10 @@ def records_in(document: bytes) -> dict[str, Any]:
         ReadError: ``document`` is not a part of a document.
     """
     try:
-        found = from_json(document, allow_inf_nan=True, cache_strings="all")
+        content = from_json(document, allow_inf_nan=True, cache_strings="all")
     except ValueError as error:
         raise ReadError(f"not the records of a part ({error})") from error
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 class Documents:

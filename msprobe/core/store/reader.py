@@ -91,6 +91,7 @@ class Dump:
 
     @property
     def tensor_folder(self) -> Path:
+        """The folder of the tensor files; it may not exist."""
         return self.place.document.parent / TENSORS
 
 

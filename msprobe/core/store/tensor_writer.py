@@ -192,7 +192,7 @@ def frame(storage: str, shape: tuple[int, ...], itemsize: int) -> Frame:
 
 
 def _pickle(storage: str, shape: tuple[int, ...]) -> bytes:
-    """``_rebuild_tensor_v2(storage, offset, size, stride, requires_grad, backward_hooks)`` as torch pickles it."""
+    """Return the pickle of ``_rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks)``."""
     strides = tuple(prod(max(size, 1) for size in shape[dim + 1 :]) for dim in range(len(shape)))
     return b"".join([
         b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\n",

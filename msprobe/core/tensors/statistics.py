@@ -92,6 +92,24 @@ STATISTIC_NAMES: Final = tuple(spec.name for spec in STATISTICS)
 """The keys of the statistics in dump.json, in table order."""
 
 
+def columns_of(tolerance: ToleranceOf) -> list[int]:
+    """Return the positions in ``STATISTICS`` of the statistics that this tolerance judges."""
+    return [column for column, spec in enumerate(STATISTICS) if spec.tolerance is tolerance]
+
+
+def _merged_by(merge: Merge) -> StatisticSpec:
+    return next(spec for spec in STATISTICS if spec.merge is merge)
+
+
+LARGEST: Final = _merged_by(Merge.LARGEST)
+SMALLEST: Final = _merged_by(Merge.SMALLEST)
+NORM: Final = _merged_by(Merge.ROOT_OF_SQUARES)
+"""The statistics that formulas need by themselves: the extremes, and the L2 norm as the scale of a tensor."""
+
+NORM_COLUMN: Final = STATISTICS.index(NORM)
+"""The position of the L2 norm in the table."""
+
+
 @dataclass(frozen=True, slots=True)
 class TensorMeta:
     """Description of a tensor without its values: framework type ("torch.Tensor"), dtype as the framework prints it,

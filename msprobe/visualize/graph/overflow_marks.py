@@ -10,8 +10,9 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from msprobe.compare.records.leaves import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, Leaf, as_float, is_tensor, leaves
-from msprobe.core.tensors.statistics import STATISTICS, Merge
+from msprobe.compare.records.leaves import as_float
+from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, Leaf, is_tensor, leaves
+from msprobe.core.tensors.statistics import NORM, STATISTICS, Merge
 from msprobe.visualize.graph.node import Graph
 
 _CHECKED = tuple(spec.name for spec in STATISTICS if spec.merge is not Merge.ROOT_OF_SQUARES)
@@ -91,5 +92,5 @@ def _is_bad(raw: dict[str, Any]) -> bool:
 
 
 def _largest_norm(raws: Iterable[dict[str, Any]]) -> float:
-    norms = (as_float(raw.get("Norm")) for raw in raws)
+    norms = (as_float(raw.get(NORM.name)) for raw in raws)
     return max(filter(math.isfinite, norms), default=0.0)

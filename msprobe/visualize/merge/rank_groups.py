@@ -1,6 +1,8 @@
-"""Groups of ranks that the communication in the dumps shows: which rank sends to which, which reduce together.
+"""Merges the dumps of all ranks of one step to one dump per model replica.
 
-Merges the dumps of all ranks of one step to one dump per model replica.
+``merge_ranks`` takes the groups of ranks from the communication in the dumps: which rank sends to which
+(``pipeline_groups``), and which ranks reduce together (``reduction_groups``). Where these do not fit the layout that
+the user gives, the groups of the layout are used.
 """
 
 from __future__ import annotations
@@ -11,9 +13,9 @@ from typing import Any
 from msprobe.analyze.communication import COMMUNICATION, function_of
 from msprobe.compare.parallel.layout import Layout
 from msprobe.compare.records.entries import parent_of
-from msprobe.compare.records.leaves import leaves
 from msprobe.core.errors import MsprobeException
 from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import leaves
 from msprobe.visualize.graph.node import NameCache
 from msprobe.visualize.merge.pipeline import Stage, merge_stages
 from msprobe.visualize.merge.record_tree import Branch, to_dump, to_tree

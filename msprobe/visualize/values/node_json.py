@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.inputs.mode import Mode
-from msprobe.compare.records.leaves import leaves
 from msprobe.compare.table.table import LeafTable
+from msprobe.core.store.record_walk import leaves
 from msprobe.visualize.graph.node import Graph, Node
 from msprobe.visualize.values.comparison_json import CONSISTENT, DifferenceTexts, StatisticPairs, StatisticTexts
 from msprobe.visualize.values.row_verdicts import RowVerdicts, verdict_text

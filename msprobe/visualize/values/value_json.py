@@ -9,7 +9,8 @@ import json.encoder
 from collections.abc import Iterable
 from typing import Any
 
-from msprobe.compare.records.leaves import OUTPUT, RANK_KEYS, Leaf, describe, is_tensor, row_name
+from msprobe.compare.records.leaves import RANK_KEYS, describe, row_name
+from msprobe.core.store.record_walk import OUTPUT, Leaf, is_tensor
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.metrics.statistics import text_checksum
 

@@ -63,7 +63,7 @@ def files(bench: Any, step: int) -> bool:
 
 
 def in_background(bench: Any, step: int) -> bool:
-    return process_debugger.current().background is not None
+    return process_debugger.current()._worker is not None
 
 
 def without_stacks(bench: Any, step: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,7 +60,7 @@ def test_an_innocent_call_that_takes_long_leaves_nothing_and_a_guilty_backward_h
     debugger.step()
     recorded = bench.read()
     assert recorded.names() == ["Torch.sqrt.0.backward"]
-    assert "test_nonfinite.py" in "".join(recorded.frames("Torch.sqrt.0.backward"))
+    assert Path(__file__).name in "".join(recorded.frames("Torch.sqrt.0.backward"))
 
 
 def test_inputs_of_an_in_place_call_are_those_before_it(bench: Any) -> None:

@@ -208,7 +208,7 @@ class Squares(Dataset[torch.Tensor]):
         return F.relu(torch.full((2,), float(index))) ** 2
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_data_workers(running: Any, method: str) -> None:
     context = multiprocessing.get_context(method)
     loader = DataLoader(Squares(), batch_size=2, num_workers=1, multiprocessing_context=context)

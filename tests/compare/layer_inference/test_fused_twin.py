@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Dumps below ``pytorch`` and ``mindspore``, each made by a process of its own."""
     root = tmp_path_factory.mktemp("fused")
     for framework in ("pytorch", "mindspore"):
-        module = f"tests.compare.inference.fused_{framework}"
+        module = f"tests.compare.layer_inference.fused_{framework}"
         command = [sys.executable, "-m", module, str(root / "weights.npz"), str(root / framework)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import msprobe
-from tests.compare.parallel.conftest import Trained
+from tests.compare.conftest import Trained
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 

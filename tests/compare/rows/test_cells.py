@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from msprobe.compare.inputs.mode import Mode
 from msprobe.compare.records.entries import EntryPair
-from msprobe.compare.records.leaves import Leaf
 from msprobe.compare.rows.cells import CellMaker
 from msprobe.compare.table.float_pairs import float_pairs
 from msprobe.compare.table.table import LeafTable
+from msprobe.core.store.record_walk import Leaf
 from msprobe.jobs.compare import compare
 from msprobe.numerics.metrics.statistics import difference_cells
 from msprobe.report.csv_table import safe_cell

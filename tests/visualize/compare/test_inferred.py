@@ -13,9 +13,8 @@ from click.testing import CliRunner
 
 from msprobe.cli.graph_visualize import command
 from msprobe.visualize.job import Request, visualize
-from tests.compare.layer_inference.conftest import (
-    Record,  # the fixture
-)
+from tests.compare.layer_inference.conftest import Record
+from tests.compare.layer_inference.conftest import record as record  # the fixture
 from tests.compare.layer_inference.transformers import Gpt, Transformer, copy_weights
 from tests.compare.layer_inference.twin_names import twin_path
 from tests.visualize.databases import Tables, check, read

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from msprobe.jobs.compare import compare
 from msprobe.visualize.job import Request, visualize
+from tests import forked
 from tests.compare.levels import record_levels
 from tests.visualize.databases import check, read
 
@@ -54,8 +54,8 @@ def test_a_difference_in_what_both_have_is_red(runs: Path, tmp_path: Path, level
 
 
 def command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "msprobe", "graph_visualize", *map(str, arguments)]
-    return subprocess.run(words, capture_output=True, text=True, check=False)
+    done = forked.run(["-m", "msprobe", "graph_visualize", *arguments])
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def test_the_command_says_it(runs: Path, tmp_path: Path) -> None:

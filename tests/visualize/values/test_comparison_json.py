@@ -8,8 +8,8 @@ import pytest
 
 from msprobe.compare.comparison import Comparison, compare_dumps
 from msprobe.compare.inputs.mode import Policy
-from msprobe.compare.records.leaves import Leaf
 from msprobe.core.store.reader import find_dumps, load_dump
+from msprobe.core.store.record_walk import Leaf
 from msprobe.numerics.verdict import Level
 from msprobe.visualize.values.comparison_json import ROWS_PER_BLOCK, StatisticTexts, Texts, own_numbers, statistic_pairs
 from msprobe.visualize.values.row_verdicts import row_verdicts, verdict_text

@@ -1,15 +1,13 @@
 """Texts that a copy of the process makes are those that one process makes; when it is lost, nobody misses them."""
 
 import json
-import os
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import forked
 from tests.jobs.test_share_rows import Program
 
 ROOT = Path(__file__).parents[3]
@@ -18,9 +16,8 @@ TABLES = ("tb_nodes", "tb_stack", "tb_msprobe_nodes", "tb_config")
 
 def draw(folder: Path, output: Path, cores: int, *lose: str) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     sides = [str(folder / "t"), str(folder / "g")]
-    command = [sys.executable, "-m", "tests.visualize.run_with_json_worker", *sides, str(output), str(cores), *lose]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env={**os.environ})
-    assert done.returncode == 0, done.stderr
+    done = forked.run(["-m", "tests.visualize.run_with_json_worker", *sides, output, cores, *lose], cwd=ROOT)
+    assert done.returncode == 0, done.stderr.decode()
     (path,) = output.iterdir()
     connection = sqlite3.connect(path)
     rows = {table: connection.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall() for table in TABLES}

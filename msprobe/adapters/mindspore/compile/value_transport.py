@@ -93,6 +93,7 @@ class CallingSender:
         self.blank = ops.zeros_like
 
     def place(self, number: int) -> Any:
+        """Return the number as a tensor."""
         return mindspore.Tensor(number, mindspore.int32)
 
     def settle(self) -> None:
@@ -100,19 +101,19 @@ class CallingSender:
 
 
 def _custom(function: Callable[..., Any]) -> Any:
-    """An operator that calls ``function``; it gives back a number, as its last argument is."""
+    """Return an operator that calls ``function``; its result has shape and dtype of its last argument, a number."""
     return ops.Custom(function, out_shape=_last, out_dtype=_last, func_type="pyfunc")
 
 
-def _last(*given: Any) -> Any:
-    return given[-1]
+def _last(*arguments: Any) -> Any:
+    return arguments[-1]
 
 
 class TensorDumpSender:
     """Makes the device write files, named by place and site, and reads them afterwards. It was not tested on an Ascend.
 
     The runtime adds the dtype and a running number to the name; smaller numbers were written first. In the graph a call
-    is known by its site only; ``CallOrder`` finds out which call it is.
+    is identified by its site only; ``CallOrder`` returns the call.
     """
 
     def __init__(self, reader: GraphReader) -> None:
@@ -142,9 +143,11 @@ class TensorDumpSender:
         self.send, self.send_back = msprobe_send, msprobe_send_back
 
     def place(self, number: int) -> Any:
+        """Return the number as the text that stands for it in file names."""
         return str(number)
 
     def settle(self) -> None:
+        """Wait for the device, and report what its files hold, in the order in which they were written."""
         wait_for_device()
         files = [(path, match) for path in self._folder.iterdir() if (match := _DUMPED.match(path.name))]
         calls = CallOrder()

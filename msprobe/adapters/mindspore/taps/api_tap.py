@@ -108,6 +108,7 @@ class PrimitiveTap:
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
+        """Observe the primitives inside this context; do nothing without cells."""
         cells = list(self._cells())
         if cells and len(sys.modules) != self._modules_seen:
             self._modules_seen = len(sys.modules)

@@ -36,8 +36,8 @@ _executor = native_executor()
 _enable_grad, _grad_flag = _executor.enable_grad, _executor.grad_flag
 _LEAF = 2**64 - 1
 _NO_KEYWORDS: dict[str, Any] = {}  # shared by all calls; never changed
-Edge = tuple[int, int]
 
+Edge = tuple[int, int]
 Fed = dict[int, int]
 """The slot of the call's arguments by the input of a node."""
 Targets = dict[int, tuple[Any, list[tuple[int, int]]]]
@@ -172,18 +172,21 @@ class SingleNodeHooks:
 
     @quiet_hook
     def before(self, grad_outputs: Any, others: Any = None) -> None:
+        """Report the gradient of the output."""
         self._receiver.grad_output(0, gradient_at(grad_outputs, self._number))
         if not self._fed:
             self._receiver.grad_inputs({})
 
     @quiet_hook
     def after(self, grad_inputs: Any, grad_outputs: Any) -> None:
+        """Report the gradients of the arguments."""
         gradients: dict[int, Any] = {}
         self._collect(grad_inputs, gradients)
         self._receiver.grad_inputs(gradients)
 
     @property
     def errors(self) -> Any:
+        """Return the log of errors, for ``never_raises``."""
         return self._receiver.errors
 
     @never_raises

@@ -43,6 +43,7 @@ class JitTap:
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
+        """Observe the functions under ``ms.jit`` inside this context."""
         with self._patches.in_force():
             yield
 

@@ -18,7 +18,7 @@ from msprobe.core.capture.describe import Expansion, Handler, Node
 from msprobe.core.tensors.dtypes import ALL_DTYPES, mindspore_name
 
 _NAMES = {dtype.name: mindspore_name(dtype) for dtype in ALL_DTYPES}
-"""By names of numpy dtypes."""
+"""The names of MindSpore's dtypes, by those of numpy."""
 
 
 class MindSporeValues:
@@ -37,7 +37,7 @@ class MindSporeValues:
 
 
 class GraphValue:
-    """What ``MindSporeTensorOps`` asks of a tensor.
+    """A tensor with the attributes that ``MindSporeTensorOps`` reads.
 
     Args:
         array: the values; memory of the graph, to be used before it goes on.
@@ -52,18 +52,21 @@ class GraphValue:
 
     @property
     def dtype(self) -> str:
+        """Return the name of MindSpore's dtype."""
         name = self._array.dtype.name
         return _NAMES.get(name) or _NAMES.setdefault(name, name.capitalize())
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Return the shape in elements."""
         return tuple(self._array.shape)
 
     def asnumpy(self) -> Any:
+        """Return the elements in the memory of the graph."""
         return self._array
 
     def copy(self) -> GraphValue:
-        """The same values in memory of their own."""
+        """Return a value with its own copy of the elements."""
         return GraphValue(self._array.copy(), not self._array.ndim)
 
 
@@ -72,5 +75,5 @@ def _dtype(value: Any, place: str, around: tuple[int, ...]) -> Node:
 
 
 def _dtype_argument(value: Any, place: str, around: tuple[int, ...]) -> Node:
-    known = isinstance(value, (dtypes.Type, str, int, float))
-    return _dtype(value, place, around) if known else None
+    is_dtype = isinstance(value, (dtypes.Type, str, int, float))
+    return _dtype(value, place, around) if is_dtype else None

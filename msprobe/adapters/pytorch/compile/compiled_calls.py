@@ -76,7 +76,7 @@ class CompiledCalls:
         """Add the operator that ends a call to the graph, and hooks for its gradients."""
         target, stack = self.target, self._stack()
         while stack and self._staged[stack[-1]].number != number:
-            stack.pop()  # entered by a trace that was given up
+            stack.pop()  # entered by a trace that was abandoned
         if target is None or not stack:
             return
         key = stack.pop()

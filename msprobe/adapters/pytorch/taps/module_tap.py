@@ -54,8 +54,8 @@ class TorchModuleTap:
                 raise MsprobeException(
                     0, "start(model=...): a ScriptModule runs outside Python; give the model it was made of"
                 )
-        named: set[int] = set()  # within one call the first name counts; a later start names what it is given anew
-        with self._all_known():
+        named: set[int] = set()  # within one call the first name counts; a later start names its models anew
+        with self._with_hidden():
             for head, part in models:
                 self._adopt(head, part, named)
 
@@ -77,8 +77,8 @@ class TorchModuleTap:
             self._unfocused = None
 
     @contextlib.contextmanager
-    def _all_known(self) -> Iterator[None]:
-        """Make the modules that ``focus`` hides known again inside this context."""
+    def _with_hidden(self) -> Iterator[None]:
+        """Register the modules that ``focus`` hides again, inside this context."""
         if self._unfocused is None:
             yield
             return
@@ -118,7 +118,7 @@ class TorchModuleTap:
     def reset(self) -> None:
         CALLS.reset()
         shown = [site for _, site in self._sites.items()]
-        with self._all_known():
+        with self._with_hidden():
             self._sites.reset()
         self._focused = {stem: site for stem, site in self._focused.items() if site in shown}
         for site in self._focused.values():

@@ -2,7 +2,7 @@
 
 A ``TorchDispatchMode`` below autograd sees them, whoever calls them: the user, a recorded API, the backward pass or an
 optimizer. So an operator has no backward entry; the backward pass makes further calls of operators. The calls of the
-tool itself are known by ``ThreadState.busy``. The mode belongs to the thread that called ``start``, and to the threads
+tool are recognized by ``ThreadState.busy``. The mode belongs to the thread that called ``start``, and to the threads
 of autograd that work for it.
 """
 

@@ -3,7 +3,7 @@
 They are loaded with ``weights_only=True``: the pickle in the file can build tensors and containers, nothing else.
 Training programs store further objects beside the weights (arguments, states of random generators). Each class that
 torch would not load is replaced by one that only keeps the attributes, so that these objects neither run code nor need
-the package they came from.
+the package that defines them.
 """
 
 from __future__ import annotations

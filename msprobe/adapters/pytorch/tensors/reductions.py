@@ -38,7 +38,6 @@ from msprobe.native.loader import Kernel
 
 _F = torch._C._VariableFunctions
 _norm = torch._C._linalg.linalg_vector_norm
-
 _to = torch._C.TensorBase.to
 _item = torch._C.TensorBase.item
 _view = torch._C.TensorBase.view
@@ -197,6 +196,7 @@ class Projector:
 
     @property
     def outstanding(self) -> bool:
+        """Return whether records wait for ``settle``."""
         return bool(self._pending)
 
     def project(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
@@ -217,6 +217,7 @@ class Projector:
             self._pending.append((node, scalar))
 
     def settle(self) -> None:
+        """Fill all pending records, with one copy per device."""
         with self._lock:
             pending, self._pending = self._pending, []
         for device in {scalar.device for _, scalar in pending}:
@@ -225,9 +226,9 @@ class Projector:
                 node[KEY] = value
 
     def _on_host(self, plain: torch.Tensor) -> float | None:
-        known = find_dtype(str(plain.dtype))
-        if self._kernel is not None and known is not None and known.code >= 0:
-            return self._kernel.projection(plain.data_ptr(), plain.numel(), known.code)
+        dtype = find_dtype(str(plain.dtype))
+        if self._kernel is not None and dtype is not None and dtype.code >= 0:
+            return self._kernel.projection(plain.data_ptr(), plain.numel(), dtype.code)
         real = plain.to(torch.complex128).abs() if plain.is_complex() else plain
         return projection(real.to(torch.float64).numpy())
 

@@ -84,9 +84,9 @@ class TorchTensorOps:
             node = self._dlpack.describe(tensor)
             if node is not None:
                 return node
-        if type(tensor) not in PLAIN or (known := _DTYPES.get(tensor.dtype)) is None:
+        if type(tensor) not in PLAIN or (entry := _DTYPES.get(tensor.dtype)) is None:
             return self._describe_other(tensor, statistics)
-        dtype, neutral = known
+        dtype, neutral = entry
         try:
             node = {"type": "torch.Tensor", "dtype": dtype, "shape": tuple(tensor.shape)}
             if statistics:
@@ -120,8 +120,8 @@ class TorchTensorOps:
 
     def project(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
         try:
-            if self._projection is not None and (known := _DTYPES.get(tensor.dtype)) is not None and readable(tensor):
-                node[KEY] = self._projection(address(tensor), tensor.numel(), known[1].code)
+            if self._projection is not None and (entry := _DTYPES.get(tensor.dtype)) is not None and readable(tensor):
+                node[KEY] = self._projection(address(tensor), tensor.numel(), entry[1].code)
                 return
         except (RuntimeError, ValueError):
             pass  # not to be read as it is
@@ -144,7 +144,7 @@ class TorchTensorOps:
             return format_crc32(self._kernel.crc32(address(whole), size))
         if kind == "xor" and self._kernel is not None:
             return format_xor(self._kernel.xor64(address(whole), size))
-        flat = whole.as_strided((whole.numel(),), (1,))  # a lone element may have kept any stride
+        flat = whole.as_strided((whole.numel(),), (1,))  # a single element may have kept any stride
         data = flat.view(torch.uint8).numpy()
         return crc32(data) if kind == "crc32" else xor(data)
 
@@ -196,12 +196,12 @@ class TorchTensorOps:
         plain = with_memory(tensor)
         if plain is None or plain.numel() == 0:
             return
-        known = _DTYPES.get(plain.dtype)
+        entry = _DTYPES.get(plain.dtype)
         plain, repeats = without_repeats(plain)
         try:
-            if plain.is_cpu and known is not None:
-                values = self._values(dense(plain), known[1], self._high or repeats > 1)
-                set_statistics(node, self._repeated(values, known[1], repeats))
+            if plain.is_cpu and entry is not None:
+                values = self._values(dense(plain), entry[1], self._high or repeats > 1)
+                set_statistics(node, self._repeated(values, entry[1], repeats))
                 return
             self._deferred.add(plain, node, repeats)
             if plain.is_cpu:
@@ -222,7 +222,7 @@ class TorchTensorOps:
         return finish(repeated(RawStats._make(values), repeats), dtype, "high" if self._high else "low")
 
     def _by_torch(self, tensor: torch.Tensor, dtype: DType, high: bool) -> Summary:
-        """Return what the kernel's ``summary`` returns."""
+        """Return the statistics of a dense CPU tensor by torch's own reductions, as ``summary`` returns them."""
         if tensor.numel() == 0:
             return NO_STATS
         return host_statistics(_detach(tensor), dtype, "high" if high else "low")
@@ -230,12 +230,12 @@ class TorchTensorOps:
     def _in_one_pass(self, tensor: torch.Tensor, summary: Callable[..., Any]) -> dict[str, Any] | None:
         """Return the record with statistics and CRC-32 from one pass over the memory; None when it is not possible."""
         try:
-            if (known := _DTYPES.get(tensor.dtype)) is None or not readable(tensor):
+            if (entry := _DTYPES.get(tensor.dtype)) is None or not readable(tensor):
                 return None
-            values = summary(address(tensor), tensor.numel(), known[1].code, self._high)
+            values = summary(address(tensor), tensor.numel(), entry[1].code, self._high)
         except (RuntimeError, ValueError):
             return None
-        node: dict[str, Any] = {"type": "torch.Tensor", "dtype": known[0], "shape": tuple(tensor.shape)}
+        node: dict[str, Any] = {"type": "torch.Tensor", "dtype": entry[0], "shape": tuple(tensor.shape)}
         *statistics, crc = values
         set_statistics(node, statistics)
         node["requires_grad"] = tensor.requires_grad
@@ -276,7 +276,7 @@ class DlpackDescriber:
 def _shape(tensor: torch.Tensor) -> list[int | None]:
     """Return the lengths of the dimensions; None for a dimension whose length differs between parts of a nested tensor.
 
-    The list is empty when the shape is not known yet (lazy modules).
+    The list is empty when the tensor has no shape yet (lazy modules).
     """
     try:
         return list(tensor.shape)

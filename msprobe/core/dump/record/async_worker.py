@@ -162,6 +162,7 @@ class AsyncTensors:
 
     @never_raises
     def complete(self, save_as: str, copy: Callable[[], Any], node: dict[str, Any]) -> None:
+        """Complete the node of a copied tensor; this runs in the worker."""
         self._measured.complete(copy(), save_as, node)
 
 

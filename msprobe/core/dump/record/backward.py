@@ -217,6 +217,7 @@ class CallGradients:
 
     @property
     def errors(self) -> Any:
+        """Return the log of errors, for ``never_raises``."""
         return self._receiver.errors
 
     def on_output_gradients(self, grad_outputs: Any, outputs: Slots, through: Slots) -> None:

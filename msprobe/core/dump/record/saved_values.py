@@ -3,7 +3,7 @@
     x                    -> x.0.debug      {"type": "torch.Tensor", ...}
     {"y": y, "n": 1}     -> tree.0.debug   {"y": {...}, "n": {...}} and tree_grad.0.debug {"y": {...}, "n": null}
 
-A value is written when it is saved. Its gradients are written as a tree of the same form, with null where none came,
+A value is written when it is saved. Its gradients are written as a tree of the same form, with null where none arrived,
 when the last one has arrived or the step ends; a second backward pass replaces those of the first.
 """
 
@@ -41,7 +41,7 @@ class SavedValueRecord:
 class Placeholder(SavedValueRecord):
     """The nulls in place of gradients that are still to come.
 
-    It has a line only once: written again, it would hide the gradients that came meanwhile.
+    It has a line only once: written again, it would hide the gradients that arrived meanwhile.
     """
 
     __slots__ = ("_written",)

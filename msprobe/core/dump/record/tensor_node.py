@@ -9,7 +9,7 @@ first cuts each tensor as ``slice`` and ``scheduled_tokens`` ask for:
 Several items apply one after the other. A tensor that lacks the dimension of an item, has another ``size`` there, or
 cannot be cut (sparse, nested) stays whole. The recorded shape is that of the part.
 
-``walk_leaves``, ``tensor_nodes`` and ``split_sides`` read the nodes of a record.
+``tensor_nodes`` and ``split_sides`` read the nodes of a record (see ``record_walk``).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from msprobe.core.capture.describe import Node
 from msprobe.core.config.models import SliceItem
 from msprobe.core.log import logger
 from msprobe.core.store.layout import file_name
+from msprobe.core.store.record_walk import is_tensor, values_below
 
 
 class TensorNodes(Protocol):
@@ -187,31 +188,13 @@ _INPUT_SECTIONS = ("input_args", "input_kwargs", "input", "parameters")
 def split_sides(body: dict[str, Node]) -> tuple[dict[str, Node], dict[str, Node]]:
     """Return the sections of a body that went into the call, and those that came out of it.
 
-    The gradient of a parameter, which is the only section of its entry, came out.
+    The gradient of a parameter, which is the only section of its entry, is an output.
     """
     inputs = {key: body[key] for key in _INPUT_SECTIONS if key in body}
     outputs = {key: value for key, value in body.items() if key not in inputs}
     return inputs, outputs
 
 
-def walk_leaves(node: Node, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted path and the node of every tensor and scalar below ``node``; nulls are left out."""
-    if isinstance(node, list):
-        for position, part in enumerate(node):
-            yield from walk_leaves(part, f"{path}.{position}" if path else str(position))
-    elif isinstance(node, dict):
-        if isinstance(node.get("type"), str):
-            yield path, node
-        else:
-            for key, part in node.items():
-                yield from walk_leaves(part, f"{path}.{key}" if path else key)
-
-
-def is_tensor_node(node: Any) -> bool:
-    """Return whether ``node`` stands for a tensor."""
-    return isinstance(node, dict) and "shape" in node and "dtype" in node
-
-
 def tensor_nodes(node: Node) -> Iterator[dict[str, Any]]:
     """Yield the node of every tensor below ``node``."""
-    return (leaf for _, leaf in walk_leaves(node) if is_tensor_node(leaf))
+    return (leaf.raw for leaf in values_below(node) if is_tensor(leaf.raw))

@@ -69,10 +69,10 @@ class Debugger:
             if cls.is_model(step):  # the older order of arguments
                 model, step = step, model
             fields = {"task": task, "dump_path": dump_path, "level": level, "step": step}
-            return cls.construct(config_path, fields, model)
+            return cls._construct(config_path, fields, model)
 
     @classmethod
-    def construct(
+    def _construct(
         cls,
         config_path: Any,
         fields: Mapping[str, Any],

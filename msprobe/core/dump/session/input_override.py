@@ -66,7 +66,7 @@ class InputOverride:
         return name
 
     def close(self) -> None:
-        """End the step: warn about calls that never came."""
+        """End the step: warn about calls that did not happen."""
         missed, self._missed = sorted(self._missed), set()
         for name in missed if self._folder is not None else ():
             close = nearest(name.partition(".forward.")[0], self._calls)

@@ -63,10 +63,12 @@ class KernelSession:
 
     @property
     def rank(self) -> int | None:
+        """The rank of the process; None while it has none."""
         return self._rank
 
     @property
     def current_step(self) -> int:
+        """The number of the current step."""
         return self.init_step + self.loop
 
     @property

@@ -44,7 +44,7 @@ class RankFolder:
         Args:
             folder: the folder of the step; it is renamed only if it is that of the process id.
             rank: the rank of the process.
-            rename: renames the folder to the given one; returns False when that is not possible.
+            rename: renames the folder to its argument; returns False when that is not possible.
         """
         target = process_folder(folder.parent, rank, os.getpid(), shared=rank in self._shared)
         if folder.name != process_folder(folder.parent, None, os.getpid()).name:

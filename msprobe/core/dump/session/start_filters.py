@@ -53,7 +53,7 @@ class StepRankFilter:
         return False
 
     def conclude(self) -> None:
-        """Warn at the end of the run when none of the selected steps came."""
+        """Warn at the end of the run when it had none of the selected steps."""
         if self._rejected is not None and not self._collected:
             first, last = self._rejected
             run = f"step {first}" if first == last else f"steps {first} to {last}"

@@ -192,4 +192,4 @@ class LazyStep:
 
 
 def _do_nothing(*arguments: Any) -> None:
-    """Stand for a method of an observer that is not there."""
+    """Do nothing, as a method of an observer that is absent."""

@@ -156,7 +156,7 @@ class CallVerdict:
 
     Attributes:
         keep: whether the entry of the call is written.
-        finding: what was found, in words; None when nothing was. The tensors of a call with a finding are saved.
+        finding: the fault of the call, in words; None without a fault. The tensors of a call with a finding are saved.
         defer: the call can be judged only when more calls are over; ask again then.
     """
 
@@ -169,7 +169,7 @@ class Findings:
     """Count the findings of a session.
 
     Args:
-        limit: how many calls may be found; -1 for any number.
+        limit: how many calls with a finding are collected; -1 for any number.
         on_last: called when the last finding was added.
     """
 

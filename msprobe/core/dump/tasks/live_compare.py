@@ -25,13 +25,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from msprobe.core.capture.describe import Node
-from msprobe.core.dump.record.tensor_node import is_tensor_node, split_sides, tensor_nodes, walk_leaves
+from msprobe.core.dump.record.tensor_node import split_sides, tensor_nodes
 from msprobe.core.dump.tasks.judged_recorder import CallDependencies, CallVerdict, split_name
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.layout import step_folder
 from msprobe.core.store.reader import find_dumps, load_dump
+from msprobe.core.store.record_walk import is_tensor, values_below
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 
 SAMPLE_SIZE = 1000
@@ -145,11 +146,11 @@ def _parameters(inputs: dict[str, Node]) -> dict[str, Node]:
 def _first_difference(here: dict[str, Node], golden: dict[str, Node]) -> str | None:
     """Return the first value of the golden side that differs here, in words; sections of only one side do not count."""
     common = here.keys() & golden.keys()
-    leaves = {path: leaf for key in here if key in common for path, leaf in walk_leaves(here[key], key)}
+    leaves = {leaf.suffix: leaf.raw for key in here if key in common for leaf in values_below(here[key], key)}
     for key in golden:
         if key not in common:
             continue
-        for path, golden_leaf in walk_leaves(golden[key], key):
+        for path, _, golden_leaf in values_below(golden[key], key):
             difference = _leaf_difference(leaves.get(path), golden_leaf)
             if difference is not None:
                 return f"{path} differs from the golden dump: {difference}"
@@ -157,13 +158,13 @@ def _first_difference(here: dict[str, Node], golden: dict[str, Node]) -> str | N
 
 
 def _leaf_difference(leaf: Any, golden: dict[str, Any]) -> str | None:
-    if not is_tensor_node(golden):
+    if not is_tensor(golden):
         number = golden.get("value")
         if not isinstance(number, (bool, int, float)):
             return None  # devices, groups and texts differ between machines without any harm
         same = leaf is not None and _same_number(leaf.get("value"), number, 0.0)
         return None if same else f"{_value_text(leaf)} (golden {_value_text(golden)})"
-    if not is_tensor_node(leaf):
+    if not is_tensor(leaf):
         return "no tensor here"
     if list(leaf["shape"]) != list(golden["shape"]):
         return f"shape {list(leaf['shape'])} (golden {list(golden['shape'])})"

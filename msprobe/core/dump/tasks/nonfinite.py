@@ -18,11 +18,10 @@ from typing import Any, ClassVar
 
 from msprobe.core.capture.describe import Node
 from msprobe.core.config import DumpConfig
-from msprobe.core.dump.record.tensor_node import split_sides, walk_leaves
+from msprobe.core.dump.record.tensor_node import split_sides
 from msprobe.core.dump.tasks.judged_recorder import CallDependencies, CallVerdict, split_name
 from msprobe.core.naming.names import Phase
-
-_PathAndNode = tuple[str, dict[str, Any]]
+from msprobe.core.store.record_walk import Leaf, values_below
 
 
 def non_finite_judge(config: DumpConfig) -> NonFinite:
@@ -54,21 +53,22 @@ class NonFinite:
     def judge(self, name: str, body: dict[str, Node], final: bool = False) -> CallVerdict:
         """Return the verdict on a finished call."""
         inputs, outputs = split_sides(body)
-        bad_input, bad_output = _first_non_finite(walk_leaves(inputs)), _first_non_finite(walk_leaves(outputs))
+        given = values_below(inputs)
+        bad_input, bad_output = _first_non_finite(given), _first_non_finite(values_below(outputs))
         phase = split_name(name)[2]
-        tainted = next((leaf for leaf in walk_leaves(inputs) if _taints(leaf[1], phase)), None)
+        tainted = next((leaf for leaf in given if _taints(leaf.raw, phase)), None)
         sound = self._dependencies.is_sound(name)
         if phase != Phase.PARAMETERS_GRAD.value:
             self._dependencies.record(name, tainted is None and bad_output is None)
         if tainted is not None and not self._first_input:
-            self._first_input = f"{name} was given one in {tainted[0]} ({_extremes_text(tainted[1])})"
+            self._first_input = f"{name} was given one in {tainted.suffix} ({_extremes_text(tainted.raw)})"
         if bad_output is None or bad_input is not None or not sound:
             return self._no_finding
         if phase == Phase.PARAMETERS_GRAD.value and not final and not self._dependencies.is_complete(name):
             return CallVerdict(defer=True)
         self._count += 1
-        path, leaf = bad_output
-        return CallVerdict(finding=f"{path} is not finite ({_extremes_text(leaf)}), every input is")
+        extremes = _extremes_text(bad_output.raw)
+        return CallVerdict(finding=f"{bad_output.suffix} is not finite ({extremes}), every input is")
 
 
 def is_finite_node(leaf: dict[str, Any]) -> bool:
@@ -87,8 +87,8 @@ def _extremes(leaf: dict[str, Any]) -> tuple[Any, Any, Any]:
     return leaf.get("Max"), leaf.get("Min"), leaf.get("value")
 
 
-def _first_non_finite(leaves: Iterable[_PathAndNode]) -> _PathAndNode | None:
-    return next(((path, leaf) for path, leaf in leaves if not is_finite_node(leaf)), None)
+def _first_non_finite(leaves: Iterable[Leaf]) -> Leaf | None:
+    return next((leaf for leaf in leaves if not is_finite_node(leaf.raw)), None)
 
 
 def _extremes_text(leaf: dict[str, Any]) -> str:

@@ -17,8 +17,8 @@ from msprobe.core.store.reader import Dump, find_dumps, load_dump
 from msprobe.jobs.compare import compare
 
 pytestmark = pytest.mark.mindspore
-JOBS = Path(__file__).parent / "graph_jobs"
-ROOT = Path(__file__).parents[3]
+JOBS = Path(__file__).parents[1] / "graph_jobs"
+ROOT = Path(__file__).parents[4]
 
 
 def run(job: str, *arguments: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 from tests.adapters.pytorch.distributed.flat import KINDS
 from tests.adapters.pytorch.distributed.two_rank_job import Job
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 RANKS = pytest.mark.parametrize("rank", [0, 1])
 ALL = pytest.mark.parametrize("kind", KINDS)

@@ -8,7 +8,7 @@ import torch
 from msprobe.core.store.reader import find_dumps
 from tests.adapters.pytorch.distributed.two_rank_job import Job
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("rank", [0, 1])

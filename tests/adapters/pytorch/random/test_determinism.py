@@ -275,6 +275,7 @@ torch.nn.init.normal_(torch.empty(2))
 """
 
 
+@pytest.mark.slow
 def test_random_save_lists_every_call_with_its_stack(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     result = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -207,10 +207,10 @@ class TensorTrial(Trial):
     ("task", "mode", "background"),
     [
         pytest.param("statistics", "statistics", False, id="statistics"),
-        pytest.param("statistics", "md5", False, id="md5"),
-        pytest.param("statistics", "xor", False, id="xor"),
-        pytest.param("tensor", "md5", False, id="tensor-md5"),
-        pytest.param("tensor", "md5", True, id="tensor-md5-async"),
+        pytest.param("statistics", "md5", False, id="md5", marks=pytest.mark.slow),
+        pytest.param("statistics", "xor", False, id="xor", marks=pytest.mark.slow),
+        pytest.param("tensor", "md5", False, id="tensor-md5", marks=pytest.mark.slow),
+        pytest.param("tensor", "md5", True, id="tensor-md5-async", marks=pytest.mark.slow),
     ],
 )
 def test_any_tensor(task: str, mode: str, background: bool, bench: Bench) -> None:

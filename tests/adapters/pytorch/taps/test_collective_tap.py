@@ -8,7 +8,7 @@ import pytest
 
 from tests.adapters.pytorch.distributed.two_rank_job import PROGRAM, Job
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 RANKS = pytest.mark.parametrize("rank", [0, 1])
 

@@ -7,7 +7,7 @@ import torch
 
 from tests.adapters.pytorch.distributed.two_rank_job import Job
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 RANKS = pytest.mark.parametrize("rank", [0, 1])
 OUTPUTS = {  # global shape, placement, and the largest local value on each rank

@@ -5,8 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe.compare.records.leaves import leaves
-from msprobe.compare.table.leaf_pairs import twin_leaves
+from msprobe.core.store.record_walk import leaves, leaves_of_both
 from tests.compare.dumps import call, gradient, module, number, tensor
 
 NAME = "Functional.relu.0.forward"
@@ -22,7 +21,7 @@ BODIES = st.dictionaries(st.sampled_from(["input_args", "input_kwargs", "output"
 @given(BODIES, BODIES)
 def test_twins_are_the_leaves_of_both(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
     for left, right in ((ours, ours), (ours, theirs)):
-        found = twin_leaves(NAME, NAME, left, right)
+        found = leaves_of_both(NAME, NAME, left, right)
         if found is not None:
             assert found == (leaves(NAME, left), leaves(NAME, right))
             assert [leaf.suffix for leaf in found[0]] == [leaf.suffix for leaf in found[1]]
@@ -34,11 +33,11 @@ def test_ordinary_entries_are_twins() -> None:
         module([tensor()], [tensor(), tensor()], weight=tensor()),
         gradient([tensor()], [None, tensor()]),
     ):
-        assert twin_leaves(NAME, NAME, body, body) == (leaves(NAME, body), leaves(NAME, body))
+        assert leaves_of_both(NAME, NAME, body, body) == (leaves(NAME, body), leaves(NAME, body))
 
 
 def test_other_structures_are_not() -> None:
     body = call([tensor()], [tensor()])
-    assert twin_leaves(NAME, NAME, body, call([tensor(), tensor()], [tensor()])) is None
-    assert twin_leaves("x.0.debug", NAME, body, body) is None
-    assert twin_leaves(NAME, "Module.fc.Linear.parameters_grad", body, body) is None
+    assert leaves_of_both(NAME, NAME, body, call([tensor(), tensor()], [tensor()])) is None
+    assert leaves_of_both("x.0.debug", NAME, body, body) is None
+    assert leaves_of_both(NAME, "Module.fc.Linear.parameters_grad", body, body) is None

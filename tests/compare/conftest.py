@@ -14,15 +14,15 @@ Trained = Callable[..., Path]
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """``trained(kind, size, fault)``: the dump of that training."""
+    """Return a function: ``trained(kind, size, fault)`` is the dump of that training."""
     root = tmp_path_factory.mktemp("trained")
-    known: dict[str, Path] = {}
+    dumps: dict[str, Path] = {}
 
     def dump(kind: str, size: int, fault: str = "") -> Path:
         name = f"{kind}{size}{fault}"
-        if name not in known:
-            known[name] = root / name
-            run_ranks("tests.compare.parallel.job", size, lambda rank: (kind, rank, size, known[name], fault))
-        return known[name]
+        if name not in dumps:
+            dumps[name] = root / name
+            run_ranks("tests.compare.parallel.job", size, lambda rank: (kind, rank, size, dumps[name], fault))
+        return dumps[name]
 
     return dump

@@ -1,0 +1,207 @@
+"""The leaves of a record of dump.json, each with its path: the one walk over recorded values.
+
+A record has sections (inputs, parameters, outputs) that nest lists and objects. A leaf is what stands at the end of a
+path: a tensor or another described argument (an object with a text under ``type``), a plain number or text, or null.
+The record
+
+    {"input_args": [{"type": "torch.Tensor", ...}, [null, {"type": "int", "value": 2}]]}
+
+has the leaves ``.input.0``, ``.input.1.0`` and ``.input.1.1``. An empty list or object has none.
+
+``leaves`` walks one record, ``leaves_of_both`` two records of the same structure at once, and ``values_below`` any part
+of a record. ``with_changed_values`` copies a part of a record with other leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, cast
+
+from msprobe.core.errors import ReadError
+
+INPUT, PARAMETER, OUTPUT, PARAMETER_GRAD, VALUE = "input", "parameters", "output", "parameters_grad", "debug"
+"""The slots of leaves. ``VALUE`` is for what ``save`` recorded, ``PARAMETER_GRAD`` for gradients of parameters."""
+
+SECTIONS = (
+    ("input_args", INPUT, ".input"),
+    ("input_kwargs", INPUT, ".input"),
+    ("input", INPUT, ".input"),
+    ("parameters", PARAMETER, ".parameters"),
+    ("output", OUTPUT, ".output"),
+)
+"""The sections of a record in row order, each with the slot and the path of what is below it."""
+
+_DEEPEST = 400
+_DEEPEST_OF_BOTH = 30
+_OPERATION = "torch.distributed.P2POp"
+
+
+class Leaf(NamedTuple):
+    """One recorded value: its path in the record, its slot and its JSON node."""
+
+    suffix: str
+    slot: str
+    raw: Any
+
+
+# Half the time of Leaf(...), which matters for hundreds of thousands of them.
+_leaf = cast(Callable[[tuple[str, str, Any]], Leaf], partial(tuple.__new__, Leaf))
+
+
+def is_tensor(raw: Any) -> bool:
+    """Return whether a node has a dtype and a shape: tensors and arrays."""
+    return type(raw) is dict and "dtype" in raw and "shape" in raw
+
+
+def is_value(node: Any) -> bool:
+    """Return whether a node is a tensor or another described argument."""
+    return type(node) is dict and type(node.get("type")) is str
+
+
+def leaves(name: str, body: Any) -> list[Leaf]:
+    """Return the leaves of the record of entry ``name`` in row order.
+
+    An operation of ``batch_isend_irecv`` is one leaf: the tensor that it moves, with the operation under ``p2p``.
+
+    Raises:
+        ReadError: the nesting is too deep to be a record.
+    """
+    result: list[Leaf] = []
+    if name.endswith(".debug"):
+        _walk(result, ".", VALUE, body, 0, operations=True)
+    elif ".parameters_grad" in name[-30:] and isinstance(body, dict) and not _is_call(body):
+        for parameter, values in body.items():
+            for value in values if isinstance(values, list) else [values]:
+                result.append(Leaf(f".{parameter}", PARAMETER_GRAD, value))
+    elif isinstance(body, dict):
+        for section, slot, path in SECTIONS:
+            node = body.get(section)
+            if node:
+                _walk(result, f"{path}.", slot, node, 0, operations=True)
+    return result
+
+
+def values_below(node: Any, path: str = "") -> list[Leaf]:
+    """Return the tensors and described arguments below any part of a record, without slots.
+
+    The paths begin with ``path``; an empty one has no dot behind it. Null, plain numbers and texts are left out.
+
+    Raises:
+        ReadError: the nesting is too deep to be a record.
+    """
+    result: list[Leaf] = []
+    _walk(result, f"{path}." if path else "", "", node, 0, operations=False)
+    return [leaf for leaf in result if type(leaf[2]) is dict]
+
+
+def _is_call(body: Mapping[str, Any]) -> bool:
+    return "input" in body or "input_args" in body or "output" in body
+
+
+def _walk(result: list[Leaf], prefix: str, slot: str, node: Any, depth: int, *, operations: bool) -> None:
+    """Append the leaves below ``node``; their paths begin with ``prefix``, which ends with a dot or is empty.
+
+    ``operations`` makes one leaf of each operation of ``batch_isend_irecv``.
+    """
+    if depth > _DEEPEST:
+        raise ReadError(f"a record is nested deeper than {_DEEPEST} levels at {prefix[:60]}...; the dump is damaged")
+    if type(node) is list:
+        children: Any = enumerate(node)
+    elif type(node) is not dict or type(node.get("type")) is str:
+        result.append(_leaf((prefix[:-1], slot, node)))
+        return
+    elif operations and node.get("class_type") == _OPERATION:
+        result.append(_leaf((prefix[:-1], slot, _moved_tensor(node))))
+        return
+    else:
+        children = node.items()
+    for key, child in children:
+        if type(child) is dict and type(child.get("type")) is str:
+            result.append(_leaf((f"{prefix}{key}", slot, child)))
+        else:
+            _walk(result, f"{prefix}{key}.", slot, child, depth + 1, operations=operations)
+
+
+def _moved_tensor(operation: Mapping[str, Any]) -> dict[str, Any]:
+    tensor = operation.get("tensor")
+    p2p = {key: operation.get(key) for key in ("op", "peer", "tag")}
+    return {**(tensor if type(tensor) is dict else {}), "p2p": p2p}
+
+
+def leaves_of_both(name: str, golden_name: str, body: Any, golden_body: Any) -> tuple[list[Leaf], list[Leaf]] | None:
+    """Return what ``leaves`` finds in the records of two entries, in one walk that makes each path once for both.
+
+    None says that the structures differ, or that only ``leaves`` can tell: these are no calls, the records hold plain
+    numbers or texts, operations of ``batch_isend_irecv``, or deep nesting.
+    """
+    if type(body) is not dict or type(golden_body) is not dict:
+        return None
+    if _is_special(name) or (golden_name != name and _is_special(golden_name)):
+        return None
+    result: tuple[list[Leaf], list[Leaf]] = [], []
+    for section, slot, path in SECTIONS:
+        left, right = body.get(section), golden_body.get(section)
+        if (left or right) and not (left and right and _walk_both(result, path, slot, (left, right), 0)):
+            return None
+    return result
+
+
+def _walk_both(result: tuple[list[Leaf], list[Leaf]], path: str, slot: str, nodes: tuple[Any, Any], depth: int) -> bool:
+    """Append the leaves below two nodes; return False when their structures differ."""
+    left, right = nodes
+    if type(left) is list and type(right) is list and len(left) == len(right):
+        paths, children = _numbered(path, len(left)), zip(left, right, strict=True)
+    elif _is_object(left) and _is_object(right) and list(left) == list(right):
+        paths, children = _named(path, tuple(left)), zip(left.values(), right.values(), strict=True)
+    else:
+        return False
+    lefts, rights = result
+    for child_path, (one, other) in zip(paths, children, strict=True):
+        if (one is None and other is None) or (is_value(one) and is_value(other)):
+            lefts.append(_leaf((child_path, slot, one)))
+            rights.append(_leaf((child_path, slot, other)))
+        elif depth == _DEEPEST_OF_BOTH or not _walk_both(result, child_path, slot, (one, other), depth + 1):
+            return False
+    return True
+
+
+@lru_cache(4096)
+def _numbered(path: str, count: int) -> tuple[str, ...]:
+    """Return the paths of the items of a list; few lists of paths serve many records."""
+    return tuple(f"{path}.{number}" for number in range(count))
+
+
+@lru_cache(4096)
+def _named(path: str, keys: tuple[Any, ...]) -> tuple[str, ...]:
+    """Return the paths of the values of an object with these keys."""
+    return tuple(f"{path}.{key}" for key in keys)
+
+
+def _is_special(name: str) -> bool:
+    return name.endswith(".debug") or ".parameters_grad" in name
+
+
+def _is_object(node: Any) -> bool:
+    return type(node) is dict and "class_type" not in node and type(node.get("type")) is not str
+
+
+def with_changed_values(node: Any, change: Callable[[dict[str, Any]], Any]) -> Any:
+    """Return a copy of ``node`` in which ``change`` replaced every tensor and described argument.
+
+    Raises:
+        ReadError: the nesting is too deep to be a record.
+    """
+    return _changed(node, change, 0)
+
+
+def _changed(node: Any, change: Callable[[dict[str, Any]], Any], depth: int) -> Any:
+    if depth > _DEEPEST:
+        raise ReadError(f"a record is nested deeper than {_DEEPEST} levels; the dump is damaged")
+    if is_value(node):
+        return change(node)
+    if type(node) is list:
+        return [_changed(child, change, depth + 1) for child in node]
+    if type(node) is dict:
+        return {key: _changed(child, change, depth + 1) for key, child in node.items()}
+    return node
