@@ -290,7 +290,7 @@ class KernelDump(Protocol):
 
     @property
     def substitute(self) -> bool:
-        """Return whether the runtime was asked for something else, because the device cannot do what the configuration says.
+        """Return whether the runtime was asked for something else, as the device cannot do what the configuration says.
 
         The rest is done when the files are imported.
         """
