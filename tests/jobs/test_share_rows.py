@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests import forked
 from tests.compare.dumps import call, gradient, module, number, tensor
 
 ROOT = Path(__file__).parents[2]
@@ -106,11 +107,11 @@ class Program:
 
 def run(jobs: list[list[Any]], output: Path, **environment: str) -> list[dict[str, Any]]:
     output.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "tests.report.run_with_processes", str(output)]
-    done = subprocess.run(
-        command, input=json.dumps(jobs), capture_output=True, text=True, cwd=ROOT, env={**os.environ, **environment}
-    )
-    assert done.returncode == 0, done.stderr
+    tasks = output.with_suffix(".json")
+    tasks.write_text(json.dumps(jobs))
+    words = ["-m", "tests.report.run_with_processes", output, tasks]
+    done = forked.run(words, cwd=ROOT, env={**os.environ, **environment})
+    assert done.returncode == 0, done.stderr.decode()
     found: list[dict[str, Any]] = json.loads(done.stdout)
     return found
 
@@ -254,6 +255,7 @@ def test_the_terminal_interrupts_all(dumps: tuple[str, str], tmp_path: Path) -> 
     command = [sys.executable, "-c", _CLI, "compare", "-tp", dumps[0], "-gp", dumps[1], "-o", str(tmp_path / "out")]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True)
     while not (tmp_path / "out").exists():
+        assert process.poll() is None, process.communicate()
         time.sleep(0.02)
     time.sleep(0.5)
     os.killpg(process.pid, signal.SIGINT)
@@ -267,10 +269,10 @@ def test_the_terminal_interrupts_all(dumps: tuple[str, str], tmp_path: Path) -> 
 _CLI = """
 import os, sys, time
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
-from msprobe.compare.workers import team
-from msprobe.report import comparison, worth_dividing
-worth_dividing.WORTH_BYTES, comparison.cores = 0, lambda: 3
-team.received_verdicts = lambda *sent: time.sleep(600)
+from msprobe.compare.workers import compare_workers
+from msprobe.jobs import compare, compare_rank
+compare_rank.WORTH_BYTES, compare.cores = 0, lambda: 3
+compare_workers.received_verdicts = lambda *sent: time.sleep(600)
 from msprobe.cli.main import main
 main(sys.argv[1:])
 """
