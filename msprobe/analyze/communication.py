@@ -1,10 +1,10 @@
-"""What a recorded communication call gives to other ranks and takes from them.
+"""What a recorded communication call sends to other ranks and receives from them.
 
-A call is reduced to keys: it *gives* under some and *takes* under others, and calls of two ranks with the same key
-belong together. The n-th call of an operation in a group is one exchange of its members, the n-th ``send`` from a to
-b with a tag meets the n-th ``recv`` of it at b from a, batched or not, wherever in the program they stand. A sender
-gives and does not wait; only the root of a ``reduce`` or ``gather`` takes, only the root of a ``broadcast`` or
-``scatter`` gives.
+A call is reduced to keys: it *sends* under some and *receives* under others, and calls of two ranks with the same key
+belong together. The n-th call of an operation in a group is one exchange of its members. The n-th ``send`` from rank a
+to rank b with a tag belongs to the n-th ``recv`` with that tag at b from a, batched or not, wherever they stand in the
+program. A sender does not wait. Only the root of a ``reduce`` or ``gather`` receives, and only the root of a
+``broadcast`` or ``scatter`` sends.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 Key = str
-"""Text, so that programs of ranks can travel between processes as they are."""
+"""A text, so that the exchanges of a rank can be sent to another process as they are."""
 
 COMMUNICATION = ("Distributed.", "MintDistributed.", "communication.comm_func.")
-"""How names of communication calls begin: PyTorch and ``comm_func``, ``mint.distributed``, and older dumps."""
+"""How names of communication calls begin: those of PyTorch and ``comm_func``, of ``mint.distributed``, and of older
+dumps."""
 _FROM_ROOT = frozenset({"broadcast", "broadcast_object_list", "scatter", "scatter_object_list", "scatter_tensor"})
 _TO_ROOT = frozenset({"reduce", "gather", "gather_object", "gather_into_tensor"})
 _SENDS = frozenset({"send", "isend", "send_object_list"})
@@ -27,46 +28,57 @@ _BATCH = "batch_isend_irecv"
 _UNBLOCKING = frozenset({"isend", "irecv", _BATCH})
 _PEERS = ("src", "dst", "src_rank", "dst_rank")
 _PEERS_IN_GROUP = ("group_src", "group_dst", "src_group", "dst_group")
-_TAG = 3  # its place among the positional arguments
-_REDUCTIONS = frozenset({"sum", "max", "min", "prod"})  # texts that name an operation, not a group
+_TAG = 3  # its index among the positional arguments
+_REDUCTIONS = frozenset({"sum", "max", "min", "prod"})
+"""Texts among the arguments that name a reduction, and no group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One communication call: its position among the entries of its rank, what it gives and takes.
+    """One communication call.
 
-    ``waits`` is False for calls that may go on before their data is there.
+    Args:
+        entry: its position among the entries of its rank.
+        sends: the keys under which it sends data.
+        receives: the keys under which it receives data.
+        waits: False for a call that may return before its data has arrived.
     """
 
     entry: int
-    gives: tuple[Key, ...]
-    takes: tuple[Key, ...]
+    sends: tuple[Key, ...]
+    receives: tuple[Key, ...]
     waits: bool = True
 
 
 def is_communication(name: str) -> bool:
-    """Whether an entry name is that of a communication call."""
+    """Return whether an entry is a communication call, by its name."""
     return name.startswith(COMMUNICATION) and name.endswith(".forward")
 
 
 def function_of(name: str) -> str:
-    """``all_reduce`` of ``Distributed.all_reduce.0.forward``."""
+    """Return the name of the function alone: ``all_reduce`` for ``Distributed.all_reduce.0.forward``."""
     return name.rsplit(".", 2)[0].rpartition(".")[2]
 
 
 def exchanges(rank: int, entries: Iterable[tuple[int, str, Any]]) -> list[Exchange]:
-    """The communication calls among ``entries``: position, name and record, in the order of execution."""
-    return list(_Reader(rank).read(entries))
+    """Return the communication calls of a rank in the order of execution.
+
+    Args:
+        rank: the number of the rank.
+        entries: position, name and record of the entries of the rank.
+    """
+    return list(_ExchangeReader(rank).read(entries))
 
 
-class _Reader:
-    """Counts the calls of one rank, so that the n-th of one rank can meet the n-th of another."""
+class _ExchangeReader:
+    """Reads the calls of one rank and counts them, because the n-th call of one rank belongs to the n-th of another."""
 
     def __init__(self, rank: int) -> None:
         self._rank = rank
-        self._seen: Counter[Key] = Counter()
+        self._counts: Counter[Key] = Counter()
 
     def read(self, entries: Iterable[tuple[int, str, Any]]) -> Iterator[Exchange]:
+        """Yield the communication calls among the entries."""
         for position, name, body in entries:
             if is_communication(name) and isinstance(body, dict):
                 yield self._exchange(position, function_of(name), body)
@@ -75,8 +87,8 @@ class _Reader:
         positional, keywords = _arguments(body)
         waits = api not in _UNBLOCKING and _value(keywords.get("async_op")) is not True
         if api == _BATCH:
-            gives, takes = self._batch(positional[0] if positional else keywords.get("p2p_op_list"))
-            return Exchange(position, gives, takes, waits)
+            sends, receives = self._batch(positional[0] if positional else keywords.get("p2p_op_list"))
+            return Exchange(position, sends, receives, waits)
         group = _group(positional, keywords)
         peer = _peer(positional, keywords, group)
         if api in _SENDS:
@@ -85,27 +97,29 @@ class _Reader:
             return Exchange(position, (), self._numbered("p2p", peer, self._rank, _tag(positional, keywords)), waits)
         key = self._numbered(api, group)
         root = 0 if peer is None else peer
-        gives = key if api not in _FROM_ROOT or root == self._rank else ()
-        takes = key if api not in _TO_ROOT or root == self._rank else ()
-        return Exchange(position, gives, takes, waits)
+        sends = key if api not in _FROM_ROOT or root == self._rank else ()
+        receives = key if api not in _TO_ROOT or root == self._rank else ()
+        return Exchange(position, sends, receives, waits)
 
     def _batch(self, operations: Any) -> tuple[tuple[Key, ...], tuple[Key, ...]]:
-        gives: list[Key] = []
-        takes: list[Key] = []
+        """Return what the operations of ``batch_isend_irecv`` send and receive."""
+        sends: list[Key] = []
+        receives: list[Key] = []
         for operation in operations if isinstance(operations, list) else []:
             if not isinstance(operation, dict):
                 continue
             peer, tag = operation.get("peer"), operation.get("tag") or 0
             if operation.get("op") in _SENDS:
-                gives += self._numbered("p2p", self._rank, peer, tag)
+                sends += self._numbered("p2p", self._rank, peer, tag)
             elif operation.get("op") in _RECEIVES:
-                takes += self._numbered("p2p", peer, self._rank, tag)
-        return tuple(gives), tuple(takes)
+                receives += self._numbered("p2p", peer, self._rank, tag)
+        return tuple(sends), tuple(receives)
 
     def _numbered(self, *parts: Hashable) -> tuple[Key]:
+        """Return the key of these parts with the number of calls that have had it."""
         key = " ".join(map(str, parts))
-        self._seen[key] += 1
-        return (f"{key} #{self._seen[key]}",)
+        self._counts[key] += 1
+        return (f"{key} #{self._counts[key]}",)
 
 
 def _arguments(body: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -118,7 +132,7 @@ def _value(node: Any) -> Any:
 
 
 def _group(positional: list[Any], keywords: dict[str, Any]) -> Hashable:
-    """The ranks of the group, or its name; None for the whole world."""
+    """Return the ranks of the group, or its name; None for the group of all ranks."""
     for node in (keywords.get("group"), *positional):
         if isinstance(node, dict) and isinstance(node.get("group_ranks"), list):
             return tuple(node["group_ranks"])
@@ -134,6 +148,7 @@ def _tag(positional: list[Any], keywords: dict[str, Any]) -> int:
 
 
 def _peer(positional: list[Any], keywords: dict[str, Any], group: Hashable) -> int | None:
+    """Return the rank that a call names as source, destination or root; None where it names none."""
     for name in _PEERS:
         value = _value(keywords.get(name))
         if isinstance(value, int):

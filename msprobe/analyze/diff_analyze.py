@@ -3,11 +3,12 @@
     result = diff_analyze(Path("bad/step0"), Path("good/step0"), Path("output"))
     result.document          # {"rank_1": [{"op_name": "Tensor.__mul__.0.forward", "data_info": {...}, ...}]}
 
-The numbers are those of the statistics mode, also for tensor dumps. With the policy ``default`` a call agrees when
-all its rows do; with ``reference`` when no relative difference of a result is above one half, where a value that has
-no percentage (a call on one side only, ``inf``, ``Nan``, ``Diff``) never agrees.
+The numbers are those of the statistics mode, also for tensor dumps. With the policy ``default`` a call agrees when all
+its rows do. With ``reference`` it agrees when no relative difference of a result is above one half; a value without a
+percentage (a call on one side only, ``inf``, ``Nan``, ``Diff``) never agrees.
 
-What the result documents of ``compare -da`` and ``overflow_check`` hold; their JSON Schemas are made from here.
+The models at the end describe the documents of ``compare -da`` and of ``overflow_check``; ``schemas/`` is made from
+them.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from msprobe.analyze.first_divergence import Divergence, first_divergence
-from msprobe.analyze.overflow import write_finding
+from msprobe.analyze.overflow import write_document
 from msprobe.analyze.rank_order import RankFinding, earliest, rank_finding, rank_numbers
-from msprobe.compare.alignment.check_mappings import Unapplied, unapplied, unapplied_notes
+from msprobe.compare.alignment.check_mappings import UnusedEntry, unused_entry_notes, unused_mapping_entries
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps
 from msprobe.compare.coverage import incomplete
@@ -44,16 +45,23 @@ from msprobe.core.tensors.statistics import STATISTICS
 from msprobe.numerics.metrics.statistics import Cell
 
 _IGNORED = ("Torch.empty", "Torch.fill", "Tensor.__setitem__")
+"""How names of calls begin that the reference policy does not report: their results are memory without values yet."""
 _RELATIVE = tuple(f"{spec.name}RelativeErr" for spec in STATISTICS)
 _HALF = 50.0
 _UNREAD = " in the recorded statistics; tensor files are not read here, compare without -da reads them"
-_STATISTICS = tuple(spec.title for spec in STATISTICS)
+_TITLES = tuple(spec.title for spec in STATISTICS)
 
 
 @dataclass(slots=True)
 class DiffAnalysis:
-    """The answer: ``document`` is empty where all ranks agree; ``files`` are the documents written;
-    ``incomplete`` says what was not compared, ``files_unread`` that there are tensor files, which are not read."""
+    """The result of an analysis.
+
+    Args:
+        document: the calls of the first difference by rank; empty where all ranks agree.
+        files: the documents that were written.
+        incomplete: sentences about what was not compared.
+        files_unread: whether there are tensor files, which are not read.
+    """
 
     document: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     files: list[Path] = field(default_factory=list)
@@ -62,7 +70,7 @@ class DiffAnalysis:
 
     @property
     def lines(self) -> Iterator[str]:
-        """The answer in words."""
+        """Yield the result in words."""
         if not self.document:
             yield f"No difference was found{_UNREAD if self.files_unread else ''}."
         for rank, calls in self.document.items():
@@ -77,8 +85,14 @@ class DiffAnalysis:
 def diff_analyze(
     target: PathLike, golden: PathLike, output: PathLike, policy: str = "default", mapping: MappingOptions | None = None
 ) -> DiffAnalysis:
-    """Compare all ranks of the first step that differs and write the documents into ``output``. ``mapping`` says which
-    entries, ranks and steps belong together; the dumps are paths or URLs.
+    """Compare all ranks, step by step up to the first step that differs, and write the documents.
+
+    Args:
+        target: path or URL of the dumps to be judged.
+        golden: path or URL of the dumps to compare with.
+        output: the folder for the documents.
+        policy: ``default`` or ``reference``.
+        mapping: the options that say which entries, ranks and steps belong together.
 
     Raises:
         ReadError: a path holds no dump, or one is damaged.
@@ -88,123 +102,158 @@ def diff_analyze(
     left, right, folder = opened(target), opened(golden), local(output)
     mapping = with_recorded_layouts(mapping or MappingOptions(), left, right)
     located = locate(left, right, mapping)
-    result = DiffAnalysis(incomplete=list(located.unpaired))
-    history: dict[str, _AnalysisHistory] = {}
-    how = _How(Policy(policy), mapping, folder, result.files)
+    analysis = _Analysis(Policy(policy), mapping, folder, DiffAnalysis(incomplete=list(located.unpaired)))
     with paused_gc():
         for step, pairs in groupby(located.pairs, key=lambda pair: pair[0].step):
-            how.stem = f"_step{step}" if located.several_steps else ""
-            _step(result, list(pairs), how, history)
-            if result.document:
+            analysis.compare_step(list(pairs), f"_step{step}" if located.several_steps else "")
+            if analysis.result.document:
                 break
-    for line in unapplied_notes(mapping, how.lost):  # an error leaves no documents behind
+    for line in unused_entry_notes(mapping, analysis.unused_entries):  # an error leaves no documents behind
         logger.warning("%s", line)
-    how.write_waiting()
-    return result
+    analysis.write_pending()
+    return analysis.result
 
 
 @dataclass(slots=True)
-class _AnalysisHistory(StepHistory):
-    later: bool = False
+class _RankHistory(StepHistory):
+    """What earlier steps of one rank showed; ``agreed``: there was an earlier step, and the last one agreed."""
+
+    agreed: bool = False
 
 
 @dataclass(slots=True)
-class _How:
-    """``lost`` are the entries of mappings that do not apply, by pair. Until it is known that some do, documents are
-    ``waiting`` with their names; ``files`` are those written."""
+class _Analysis:
+    """An analysis while it runs.
+
+    Args:
+        history: what earlier steps showed, by label of the rank.
+        unused_entries: the entries of mappings that do not apply, by pair of dumps.
+        pending: documents and the beginnings of their file names. They are written when some entry of each mapping has
+            applied.
+    """
 
     policy: Policy
     mapping: MappingOptions
     folder: Path
-    files: list[Path]
-    stem: str = ""
-    lost: list[list[Unapplied]] = field(default_factory=list)
-    waiting: list[tuple[dict[str, Any], str]] = field(default_factory=list)
+    result: DiffAnalysis
+    history: dict[str, _RankHistory] = field(default_factory=dict)
+    unused_entries: list[list[UnusedEntry]] = field(default_factory=list)
+    pending: list[tuple[dict[str, Any], str]] = field(default_factory=list)
 
-    def write(self, document: dict[str, Any], stem: str) -> None:
-        self.waiting.append((document, stem))
-        if not self.mapping.given:
-            self.write_waiting()
+    def compare_step(self, pairs: list[tuple[Place, Place]], suffix: str) -> None:
+        """Compare the dumps of one step; ``suffix`` goes into the names of its documents."""
+        findings: list[RankFinding] = []
+        first_calls: dict[int, dict[str, Any]] = {}
+        numbers = rank_numbers((target.kind, target.number) for target, _ in pairs)
+        for rank, (left, right) in zip(numbers, pairs, strict=True):
+            history = self.history.setdefault(left.label, _RankHistory())
+            comparison = self._comparison(left, right, history)
+            records = entry_records(comparison)
+            self._write(calls_by_name(comparison, records), f"compare_result_rank{rank}{suffix}")
+            divergence = _divergence(comparison, records, later_step=history.agreed)
+            history.agreed, history.noise = divergence is None, comparison.judged.noise
+            findings.append(rank_finding(comparison, rank, divergence))
+            if divergence is not None:
+                pair = comparison.table.entries[divergence.entry]
+                source = source_of_pair(pair, comparison.target, comparison.golden)
+                first_calls[rank] = _first_call(pair.name, records[divergence.entry], source)
+        standings = earliest(findings)
+        causes = [standing for standing in standings if standing.first] or standings[:1]
+        for standing in causes:
+            if standing.layer == causes[0].layer:
+                self.result.document[f"rank_{standing.rank}"] = [first_calls[standing.rank]]
+        if self.result.document:
+            self._write(self.result.document, "diff_analyze")
 
-    def write_waiting(self) -> None:
-        self.files += [write_finding(document, self.folder, stem) for document, stem in self.waiting]
-        self.waiting.clear()
-
-
-def _step(
-    result: DiffAnalysis, pairs: list[tuple[Place, Place]], how: _How, history: dict[str, _AnalysisHistory]
-) -> None:
-    findings: list[RankFinding] = []
-    records: dict[int, dict[str, Any]] = {}
-    for rank, (left, right) in zip(rank_numbers((p.kind, p.number) for p, _ in pairs), pairs, strict=True):
-        known = history.setdefault(left.label, _AnalysisHistory())
-        ours, theirs, notes = load_pair(left, right)
-        for note in (*notes, *header_notes(ours), *header_notes(theirs)):
+    def _comparison(self, left: Place, right: Place, history: _RankHistory) -> Comparison:
+        target, golden, notes = load_pair(left, right)
+        for note in (*notes, *header_notes(target), *header_notes(golden)):
             logger.warning("%s", note)
-        result.incomplete += [*version_notes(ours), *version_notes(theirs)]
-        if how.mapping.given:
-            how.lost.append(unapplied(how.mapping, ours, theirs))
-        result.files_unread = result.files_unread or ours.task == "tensor"
+        self.result.incomplete += [*version_notes(target), *version_notes(golden)]
+        if self.mapping.given:
+            self.unused_entries.append(unused_mapping_entries(self.mapping, target, golden))
+        self.result.files_unread = self.result.files_unread or target.task == "tensor"
         comparison = compare_dumps(
-            _as_statistics(ours), _as_statistics(theirs), how.policy, mapping=how.mapping, history=known
+            _as_statistics(target), _as_statistics(golden), self.policy, mapping=self.mapping, history=history
         )
-        result.incomplete += incomplete(comparison)
-        calls = call_records(comparison)
-        how.write(calls, f"compare_result_rank{rank}{how.stem}")
-        found = _first(comparison, calls, known)
-        known.later, known.noise = found is None, comparison.judged.noise
-        findings.append(rank_finding(comparison, rank, found))
-        if found is not None:
-            pair = comparison.table.entries[found.entry]
-            name = pair.target or pair.golden or ""
-            source = source_of_pair(pair, comparison.target, comparison.golden)
-            records[rank] = _record(name, calls[name], source)
-    causes = [standing for standing in earliest(findings) if standing.first] or earliest(findings)[:1]
-    for standing in causes:
-        if standing.layer == causes[0].layer:
-            result.document[f"rank_{standing.rank}"] = [records[standing.rank]]
-    if result.document:
-        how.write(result.document, "diff_analyze")
+        self.result.incomplete += incomplete(comparison)
+        return comparison
+
+    def _write(self, document: dict[str, Any], stem: str) -> None:
+        self.pending.append((document, stem))
+        if not self.mapping.given:
+            self.write_pending()
+
+    def write_pending(self) -> None:
+        """Write the documents that are not written yet."""
+        self.result.files += [write_document(document, self.folder, stem) for document, stem in self.pending]
+        self.pending.clear()
 
 
 def _as_statistics(dump: Dump) -> Dump:
     return replace(dump, task="statistics") if dump.task == "tensor" else dump
 
 
-def _first(comparison: Comparison, calls: dict[str, Any], history: _AnalysisHistory) -> Divergence | None:
-    found = first_divergence(comparison, later_step=history.later)
-    if comparison.policy is Policy.DEFAULT or found is None:
-        return found
+def _divergence(comparison: Comparison, records: dict[int, dict[str, Any]], *, later_step: bool) -> Divergence | None:
+    """Return the first divergence under the policy: of the reference policy, the first call that does not agree."""
+    divergence = first_divergence(comparison, later_step=later_step)
+    if comparison.policy is Policy.DEFAULT or divergence is None:
+        return divergence
     for number, pair in enumerate(comparison.table.entries):
-        name = pair.target or pair.golden or ""
-        if not pair.benign and not name.startswith(_IGNORED) and name in calls and not calls[name]["is_same"]:
-            return Divergence(number, found.found)
+        ignored = pair.benign or pair.name.startswith(_IGNORED)
+        if not ignored and number in records and not records[number]["is_same"]:
+            return Divergence(number, divergence.description)
     return None
 
 
-def call_records(comparison: Comparison) -> dict[str, Any]:
-    """Of each call, by its name: whether it agrees, and its rows as objects with the titles of the columns."""
+def entry_records(comparison: Comparison) -> dict[int, dict[str, Any]]:
+    """Return for each entry of the table that has rows, by its number, ``is_same`` and ``op_items``: whether it agrees,
+    and its rows as objects with the titles of the columns."""
     titles = columns(comparison.mode, comparison.target.has_stacks)
     rows = comparison.rows()
-    table, found = comparison.table, {}
+    table = comparison.table
+    records: dict[int, dict[str, Any]] = {}
     for number, pair in enumerate(table.entries):
-        name = pair.target or pair.golden or ""
-        here = range(int(table.starts[number]), int(table.starts[number + 1]))
-        items = [_item(titles, next(rows), name, (table.target[row], table.golden[row])) for row in here]
-        if items and items[0].get("NPU_Stack_Info", "N/A") != "N/A":
-            items[0]["NPU_Stack_Info"] = comparison.target.stacks[name]
+        items = [
+            _item(titles, next(rows), pair.name, (table.target[row], table.golden[row]))
+            for row in table.rows_of(number)
+        ]
+        if items and pair.target is not None and items[0].get("NPU_Stack_Info", "N/A") != "N/A":
+            items[0]["NPU_Stack_Info"] = comparison.target.stacks[pair.target]
         if comparison.policy is Policy.REFERENCE:
             same = pair.benign or all(_agrees(item) for item in items)
         else:
             same = not comparison.row_levels.diverging[number]
         if items:
-            found[name] = {"is_same": bool(same), "op_items": items}
-    return found
+            records[number] = {"is_same": bool(same), "op_items": items}
+    return records
+
+
+def calls_by_name(comparison: Comparison, records: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    """Return the records by the name of the call, as the document has them.
+
+    The two sides may have different calls of one name, neither of which is the partner of the other. The rows of both
+    stand under that name, and it agrees when both calls do.
+    """
+    calls: dict[str, Any] = {}
+    for number, record in records.items():
+        name = comparison.table.entries[number].name
+        other = calls.get(name)
+        calls[name] = (
+            record
+            if other is None
+            else {
+                "is_same": other["is_same"] and record["is_same"],
+                "op_items": other["op_items"] + record["op_items"],
+            }
+        )
+    return calls
 
 
 def _item(
     titles: tuple[str, ...], row: CompareRow, name: str, sides: tuple[Leaf | None, Leaf | None]
 ) -> dict[str, Any]:
+    """Return a row as an object with the titles of the columns."""
     item: dict[str, Any] = dict(zip(titles, row.cells, strict=False))
     item["Requires_grad Consistent"] = item["Requires_grad Consistent"] == "True"
     item["Result"], item["Err_message"] = row.level, "; ".join(row.messages)
@@ -214,7 +263,7 @@ def _item(
             item[title] = str(item[title])
     for title, side in (("NPU", sides[0]), ("Bench", sides[1])):
         if side is not None and f"{title} max" in item:
-            item.update(zip([f"{title} {name}" for name in _STATISTICS], _statistics(side), strict=True))
+            item.update(zip([f"{title} {name}" for name in _TITLES], _statistics(side), strict=True))
     item["state"] = leaf.slot if leaf is not None else "N/A"
     item["api_origin_name"] = name
     for key in ("op", "peer"):
@@ -225,36 +274,42 @@ def _item(
 
 
 def _statistics(leaf: Leaf) -> tuple[Any, ...]:
-    """Numbers as numbers; flags stay flags and ranks are texts, as readers of this document know them."""
+    """Return the statistics of an item: numbers as numbers, a flag as the flag, and ranks as texts, as readers of
+    this document know them."""
     value = leaf.raw.get("value") if isinstance(leaf.raw, dict) else None
     if isinstance(value, bool):
-        return (value,) * len(STATISTICS)
+        return (value,) * len(_TITLES)
     shown = describe(leaf).statistics
     return tuple(map(str, shown)) if leaf.suffix.endswith(RANK_KEYS) else shown
 
 
 def _agrees(item: dict[str, Any]) -> bool:
+    """Return whether a row agrees under the reference policy."""
     if "N/A" in (item["NPU Name"], item["Bench Name"]):
         return False
     if item["state"] != OUTPUT or "NPU MD5" in item:
         return "NPU MD5" not in item or bool(item["NPU MD5"] == item["BENCH MD5"])
-    return all(_within(item[title]) for title in _RELATIVE)
+    return all(_is_below_half(item[title]) for title in _RELATIVE)
 
 
-def _within(cell: Cell) -> bool:
+def _is_below_half(cell: Cell) -> bool:
     text = str(cell)
     return float(text[:-1]) <= _HALF if text.endswith("%") else text in ("0", "0.0")
 
 
-def _record(name: str, call: dict[str, Any], source: CallSource) -> dict[str, Any]:
+def _first_call(name: str, record: dict[str, Any], source: CallSource) -> dict[str, Any]:
+    """Return the document of the call of a first difference: its statistics, and its stack."""
     info: dict[str, dict[str, Any]] = {"input": {}, "output": {}}
-    for item in call["op_items"]:
+    for item in record["op_items"]:
         side, title = ("NPU", "NPU Name") if item["NPU Name"] != "N/A" else ("Bench", "Bench Name")
-        wanted = [f"{side} {statistic}" for statistic in _STATISTICS] + [f"{side} MD5", "BENCH MD5"]
+        wanted = [f"{side} {statistic}" for statistic in _TITLES] + [f"{side} MD5", "BENCH MD5"]
         values = {key: item[key] for key in wanted if key in item and (side != "NPU" or key != "BENCH MD5")}
         values["NPU P2POp peer"] = item["NPU P2POp peer"]
         info["output" if item["state"] == OUTPUT else "input"][item[title]] = values
     return {"op_name": name, "data_info": info, "stack_info": list(source.stack)}
+
+
+# The documents
 
 
 _ROWS = "The columns of the result table by title, and state, api_origin_name, the op and peer of batched transfers."
@@ -302,15 +357,15 @@ OverflowCalls = TypeAdapter(dict[str, list[OverflowCall]])
 
 
 def compared_calls_schema() -> dict[str, Any]:
-    """JSON Schema of ``compare_result_rank{N}_{time}.json``."""
+    """Return the JSON Schema of ``compare_result_rank{N}_{time}.json``."""
     return ComparedCalls.json_schema()
 
 
 def first_calls_schema() -> dict[str, Any]:
-    """JSON Schema of ``diff_analyze_{time}.json``."""
+    """Return the JSON Schema of ``diff_analyze_{time}.json``."""
     return FirstCalls.json_schema()
 
 
 def overflow_calls_schema() -> dict[str, Any]:
-    """JSON Schema of ``anomaly_analyze_{time}.json``."""
+    """Return the JSON Schema of ``anomaly_analyze_{time}.json``."""
     return OverflowCalls.json_schema()

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from msprobe.core.backend.support import FRAMEWORKS, framework_problems, supports_of
 from msprobe.core.config import TASKS, ConfigSource, DumpConfig, check_config
-from msprobe.core.config.path_checks import place_problems
+from msprobe.core.config.path_checks import path_problems
 from msprobe.core.errors import ConfigError, Problem, ReadError
 from msprobe.core.selection import name_test, uses_risk_level
 from msprobe.core.store.layout import CONSTRUCT, ERRORS, STACK
@@ -98,7 +98,7 @@ def examine(
     if report.config is None:
         return [*(_reason(str(problem)) for problem in report.problems), *findings]
     config = report.config
-    findings.extend(_reason(str(problem)) for problem in place_problems(config))
+    findings.extend(_reason(str(problem)) for problem in path_problems(config))
     folder = dump if dump is not None else Path(config.dump_path)
     has_folder = dump is not None or folder.is_dir()
     frameworks = _frameworks(framework, folder if has_folder else None)

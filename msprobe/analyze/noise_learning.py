@@ -1,7 +1,7 @@
-"""``msprobe noise``: learn from reruns of one program how far two runs of it normally lie apart.
+"""``msprobe noise``: learn from reruns of one program how much two runs of it normally differ.
 
-found = learn([Path("run1"), Path("run2"), Path("run3")])
-found.profile.write(Path("noise.json"))           # for msprobe compare --noise
+learned = learn([Path("run1"), Path("run2"), Path("run3")])
+learned.profile.write(Path("noise.json"))           # for msprobe compare --noise
 """
 
 from __future__ import annotations
@@ -24,14 +24,19 @@ _SHOWN = 5
 
 @dataclass(slots=True)
 class Learned:
-    """The profile, and what was not noise: calls and shapes that differ between reruns."""
+    """The result of learning.
+
+    Args:
+        profile: the normal spread of values.
+        problems: what differs between reruns and is no noise: calls and shapes.
+    """
 
     profile: NoiseProfile
     problems: list[str] = field(default_factory=list)
 
     @property
     def lines(self) -> list[str]:
-        """The finding in words."""
+        """Return the result in words."""
         spreads = [spread for spread in self.profile.spreads if _size(spread) > 0.0]
         if not spreads:
             lines = ["Reruns agree in every value: only rounding will count as normal"]
@@ -45,11 +50,12 @@ class Learned:
 
 
 def _size(spread: Spread) -> float:
+    """Return the largest relative difference of a spread."""
     return max(spread.element, spread.mean, spread.norm)
 
 
 def learn(runs: Sequence[Path]) -> Learned:
-    """Compare every pair of runs, step by step and rank by rank.
+    """Learn the normal spread from every pair of runs, step by step and rank by rank.
 
     Raises:
         ReadError: a path holds no dump, or one is damaged.
@@ -64,21 +70,23 @@ def learn(runs: Sequence[Path]) -> Learned:
         if result is None:
             result = Learned(NoiseProfile(_mode(comparison), len(runs)))
         result.profile.learn(comparison.table, comparison.measured)
-        problems.update(dict.fromkeys(_structural(comparison)))
+        problems.update(dict.fromkeys(_structural_differences(comparison)))
     assert result is not None  # locate gives at least one pair
     result.problems = list(problems)
     return result
 
 
 def _comparisons(runs: Sequence[Path], problems: dict[str, None]) -> Iterator[Comparison]:
-    for one, other in combinations(runs, 2):
-        located = locate(one, other)
+    """Yield the comparisons of all pairs of runs; ``problems`` collects what could not be paired."""
+    for first, second in combinations(runs, 2):
+        located = locate(first, second)
         problems.update(dict.fromkeys(located.unpaired))
         history: dict[str, StepHistory] = {}
         for left, right in located.pairs:
-            known = history.setdefault(left.label, StepHistory())
             with paused_gc():
-                comparison = compare_dumps(load_dump(left), load_dump(right), history=known)
+                comparison = compare_dumps(
+                    load_dump(left), load_dump(right), history=history.setdefault(left.label, StepHistory())
+                )
             yield comparison
 
 
@@ -88,12 +96,13 @@ def _mode(comparison: Comparison) -> ModeText:
     return "tensor" if comparison.mode is Mode.TENSOR else "statistics"
 
 
-def _structural(comparison: Comparison) -> list[str]:
-    found = []
+def _structural_differences(comparison: Comparison) -> list[str]:
+    """Return the entries that differ in more than values, each with what differs."""
+    differences = []
     kinds = comparison.judged.kind
     for number, pair in enumerate(comparison.table.entries):
         rows = slice(int(comparison.table.starts[number]), int(comparison.table.starts[number + 1]))
         if comparison.row_levels.diverging[number] and (kinds[rows] > RowKind.VALUE).any():
             kind = RowKind(int(kinds[rows].max())).name.lower()
-            found.append(f"{pair.target or pair.golden}: {kind}")
-    return found
+            differences.append(f"{pair.name}: {kind}")
+    return differences

@@ -1,9 +1,9 @@
 """``msprobe overflow_check``: the call that made the first NaN or infinity, over all ranks of a step.
 
-finding = check_overflow(Path("dump/step0"))
-for line in finding.lines:
+result = check_overflow(Path("dump/step0"))
+for line in result.lines:
     print(line)
-finding.document()       # {"rank_2": [{"op_name": "Torch.div.1.forward", "data_info": {...}, ...}]}
+result.document()       # {"rank_2": [{"op_name": "Torch.div.1.forward", "data_info": {...}, ...}]}
 """
 
 from __future__ import annotations
@@ -29,7 +29,15 @@ from msprobe.core.store.safe_files import make_folder, write_atomic
 
 @dataclass(slots=True)
 class Overflow:
-    """What was found: the source per rank, earliest rank first, and what each rank's record of it holds."""
+    """The first NaN or infinity of each rank.
+
+    Args:
+        step: the step; None where the dump has no step folders.
+        standings: the ranks that have any, earliest first.
+        sources: the first call with non-finite values, by rank.
+        records: the document about that call, by rank.
+        notes: sentences about dumps that are not complete.
+    """
 
     step: int | None = None
     standings: list[Standing] = field(default_factory=list)
@@ -39,10 +47,11 @@ class Overflow:
 
     @property
     def found(self) -> bool:
+        """Return whether any rank has a NaN or an infinity."""
         return bool(self.standings)
 
     def document(self) -> dict[str, list[dict[str, Any]]]:
-        """The result document: the earliest call, under its rank; empty when nothing was found."""
+        """Return the result document: the earliest call, under its rank; empty where all values are finite."""
         if not self.standings:
             return {}
         rank = self.standings[0].rank
@@ -50,7 +59,7 @@ class Overflow:
 
     @property
     def lines(self) -> Iterator[str]:
-        """The finding in words: the earliest call, then calls of other ranks that do not follow from it."""
+        """Yield the result in words: the earliest call, then calls of other ranks that do not follow from it."""
         if not self.standings:
             yield "No NaN or infinity was found."
         for number, standing in enumerate(self.standings):
@@ -65,8 +74,10 @@ class Overflow:
 
 
 def check_overflow(path: PathLike) -> Overflow:
-    """Search a step folder, a process folder or a dump root, as path or URL; of several steps the first with a finding
-    counts.
+    """Return the first NaN or infinity of a dump; of several steps, of the first step that has any.
+
+    Args:
+        path: path or URL of a step folder, a process folder or a dump root.
 
     Raises:
         ReadError: there is no dump, or one is damaged.
@@ -75,13 +86,13 @@ def check_overflow(path: PathLike) -> Overflow:
     result = Overflow()
     with paused_gc():
         for step, places in groupby(find_dumps(opened(path)), key=lambda place: place.step):
-            result = _of_step(step, list(places))
+            result = _check_step(step, list(places))
             if result.found:
                 break
     return result
 
 
-def _of_step(step: int | None, places: list[Place]) -> Overflow:
+def _check_step(step: int | None, places: list[Place]) -> Overflow:
     result = Overflow(step)
     programs: dict[int, list[Exchange]] = {}
     events: dict[int, Event] = {}
@@ -92,7 +103,7 @@ def _of_step(step: int | None, places: list[Place]) -> Overflow:
                 f"{place.document} holds no Max and Min (task {dump.task}, or a summary_mode without them), so it "
                 "cannot be told whether values are finite; collect with summary_mode statistics or md5"
             )
-        programs[rank] = exchanges(rank, ((at, name, body) for at, (name, body) in enumerate(dump.data.items())))
+        programs[rank] = exchanges(rank, ((index, name, body) for index, (name, body) in enumerate(dump.data.items())))
         source = find_source(dump)
         if source is not None:
             result.sources[rank], events[rank] = source, source.event
@@ -104,23 +115,24 @@ def _of_step(step: int | None, places: list[Place]) -> Overflow:
 
 
 def record_of(dump: Dump, source: Source) -> dict[str, Any]:
-    """The documented record of one call: its values, the modules around it from the root on, and its call stack."""
+    """Return the document about one call: its values, the modules around it from the root on, and its call stack."""
     body = dump.data[source.name]
-    wanted = ["input", "output"] if "input" in body else ["input_args", "input_kwargs", "output"]
+    sections = ["input", "output"] if "input" in body else ["input_args", "input_kwargs", "output"]
     if source.slot.startswith("parameters"):
-        wanted.append("parameters")
-    known = any(key in body for key in wanted)
+        sections.append("parameters")
+    has_sections = any(key in body for key in sections)
     forward = source.name.replace(".backward", ".forward")
     return {
         "op_name": source.name,
-        "data_info": {key: body[key] for key in wanted if key in body} if known else body,
-        "construct_info": _around(dump, source.name),
+        "data_info": {key: body[key] for key in sections if key in body} if has_sections else body,
+        "construct_info": _enclosing(dump, source.name),
         "stack_info": dump.stacks.get(forward) or {},
         "reason": source.reason,
     }
 
 
-def _around(dump: Dump, name: str) -> list[str]:
+def _enclosing(dump: Dump, name: str) -> list[str]:
+    """Return the names of the modules around a call from the root on, and its own name."""
     chain = [name]
     parent = parent_of(dump.construct, name)
     while parent is not None and parent not in chain:
@@ -129,7 +141,7 @@ def _around(dump: Dump, name: str) -> list[str]:
     return chain[::-1]
 
 
-def write_finding(document: dict[str, Any], folder: Path, stem: str) -> Path:
+def write_document(document: dict[str, Any], folder: Path, stem: str) -> Path:
     """Write a result document as ``stem_{nanoseconds}.json`` and return its path.
 
     Raises:

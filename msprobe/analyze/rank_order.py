@@ -1,14 +1,14 @@
-"""Which of several events on different ranks came first: happens-before over matched communication.
+"""Which of several events on different ranks happened first.
 
-Ranks have no common clock, and the positions of their entries say nothing about each other. What orders them is
-communication: what a rank did before it gave data happened before what another did after it took them (L. Lamport,
-"Time, clocks, and the ordering of events in a distributed system", 1978). The programs of all ranks are walked
-together, each as far as the data it takes are there, and every event is carried along with the data.
+Ranks have no common clock, and the positions of their entries cannot be compared. Communication orders them: what a
+rank did before it sent data happened before what another rank did after it received them (L. Lamport, "Time, clocks,
+and the ordering of events in a distributed system", 1978). ``order_events`` replays the communication of all ranks
+together, each rank as far as the data that it receives have been sent, and hands every event on with the data.
 
-Calls that do not wait go on when nothing else can, and so does the least advanced rank of a recording that does not
-fit together (a rank or a call is missing): the walk always ends.
+A call that does not wait goes on when no other rank can. So does the least advanced rank of a recording that does not
+fit together, because a rank or a call is missing. So the replay always ends.
 
-The first divergence of a step over all its ranks: the one that no other rank's divergence happened before.
+``earliest`` applies this to the first divergences of the ranks of one step.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ from msprobe.numerics.verdict import Role, RowKind
 
 @dataclass(frozen=True, slots=True, order=True)
 class Event:
-    """A place in the program of a rank: its entry, and whether the communication of that entry came before it."""
+    """Something that happened on a rank.
+
+    Args:
+        entry: the position of the entry at which it happened.
+        after: whether it happened after the communication of that entry.
+    """
 
     entry: int
     after: bool = True
@@ -34,8 +39,13 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where an event stands: ``layer`` counts the exchanges on the longest way to it, ``first`` says that no other
-    event happened before it.
+    """Where an event stands among those of all ranks.
+
+    Args:
+        rank: the rank on which it happened.
+        event: the event.
+        layer: the number of exchanges on the longest way to it.
+        first: whether no event of another rank happened before it.
     """
 
     rank: int
@@ -45,137 +55,173 @@ class Standing:
 
     @property
     def order(self) -> tuple[bool, int, int, int]:
-        """Sorts the earliest before all others."""
+        """Return the sort key: the earliest event comes first."""
         return not self.first, self.layer, self.event.entry, self.rank
 
 
 def order_events(programs: Mapping[int, Sequence[Exchange]], events: Mapping[int, Event]) -> list[Standing]:
-    """The events of these ranks (at most one each), earliest first.
+    """Return the events, earliest first.
 
-    ``programs`` has the communication of every rank that was recorded, also of those without an event.
+    Args:
+        programs: the communication of every recorded rank, also of ranks without an event.
+        events: the event of each rank that has one.
     """
-    return sorted(_Walk(programs, events).standings(), key=lambda standing: standing.order)
+    return sorted(_Replay(programs, events).standings(), key=lambda standing: standing.order)
 
 
 @dataclass(slots=True)
-class _Shared:
-    """What has been given under a key so far: the events carried along, their layer, and how many are to give."""
+class _SentData:
+    """What has been sent under a key so far.
+
+    Args:
+        expected: how many ranks send under this key.
+        events: the events that happened before, as bits.
+        layer: the largest layer of a sender.
+        sent: how many ranks have sent.
+    """
 
     expected: int
-    carried: int = 0
+    events: int = 0
     layer: int = 0
-    given: int = 0
+    sent: int = 0
 
 
 @dataclass(slots=True)
 class _Rank:
+    """A rank during the replay.
+
+    Args:
+        next_call: the index of its next exchange.
+        has_sent: whether it has sent the data of that exchange.
+        events: the events that happened before, as bits.
+        layer: the number of exchanges on the longest way to its present state.
+        standing: where its event stands, once it has happened.
+        late: keys whose data it went on without.
+        late_at_event: those of them that the exchange of its event receives.
+    """
+
     number: int
     program: Sequence[Exchange]
     event: Event | None
-    at: int = 0
-    gave: bool = False
-    carried: int = 0
+    next_call: int = 0
+    has_sent: bool = False
+    events: int = 0
     layer: int = 0
     standing: Standing | None = None
     late: list[Key] = field(default_factory=list)
-    unsettled: tuple[Key, ...] = ()
+    late_at_event: tuple[Key, ...] = ()
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether all exchanges have been replayed."""
+        return self.next_call >= len(self.program)
 
 
-class _Walk:
+class _Replay:
+    """Replays the communication of all ranks."""
+
     def __init__(self, programs: Mapping[int, Sequence[Exchange]], events: Mapping[int, Event]) -> None:
         numbers = sorted(programs.keys() | events.keys())
         self._ranks = [_Rank(number, programs.get(number, ()), events.get(number)) for number in numbers]
-        self._bits = {number: 1 << place for place, number in enumerate(numbers)}
-        expected = Counter(key for rank in self._ranks for exchange in rank.program for key in exchange.gives)
-        self._shared = {key: _Shared(count) for key, count in expected.items()}
+        self._bits = {number: 1 << index for index, number in enumerate(numbers)}
+        expected = Counter(key for rank in self._ranks for exchange in rank.program for key in exchange.sends)
+        self._data = {key: _SentData(count) for key, count in expected.items()}
 
     def standings(self) -> list[Standing]:
+        """Return where the events stand, by rank."""
         waiting = self._ranks
         while waiting:
-            before = sum(rank.at for rank in self._ranks)
+            before = sum(rank.next_call for rank in self._ranks)
             for rank in waiting:
-                while rank.at < len(rank.program) and self._advance(rank, released=False):
+                while not rank.has_ended and self._advance(rank, released=False):
                     pass
-            waiting = [rank for rank in waiting if rank.at < len(rank.program)]
-            if waiting and sum(rank.at for rank in self._ranks) == before:
+            waiting = [rank for rank in waiting if not rank.has_ended]
+            if waiting and sum(rank.next_call for rank in self._ranks) == before:
                 self._release(waiting)
         for rank in self._ranks:
             self._merge_late(rank)
             if rank.event is not None and rank.standing is None:
                 self._mark(rank)
-        return [self._settled(rank) for rank in self._ranks if rank.standing is not None]
+        return [self._final_standing(rank) for rank in self._ranks if rank.standing is not None]
 
     def _release(self, waiting: list[_Rank]) -> None:
-        unblocking = [rank for rank in waiting if not rank.program[rank.at].waits]
-        for rank in unblocking or [min(waiting, key=lambda rank: rank.at)]:
+        """Let ranks go on without data: those whose call does not wait, or else the least advanced one."""
+        unblocking = [rank for rank in waiting if not rank.program[rank.next_call].waits]
+        for rank in unblocking or [min(waiting, key=lambda rank: rank.next_call)]:
             self._advance(rank, released=True)
 
     def _advance(self, rank: _Rank, *, released: bool) -> bool:
-        """One exchange of a rank; False when the data it takes are not all there yet."""
-        exchange = rank.program[rank.at]
+        """Replay one exchange of a rank; return False when not all data that it receives have been sent."""
+        exchange = rank.program[rank.next_call]
         self._merge_late(rank)
         if rank.event is not None and rank.standing is None and rank.event < Event(exchange.entry, True):
             self._mark(rank)
-        if not rank.gave:
-            for key in exchange.gives:
-                self._give(rank, self._shared[key])
-            rank.gave = True
-        missing = [key for key in exchange.takes if not self._complete(key)]
+        if not rank.has_sent:
+            for key in exchange.sends:
+                self._send(rank, self._data[key])
+            rank.has_sent = True
+        missing = [key for key in exchange.receives if not self._is_complete(key)]
         if missing and not released:
             return False
-        for key in exchange.takes:
-            self._take(rank, key)
+        for key in exchange.receives:
+            self._receive(rank, key)
         rank.late += missing
         rank.layer += 1
         if rank.event is not None and rank.standing is None and rank.event.entry == exchange.entry:
             self._mark(rank)
-            rank.unsettled = tuple(missing)
-        rank.at, rank.gave = rank.at + 1, False
+            rank.late_at_event = tuple(missing)
+        rank.next_call, rank.has_sent = rank.next_call + 1, False
         return True
 
-    def _complete(self, key: Key) -> bool:
-        shared = self._shared.get(key)
-        return shared is None or shared.given == shared.expected
+    def _is_complete(self, key: Key) -> bool:
+        data = self._data.get(key)
+        return data is None or data.sent == data.expected
 
-    def _give(self, rank: _Rank, shared: _Shared) -> None:
-        shared.carried |= rank.carried
-        shared.layer = max(shared.layer, rank.layer)
-        shared.given += 1
+    def _send(self, rank: _Rank, data: _SentData) -> None:
+        data.events |= rank.events
+        data.layer = max(data.layer, rank.layer)
+        data.sent += 1
 
-    def _take(self, rank: _Rank, key: Key) -> None:
-        shared = self._shared.get(key)
-        if shared is not None and self._complete(key):
-            rank.carried |= shared.carried
-            rank.layer = max(rank.layer, shared.layer)
+    def _receive(self, rank: _Rank, key: Key) -> None:
+        data = self._data.get(key)
+        if data is not None and self._is_complete(key):
+            rank.events |= data.events
+            rank.layer = max(rank.layer, data.layer)
 
     def _merge_late(self, rank: _Rank) -> None:
-        for key in [key for key in rank.late if self._complete(key)]:
-            self._take(rank, key)
+        """Receive what has arrived of the data that the rank went on without."""
+        for key in [key for key in rank.late if self._is_complete(key)]:
+            self._receive(rank, key)
             rank.late.remove(key)
 
     def _mark(self, rank: _Rank) -> None:
+        """Note that the event of a rank has happened."""
         assert rank.event is not None
-        rank.standing = Standing(rank.number, rank.event, rank.layer, rank.carried == 0)
-        rank.carried |= self._bits[rank.number]
+        rank.standing = Standing(rank.number, rank.event, rank.layer, rank.events == 0)
+        rank.events |= self._bits[rank.number]
 
-    def _settled(self, rank: _Rank) -> Standing:
-        """The standing of an event at data that came later than the walk went on."""
+    def _final_standing(self, rank: _Rank) -> Standing:
+        """Return the standing of an event, with the events that arrived in late data of its own exchange."""
         standing = rank.standing
         assert standing is not None
-        came_with = 0
-        for key in rank.unsettled:
-            shared = self._shared.get(key)
-            came_with |= shared.carried if shared is not None else 0
-        if came_with & ~self._bits[rank.number]:
+        late_events = 0
+        for key in rank.late_at_event:
+            data = self._data.get(key)
+            late_events |= data.events if data is not None else 0
+        if late_events & ~self._bits[rank.number]:
             return Standing(standing.rank, standing.event, standing.layer, False)
         return standing
 
 
 @dataclass(slots=True)
 class RankFinding:
-    """What one rank contributes: its communication, and where it diverged first (``entry`` is None where it did not).
+    """What one rank contributes to the order of divergences.
 
-    ``after`` is False when a communication call was given what differs already.
+    Args:
+        rank: its number.
+        program: its communication.
+        entry: the position of its first divergence; None where it has none.
+        after: False when that entry is a communication call whose inputs differ already.
     """
 
     rank: int
@@ -184,44 +230,46 @@ class RankFinding:
     after: bool = True
 
 
-def rank_finding(comparison: Comparison, rank: int, found: Divergence | None) -> RankFinding:
-    """The contribution of one compared dump pair. Positions are those of the entries of its table."""
-    program = exchanges(rank, _entries(comparison))
-    if found is None:
+def rank_finding(comparison: Comparison, rank: int, divergence: Divergence | None) -> RankFinding:
+    """Return the contribution of one compared pair of dumps; positions are those of the entries of its table."""
+    program = exchanges(rank, _communication_entries(comparison))
+    if divergence is None:
         return RankFinding(rank, program)
-    return RankFinding(rank, program, found.entry, after=not _given_differs(comparison, found.entry))
+    return RankFinding(rank, program, divergence.entry, after=not _inputs_differ(comparison, divergence.entry))
 
 
 def earliest(findings: Sequence[RankFinding]) -> list[Standing]:
-    """The divergences of the ranks of a step, earliest first."""
+    """Return the first divergences of the ranks of a step, earliest first."""
+    events = {finding.rank: Event(finding.entry, finding.after) for finding in findings if finding.entry is not None}
+    return order_events({finding.rank: finding.program for finding in findings}, events)
 
-    events = {found.rank: Event(found.entry, found.after) for found in findings if found.entry is not None}
-    return order_events({found.rank: found.program for found in findings}, events)
 
+def rank_numbers(processes: Iterable[tuple[str, int | None]]) -> list[int]:
+    """Return a number for each process: its own for a rank, the next free one for any other.
 
-def rank_numbers(places: Iterable[tuple[str, int | None]]) -> list[int]:
-    """A number for each place (kind and number): its own for a rank, the next free one for other processes."""
-    known = list(places)
-    free = max((number for kind, number in known if kind == "rank" and number is not None), default=-1)
+    Args:
+        processes: kind (``rank`` or ``proc``) and number of each process.
+    """
+    processes = list(processes)
+    last = max((number for kind, number in processes if kind == "rank" and number is not None), default=-1)
     numbers = []
-    for kind, number in known:
+    for kind, number in processes:
         if kind == "rank" and number is not None:
             numbers.append(number)
         else:
-            free += 1
-            numbers.append(free)
+            last += 1
+            numbers.append(last)
     return numbers
 
 
-def _entries(comparison: Comparison) -> Iterator[tuple[int, str, Any]]:
+def _communication_entries(comparison: Comparison) -> Iterator[tuple[int, str, Any]]:
     for position, pair in enumerate(comparison.table.entries):
-        name = pair.target if pair.target is not None else pair.golden
         data = comparison.target.data if pair.target is not None else comparison.golden.data
-        if name is not None and is_communication(name):
-            yield position, name, data[name]
+        if is_communication(pair.name):
+            yield position, pair.name, data[pair.name]
 
 
-def _given_differs(comparison: Comparison, entry: int) -> bool:
+def _inputs_differ(comparison: Comparison, entry: int) -> bool:
     rows = slice(int(comparison.table.starts[entry]), int(comparison.table.starts[entry + 1]))
     differs = comparison.judged.kind[rows] > RowKind.UNCHECKED
     return bool((differs & (comparison.measured.role[rows] != Role.RESULT)).any())

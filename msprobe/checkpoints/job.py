@@ -1,9 +1,9 @@
-"""The job of ``msprobe config_check -c`` for two checkpoints: how similar each parameter of either is.
+"""The job of ``msprobe config_check -c``: measure how similar each parameter of two checkpoints is.
 
-The document maps each name to ``{"l2", "cos", "numel", "shape"}``; ``numel`` and ``shape`` are pairs where the two
-sides differ, with null for a side that lacks the parameter, and l2 and cos are null then. ``problem`` is present when a
-parameter cannot be compared for another reason. Parameters of the first checkpoint come first, in its order, then those
-that only the second has.
+The result document maps each name to ``{"l2", "cos", "numel", "shape"}``. Where the two sides differ in shape,
+``numel`` and ``shape`` are pairs, with null for a side that lacks the parameter, and l2 and cos are null. ``problem``
+is present when a parameter cannot be compared for another reason. Parameters of the first checkpoint come first, in its
+order, then those that only the second has.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class Parameter:
 
     @property
     def kind(self) -> ParameterKind:
+        """Return what the comparison says about this parameter."""
         if self.second is None:
             return "first_only"
         if self.first is None:
@@ -116,11 +117,11 @@ class CheckpointComparison:
         kinds = [parameter.kind for parameter in self.parameters]
         counts = ", ".join(f"{kinds.count(kind)} {words}" for kind, words in _COUNTED if kind in kinds)
         yield f"Verdict: {'SAME' if self.same else 'DIVERGED'} ({len(kinds)} parameters: {counts})"
-        if cast := [(one, types) for one in self.parameters if (types := one.types())]:
-            one, types = cast[0]
-            yield f"  {len(cast)} of another type, such as {_safe(one.name)}: {types}; their values are compared"
+        if cast := [(item, types) for item in self.parameters if (types := item.types())]:
+            first, types = cast[0]
+            yield f"  {len(cast)} of another type, such as {_safe(first.name)}: {types}; their values are compared"
         for kind in ("problem", "first_only", "second_only", "shape", "different"):
-            group = sorted((one for one in self.parameters if one.kind == kind), key=_cosine)
+            group = sorted((item for item in self.parameters if item.kind == kind), key=_cosine)
             yield from (f"  {parameter.line()}" for parameter in group[:_WORST])
             if len(group) > _WORST:
                 yield f"  ... and {len(group) - _WORST} more {dict(_COUNTED)[kind]}"
@@ -132,11 +133,12 @@ def _safe(name: str) -> str:
 
 
 def _cosine(parameter: Parameter) -> float:
+    """Return the sort key that puts the least similar parameters first."""
     return -2.0 if parameter.similarity.cos is None else parameter.similarity.cos
 
 
 def compare_checkpoints(first: Path, second: Path, progress: Progress | None = None) -> CheckpointComparison:
-    """Compare two checkpoints of any layouts (see ``checkpoint``).
+    """Compare two checkpoints of any layouts (see ``load``).
 
     Raises:
         ReadError: one of them cannot be read.
@@ -148,14 +150,14 @@ def compare_checkpoints(first: Path, second: Path, progress: Progress | None = N
     names = list(dict.fromkeys([*left.tensors, *right.tensors]))
     with ThreadPoolExecutor(min(_MOST_WORKERS, os.cpu_count() or 1)) as pool:
         parameters = []
-        for parameter in pool.map(lambda name: _compared(name, left, right), names):
+        for parameter in pool.map(lambda name: _compare_parameter(name, left, right), names):
             parameters.append(parameter)
             if progress is not None:
                 progress(len(parameters), len(names))
     return CheckpointComparison(parameters, (left.layout, right.layout), (left.skipped, right.skipped))
 
 
-def _compared(name: str, left: NamedTensors, right: NamedTensors) -> Parameter:
+def _compare_parameter(name: str, left: NamedTensors, right: NamedTensors) -> Parameter:
     a, b = left.tensors.get(name), right.tensors.get(name)
     return Parameter(name, a, b) if a is None or b is None else Parameter(name, a, b, similarity(a, b))
 

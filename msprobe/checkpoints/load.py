@@ -23,9 +23,9 @@ from msprobe.core.errors import ReadError
 
 _TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
 _SUFFIXES = (".safetensors", *_TORCH_SUFFIXES)
-_USUAL = ("model.safetensors", "pytorch_model.bin", "model.pt")
+_USUAL_NAMES = ("model.safetensors", "pytorch_model.bin", "model.pt")
 _NUMBERED = re.compile(r"(.+)-(\d+)-of-(\d+)(\.\w+)")
-_SHOWN = 5
+_MAX_LISTED = 5
 
 
 def read_checkpoint(path: Path) -> NamedTensors:
@@ -36,7 +36,7 @@ def read_checkpoint(path: Path) -> NamedTensors:
         MsprobeException: its files need PyTorch, which is not installed.
     """
     if path.is_file():
-        return _file(path)
+        return _read_file(path)
     if not path.is_dir():
         raise ReadError(f"{path}: no such file or folder")
     if is_megatron(path):
@@ -45,11 +45,11 @@ def read_checkpoint(path: Path) -> NamedTensors:
     indexes = [name for name in names if name.endswith(".index.json")]
     if indexes:
         preferred = next((name for name in indexes if ".safetensors." in name), indexes[0])
-        return read_sharded(path / preferred, _file)
-    return _single_file(path, names)
+        return read_sharded(path / preferred, _read_file)
+    return _read_folder(path, names)
 
 
-def _file(path: Path) -> NamedTensors:
+def _read_file(path: Path) -> NamedTensors:
     if path.suffix == ".safetensors":
         return read_safetensors(path)
     if path.suffix in _TORCH_SUFFIXES:
@@ -57,27 +57,28 @@ def _file(path: Path) -> NamedTensors:
     raise ReadError(f"{path}: no checkpoint; files that can be read end in {', '.join(_SUFFIXES)}")
 
 
-def _single_file(folder: Path, names: list[str]) -> NamedTensors:
+def _read_folder(folder: Path, names: list[str]) -> NamedTensors:
     """Read a folder with one checkpoint file, or with the numbered parts of one."""
     files = [name for name in names if name.endswith(_SUFFIXES)]
-    usual = [name for name in _USUAL if name in files]
+    usual = [name for name in _USUAL_NAMES if name in files]
     if usual or len(files) == 1:
-        return _file(folder / (usual or files)[0])
+        return _read_file(folder / (usual or files)[0])
     if not files:
-        raise ReadError(distributed_refusal(folder) or _nothing(folder))
+        raise ReadError(distributed_refusal(folder) or _no_checkpoint(folder))
     parts = [match for name in files if (match := _NUMBERED.fullmatch(name))]
     if len(parts) != len(files) or len({(part[1], part[3], part[4]) for part in parts}) > 1:
         raise ReadError(f"{folder}: several checkpoints ({_list(files)}); give one of the files")
     missing = sorted(set(range(1, int(parts[0][3]) + 1)) - {int(part[2]) for part in parts})
     if missing:
         raise ReadError(f"{folder}: {parts[0][3]} parts are needed, part {missing[0]} is missing")
-    return NamedTensors.joined(f"{len(files)} files", [_file(folder / name) for name in files])
+    return NamedTensors.joined(f"{len(files)} files", [_read_file(folder / name) for name in files])
 
 
-def _nothing(folder: Path) -> str:
+def _no_checkpoint(folder: Path) -> str:
+    """Return the message for a folder without a checkpoint."""
     children = sorted(child.name for child in folder.iterdir())
     return f"{folder}: no checkpoint in it (found: {_list(children) or 'nothing'})"
 
 
 def _list(names: list[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+    return ", ".join(names[:_MAX_LISTED]) + (", ..." if len(names) > _MAX_LISTED else "")

@@ -1,4 +1,4 @@
-"""How similar two tensors are.
+"""Measures how similar two tensors are.
 
 With a and b flattened, in float64 (complex numbers as pairs of numbers):
 
@@ -49,6 +49,8 @@ _Values = tuple[NDArray[Any], str]
 
 @dataclass(slots=True)
 class _Sums:
+    """Sums over all elements: a.b, a.a, b.b and (a - b).(a - b)."""
+
     dot: float = 0.0
     first: float = 0.0
     second: float = 0.0
@@ -63,11 +65,12 @@ class _Sums:
 
     @property
     def fit(self) -> bool:
+        """Return whether no sum of squares underflowed or overflowed."""
         return all(_SQUARES_FIT[0] < norm < _SQUARES_FIT[1] for norm in (self.first, self.second))
 
 
 def similarity(first: LazyTensor, second: LazyTensor) -> Similarity:
-    """Compare two tensors of any shapes and types. A tensor that cannot be read is a ``problem``, not an error."""
+    """Compare two tensors of any shapes and types; a tensor that cannot be read gives a ``problem``."""
     if first.shape != second.shape:
         return Similarity()
     try:
@@ -75,11 +78,11 @@ def similarity(first: LazyTensor, second: LazyTensor) -> Similarity:
     except ReadError as error:
         return Similarity(problem=error.error_info)
     with np.errstate(all="ignore"):
-        sums = _summed(a, b, 1.0)
-        return _concluded(a, b, sums, 1.0) if sums.fit else _unusual(a, b)
+        sums = _sum_up(a, b, 1.0)
+        return _from_sums(a, b, sums, 1.0) if sums.fit else _compare_unusual(a, b)
 
 
-def _unusual(a: _Values, b: _Values) -> Similarity:
+def _compare_unusual(a: _Values, b: _Values) -> Similarity:
     """Compare elements that are not finite, all zero, or too large or small for their squares."""
     non_finite = [_not_finite(values) for values in (a, b)]
     if any(non_finite):
@@ -87,13 +90,13 @@ def _unusual(a: _Values, b: _Values) -> Similarity:
         return Similarity(problem=f"NaN or infinite: {first} elements of the first, {second} of the second")
     largest = [_largest(values) for values in (a, b)]
     scale = max(largest) or 1.0
-    sums = _summed(a, b, scale)
+    sums = _sum_up(a, b, scale)
     if not all(largest):
         return Similarity(math.sqrt(sums.difference) * scale, None if any(largest) else 1.0)
-    return _concluded(a, b, sums, scale)
+    return _from_sums(a, b, sums, scale)
 
 
-def _concluded(a: _Values, b: _Values, sums: _Sums, scale: float) -> Similarity:
+def _from_sums(a: _Values, b: _Values, sums: _Sums, scale: float) -> Similarity:
     l2 = math.sqrt(sums.difference) * scale or _exact_distance(a, b)
     if l2 == 0.0:
         return Similarity(0.0, 1.0)
@@ -114,7 +117,7 @@ def _exact_distance(a: _Values, b: _Values) -> float:
     return total
 
 
-def _summed(a: _Values, b: _Values, scale: float) -> _Sums:
+def _sum_up(a: _Values, b: _Values, scale: float) -> _Sums:
     sums = _Sums()
     for left, right in zip(_chunks(a), _chunks(b), strict=True):
         if scale == 1.0:

@@ -1,60 +1,61 @@
-"""The flags of ``compare`` and ``graph_visualize`` that say which entries, ranks and steps belong together.
+"""Flags that commands share: ``mapping_flags`` say which entries, ranks and steps of two runs belong together.
 
-Flags of ``msprobe compare`` for scripts that were written for the published tool.
+``compare`` and ``graph_visualize`` have them. Flags about entries are made from the table ``MAPPING_OPTIONS``.
+``legacy_flags`` are flags of ``compare`` for scripts that were written for the published tool.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+if TYPE_CHECKING:
+    from msprobe.compare.alignment.options import MappingOption
+
 Command = TypeVar("Command", bound=Callable[..., Any])
-_NO_FILE = "\0built in"
-_FILE_FLAGS = ("cell_mapping", "api_mapping", "layer_mapping")
+_BUILT_IN = "\0built in"
+"""The value of a mapping flag without a file."""
 
 
 def mapping_flags(command: Command) -> Command:
     """Add the flags to a command and return it; the command gets them as keywords, see ``mapping_keywords``."""
-    for option in reversed(_MAPPING_OPTIONS):
+    from msprobe.compare.alignment.options import MAPPING_OPTIONS
+
+    for option in reversed([*map(_flag, MAPPING_OPTIONS), *_RANKS_AND_STEPS]):
         command = option(command)
     return command
 
 
 def mapping_keywords(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options with True for a mapping flag without a file."""
-    return {name: True if name in _FILE_FLAGS and value == _NO_FILE else value for name, value in options.items()}
+    return {name: True if value == _BUILT_IN else value for name, value in options.items()}
 
 
-def _with_optional_file(short: str, name: str, text: str) -> Callable[[Command], Command]:
-    long = f"--{name}"
-    return click.option(
-        short, long, long.replace("_", "-"), name, is_flag=False, flag_value=_NO_FILE, metavar="[FILE]", help=text
-    )
+def _flag(option: MappingOption) -> Callable[[Command], Command]:
+    """Return the click option of an option about entries."""
+    long = f"--{option.keyword}"
+    names = (option.flag, *dict.fromkeys((long, long.replace("_", "-"))), option.keyword)
+    return click.option(*names, help=option.help, **dict(_parameters(option)))
 
 
-_MAPPING_OPTIONS = (
-    click.option(
-        "-fm",
-        "--fuzzy_match",
-        "--fuzzy-match",
-        "fuzzy_match",
-        is_flag=True,
-        help="Pair calls by name and order, ignoring their numbers.",
-    ),
-    _with_optional_file("-cm", "cell_mapping", "Rename modules of the target; without FILE only Cell to Module."),
-    _with_optional_file("-am", "api_mapping", "MindSpore functions to PyTorch's; without FILE the built-in table."),
-    click.option(
-        "-dm",
-        "--data_mapping",
-        "--data-mapping",
-        "data_mapping",
-        type=click.Path(),
-        metavar="FILE",
-        help="Items of the target, each with its golden item.",
-    ),
-    _with_optional_file("-lm", "layer_mapping", "Names of layers by class; without FILE they are inferred."),
+def _parameters(option: MappingOption) -> Iterator[tuple[str, Any]]:
+    """Yield the parameters of ``click.option`` that depend on what the option takes."""
+    from msprobe.compare.alignment.options import Value
+
+    if option.value is Value.SWITCH:
+        yield "is_flag", True
+    elif option.value is Value.FILE:
+        yield "type", click.Path()
+        yield "metavar", "FILE"
+    else:
+        yield "is_flag", False
+        yield "flag_value", _BUILT_IN
+        yield "metavar", "[FILE]"
+
+
+_RANKS_AND_STEPS = (
     click.option(
         "--pair",
         type=click.Choice(["number", "order"]),
@@ -73,9 +74,6 @@ _MAPPING_OPTIONS = (
 )
 
 
-_MODES = ("auto", "offline_data", "torchair", "offline_model", "atb")
-
-
 def legacy_flags(command: Command) -> Command:
     """Add the flags to a command and return it; the command gets those of the consistency check as keywords."""
     for option in _LEGACY_OPTIONS:
@@ -90,6 +88,7 @@ def _only_auto(context: click.Context, _parameter: click.Parameter, mode: str) -
         )
 
 
+_MODES = ("auto", "offline_data", "torchair", "offline_model", "atb")
 _LEGACY_OPTIONS = (
     click.option("-m", "--mode", type=click.Choice(_MODES), default="auto", expose_value=False, callback=_only_auto),
     click.option(

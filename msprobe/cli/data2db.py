@@ -34,16 +34,16 @@ import click
 def command(db: str, data: str, kind: str, mapping: str | None, micro_step: bool, process_num: int) -> int:
     """Write norm, max, min and mean of what modules and functions were given and gave, over steps and ranks.
 
-    The result is DB/dump_data.trend.db, an SQLite file; one that is there is replaced. Exit status: 0 done,
+    The result is DB/dump_data.trend.db, an SQLite file; an existing file is replaced. Exit status: 0 done,
     2 unreadable input, 3 no statistics in the dump.
     """
-    from msprobe.jobs.executors.select import executor_named
+    from msprobe.jobs.executors.select import find_executor
     from msprobe.jobs.progress import progress_bar
     from msprobe.trend.job import refuse_monitor_format, write_trend
 
     if kind == "monitor":
         raise refuse_monitor_format()
-    executor = executor_named(f"processes:{process_num}", process_num, ()) if process_num > 1 else None
+    executor = find_executor(f"processes:{process_num}", process_num, ()) if process_num > 1 else None
     with progress_bar("reading", "dumps") as show:
         run = executor.run if executor else None
         trend = write_trend(data, db, mapping, divided=micro_step, run=run, progress=show)

@@ -1,7 +1,7 @@
-"""The command ``msprobe``: a table of commands that are imported only when they run.
+"""The command ``msprobe``: a table of commands, each of which is imported only when it runs.
 
-``run`` is the one boundary where an error of this tool becomes one line on stderr and an exit status: 0 done, 1 what a
-command defines (``--fail-on``), 2 wrong usage or unreadable input, 3 not comparable.
+``main`` is the entry point. ``run`` is the only place where an error of this tool becomes a line on stderr and an exit
+status: 0 done, 1 what a command defines (``--fail-on``), 2 wrong usage or unreadable input, 3 not comparable.
 
 SIGTERM and SIGHUP end a command as Ctrl-C does: it cleans up, and the exit status says which signal it was.
 """
@@ -25,50 +25,11 @@ import click
 from msprobe import __version__
 from msprobe.core.errors import MEMORY_ERROR, MsprobeException, NotComparableError
 
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
-
-
-class Terminated(SystemExit):
-    """Raised in the command, so that every ``with`` block is left; ``status`` is the one a shell gives (128 + n)."""
-
-    def __init__(self, number: int) -> None:
-        self.status = 128 + number
-        super().__init__(self.status)
-        self.name = signal.Signals(number).name
-
-
-def raise_on_termination() -> None:
-    """Raise ``Terminated`` in the main thread when such a signal arrives. The main thread must call this.
-
-    A signal that is ignored (nohup) or has a handler already is left alone.
-    """
-    handled = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
-    for number in handled:
-        signal.signal(number, _raise_terminated)
-
-    def hold() -> None:  # a signal that arrives before a copy has its own handlers would be lost
-        signal.pthread_sigmask(signal.SIG_BLOCK, handled)
-
-    def release() -> None:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, handled)
-
-    def release_copy() -> None:  # only the parent cleans up
-        for number in handled:
-            signal.signal(number, signal.SIG_DFL)
-        release()
-
-    os.register_at_fork(before=hold, after_in_parent=release, after_in_child=release_copy)
-
-
-def _raise_terminated(number: int, frame: FrameType | None) -> None:
-    signal.signal(number, signal.SIG_IGN)  # `timeout` sends it twice, and the second one must not interrupt the cleanup
-    raise Terminated(number)
-
-
 EXIT_USAGE = 2
 EXIT_NOT_COMPARABLE = 3
 _EXIT_INTERRUPTED = 130
 _EXIT_BROKEN_PIPE = 141
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,3 +189,46 @@ def _output_closed() -> int:
     """End quietly when the reader of the output is gone (``msprobe ... | head``); Python must not complain at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return _EXIT_BROKEN_PIPE
+
+
+# ---------------------------------------------------------------- signals
+
+
+class Terminated(SystemExit):
+    """The exception that a signal raises in the command, so that every ``with`` block is left.
+
+    ``status`` is the exit status that a shell gives (128 + number of the signal).
+    """
+
+    def __init__(self, number: int) -> None:
+        self.status = 128 + number
+        super().__init__(self.status)
+        self.name = signal.Signals(number).name
+
+
+def raise_on_termination() -> None:
+    """Raise ``Terminated`` in the main thread when SIGTERM or SIGHUP arrives; the main thread has to call this.
+
+    A signal that is ignored (nohup), or that has a handler already, keeps its behaviour.
+    """
+    handled = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
+    for number in handled:
+        signal.signal(number, _raise_terminated)
+
+    def hold() -> None:  # a signal that arrives before a copy has its own handlers would be lost
+        signal.pthread_sigmask(signal.SIG_BLOCK, handled)
+
+    def release() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, handled)
+
+    def release_copy() -> None:  # only the parent cleans up
+        for number in handled:
+            signal.signal(number, signal.SIG_DFL)
+        release()
+
+    os.register_at_fork(before=hold, after_in_parent=release, after_in_child=release_copy)
+
+
+def _raise_terminated(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)  # `timeout` sends it twice, and the second one must not interrupt the cleanup
+    raise Terminated(number)

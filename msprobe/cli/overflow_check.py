@@ -29,7 +29,7 @@ def command(input_path: str, output_path: str, fail_on: str) -> int:
     The input is a step folder with its rank folders, one process folder, or a dump root with several steps; or the URL
     of one. Exit status: 0 done, 1 found (with --fail-on found), 2 unreadable input, 3 the dump holds no statistics.
     """
-    from msprobe.analyze.overflow import check_overflow, write_finding
+    from msprobe.analyze.overflow import check_overflow, write_document
     from msprobe.compare.inputs.locations import local
 
     folder, finding = local(output_path), check_overflow(input_path)
@@ -37,7 +37,7 @@ def command(input_path: str, output_path: str, fail_on: str) -> int:
         click.echo(line)
     if not finding.found:
         return 0
-    click.echo(f"Result: {write_finding(finding.document(), folder, 'anomaly_analyze')}")
+    click.echo(f"Result: {write_document(finding.document(), folder, 'anomaly_analyze')}")
     return _FOUND if fail_on == "found" else 0
 
 

@@ -1,6 +1,6 @@
 """The table of steps and ranks that ``msprobe compare`` prints on a terminal, beside its plain text.
 
-It needs ``rich``; in a pipe, in a log or without the package nothing is printed.
+The table needs the package ``rich``; in a pipe, in a log or without the package nothing is printed.
 """
 
 from __future__ import annotations

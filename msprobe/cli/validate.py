@@ -35,13 +35,13 @@ def command(config: str, framework: str | None) -> int:
 
 def _print_report(report: "ConfigReport", framework: str | None) -> int:
     from msprobe.core.backend.support import framework_problems
-    from msprobe.core.config.path_checks import place_problems
+    from msprobe.core.config.path_checks import path_problems
 
     if report.config is None:
         return _print_all(report.source, report.problems, report.warnings)
     problems = framework_problems(report.config, framework) if framework else ()
     # A missing input directory is no fault of the file: it may exist where the training runs.
-    missing = [f"{problem} (on this machine)" for problem in place_problems(report.config)]
+    missing = [f"{problem} (on this machine)" for problem in path_problems(report.config)]
     return _print_all(report.source, problems, (*report.warnings, *missing))
 
 

@@ -26,11 +26,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from msprobe.compare.alignment.call_scope import Path, Scopes, is_module, scopes
+from msprobe.compare.alignment.call_scope import Path, Scopes, scopes
 from msprobe.compare.alignment.layer_map import DOUBTFUL, FusedPair, LayerMap, LayerPair
-from msprobe.compare.alignment.layer_mapping import NOBODY, PLUS, TOP
+from msprobe.compare.alignment.layer_mapping import NO_PARTNER, PLUS, TOP
 from msprobe.compare.alignment.protocol import Side
-from msprobe.compare.records.entries import entry_keys
+from msprobe.compare.records.entries import entry_keys, is_module
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.reader import Dump
 
@@ -158,7 +158,7 @@ def _keep_apart(layer_map: LayerMap, sections: _Sections) -> None:
         left = path[len(above) + 1 :] if pair is not None else path
         if (f"{pair.golden}.{left}" if pair is not None else path) in taken:
             section = pair.target_class if pair is not None else TOP
-            sections.setdefault(section, {}).setdefault(left, _Line(NOBODY))
+            sections.setdefault(section, {}).setdefault(left, _Line(NO_PARTNER))
 
 
 def _layer_rules(layer_map: LayerMap, pair: LayerPair) -> Iterator[_Rule]:

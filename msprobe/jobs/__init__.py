@@ -1,1 +1,1 @@
-"""What a command does, from options to outcome."""
+"""The work of the commands: from options to results."""

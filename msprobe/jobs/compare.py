@@ -1,8 +1,13 @@
-"""The whole job of ``msprobe compare``: find the pairs, have each rank compared, conclude, and write the reports."""
+"""The whole job of ``msprobe compare``: find the pairs of dumps, compare each rank, conclude, write the reports.
+
+``compare`` is what users call, ``CompareResult`` what they get. One task is the pairs of one rank; an executor works on
+the tasks (``compare_rank``), in this process or in others, and returns an outcome per pair.
+"""
 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -26,14 +31,15 @@ from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.host import cpu_count
 from msprobe.core.store.reader import Place
 from msprobe.core.store.safe_files import make_folder
-from msprobe.jobs.compare_options import CompareOptions, checked
+from msprobe.jobs.compare_options import CompareOptions, check_options
 from msprobe.jobs.compare_rank import compare_rank
-from msprobe.jobs.executors.select import executor_named
+from msprobe.jobs.executors.select import find_executor
+from msprobe.jobs.row_observer import log_items
+from msprobe.report.dataframe import dataframe
+from msprobe.report.html.page import write_page
 from msprobe.report.rank_outcome import PairOptions, PairOutcome, RankTask, outcomes_of, task_text
 
 if TYPE_CHECKING:
-    import tempfile
-
     import pandas as pd
     from typing_extensions import Unpack
 
@@ -44,8 +50,17 @@ _WORK = "msprobe.jobs.compare_rank:compare_rank_text"
 
 @dataclass(slots=True)
 class CompareResult:
-    """What ``msprobe.compare`` returns. ``summary`` is the answer, ``outcomes`` that of each pair; ``comparisons``,
-    ``rows`` and ``to_dataframe`` give the details."""
+    """What ``msprobe.compare`` returns.
+
+    ``summary`` is the answer and ``outcomes`` has an answer per pair; ``comparisons``, ``rows`` and ``to_dataframe``
+    give the details.
+
+    Attributes:
+        policy: whose rules judged the rows.
+        mapping: what the user said about which entries, ranks and steps belong together.
+        pairs: the folders of target and golden run, per pair.
+        extras: what the user added to the comparison: metrics, a noise profile, matrices.
+    """
 
     summary: CompareSummary
     policy: Policy
@@ -57,11 +72,11 @@ class CompareResult:
 
     @property
     def verdict(self) -> str:
-        """``same``, ``diverged`` or ``not_comparable``."""
+        """Return ``same``, ``diverged`` or ``not_comparable``."""
         return self.summary.verdict
 
     def comparisons(self) -> Iterator[Comparison]:
-        """Each compared dump pair with its table, columns and rows; loaded when asked for, one at a time."""
+        """Yield each compared pair of dumps with its table, columns and rows; pairs are loaded one at a time."""
         history: dict[str, StepHistory] = {}
         for outcome in self.outcomes:
             if outcome.problem:
@@ -70,19 +85,21 @@ class CompareResult:
                 yield self._last
                 return
             target, golden, _ = load_pair(*self.pairs[outcome.order])
-            known = history.setdefault(outcome.label, StepHistory())
-            made = compare_dumps(target, golden, self.policy, mapping=self.mapping, history=known, extras=self.extras)
+            own = history.setdefault(outcome.label, StepHistory())
+            comparison = compare_dumps(
+                target, golden, self.policy, mapping=self.mapping, history=own, extras=self.extras
+            )
             if outcome.first_divergence is None:
-                known.noise = made.judged.noise
-            yield made
+                own.noise = comparison.judged.noise
+            yield comparison
 
     def rows(self) -> Iterator[CompareRow]:
-        """The rows of all result tables."""
+        """Yield the rows of all result tables."""
         for comparison in self.comparisons():
             yield from comparison.rows()
 
     def to_dataframe(self) -> pd.DataFrame:
-        """All rows as a pandas table: ``step`` and ``rank``, then the columns of the result table.
+        """Return all rows as a pandas table: ``step`` and ``rank``, then the columns of the result table.
 
         Numbers are numbers, a percentage is a fraction (``12%`` is 0.12), a cell without a value is NaN where the rest
         of its column are numbers.
@@ -90,23 +107,27 @@ class CompareResult:
         Raises:
             MsprobeException: pandas is not installed.
         """
-        from msprobe.report.dataframe import dataframe
-
         return dataframe(self.comparisons())
 
 
 def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions]) -> CompareResult:
     """Compare two dumps: documents, process folders, step folders or dump roots, as paths or URLs.
 
-    ``options`` are those of ``CompareOptions``; without any nothing is written. Runs that cannot be compared give the
-    verdict ``not_comparable``, and so does a pair among several that cannot be read or compared while the others agree.
+    ``options`` are those of ``CompareOptions``; without options no file is written. The verdict is ``not_comparable``
+    where the runs cannot be compared, and where one of several pairs cannot be read or compared and the others agree.
+
+    Example::
+
+        result = msprobe.compare("bad/dump", "good/dump", output="./output")
+        print(result.verdict, result.summary.first_divergence)
 
     Raises:
         ReadError: a path holds no dump, no pair can be read, or a mapping file is damaged.
         MsprobeException: an option is unknown, a package is missing, or a result cannot be written.
     """
-    chosen, mapping = checked(options)
-    policy, extras = _policy(chosen["policy"]), load_extras(chosen["metrics"], chosen["noise"], chosen["config"])
+    settings, mapping = check_options(options)
+    policy = _find_policy(settings["policy"])
+    extras = load_extras(settings["metrics"], settings["noise"], settings["config"])
     summary = CompareSummary(verdict="same", target=str(target), golden=str(golden), policy=policy.value)
     left, right = opened(target), opened(golden)
     try:
@@ -114,36 +135,36 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
         located = locate(left, right, mapping)
     except NotComparableError as error:
         result = CompareResult(_not_comparable(summary, error.error_info), policy, mapping)
-        _write_reports(result, chosen)
+        _write_reports(result, settings)
         return result
     with ExitStack() as stack:
-        output, html = chosen["output"], chosen["html"]
-        wanted = PairOptions(
+        output, html = settings["output"], settings["html"]
+        pair_options = PairOptions(
             policy=policy,
             mapping=mapping,
-            metrics=tuple(os.path.abspath(name) if ".py" in name else name for name in chosen["metrics"]),
-            noise=_from_anywhere(chosen["noise"]),
-            config=_from_anywhere(chosen["config"]),
-            stamp=f"{chosen['suffix']}_{datetime.now().strftime('%Y%m%d%H%M%S')}",
-            output=None if output is None else _output(output, chosen["executor"]),
-            xlsx=chosen["xlsx"],
+            metrics=tuple(os.path.abspath(name) if ".py" in name else name for name in settings["metrics"]),
+            noise=_absolute_path(settings["noise"]),
+            config=_absolute_path(settings["config"]),
+            stamp=f"{settings['suffix']}_{datetime.now().strftime('%Y%m%d%H%M%S')}",
+            output=None if output is None else _output_folder(output, settings["executor"]),
+            xlsx=settings["xlsx"],
             several_steps=located.several_steps,
             by_file=left.is_file(),
-            failures=chosen["junit"] is not None,
+            failures=settings["junit"] is not None,
             every_page=len(located.pairs) <= _MOST_PAGES,
             alone=len(located.pairs) == 1,
-            pages=None if html is None else stack.enter_context(_pages(Path(html))),
+            pages=None if html is None else stack.enter_context(_page_folder(Path(html))),
         )
-        outcomes, last = _compared(located, wanted, chosen)
+        outcomes, last = _compare_ranks(located, pair_options, settings)
         summary.unpaired.extend(located.unpaired)
         result = CompareResult(
             _conclude(summary, outcomes, mapping), policy, mapping, located.pairs, outcomes, extras, last
         )
-        _write_reports(result, chosen)
+        _write_reports(result, settings)
     return result
 
 
-def _policy(name: str) -> Policy:
+def _find_policy(name: str) -> Policy:
     try:
         return Policy(name)
     except ValueError:
@@ -153,22 +174,21 @@ def _policy(name: str) -> Policy:
         ) from None
 
 
-def _output(output: PathLike, executor: str) -> str:
+def _output_folder(output: PathLike, executor: str) -> str:
+    """Return the folder of the tables; the absolute one for Dask, whose workers run in other folders."""
     folder = os.fspath(output)
     return os.path.abspath(folder) if executor.startswith("dask:") else folder
 
 
-def _from_anywhere(file: PathLike | None) -> str | None:
-    """The file as a worker finds it that stands in another folder."""
+def _absolute_path(file: PathLike | None) -> str | None:
+    """Return the path of a file for a worker that runs in another folder."""
     if file is None:
         return None
     return str(file) if is_url(file) else os.path.abspath(file)
 
 
-def _pages(html: Path) -> tempfile.TemporaryDirectory[str]:
-    """A folder beside the report, where every worker can leave its part of it."""
-    import tempfile
-
+def _page_folder(html: Path) -> tempfile.TemporaryDirectory[str]:
+    """Return a temporary folder beside the HTML report, into which every worker writes its part of the report."""
     try:
         make_folder(html.absolute().parent)
         return tempfile.TemporaryDirectory(prefix=".msprobe-", dir=html.absolute().parent)
@@ -177,21 +197,19 @@ def _pages(html: Path) -> tempfile.TemporaryDirectory[str]:
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error
 
 
-def _compared(
-    located: Located, wanted: PairOptions, options: CompareOptions
+def _compare_ranks(
+    located: Located, pair_options: PairOptions, options: CompareOptions
 ) -> tuple[list[PairOutcome], Comparison | None]:
-    """The outcomes in the order of the pairs, and the comparison itself where there is one that was made here."""
-    tasks = _tasks(located, wanted)
+    """Return the outcomes in the order of the pairs, and the comparison of a single pair compared in this process."""
+    tasks = _rank_tasks(located, pair_options)
     if len(tasks) == 1 and not options["log_items"] and options["executor"] != "serial":
-        tasks[0] = replace(tasks[0], options=replace(wanted, processes=min(cpu_count(), _MOST_PROCESSES)))
-    sizes = (_size(place) for pair in located.pairs for place in pair)
-    executor = None if options["log_items"] else executor_named(options["executor"], len(tasks), sizes)
+        tasks[0] = replace(tasks[0], options=replace(pair_options, processes=min(cpu_count(), _MOST_PROCESSES)))
+    sizes = (_document_size(place) for pair in located.pairs for place in pair)
+    executor = None if options["log_items"] else find_executor(options["executor"], len(tasks), sizes)
     kept: list[Comparison] = []
     keep: Callable[[Comparison], None] | None = kept.append if len(located.pairs) == 1 else None
     if options["log_items"]:
-        from msprobe.jobs.row_observer import log_items
-
-        keep = partial(_each, (log_items, *([keep] if keep is not None else [])))
+        keep = partial(_call_each, (log_items, *([keep] if keep is not None else [])))
     answers: Iterable[list[PairOutcome]]
     if executor is None:
         answers = (compare_rank(task, keep) for task in tasks)
@@ -205,13 +223,13 @@ def _compared(
     return sorted(outcomes, key=lambda outcome: outcome.order), kept[-1] if kept else None
 
 
-def _each(wanted: Iterable[Callable[[Comparison], None]], comparison: Comparison) -> None:
-    for one in wanted:
-        one(comparison)
+def _call_each(functions: Iterable[Callable[[Comparison], None]], comparison: Comparison) -> None:
+    for function in functions:
+        function(comparison)
 
 
-def _tasks(located: Located, options: PairOptions) -> list[RankTask]:
-    """One task per rank, its steps in order."""
+def _rank_tasks(located: Located, options: PairOptions) -> list[RankTask]:
+    """Return one task per rank, with its pairs in the order of the steps."""
     ranks: dict[str, RankTask] = {}
     for order, pair in enumerate(located.pairs):
         task = ranks.setdefault(pair[0].label, RankTask([], [], options))
@@ -220,7 +238,8 @@ def _tasks(located: Located, options: PairOptions) -> list[RankTask]:
     return list(ranks.values())
 
 
-def _size(place: Place) -> int:
+def _document_size(place: Place) -> int:
+    """Return the size of a dump's document in bytes; 0 where it is unknown."""
     try:
         return int(place.document.stat().st_size)
     except (OSError, AttributeError):  # a journal alone; a store that knows no sizes
@@ -228,6 +247,11 @@ def _size(place: Place) -> int:
 
 
 def _conclude(summary: CompareSummary, outcomes: list[PairOutcome], mapping: MappingOptions) -> CompareSummary:
+    """Add the outcomes of all pairs to the summary and return it.
+
+    Raises:
+        ReadError: no pair can be read, or none of the entries of a mapping fits any pair.
+    """
     compared = [outcome for outcome in outcomes if not outcome.problem]
     if not compared:
         if outcomes[0].unreadable:
@@ -239,12 +263,12 @@ def _conclude(summary: CompareSummary, outcomes: list[PairOutcome], mapping: Map
     problems = [outcome.problem for outcome in outcomes if outcome.problem]
     notes = [note for outcome in compared for note in outcome.notes]
     if mapping.given:
-        from msprobe.compare.alignment.check_mappings import unapplied_notes
+        from msprobe.compare.alignment.check_mappings import unused_entry_notes
 
         try:
-            notes += unapplied_notes(mapping, [outcome.unapplied for outcome in compared])
+            notes += unused_entry_notes(mapping, [outcome.unused_entries for outcome in compared])
         except ReadError:
-            for table in summary.results:  # of a mapping that was not applied
+            for table in summary.results:  # they would look like the tables of a mapping that was applied
                 Path(table).unlink(missing_ok=True)
             raise
     partial = [note for outcome in compared for note in outcome.partial]
@@ -262,7 +286,7 @@ def _conclude(summary: CompareSummary, outcomes: list[PairOutcome], mapping: Map
 
 
 def _earliest(compared: list[PairOutcome], diverged: list[PairOutcome]) -> PairOutcome:
-    """The outcome of the rank that diverged first in the first step where any did."""
+    """Return the outcome of the rank that diverged first, in the first step in which a rank diverged."""
     step = min((outcome.step for outcome in diverged), key=lambda step: -1 if step is None else step)
     if sum(outcome.step == step for outcome in diverged) == 1:
         return next(outcome for outcome in diverged if outcome.step == step)
@@ -281,18 +305,16 @@ def _not_comparable(summary: CompareSummary, reason: str) -> CompareSummary:
 
 def _write_reports(result: CompareResult, options: CompareOptions) -> None:
     for kind in ("junit", "html"):
-        place = options[kind]
-        if place is None:
+        file = options[kind]
+        if file is None:
             continue
         try:
             if kind == "junit":
-                from msprobe.report.junit import write_junit
+                from msprobe.report.junit import write_junit  # the XML library, only where it is used
 
-                write_junit(Path(place), result.summary, result.outcomes)
+                write_junit(Path(file), result.summary, result.outcomes)
             else:
-                from msprobe.report.html.page import write_page
-
-                write_page(Path(place), result.summary, result.outcomes)
+                write_page(Path(file), result.summary, result.outcomes)
         except OSError as error:
-            reason = f"the report cannot be written to {place} ({error.strerror or error}); choose another file"
+            reason = f"the report cannot be written to {file} ({error.strerror or error}); choose another file"
             raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error

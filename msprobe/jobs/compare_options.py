@@ -1,4 +1,4 @@
-"""What ``msprobe.compare`` can be told beside the two dumps."""
+"""The options of ``msprobe.compare``, checked and with their defaults."""
 
 from __future__ import annotations
 
@@ -17,13 +17,19 @@ Progress = Callable[[int, int], None]
 class CompareOptions(MappingKeywords, total=False):
     """Every option may be left out; those of ``MappingKeywords`` say which entries, ranks and steps belong together.
 
-    ``policy`` is ``default`` or ``reference``. ``output`` is the folder for the result tables, ``suffix`` goes into
-    their names, ``xlsx`` makes them workbooks; ``html`` and ``junit`` are files for a report. What is not named is not
-    written. ``executor`` says where ranks are compared (``auto``, ``serial``, ``processes:N``, ``dask://HOST:PORT``,
-    ``dask://local``); ``metrics`` names functions for further columns of whole tensors (``module:function``), ``noise``
-    a file of ``msprobe noise`` to judge by, ``config`` one of matrices to multiply tensors with (see
-    ``compare.calibration``); ``progress`` is called with the number of pairs done and of all pairs.
-    ``log_items`` writes a line per value into the log; all ranks are then compared in this process.
+    Attributes:
+        policy: ``default`` or ``reference``: whose rules judge the rows.
+        output: the folder of the result tables; None writes no tables.
+        suffix: a text in the names of the tables.
+        xlsx: write workbooks instead of csv files.
+        html, junit: files for a report; None writes no report.
+        executor: where ranks are compared: ``auto``, ``serial``, ``processes:N``, ``dask://HOST:PORT``,
+            ``dask://local``.
+        metrics: functions (``module:function``) for further columns of whole tensors.
+        noise: a file of ``msprobe noise`` to judge by.
+        config: a YAML file of matrices that tensors are multiplied with before they are compared.
+        progress: a function that is called with the number of compared pairs and the number of all pairs.
+        log_items: log a line per value; all ranks are then compared in this process.
     """
 
     policy: str
@@ -40,12 +46,13 @@ class CompareOptions(MappingKeywords, total=False):
     log_items: bool
 
 
-def checked(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOptions]:
-    """The options with defaults filled in.
+def check_options(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOptions]:
+    """Return the options with defaults for those that are left out, and the mapping options among them.
 
     Raises:
         InterfaceError: there is no such option.
-        MsprobeException: a value no mapping can be, or a result that is wanted at a URL or in the place of a folder.
+        MsprobeException: a mapping cannot have such a value, or a result would lie at a URL, or where a folder is.
+        ReadError: a mapping file cannot be read, or contradicts itself.
     """
     own = CompareOptions(
         policy="default",
@@ -61,19 +68,19 @@ def checked(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOptions]
         progress=None,
         log_items=False,
     )
-    known = [*own, *MappingKeywords.__annotations__]
+    names = [*own, *MappingKeywords.__annotations__]
     for name in options:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"options: {', '.join(known)}"
+        if name not in names:
+            close = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"options: {', '.join(names)}"
             raise InterfaceError(f"compare: no option {name!r}; {hint}")
     mapping = load_mapping_options({name: value for name, value in options.items() if name not in own})
     own.update({name: value for name, value in options.items() if name in own})  # type: ignore[typeddict-item]
     if own["output"] is not None:
         local(own["output"])
-    for name, place in (("html", own["html"]), ("junit", own["junit"])):
-        if place is not None:
-            local_file(place, name)
+    for name, file in (("html", own["html"]), ("junit", own["junit"])):
+        if file is not None:
+            local_file(file, name)
     return own, mapping
 
 

@@ -1,6 +1,8 @@
 """All pairs of one rank, step after step: load, compare, judge, write. At most one pair is in memory at a time.
 
-Whether a pair of dumps is shared by several processes.
+``compare_rank`` is the work of one task; ``compare_rank_text`` is the same for another process. A large pair is
+compared by several processes (``can_split_read``), or by one while several make its rows (``may_share_rows``); when a
+process is lost, one process does the work again.
 """
 
 from __future__ import annotations
@@ -20,51 +22,50 @@ from msprobe.compare.coverage import incomplete
 from msprobe.compare.extensions import Extras, load_extras
 from msprobe.compare.header_checks import header_notes, version_notes
 from msprobe.compare.parallel.layout import load_pair
+from msprobe.compare.workers.fork_channel import can_fork
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.log import logger
 from msprobe.core.store.layout import DEBUG, DUMP, JOURNAL
 from msprobe.core.store.reader import Place, paused_gc
 from msprobe.core.store.safe_files import make_folder
 from msprobe.jobs.row_observer import Seen
-from msprobe.jobs.share_rows import Rows, shared_rows
+from msprobe.jobs.share_rows import Rows, divided, shared_rows
 from msprobe.numerics.verdict import Level
 from msprobe.report.csv_table import chunks, write_chunks
+from msprobe.report.mapping_files import layer_map_note, write_data_mapping, write_layer_map
 from msprobe.report.rank_outcome import PairOptions, PairOutcome, RankTask, outcomes_text, task_of
+from msprobe.report.xlsx_table import write_workbook
 
-WORTH_BYTES = 4_000_000  # below, a copy of this process costs what it saves
+WORTH_BYTES, WORTH_ROWS = 4_000_000, 10_000
+"""Below these sizes of a document and of a table, copying this process costs what it saves."""
 
-
-WORTH_ROWS = 10_000
+KeepComparison = Callable[[Comparison], None]
 
 
 def can_split_read(places: tuple[Place, Place], options: PairOptions) -> bool:
-    """Whether several processes may read a pair: a large one whose calls pair by their names, and whose verdicts need
-    no look at all records."""
+    """Return whether several processes may read and compare the parts of a pair.
+
+    The pair has to be large, its calls have to pair by their names, and no verdict may need all records.
+    """
     if not _may_share(options) or options.noise is not None or options.config:
         return False
     if options.mapping.given or options.mapping.spread or not all(map(_is_large, places)):
         return False
-    return _can_fork()
-
-
-def may_share_rows(rows: int, options: PairOptions) -> bool:
-    """Whether several processes may make the rows of a pair that one of them has compared."""
-    return _may_share(options) and rows > WORTH_ROWS and _can_fork()
-
-
-def _may_share(options: PairOptions) -> bool:
-    """Whether the rows become text that other processes can make; a workbook is written by one."""
-    return options.processes > 1 and options.output is not None and not options.xlsx
-
-
-def _can_fork() -> bool:
-    from msprobe.compare.workers.fork_channel import can_fork  # what divides is not free
-
     return can_fork()
 
 
+def may_share_rows(rows: int, options: PairOptions) -> bool:
+    """Return whether several processes may make the rows of a pair that this process has compared."""
+    return _may_share(options) and rows > WORTH_ROWS and can_fork()
+
+
+def _may_share(options: PairOptions) -> bool:
+    """Return whether the rows become text, which other processes can make; a workbook is written by one process."""
+    return options.processes > 1 and options.output is not None and not options.xlsx
+
+
 def _is_large(place: Place) -> bool:
-    """Whether a finished document lies in a file, and is large."""
+    """Return whether a dump is a large document in a local file, and finished."""
     document = place.document
     if type(place) is not Place or not isinstance(cast(object, document), Path) or document.name != DUMP:
         return False
@@ -74,12 +75,14 @@ def _is_large(place: Place) -> bool:
         return False
 
 
-Kept = Callable[[Comparison], None]
-
-
 @dataclass(slots=True)
 class _RunHistory(StepHistory):
-    """What a step hands on to the next one, and what holds for all of them."""
+    """What a step hands on to the next step, and what holds for all steps.
+
+    Attributes:
+        agreed: whether the step before had no divergence.
+        extras: metrics, noise profile and matrices of the user.
+    """
 
     agreed: bool = False
     extras: Extras = field(default_factory=Extras)
@@ -89,20 +92,21 @@ _MakeRows = Callable[[_RunHistory], AbstractContextManager[Rows]]
 
 
 def compare_rank_text(text: str) -> str:
-    """``compare_rank`` for another process: JSON in, JSON out."""
+    """Compare one rank for another process: take the task as JSON, return the outcomes as JSON."""
     return outcomes_text(compare_rank(task_of(text)))
 
 
-def compare_rank(task: RankTask, keep: Kept | None = None) -> list[PairOutcome]:
-    """One outcome per pair; a pair that cannot be read or compared is a stated problem and the next one follows.
+def compare_rank(task: RankTask, keep: KeepComparison | None = None) -> list[PairOutcome]:
+    """Compare the pairs of a task and return one outcome per pair.
 
-    ``keep`` is called with each comparison made.
+    A pair that cannot be read or compared gets an outcome with a ``problem``, and the next pair follows. ``keep`` is
+    called with each comparison made.
 
     Raises:
         MsprobeException: the output folder cannot be written.
     """
     history = _RunHistory(extras=load_extras(task.options.metrics, task.options.noise, task.options.config))
-    found = []
+    outcomes = []
     for order, (target, golden) in zip(task.order, task.pairs, strict=True):
         outcome = PairOutcome(order, target.step, target.label, str(target.document), str(golden.document))
         with paused_gc():
@@ -110,32 +114,37 @@ def compare_rank(task: RankTask, keep: Kept | None = None) -> list[PairOutcome]:
                 outcome = _compare(outcome, (target, golden), history, task.options, keep)
             except (NotComparableError, ReadError) as error:
                 outcome.problem, outcome.unreadable = error.error_info, isinstance(error, ReadError)
-        found.append(outcome)
-    return found
+        outcomes.append(outcome)
+    return outcomes
 
 
 def _compare(
-    outcome: PairOutcome, places: tuple[Place, Place], history: _RunHistory, options: PairOptions, keep: Kept | None
+    outcome: PairOutcome,
+    places: tuple[Place, Place],
+    history: _RunHistory,
+    options: PairOptions,
+    keep: KeepComparison | None,
 ) -> PairOutcome:
     if can_split_read(places, options):
-        from msprobe.jobs.share_rows import divided  # not free, and only for large pairs
-
-        done = _together(outcome, partial(divided, places, options), places[0], history)
+        done = _with_workers(outcome, partial(divided, places, options), places[0], history)
         if done is not None:
             return done
     target, golden, outcome.notes = load_pair(*places)
     if options.mapping.given:
-        from msprobe.compare.alignment.check_mappings import unapplied, unapplied_notes  # not free, where mappings are
+        from msprobe.compare.alignment.check_mappings import (  # loads YAML
+            unused_entry_notes,
+            unused_mapping_entries,
+        )
 
-        outcome.unapplied = unapplied(options.mapping, target, golden)
+        outcome.unused_entries = unused_mapping_entries(options.mapping, target, golden)
         if options.alone:
-            unapplied_notes(options.mapping, [outcome.unapplied])  # an error leaves no table behind
+            unused_entry_notes(options.mapping, [outcome.unused_entries])  # an error leaves no table behind
     comparison = compare_dumps(
         target, golden, options.policy, mapping=options.mapping, history=history, extras=history.extras
     )
     done = None
     if may_share_rows(comparison.table.rows, options):
-        done = _together(outcome, lambda _: shared_rows(comparison, options), places[0], history)
+        done = _with_workers(outcome, lambda _: shared_rows(comparison, options), places[0], history)
     if done is None:
         _conclude(outcome, Rows(comparison, options, comparison.blocks), places[0], history)
     if keep is not None:
@@ -143,53 +152,53 @@ def _compare(
     return done or outcome
 
 
-def _together(outcome: PairOutcome, make: _MakeRows, place: Place, history: _RunHistory) -> PairOutcome | None:
-    """The outcome by several processes; None, with nothing changed, where it has to be done by one."""
-    from msprobe.jobs.share_rows import LostError, UndividedError  # not free, and only for large pairs
+def _with_workers(outcome: PairOutcome, make: _MakeRows, place: Place, history: _RunHistory) -> PairOutcome | None:
+    """Return the outcome that several processes made; None, and nothing is changed, where one process has to do it."""
+    from msprobe.compare.workers.fork_channel import LostError  # loaded for large pairs only
+    from msprobe.compare.workers.partial_compare import UndividedError
 
-    mine, own = (
+    result, own = (
         replace(outcome, notes=[*outcome.notes]),
         replace(history, cancelled_gradients=dict(history.cancelled_gradients)),
     )
     try:
         with make(own) as rows:
-            _conclude(mine, rows, place, own)
+            _conclude(result, rows, place, own)
     except UndividedError:
         return None
     except LostError:
         logger.warning("A process that compared a part of %s is gone; one process compares it again.", outcome.place)
         return None
     history.noise, history.cancelled_gradients, history.agreed = own.noise, own.cancelled_gradients, own.agreed
-    return mine
+    return result
 
 
 def _conclude(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHistory) -> None:
+    """Find the first divergence, write the rows, and complete the outcome."""
     comparison = rows.comparison
-    found = first_divergence(comparison, later_step=history.agreed)
-    history.agreed = found is None
+    divergence = first_divergence(comparison, later_step=history.agreed)
+    history.agreed = divergence is None
     own = place.number if place.kind == "rank" else None
-    outcome.finding = rank_finding(comparison, -1 - outcome.order if own is None else own, found)
-    if found is None:
+    outcome.finding = rank_finding(comparison, -1 - outcome.order if own is None else own, divergence)
+    if divergence is None:
         history.noise = comparison.judged.noise
     else:
-        outcome.entry, outcome.first_divergence = found.entry, found.found
-    outcome.counts = counts(comparison, _written(outcome, rows, place))
+        outcome.entry, outcome.first_divergence = divergence.entry, divergence.description
+    outcome.counts = counts(comparison, _write(outcome, rows, place))
     outcome.checked = bool((comparison.judged.level == Level.PASS).any())
-    outcome.partial = _partial(comparison)
-    strange = [note for dump in (comparison.target, comparison.golden) for note in header_notes(dump)]
-    outcome.notes = [*outcome.notes, *strange, *outcome.partial]
+    outcome.partial = _partial_notes(comparison)
+    headers = [note for dump in (comparison.target, comparison.golden) for note in header_notes(dump)]
+    outcome.notes = [*outcome.notes, *headers, *outcome.partial]
     if comparison.table.layer_map is not None:
-        from msprobe.report.mapping_files import told
-
-        outcome.notes.append(told(comparison.table.layer_map))
+        outcome.notes.append(layer_map_note(comparison.table.layer_map))
     if history.extras.noise is not None:
         outcome.notes += history.extras.noise.dtypes(comparison.table).notes()
     if history.extras.calibration is not None:
         outcome.notes += history.extras.calibration.notes(comparison.table)
 
 
-def _partial(comparison: Comparison) -> list[str]:
-    """What one side lacks as a whole, and values that could not be compared."""
+def _partial_notes(comparison: Comparison) -> list[str]:
+    """Return sentences about what one side lacks as a whole, and about values that could not be compared."""
     dumps = comparison.target, comparison.golden
     unfinished = [
         f"{dump.place.document.parent} was read from its journal: the run is not finished or died"
@@ -200,8 +209,12 @@ def _partial(comparison: Comparison) -> list[str]:
     return unfinished + incomplete(comparison)
 
 
-def _written(outcome: PairOutcome, rows: Rows, place: Place) -> list[str]:
-    """Write what the options ask for; returns the level of every row."""
+def _write(outcome: PairOutcome, rows: Rows, place: Place) -> list[str]:
+    """Write the files that the options ask for, and return the level of every row.
+
+    Raises:
+        MsprobeException: the output folder cannot be written.
+    """
     comparison, options = rows.comparison, rows.options
     if options.pages is not None and not options.every_page and outcome.first_divergence is None:
         options = replace(options, pages=None)
@@ -216,14 +229,10 @@ def _written(outcome: PairOutcome, rows: Rows, place: Place) -> list[str]:
                 pass
         else:
             make_folder(folder)
-            paths = _table(folder, stem, rows, seen)
+            paths = _write_table(folder, stem, rows, seen)
             if options.mapping.layer_mapping is not None:
-                from msprobe.report.mapping_files import write_data_mapping
-
                 paths.append(write_data_mapping(folder, _stem(place, options, "data_mapping"), comparison.table))
             if comparison.table.layer_map is not None:
-                from msprobe.report.mapping_files import write_layer_map
-
                 map_stem = _stem(place, options, "layer_mapping")
                 paths.append(write_layer_map(folder, map_stem, comparison, comparison.table.layer_map))
             outcome.results = [str(path) for path in paths]
@@ -236,17 +245,16 @@ def _written(outcome: PairOutcome, rows: Rows, place: Place) -> list[str]:
     return seen.levels
 
 
-def _table(folder: Path, stem: str, rows: Rows, seen: Seen) -> list[Path]:
+def _write_table(folder: Path, stem: str, rows: Rows, seen: Seen) -> list[Path]:
     columns = rows.comparison.columns
     blocks = seen.through(rows.blocks())
     if not rows.options.xlsx:
         return write_chunks(folder, stem, columns, chain(chunks(blocks), rows.further(seen.merge)))
-    from msprobe.report.xlsx_table import write_workbook
-
     return write_workbook(folder, stem, columns, blocks)
 
 
 def _stem(place: Place, options: PairOptions, what: str = "compare_result") -> str:
+    """Return the name of a result file without its suffix, such as ``compare_result_rank0_20260101120000``."""
     head = f"debug_{what}" if place.document.name == DEBUG else what
     label = f"_{place.label}" if place.label and not options.by_file else ""
     step = f"_step{place.step}" if options.several_steps else ""

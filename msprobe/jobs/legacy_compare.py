@@ -1,9 +1,9 @@
-"""The older names of the comparison: ``compare``, ``pt_compare``, ``ms_compare`` and the ``_distributed`` ones.
+"""The comparison under the names of earlier versions: ``compare``, ``pt_compare``, ``ms_compare``, ``*_distributed``.
 
     from msprobe.pytorch import compare
     compare({"npu_json_path": "a/dump.json", "bench_json_path": "b/dump.json"}, "./output")
 
-All of them are ``msprobe.compare(target, golden, output=...)``, which is what new code should call.
+All of them call ``msprobe.compare(target, golden, output=...)``; new code should call it directly.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
+from msprobe.analyze.diff_analyze import diff_analyze
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
 from msprobe.jobs.compare_options import load_mapping_options
@@ -33,8 +34,8 @@ def compare(input_param: Mapping[str, Any], output_path: str, *in_order: Any, **
 
     ``options`` are fuzzy_match, cell_mapping, api_mapping, data_mapping, layer_mapping, consistent_check with backend,
     suffix, xlsx, config (matrices to multiply tensors with), is_print_compare_log (a line per value) and
-    first_diff_analyze (the documents of ``msprobe compare -da`` in place of a table); the ones that asked for more of
-    the table (stack_mode, highlight) are always on.
+    first_diff_analyze (the documents of ``msprobe compare -da`` in place of a table). Options that added to the table
+    (stack_mode, highlight) are always on.
 
     Raises:
         MsprobeException: a path is missing, the dumps cannot be read or compared.
@@ -43,18 +44,18 @@ def compare(input_param: Mapping[str, Any], output_path: str, *in_order: Any, **
         raise MsprobeException(0, f"compare: input_param is a dict with npu_path and bench_path, got {input_param!r}")
     if len(in_order) > len(_IN_ORDER):
         raise MsprobeException(0, f"compare: at most {2 + len(_IN_ORDER)} arguments go without a name")
-    given = {**dict(zip(_IN_ORDER, in_order, strict=False)), **options}
-    given.setdefault("is_print_compare_log", input_param.get("is_print_compare_log"))
-    return _compared(_path(input_param, _TARGET), _path(input_param, _GOLDEN), output_path, given)
+    arguments = {**dict(zip(_IN_ORDER, in_order, strict=False)), **options}
+    arguments.setdefault("is_print_compare_log", input_param.get("is_print_compare_log"))
+    return _run(_path(input_param, _TARGET), _path(input_param, _GOLDEN), output_path, arguments)
 
 
 def pt_compare(input_param: Mapping[str, Any], output_path: str, **options: Any) -> Any:
-    """See ``compare``."""
+    """Compare two dumps as ``compare`` does."""
     return compare(input_param, output_path, **options)
 
 
 def ms_compare(input_param: Mapping[str, Any], output_path: str, **options: Any) -> Any:
-    """See ``compare``; MindSpore is not needed for it."""
+    """Compare two dumps as ``compare`` does; MindSpore need not be installed."""
     return compare(input_param, output_path, **options)
 
 
@@ -62,37 +63,37 @@ def compare_distributed(npu_dump_dir: str, bench_dump_dir: str, output_path: str
     """Compare all ranks of two step folders and write one table per rank into ``output_path``.
 
     Raises:
-        MsprobeException: a suffix is given, where the ranks have theirs; or see ``compare``.
+        MsprobeException: a suffix is given, although the names of the tables hold the rank; or as for ``compare``.
     """
     if options.get("suffix"):
         raise MsprobeException(0, "compare_distributed: no suffix is possible, the names of the tables hold the rank")
-    return _compared(npu_dump_dir, bench_dump_dir, output_path, options)
+    return _run(npu_dump_dir, bench_dump_dir, output_path, options)
 
 
 def ms_compare_distributed(npu_dump_dir: str, bench_dump_dir: str, output_path: str, **options: Any) -> Any:
-    """See ``compare_distributed``."""
+    """Compare all ranks as ``compare_distributed`` does."""
     return compare_distributed(npu_dump_dir, bench_dump_dir, output_path, **options)
 
 
-def _compared(target: str, golden: str, output: str, options: Mapping[str, Any]) -> Any:
+def _run(target: str, golden: str, output: str, options: Mapping[str, Any]) -> Any:
+    """Call the comparison with the options that it has, and warn of the others."""
     first = bool(options.get(_FIRST))
     used = _MAPPINGS if first else _PASSED_ON
     unused = sorted(name for name, value in options.items() if value and name not in {*_QUIET, *used, _FIRST})
     if unused:
         beside = f" beside {_FIRST}" if first else " by this version"
         logger.warning("compare: %s not used%s", ", ".join(unused), beside)
-    chosen = {name: value for name, value in options.items() if value and name in used}
+    passed_on = {name: value for name, value in options.items() if value and name in used}
     if first:
-        from msprobe.analyze.diff_analyze import diff_analyze
-
-        return diff_analyze(target, golden, output, mapping=load_mapping_options(chosen))
+        return diff_analyze(target, golden, output, mapping=load_mapping_options(passed_on))
     logged = bool(options.get("is_print_compare_log"))
-    whole = importlib.import_module("msprobe.compare").compare
-    return whole(target, golden, output=output, log_items=logged, **chosen)
+    compare_all = importlib.import_module("msprobe.compare").compare
+    return compare_all(target, golden, output=output, log_items=logged, **passed_on)
 
 
-def _path(given: Mapping[str, Any], names: tuple[str, ...]) -> str:
+def _path(input_param: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    """Return the value of the first of these keys that is given."""
     for name in names:
-        if given.get(name):
-            return str(given[name])
+        if input_param.get(name):
+            return str(input_param[name])
     raise MsprobeException(0, f"compare: input_param has none of {', '.join(names)}")

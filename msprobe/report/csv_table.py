@@ -19,7 +19,7 @@ from msprobe.compare.rows.rows import RowBlock
 from msprobe.compare.table.float_pairs import float_texts
 from msprobe.numerics.metrics.statistics import Cell
 from msprobe.numerics.verdict import Floats, Ints
-from msprobe.report.result_file import named, unfinished
+from msprobe.report.result_file import publish, unfinished
 
 _FORMULA = tuple("=+-@%\t\r＝＋－＠％")
 _FORMULA_MARKS = frozenset(_FORMULA)
@@ -101,7 +101,7 @@ def _write_file(folder: Path, stem: str, texts: Iterable[bytes]) -> Path:
     with unfinished(folder, stem) as (temporary, descriptor):
         with os.fdopen(descriptor, "wb", 1 << 20) as file:
             file.writelines(texts)
-        return named(temporary, folder, stem, ".csv")
+        return publish(temporary, folder, stem, ".csv")
 
 
 def _encoded(lines: list[str]) -> bytes:
@@ -186,9 +186,11 @@ def _float_rows(values: Floats, percent: Sequence[bool]) -> list[str]:
     size = np.abs(values)
     odd = (size >= 1e15) | ((size < 1.1e-4) & (size > 0.0))
     cells: list[list[Any]] = values.tolist()
-    positions = (found.tolist() for found in odd.nonzero())
-    for row, column, text in zip(*positions, map(repr, values[odd].tolist()), strict=True):
-        cells[row][column] = text
+    distinct, numbers = np.unique(values[odd], return_inverse=True)
+    texts = list(map(repr, distinct.tolist()))
+    rows, columns = odd.nonzero()
+    for row, column, number in zip(rows.tolist(), columns.tolist(), numbers.tolist(), strict=True):
+        cells[row][column] = texts[number]
     if True not in percent:
         return to_json(cells).decode()[2:-2].replace('"', "").split("],[")
     first, last = percent.index(True), len(percent) - percent[::-1].index(True)

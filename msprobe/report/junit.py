@@ -1,4 +1,4 @@
-"""The result as JUnit XML, which CI systems show as test results: one suite per step and rank.
+"""Writes the result as JUnit XML, which CI systems show as test results: one suite per step and rank.
 
 The first case of a suite is the verdict of the pair; it fails when the pair diverged, with the first divergence as the
 message and the stack as the text, and is an error when the pair could not be compared. Each further case is one entry
@@ -32,25 +32,26 @@ def write_junit(path: Path, summary: CompareSummary, outcomes: Sequence[PairOutc
 
 
 def junit_document(summary: CompareSummary, outcomes: Sequence[PairOutcome]) -> bytes:
-    """The report as UTF-8 XML."""
+    """Return the report as XML in UTF-8."""
     root = ET.Element("testsuites", name="msprobe compare")
     for outcome in outcomes:
         root.append(_suite(outcome))
     if not any(outcome.checked or outcome.problem for outcome in outcomes) and summary.verdict == "not_comparable":
         suite = ET.SubElement(root, "testsuite", name="comparison")
-        _told(_case(suite, "verdict"), "error", "not_comparable", summary.reason)
+        _add_result(_case(suite, "verdict"), "error", "not_comparable", summary.reason)
     if summary.incomplete:
         suite = ET.SubElement(root, "testsuite", name="not compared")
         for line in summary.incomplete:
-            _told(_case(suite, line), "skipped", "", line)
+            _add_result(_case(suite, line), "skipped", "", line)
     for suite in root:
-        _count(suite)
-    _count(root)
+        _set_counts(suite)
+    _set_counts(root)
     ET.indent(root, " ")
     return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))
 
 
 def _suite(outcome: PairOutcome) -> ET.Element:
+    """Return the suite of one pair of dumps."""
     suite = ET.Element("testsuite", name=_xml(outcome.place))
     properties = ET.SubElement(suite, "properties")
     counts = outcome.counts
@@ -64,37 +65,40 @@ def _suite(outcome: PairOutcome) -> ET.Element:
     }
     for name, value in values.items():
         ET.SubElement(properties, "property", name=name, value=_xml(value))
-    _verdict(_case(suite, "verdict"), outcome)
+    _add_verdict(_case(suite, "verdict"), outcome)
     if outcome.first_divergence is not None:
         for failure in outcome.failures:
-            _told(_case(suite, failure.name), "failure", "error", failure.message)
+            _add_result(_case(suite, failure.name), "failure", "error", failure.message)
         rest = outcome.failed - len(outcome.failures)
         if rest > 0:
-            _told(_case(suite, "further entries"), "failure", "error", f"{rest} more entries; see the result table")
+            _add_result(
+                _case(suite, "further entries"), "failure", "error", f"{rest} more entries; see the result table"
+            )
     return suite
 
 
-def _verdict(case: ET.Element, outcome: PairOutcome) -> None:
-    found = outcome.first_divergence
-    if found is not None:
-        name = found.target or found.golden or ""
-        _told(case, "failure", found.kind, f"first divergence: {name}: {found.reason}", _details(found))
+def _add_verdict(case: ET.Element, outcome: PairOutcome) -> None:
+    first = outcome.first_divergence
+    if first is not None:
+        name = first.target or first.golden or ""
+        _add_result(case, "failure", first.kind, f"first divergence: {name}: {first.reason}", _details(first))
     elif outcome.problem:
-        _told(case, "error", "not_comparable", outcome.problem)
+        _add_result(case, "error", "not_comparable", outcome.problem)
     elif not outcome.checked:
-        _told(case, "error", "not_comparable", "no value could be checked on both sides")
+        _add_result(case, "error", "not_comparable", "no value could be checked on both sides")
 
 
-def _details(found: FirstDivergence) -> str:
-    lines = [f"target: {found.target}", f"golden: {found.golden}", f"slot: {found.slot}", f"module: {found.module}"]
-    return "\n".join([*lines, "stack:", *(f"  {' '.join(frame.split())}" for frame in found.stack)])
+def _details(first: FirstDivergence) -> str:
+    lines = [f"target: {first.target}", f"golden: {first.golden}", f"slot: {first.slot}", f"module: {first.module}"]
+    return "\n".join([*lines, "stack:", *(f"  {' '.join(frame.split())}" for frame in first.stack)])
 
 
 def _case(suite: ET.Element, name: str) -> ET.Element:
     return ET.SubElement(suite, "testcase", classname=_CLASS, name=_xml(name))
 
 
-def _told(case: ET.Element, tag: str, kind: str, message: str, text: str = "") -> None:
+def _add_result(case: ET.Element, tag: str, kind: str, message: str, text: str = "") -> None:
+    """Add a result to a case: ``tag`` is failure, error or skipped; a case without a result has passed."""
     element = ET.SubElement(case, tag, message=_xml(message))
     if kind:
         element.set("type", kind)
@@ -102,12 +106,12 @@ def _told(case: ET.Element, tag: str, kind: str, message: str, text: str = "") -
         element.text = _xml(text)
 
 
-def _count(suite: ET.Element) -> None:
+def _set_counts(suite: ET.Element) -> None:
     suite.set("tests", str(sum(1 for _ in suite.iter("testcase"))))
     for tag, title in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
         suite.set(title, str(sum(1 for _ in suite.iter(tag))))
 
 
 def _xml(text: str) -> str:
-    """Without what XML cannot hold, even escaped."""
+    """Return a text with a replacement character for each one that XML cannot hold, even escaped."""
     return _NOT_XML.sub("\ufffd", text)

@@ -1,6 +1,7 @@
-"""Which item was compared with which, as a YAML file that ``-dm`` takes: edit it and compare again.
+"""Mappings of a comparison as YAML files, to look at, edit and give back to the next comparison.
 
-The inferred layer map as a file to look at, edit and give back with ``-lm``; and in one sentence.
+``write_data_mapping`` writes which item was compared with which (``-dm``), ``write_layer_map`` the inferred pairs of
+layers (``-lm``); ``layer_map_note`` says the latter in one sentence.
 """
 
 from __future__ import annotations
@@ -20,33 +21,34 @@ _PLAIN = re.compile(r"[A-Za-z_][\w.]*\Z|N/A\Z", re.ASCII)
 
 
 def write_data_mapping(folder: Path, stem: str, table: LeafTable) -> Path:
-    """Write ``stem.yaml`` with every item of the target and its golden item, or ``N/A``; returns its path.
+    """Write ``stem.yaml`` with every item of the target and its golden item, or ``N/A``; return its path.
 
     Raises:
         OSError: the file cannot be written.
     """
     path = folder / f"{stem}.yaml"
-    write_atomic(path, (f"{_text(ours)}: {_text(theirs)}\n".encode() for ours, theirs in _pairs(table)))
+    write_atomic(path, (f"{_yaml_name(left)}: {_yaml_name(right)}\n".encode() for left, right in _item_pairs(table)))
     return path
 
 
-def _pairs(table: LeafTable) -> Iterator[tuple[str, str]]:
+def _item_pairs(table: LeafTable) -> Iterator[tuple[str, str]]:
+    """Yield the name of each item of the target, and that of its golden item."""
     targets, goldens = item_names(table, 0, len(table.entries))
-    return ((ours, theirs) for ours, theirs in zip(targets, goldens, strict=True) if ours != "N/A")
+    return ((target, golden) for target, golden in zip(targets, goldens, strict=True) if target != "N/A")
 
 
-def _text(name: str) -> str:
-    """The name as YAML reads it back."""
+def _yaml_name(name: str) -> str:
+    """Return a name as YAML reads it: quoted where it would be read as something else than a text."""
     return name if _PLAIN.match(name) else json.dumps(name)
 
 
 def write_layer_map(folder: Path, stem: str, comparison: Comparison, layer_map: LayerMap) -> Path:
-    """Write ``stem.yaml`` with the map by which ``comparison`` was paired; returns its path.
+    """Write ``stem.yaml`` with the map by which ``comparison`` was paired; return its path.
 
     Raises:
         OSError: the file cannot be written.
     """
-    from msprobe.compare.mapping_export import function_rules, mapping_text
+    from msprobe.compare.mapping_export import function_rules, mapping_text  # loads YAML
 
     path = folder / f"{stem}.yaml"
     functions = function_rules(layer_map, comparison.table, comparison.target, comparison.golden)
@@ -54,10 +56,10 @@ def write_layer_map(folder: Path, stem: str, comparison: Comparison, layer_map: 
     return path
 
 
-def told(layer_map: LayerMap) -> str:
-    """How many layers were paired, and what a person should look at."""
+def layer_map_note(layer_map: LayerMap) -> str:
+    """Return a sentence: how many layers were paired by inference, and how many a person should check."""
     fused = f", {len(layer_map.fused)} fused" if layer_map.fused else ""
-    lone = len(layer_map.target_only), len(layer_map.golden_only)
-    alone = f", {lone[0]} only in the target, {lone[1]} only in the golden run" if any(lone) else ""
+    unpaired = len(layer_map.target_only), len(layer_map.golden_only)
+    alone = f", {unpaired[0]} only in the target, {unpaired[1]} only in the golden run" if any(unpaired) else ""
     doubt = f"; {len(layer_map.doubtful)} are doubtful, marked LOW in the layer mapping" if layer_map.doubtful else ""
     return f"layers were paired by inference: {len(layer_map.pairs)} pairs{fused}{alone}{doubt}"

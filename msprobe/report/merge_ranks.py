@@ -1,12 +1,14 @@
-"""``msprobe merge_result``: the tables of many ranks side by side, one sheet per metric, one column per rank.
+"""Merges the tables of many ranks for ``msprobe merge_result``: one sheet per metric, one column per rank.
 
     merge_results(Path("out"), Path("merged"), Path("merge.yaml"))    # merged/multi_ranks_compare_merge_{time}.xlsx
 
-    api: [Distributed.all_reduce, Torch.exp]      # names of calls, whole parts of them anywhere in a row name
+The configuration is YAML:
+
+    api: [Distributed.all_reduce, Torch.exp]      # names of calls, whole parts of them anywhere in the name of a row
     compare_index: [Max diff, NormRelativeErr]    # columns; left out or empty: all of the mode
 
-A cell that is no number there (``N/A``, ``unsupported``, ``Nan``) shows the largest values of both sides instead. A row
-that a rank does not have is blank in its column.
+In place of a cell that is no number (``N/A``, ``unsupported``, ``Nan``) stand the largest values of both sides. A cell
+is blank where the rank has no such row.
 """
 
 from __future__ import annotations
@@ -33,24 +35,24 @@ _BLANK = frozenset({"N/A", "unsupported", "Nan"})
 _KEYS = ("api", "compare_index")
 Row = Mapping[str, Any]
 Sheet = dict[str, dict[str, Any]]
-"""By row name, then by rank."""
+"""Cells by the name of the row, then by rank."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergeConfig:
-    """Which rows and which columns are merged; no ``indexes`` means all of the mode."""
+    """The calls whose rows are merged, and the columns; no ``indexes`` means all columns of the mode."""
 
     apis: tuple[str, ...]
     indexes: tuple[str, ...] = ()
 
     def wants(self, name: str) -> bool:
-        """Whether a row belongs to one of the calls; only whole parts of a name count."""
+        """Return whether a row belongs to one of the calls; only whole parts of a name count."""
         return any(f".{api}." in f".{name}." for api in self.apis)
 
 
 @dataclass(slots=True)
 class Merged:
-    """What was merged: ``sheets`` by column title, the ranks in order, and the file."""
+    """The merged tables: the ranks in order, the sheets by column title, the file, and notes for the user."""
 
     ranks: list[str]
     sheets: dict[str, Sheet]
@@ -59,42 +61,47 @@ class Merged:
 
 
 def merge_results(folder: Path, output: Path, config: Path) -> Merged:
-    """Merge every ``compare_result_rank*`` table (csv or xlsx) of ``folder``; the newest of each rank counts.
+    """Merge every ``compare_result_rank*`` table (csv or xlsx) of ``folder`` into a workbook below ``output``.
+
+    Of several tables of a rank, the newest is read.
 
     Raises:
         ReadError: the configuration or a table cannot be read.
-        MsprobeException: fewer than two ranks, tables of different modes, md5 tables, or no place to write.
+        MsprobeException: there are fewer than two ranks, tables of different modes or of checksums, or the workbook
+            cannot be written.
     """
-    wanted = read_config(config)
+    merge_config = read_config(config)
     notes: list[str] = []
-    files = _newest(_files(folder), notes)
+    files = _newest_tables(_find_tables(folder), notes)
     if len(files) < 2:
-        found = ", ".join(files) or "none"
-        raise _refused(f"{folder}: tables of at least two ranks are needed (compare_result_rank0_...), found {found}")
+        ranks = ", ".join(files) or "none"
+        raise _merge_error(
+            f"{folder}: tables of at least two ranks are needed (compare_result_rank0_...), found {ranks}"
+        )
     sheets: dict[str, Sheet] = {}
     mode: Mode | None = None
     for rank, paths in files.items():
         for path in paths:
             columns, rows = read_table(path)
-            own = _mode(columns, path)
-            if mode not in (None, own):
-                raise _refused(
-                    f"{path}: a table of mode {own}, those before are of mode {mode}; compare all ranks alike"
+            table_mode = _mode_of_table(columns, path)
+            if mode not in (None, table_mode):
+                raise _merge_error(
+                    f"{path}: a table of mode {table_mode}, those before are of mode {mode}; compare all ranks alike"
                 )
-            mode = own
-            _add(sheets, wanted, own, rank, rows)
+            mode = table_mode
+            _add_rows(sheets, merge_config, table_mode, rank, rows)
     ordered = {index: {name: sheet[name] for name in sorted(sheet)} for index, sheet in sheets.items()}
     if not any(ordered.values()):
-        raise _refused(f"{config}: api {', '.join(wanted.apis)} matches no row of the tables in {folder}")
+        raise _merge_error(f"{config}: api {', '.join(merge_config.apis)} matches no row of the tables in {folder}")
     path = _write(output, list(files), ordered)
     return Merged(list(files), ordered, path, notes)
 
 
 def read_config(path: Path) -> MergeConfig:
-    """Read the YAML of ``-config``.
+    """Return the configuration in the YAML file of ``-config``.
 
     Raises:
-        ReadError: it is missing, no YAML, or a key is not what it has to be; names file, place and key.
+        ReadError: the file is missing or no YAML, or a key is unknown or has a wrong value.
     """
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -114,6 +121,7 @@ def read_config(path: Path) -> MergeConfig:
 
 
 def _texts(value: Any, path: Path, key: str) -> tuple[str, ...]:
+    """Return the value of a key as texts, each once; raise ReadError where it is no list of texts."""
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(item, str) and item.strip() for item in value):
@@ -121,52 +129,55 @@ def _texts(value: Any, path: Path, key: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(item.strip() for item in value))
 
 
-def _files(folder: Path) -> list[tuple[str, str, Path]]:
-    """Column title (rank, and step where there are several), time stamp and path of every result table.
+def _find_tables(folder: Path) -> list[tuple[str, str, Path]]:
+    """Return column title (rank, and step where there are several), time stamp and path of every result table.
 
     Parts of one table have the same stamp.
     """
     if not folder.is_dir():
         raise ReadError(f"{folder}: no such folder; give the output folder of msprobe compare")
-    found = []
+    tables = []
     for path in sorted(folder.iterdir()):
         match = _FILE.match(path.name)
         if match and path.suffix in (".csv", ".xlsx"):
-            found.append((match["rank"] + (match["step"] or ""), match["stamp"] + path.suffix, path))
-    return found
+            tables.append((match["rank"] + (match["step"] or ""), match["stamp"] + path.suffix, path))
+    return tables
 
 
-def _newest(files: Sequence[tuple[str, str, Path]], notes: list[str]) -> dict[str, list[Path]]:
-    """By column title in numeric order: the files of its newest table."""
+def _newest_tables(files: Sequence[tuple[str, str, Path]], notes: list[str]) -> dict[str, list[Path]]:
+    """Return the files of the newest table of each column title, in numeric order; ``notes`` gets the other tables."""
     tables: dict[str, dict[str, list[Path]]] = {}
     for title, stamp, path in files:
         tables.setdefault(title, {}).setdefault(stamp, []).append(path)
-    chosen = {}
+    newest_tables = {}
     for title in sorted(tables, key=lambda title: [int(number) for number in re.findall(r"\d+", title)]):
         *older, newest = sorted(tables[title])
-        chosen[title] = tables[title][newest]
+        newest_tables[title] = tables[title][newest]
         notes += [f"older table left out: {path}" for stamp in older for path in tables[title][stamp]]
-    return chosen
+    return newest_tables
 
 
-def _mode(columns: Sequence[str], path: Path) -> Mode:
-    known = [mode for mode, metrics in METRICS.items() if _NAME in columns and set(metrics) <= set(columns)]
-    if not known:
+def _mode_of_table(columns: Sequence[str], path: Path) -> Mode:
+    modes = [mode for mode, metrics in METRICS.items() if _NAME in columns and set(metrics) <= set(columns)]
+    if not modes:
         raise ReadError(f"{path}: not a result table of msprobe compare (title line: {', '.join(columns[:4])}...)")
-    if known[0] is Mode.CHECKSUM:
-        raise _refused(f"{path}: a table of checksums has no numbers to merge")
-    return known[0]
+    if modes[0] is Mode.CHECKSUM:
+        raise _merge_error(f"{path}: a table of checksums has no numbers to merge")
+    return modes[0]
 
 
-def _add(sheets: dict[str, Sheet], wanted: MergeConfig, mode: Mode, rank: str, rows: Sequence[Row]) -> None:
-    known = (*METRICS[mode], _CONSISTENT)
-    indexes = wanted.indexes or known
-    chosen = [row for row in rows if wanted.wants(str(row[_NAME])) and row[_NAME] != "N/A"]
+def _add_rows(sheets: dict[str, Sheet], config: MergeConfig, mode: Mode, rank: str, rows: Sequence[Row]) -> None:
+    """Add the rows of one table to the sheets, as the column of its rank."""
+    all_indexes = (*METRICS[mode], _CONSISTENT)
+    indexes = config.indexes or all_indexes
+    selected = [row for row in rows if config.wants(str(row[_NAME])) and row[_NAME] != "N/A"]
     for index in indexes:
         sheet = sheets.setdefault(index, {})
         if rows and index not in rows[0]:
-            raise _refused(f"compare_index: no column {index!r} in tables of mode {mode}; columns: {', '.join(known)}")
-        for row in chosen:
+            raise _merge_error(
+                f"compare_index: no column {index!r} in tables of mode {mode}; columns: {', '.join(all_indexes)}"
+            )
+        for row in selected:
             sheet.setdefault(str(row[_NAME]), {})[rank] = _cell(row, index)
 
 
@@ -178,23 +189,28 @@ def _cell(row: Row, index: str) -> Any:
 
 
 def _write(output: Path, ranks: Sequence[str], sheets: Mapping[str, Sheet]) -> Path:
+    """Write the workbook and return its path."""
     try:
         import xlsxwriter
     except ImportError:
-        raise _refused("merge_result writes a workbook and needs xlsxwriter: pip install 'msprobe[report]'") from None
+        raise _merge_error(
+            "merge_result writes a workbook and needs xlsxwriter: pip install 'msprobe[report]'"
+        ) from None
     path = output / f"multi_ranks_compare_merge_{datetime.now().strftime('%Y%m%d%H%M%S')}.xlsx"
     try:
         make_folder(output)
         with xlsxwriter.Workbook(str(path), {"strings_to_formulas": False, "strings_to_urls": False}) as book:
             for index, sheet in sheets.items():
-                _fill(book.add_worksheet(index[:31]), ranks, sheet)
+                _fill_sheet(book.add_worksheet(index[:31]), ranks, sheet)
         path.chmod(0o600)
     except (OSError, xlsxwriter.exceptions.FileCreateError) as error:
-        raise _refused(f"the result cannot be written to {output} ({error}); choose another folder with -o") from error
+        raise _merge_error(
+            f"the result cannot be written to {output} ({error}); choose another folder with -o"
+        ) from error
     return path
 
 
-def _fill(page: Any, ranks: Sequence[str], sheet: Sheet) -> None:
+def _fill_sheet(page: Any, ranks: Sequence[str], sheet: Sheet) -> None:
     page.write_row(0, 0, [_NAME, *ranks])
     page.freeze_panes(1, 1)
     for line, (name, cells) in enumerate(sheet.items(), 1):
@@ -207,5 +223,5 @@ def _fill(page: Any, ranks: Sequence[str], sheet: Sheet) -> None:
                 page.write(line, column, value)
 
 
-def _refused(reason: str) -> MsprobeException:
+def _merge_error(reason: str) -> MsprobeException:
     return MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason)

@@ -1,7 +1,8 @@
-"""What is asked of a worker and what it answers: plain values that can travel as JSON to another process or machine.
+"""The tasks and the answers of workers: plain values that can be sent as JSON to another process or machine.
 
-One task is one rank with all its steps, because the verdict of a step uses what the step before showed (which values
-are only rounding noise). Ranks know nothing of each other, so their tasks are independent.
+One task (``RankTask``) is one rank with all its steps, because the verdict of a step uses a result of the step before
+(which values are only rounding noise). The tasks of different ranks are independent. The answer is a ``PairOutcome``
+per pair of dumps.
 """
 
 from __future__ import annotations
@@ -24,9 +25,23 @@ from msprobe.core.store.reader import Place
 
 @dataclass(frozen=True, slots=True)
 class PairOptions:
-    """What is made of each pair. ``output`` and ``pages`` are folders, None where nothing of the kind is wanted;
-    ``stamp`` is the end of the names of result tables. ``processes`` are those that may share a rank; without
-    ``every_page`` only pairs that diverged leave a page; ``alone`` says that there is one pair."""
+    """How each pair is compared, and which files are written.
+
+    Attributes:
+        policy: whose rules judge the rows.
+        mapping: what the user said about which entries belong together.
+        stamp: the end of the names of result tables.
+        metrics, noise, config: as in ``CompareOptions``, with absolute paths.
+        output: the folder of the result tables; None writes none.
+        xlsx: write workbooks.
+        several_steps: whether the names of tables hold the step.
+        by_file: whether a document was given instead of a folder, so that names of tables do not hold the rank.
+        failures: collect the entries that failed, for the JUnit report.
+        pages: the folder for the parts of the HTML report; None writes none.
+        processes: how many processes may share the work of a rank.
+        every_page: write the part of every pair; otherwise only of pairs that diverged.
+        alone: whether there is only one pair.
+    """
 
     policy: Policy
     mapping: MappingOptions
@@ -47,7 +62,7 @@ class PairOptions:
 
 @dataclass(frozen=True, slots=True)
 class RankTask:
-    """The pairs of one rank in the order of their steps; ``order`` numbers them among all pairs of the comparison."""
+    """The pairs of one rank in the order of their steps; ``order`` has their numbers among all pairs."""
 
     pairs: list[tuple[Place, Place]]
     order: list[int]
@@ -66,12 +81,18 @@ class Failure:
 class PairOutcome:
     """The answer for one pair.
 
-    ``problem`` says why it was not compared (then counts are zero), ``unreadable`` that a document is damaged.
-    ``entry`` is the position of ``first_divergence`` in the pair, ``finding`` what orders the ranks. ``checked`` is set
-    when a value could be checked on both sides. ``partial`` are those of the notes that say what one side lacks as a
-    whole. ``failures`` are the first ones only, ``failed`` is the number of all.
-    ``page`` is a file with the table for the HTML report, ``unapplied`` the entries of mappings that fit nothing here
-    (see ``alignment.unapplied``).
+    Attributes:
+        order: the number of the pair among all pairs.
+        problem: why it was not compared; the counts are zero then.
+        unreadable: whether a document is damaged.
+        entry: the position of ``first_divergence`` in the pair.
+        finding: what decides which rank diverged first.
+        checked: whether a value could be checked on both sides.
+        notes: sentences for the user; ``partial`` are those about what one side lacks as a whole.
+        results: the files that were written.
+        failures: the first entries that failed; ``failed`` is the number of all.
+        page: the file with this pair's part of the HTML report.
+        unused_entries: the entries of mappings that fit nothing in this pair (see ``check_mappings``).
     """
 
     order: int
@@ -92,68 +113,68 @@ class PairOutcome:
     failures: list[Failure] = field(default_factory=list)
     failed: int = 0
     page: str | None = None
-    unapplied: list[tuple[str, str, str]] = field(default_factory=list)
+    unused_entries: list[tuple[str, str, str]] = field(default_factory=list)
 
     @property
     def place(self) -> str:
-        """``step 0, rank1``: how messages name the pair."""
+        """Return the words for the pair in messages: ``step 0, rank1``."""
         step = "" if self.step is None else f"step {self.step}"
         return ", ".join(part for part in (step, self.label) if part) or self.target
 
     @property
     def verdict(self) -> str:
-        """``same``, ``diverged`` or ``not_comparable``, for this pair alone."""
+        """Return ``same``, ``diverged`` or ``not_comparable``, for this pair alone."""
         if self.first_divergence is not None:
             return "diverged"
         return "not_comparable" if self.problem or not self.checked else "same"
 
 
 def task_text(task: RankTask) -> str:
-    """The task as JSON."""
+    """Return the task as JSON."""
     pairs = [[_place_values(place) for place in pair] for pair in task.pairs]
-    return _text({"pairs": pairs, "order": task.order, "options": _option_values(task.options)})
+    return _json({"pairs": pairs, "order": task.order, "options": _option_values(task.options)})
 
 
 def task_of(text: str) -> RankTask:
-    """The task that ``task_text`` wrote."""
+    """Return the task that ``task_text`` wrote."""
     content = from_json(text)
-    given = content["options"]
+    values = content["options"]
     options = {
-        **given,
-        "policy": Policy(given["policy"]),
-        "mapping": _mapping(given["mapping"]),
-        "metrics": tuple(given["metrics"]),
+        **values,
+        "policy": Policy(values["policy"]),
+        "mapping": _mapping(values["mapping"]),
+        "metrics": tuple(values["metrics"]),
     }
     pairs = [(_place(left), _place(right)) for left, right in content["pairs"]]
     return RankTask(pairs, content["order"], PairOptions(**options))
 
 
 def outcomes_text(outcomes: list[PairOutcome]) -> str:
-    """The outcomes as JSON."""
-    return _text([asdict(outcome) for outcome in outcomes])
+    """Return the outcomes as JSON."""
+    return _json([asdict(outcome) for outcome in outcomes])
 
 
 def outcomes_of(text: str) -> list[PairOutcome]:
-    """The outcomes that ``outcomes_text`` wrote."""
+    """Return the outcomes that ``outcomes_text`` wrote."""
     return [_outcome(content) for content in from_json(text)]
 
 
 def _option_values(options: PairOptions) -> dict[str, Any]:
-    """Mapping files by absolute path: a worker may stand in another folder."""
-    values = {one.name: getattr(options, one.name) for one in fields(options)}
-    mapping = {one.name: getattr(options.mapping, one.name) for one in fields(options.mapping)}
-    mappings = (name for name, given in mapping.items() if name.endswith("_mapping") and is_path(given))
-    return {**values, "mapping": {**mapping, **{name: os.path.abspath(mapping[name]) for name in mappings}}}
+    """Return the options by name, with absolute paths of mapping files: a worker may run in another folder."""
+    values = {field.name: getattr(options, field.name) for field in fields(options)}
+    mapping = {field.name: getattr(options.mapping, field.name) for field in fields(options.mapping)}
+    files = (name for name, value in mapping.items() if name.endswith("_mapping") and is_path(value))
+    return {**values, "mapping": {**mapping, **{name: os.path.abspath(mapping[name]) for name in files}}}
 
 
 def _outcome(content: dict[str, Any]) -> PairOutcome:
-    found = content["first_divergence"]
+    first = content["first_divergence"]
     return PairOutcome(**{
         **content,
         "counts": Counts(**content["counts"]),
-        "first_divergence": None if found is None else FirstDivergence(**found),
+        "first_divergence": None if first is None else FirstDivergence(**first),
         "finding": _finding(content["finding"]),
-        "unapplied": [tuple(one) for one in content["unapplied"]],
+        "unused_entries": [tuple(entry) for entry in content["unused_entries"]],
         "failures": [Failure(**failure) for failure in content["failures"]],
     })
 
@@ -162,20 +183,21 @@ def _finding(content: dict[str, Any] | None) -> RankFinding | None:
     if content is None:
         return None
     program = [
-        Exchange(one["entry"], tuple(one["gives"]), tuple(one["takes"]), one["waits"]) for one in content["program"]
+        Exchange(call["entry"], tuple(call["sends"]), tuple(call["receives"]), call["waits"])
+        for call in content["program"]
     ]
     return RankFinding(content["rank"], program, content["entry"], content["after"])
 
 
 def _mapping(content: dict[str, Any]) -> MappingOptions:
-    layouts = {name: Layout(**sizes) for name, sizes in content.items() if name.endswith("_parallel")}
+    layouts = {name: Layout(**value) for name, value in content.items() if name.endswith("_parallel")}
     return MappingOptions(**{**content, **layouts})
 
 
 def _place_values(place: Place) -> list[Any]:
     values: list[Any] = [str(place.document), place.step, place.kind, place.number]
     if isinstance(place, Replica):
-        values.append([[_place_values(one) for one in stage] for stage in place.members])
+        values.append([[_place_values(member) for member in stage] for stage in place.members])
     return values
 
 
@@ -183,9 +205,9 @@ def _place(values: list[Any]) -> Place:
     document, step, kind, number, *members = values
     if not members:
         return Place(opened(document), step, kind, number)
-    stages = tuple(tuple(_place(one) for one in stage) for stage in members[0])
+    stages = tuple(tuple(_place(member) for member in stage) for stage in members[0])
     return Replica(opened(document), step, kind, number, stages)
 
 
-def _text(content: Any) -> str:
+def _json(content: Any) -> str:
     return to_json(content, inf_nan_mode="constants").decode()

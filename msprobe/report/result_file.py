@@ -1,4 +1,7 @@
-"""Result files: private to the user, under a name no other file has, there only when they are whole."""
+"""Result files: readable by this user only, under a name that no other file has, and complete from the beginning.
+
+A writer fills an ``unfinished`` file and gives it its name with ``publish``.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from msprobe.core.store.safe_files import FILE_MODE
 
 
 def new_file(folder: Path, stem: str, suffix: str) -> tuple[Path, int]:
-    """Create ``stem + suffix``, or the first free ``stem_1``, ``stem_2``...; returns path and file descriptor."""
+    """Create ``stem + suffix``, or the first free ``stem_1``, ``stem_2``...; return its path and file descriptor."""
     number = 0
     while True:
         path = folder / f"{stem}{f'_{number}' if number else ''}{suffix}"
@@ -21,8 +24,8 @@ def new_file(folder: Path, stem: str, suffix: str) -> tuple[Path, int]:
             number += 1
 
 
-def named(temporary: Path, folder: Path, stem: str, suffix: str) -> Path:
-    """Give a finished file its name, one that no other file has."""
+def publish(temporary: Path, folder: Path, stem: str, suffix: str) -> Path:
+    """Rename a finished file to ``stem + suffix``, or to the first free such name; return its path."""
     path, descriptor = new_file(folder, stem, suffix)
     os.close(descriptor)
     os.replace(temporary, path)
@@ -31,7 +34,7 @@ def named(temporary: Path, folder: Path, stem: str, suffix: str) -> Path:
 
 @contextmanager
 def unfinished(folder: Path, stem: str) -> Iterator[tuple[Path, int]]:
-    """A file to write to and then to give its name with ``named``; it is removed when the work breaks off."""
+    """Yield path and file descriptor of a hidden file to write; an exception removes it."""
     temporary, descriptor = new_file(folder, f".{stem}", ".tmp")
     try:
         yield temporary, descriptor

@@ -1,9 +1,9 @@
-"""``SingleComparator``: two folders of ``SingleSave``, value by value, as one CSV table per name.
+"""``SingleComparator`` compares two folders of ``SingleSave``, value by value, and writes one CSV table per name.
 
     SingleComparator.compare("dump_train", "dump_rollout", "out")        # out/{name}.csv
 
-A value that only one side has gets a row as well, and so do values of different shapes: their ``note`` says so and
-their figures stay empty, since a missing value is never equal.
+A value that only one side has gets a row too, and so do values of different shapes: the column ``note`` says so, and
+the figures are empty.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ COLUMNS = (
     "误差在百分之一内元素占比(%)",  # elements within 1 %
     "note",
 )
-_PLACE = re.compile(r"step(\d+)/rank(\d+)/micro_step(\d+)/(.+)\.npy\Z")
+_FILE = re.compile(r"step(\d+)/rank(\d+)/micro_step(\d+)/(.+)\.npy\Z")
 
-Place = tuple[int, int, int, str]
+SaveKey = tuple[int, int, int, str]
+"""Step, rank, micro step and id of a saved value."""
 Cells = tuple[Any, ...]
 
 
@@ -62,7 +63,7 @@ class SingleComparator:
         Raises:
             FileCheckException: a folder holds nothing that SingleSave wrote.
         """
-        sides = [_values(Path(folder)) for folder in (dir1, dir2)]
+        sides = [_find_values(Path(folder)) for folder in (dir1, dir2)]
         output = Path(output_path)
         make_folder(output)
         written = []
@@ -75,7 +76,15 @@ class SingleComparator:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far two arrays of one shape agree; shares in percent, None for arrays without elements."""
+    """How far two arrays of one shape agree; all is None for arrays without elements.
+
+    Attributes:
+        equal: share of equal elements, in percent.
+        first: index of the first different element, in row-major order; None when all are equal.
+        absolute, relative: largest errors.
+        within_thousandth, within_hundredth: shares of elements with a relative error of at most 0.1 % and 1 %, in
+            percent.
+    """
 
     equal: float | None
     first: int | None
@@ -86,6 +95,7 @@ class Agreement:
 
     @property
     def cells(self) -> Cells:
+        """Return the figures in the order of the columns."""
         return (
             self.equal,
             self.first,
@@ -97,15 +107,15 @@ class Agreement:
 
 
 def agreement(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any]) -> Agreement:
-    """Compare two arrays of equal shape; integers beyond 2**53 and complex values keep their exact equality."""
+    """Compare two arrays of equal shape. Integers beyond 2**53 are compared exactly; errors are in float64."""
     if first.size == 0:
         return Agreement(None, None, None, None, None, None)
     equal = ((first == second) | ((first != first) & (second != second))).ravel()
     wide = np.complex128 if "c" in (first.dtype.kind, second.dtype.kind) else np.float64
     a, b = first.astype(wide).ravel(), second.astype(wide).ravel()
     with np.errstate(all="ignore"):
-        absolute = _far_unless(equal, np.abs(a - b))
-        relative = _far_unless(equal, absolute / np.maximum(np.abs(a), np.abs(b)))
+        absolute = _infinite_unless(equal, np.abs(a - b))
+        relative = _infinite_unless(equal, absolute / np.maximum(np.abs(a), np.abs(b)))
     different = np.flatnonzero(~equal)
     return Agreement(
         equal=100.0 * float(equal.mean()),
@@ -117,39 +127,40 @@ def agreement(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any]) -> Agre
     )
 
 
-def _far_unless(equal: np.ndarray[Any, Any], error: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The error, 0 where both are equal, infinite where it is NaN: one side is NaN or infinite there."""
+def _infinite_unless(equal: np.ndarray[Any, Any], error: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the error: 0 where both are equal, infinite where it is NaN (one side is NaN or infinite)."""
     return np.where(equal, 0.0, np.where(np.isnan(error), np.inf, error))
 
 
-def _values(folder: Path) -> dict[str, dict[Place, Path]]:
-    """Every saved file by name and place."""
-    found: dict[str, dict[Place, Path]] = {}
+def _find_values(folder: Path) -> dict[str, dict[SaveKey, Path]]:
+    """Return the saved files by name, then by key."""
+    values: dict[str, dict[SaveKey, Path]] = {}
     for path in folder.glob("data/*/step*/rank*/micro_step*/*.npy"):
         name = path.parents[3].name
-        place = _PLACE.search(path.as_posix())
-        if place is not None:
-            step, rank, micro, stem = place.groups()
+        match = _FILE.search(path.as_posix())
+        if match is not None:
+            step, rank, micro, stem = match.groups()
             key = stem.removeprefix(name).removeprefix(".") or "0"
-            found.setdefault(name, {})[int(step), int(rank), int(micro), key] = path
-    if not found:
+            values.setdefault(name, {})[int(step), int(rank), int(micro), key] = path
+    if not values:
         raise FileCheckException(
             FileCheckException.ILLEGAL_PATH_ERROR,
             f"{folder}: nothing that SingleSave wrote (data/NAME/step0/...) is there",
         )
-    return found
+    return values
 
 
-def _table(first: dict[Place, Path], second: dict[Place, Path]) -> str:
+def _table(first: dict[SaveKey, Path], second: dict[SaveKey, Path]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for place in sorted(first.keys() | second.keys(), key=_order):
-        writer.writerow([safe_cell(cell) for cell in (*place, *_row(first.get(place), second.get(place)))])
+    for key in sorted(first.keys() | second.keys(), key=_order):
+        writer.writerow([safe_cell(cell) for cell in (*key, *_row(first.get(key), second.get(key)))])
     return text.getvalue()
 
 
 def _row(first: Path | None, second: Path | None) -> Cells:
+    """Return shapes, figures and note of one value."""
     shapes: list[str | None] = [None, None]
     arrays = []
     for side, path in enumerate((first, second)):
@@ -163,11 +174,11 @@ def _row(first: Path | None, second: Path | None) -> Cells:
     return (*shapes, *agreement(*arrays).cells, None)
 
 
-def _order(place: Place) -> tuple[Any, ...]:
-    """Numbers in a key count as numbers: ``2`` comes before ``10``."""
-    return (*place[:3], list(_parts(place[3])))
+def _order(key: SaveKey) -> tuple[Any, ...]:
+    """Return the sort key of a value. Numbers in its id count as numbers: ``2`` comes before ``10``."""
+    return (*key[:3], list(_id_parts(key[3])))
 
 
-def _parts(key: str) -> Iterator[tuple[int, int, str]]:
-    for part in key.split("."):
+def _id_parts(text: str) -> Iterator[tuple[int, int, str]]:
+    for part in text.split("."):
         yield (0, int(part), "") if part.isascii() and part.isdigit() else (1, 0, part)

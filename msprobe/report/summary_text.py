@@ -1,7 +1,4 @@
-"""The summary of a comparison in a few lines for a terminal.
-
-The summary of a comparison as JSON, to a file that is new or to standard output.
-"""
+"""The summary of a comparison: ``summary_text`` for a terminal, ``summary_json`` and ``write_summary`` for programs."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ _WORDS = {"same": "SAME", "diverged": "DIVERGED", "not_comparable": "NOT COMPARA
 
 
 def summary_text(summary: CompareSummary) -> str:
-    """Verdict, counts, the first divergence with its module and source line, and where the tables are."""
+    """Return verdict, counts, the first divergence with its module and source line, and the paths of the tables."""
     lines = [f"Verdict: {_WORDS[summary.verdict]}" + (f" ({summary.reason})" if summary.reason else "")]
     counts = summary.counts
     if summary.verdict != "not_comparable" or counts.pairs:
@@ -34,38 +31,38 @@ def summary_text(summary: CompareSummary) -> str:
 
 
 def _listed(title: str, items: list[str]) -> list[str]:
-    """A line per item, and one for all that are too many for a terminal."""
+    """Return a line per item; of many items the first ones, and a line that says how many more there are."""
     lines = [f"{title}: {item}" for item in items[:_LISTED]]
     rest = len(items) - _LISTED
     return [*lines, f"{title}: ... and {rest} more"] if rest > 0 else lines
 
 
-def _divergence_lines(found: FirstDivergence) -> list[str]:
-    where = "" if found.step is None else f" in step {found.step}"
-    if found.rank is not None:
-        where += f", rank {found.rank}"
-    name = found.target if found.target == found.golden else f"{found.target or '-'} (golden: {found.golden or '-'})"
-    lines = [f"First divergence{where}: {name}", f"  kind:   {found.kind}", f"  reason: {found.reason}"]
-    if found.module:
-        lines.append(f"  module: {found.module}")
-    if found.worst_index is not None:
-        values = f"{found.worst_target} against {found.worst_golden}"
-        lines.append(f"  worst:  element {found.worst_index}: {values}; the first to differ is {found.first_index}")
-    source = source_line(found.stack)
+def _divergence_lines(first: FirstDivergence) -> list[str]:
+    where = "" if first.step is None else f" in step {first.step}"
+    if first.rank is not None:
+        where += f", rank {first.rank}"
+    name = first.target if first.target == first.golden else f"{first.target or '-'} (golden: {first.golden or '-'})"
+    lines = [f"First divergence{where}: {name}", f"  kind:   {first.kind}", f"  reason: {first.reason}"]
+    if first.module:
+        lines.append(f"  module: {first.module}")
+    if first.worst_index is not None:
+        values = f"{first.worst_target} against {first.worst_golden}"
+        lines.append(f"  worst:  element {first.worst_index}: {values}; the first to differ is {first.first_index}")
+    source = source_line(first.stack)
     if source:
         lines.append(f"  source: {source}")
     return lines
 
 
 def summary_json(summary: CompareSummary) -> str:
-    """The document described by the schema ``compare_summary``."""
+    """Return the summary as JSON, as the schema ``compare_summary`` describes it."""
     return json.dumps(summary.document(), ensure_ascii=False, indent=1)
 
 
 def write_summary(summary: CompareSummary, path: Path) -> None:
-    """Write the document to ``path``, private to the user, replacing an earlier one in one step.
+    """Write the summary as JSON to ``path``, readable by this user only; an existing file is replaced in one step.
 
-    A missing folder is made.
+    A missing folder is created.
 
     Raises:
         MsprobeException: the folder cannot be written.

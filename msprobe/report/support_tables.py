@@ -1,4 +1,4 @@
-"""Write the support matrix as text or Markdown: tasks by level, and features by framework."""
+"""The support matrix as text or Markdown: tasks by level, and features by framework."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Table = list[list[str]]
 
 
 def task_table(cells: Sequence[Cell], feature: str | None = None) -> Table:
-    """Return a table of the levels at which each framework has each task (with ``feature``, when it is given)."""
+    """Return a table of the levels at which each framework has each task, and this ``feature`` where one is given."""
     rows: Table = [["framework", "task", *LEVELS]]
     supported = {
         (cell.framework, cell.task, cell.level) for cell in cells if feature is None or feature in cell.features

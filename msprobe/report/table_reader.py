@@ -1,4 +1,4 @@
-"""Result tables read back, csv or xlsx, with numbers as numbers."""
+"""Reads the result tables of ``msprobe compare``, csv or xlsx; cells with numbers become numbers."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from typing import Any
 from msprobe.core.errors import MsprobeException, ReadError
 
 Table = tuple[Sequence[str], list[dict[str, Any]]]
+"""The column titles, and the rows by title."""
 
 
 def read_table(path: Path) -> Table:
-    """Titles and rows of a table that ``msprobe compare`` wrote; of a workbook all sheets, one after the other.
+    """Return titles and rows of a table; the sheets of a workbook are read one after the other.
 
     Raises:
         ReadError: the file is damaged.
         MsprobeException: the package that reads workbooks is missing.
     """
-    lines = _workbook(path) if path.suffix == ".xlsx" else _text(path)
+    lines = _read_workbook(path) if path.suffix == ".xlsx" else _read_csv(path)
     if not lines:
         raise ReadError(f"{path}: empty, not even a title line")
     titles = [str(title) for title in lines[0]]
     if any(len(line) != len(titles) for line in lines):
-        number = next(at for at, line in enumerate(lines, 1) if len(line) != len(titles))
+        number = next(number for number, line in enumerate(lines, 1) if len(line) != len(titles))
         raise ReadError(f"{path}: line {number} has {len(lines[number - 1])} cells, the title line {len(titles)}")
     return titles, [dict(zip(titles, line, strict=True)) for line in lines[1:]]
 
 
-def _text(path: Path) -> list[list[Any]]:
+def _read_csv(path: Path) -> list[list[Any]]:
     try:
-        with path.open(encoding="utf-8", newline="") as file, _cells_of_any_length(path.stat().st_size):
+        with path.open(encoding="utf-8", newline="") as file, _allow_long_cells(path.stat().st_size):
             lines = list(csv.reader(file))
     except OSError as error:
         raise ReadError(f"{path}: cannot be read ({error.strerror})") from error
@@ -42,8 +43,8 @@ def _text(path: Path) -> list[list[Any]]:
 
 
 @contextmanager
-def _cells_of_any_length(size: int) -> Iterator[None]:
-    """A recorded text may be longer than the reader of Python expects; it cannot be longer than its file."""
+def _allow_long_cells(size: int) -> Iterator[None]:
+    """Allow cells as long as the file while the block runs; the reader of Python refuses longer ones by default."""
     before = csv.field_size_limit()
     csv.field_size_limit(max(before, size))
     try:
@@ -53,14 +54,14 @@ def _cells_of_any_length(size: int) -> Iterator[None]:
 
 
 def _value(cell: str) -> Any:
-    """A number where the cell is one; a text that a leading quote protects from spreadsheets loses it."""
+    """Return a number for a cell that is one; else the text, without the quote that protects it from spreadsheets."""
     try:
         return int(cell) if cell.lstrip("-").isdigit() else float(cell)
     except ValueError:
         return cell[1:] if cell.startswith("'") else cell
 
 
-def _workbook(path: Path) -> list[list[Any]]:
+def _read_workbook(path: Path) -> list[list[Any]]:
     try:
         import python_calamine
     except ImportError:
@@ -78,5 +79,5 @@ def _workbook(path: Path) -> list[list[Any]]:
 
 
 def _whole(cell: Any) -> Any:
-    """Workbooks know only one kind of number."""
+    """Return an int for a float without a fraction: workbooks have only one type of number."""
     return int(cell) if isinstance(cell, float) and cell.is_integer() else cell

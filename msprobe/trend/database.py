@@ -1,9 +1,8 @@
-"""Writes a trend database into a hidden file, which replaces the file of its name when it is complete.
-
-The tables of a trend database, as the plugin TrendVis of TensorBoard reads them.
+"""Writes a trend database, whose tables are those that the plugin TrendVis of TensorBoard reads.
 
 A *target* is a value of a module or function (``Module.fc1.Linear.input.0``) in the n-th of its calls. ``metric_id``
 is the direction of the call (``METRICS``). ``trend_data`` has a row per rank, step, target and metric.
+``TrendDatabase`` writes into a hidden file, which replaces the file of its name when it is complete.
 """
 
 from __future__ import annotations
@@ -65,8 +64,6 @@ CREATE TABLE global_stats (
     {", ".join(f"{name} TEXT DEFAULT NULL" for name in METRICS)}
 );
 """
-
-
 _VPP_STAGE = 0
 _INSERT = "INSERT OR IGNORE INTO trend_data VALUES ({})".format(",".join("?" * (4 + len(STATISTIC_COLUMNS))))
 
@@ -86,7 +83,7 @@ class TrendDatabase(AtomicSqliteFile):
         self._tag_ids: dict[tuple[Tag, int], int] = {}
         self._ranks: set[int] = set()
         self._steps: set[int] = set()
-        super().__init__(path.with_name(f".{path.name}.{os.getpid()}.tmp"), self._not_written)
+        super().__init__(path.with_name(f".{path.name}.{os.getpid()}.tmp"), self._write_error)
 
     def _begin(self) -> None:
         self._connection.executescript(f"{PRAGMAS} PRAGMA cache_size=-65536;{TABLES}")
@@ -141,6 +138,6 @@ class TrendDatabase(AtomicSqliteFile):
         self._connection.close()
         os.replace(self._temporary, self._path)
 
-    def _not_written(self, reason: str | None) -> MsprobeException:
+    def _write_error(self, reason: str | None) -> MsprobeException:
         text = f"{self._path}: the database cannot be written ({reason}); choose another folder with --db"
         return MsprobeException(MsprobeException.INVALID_PARAM_ERROR, text)

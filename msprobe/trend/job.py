@@ -102,9 +102,9 @@ def write_trend(
     places = sort_dumps(find_dumps(opened(data)))
     trend = Trend(local(folder) / DATABASE)
     texts = [json.dumps([str(place.document), replacements, divided]) for _, _, place in places]
-    found = _in_order(run(WORK, texts)) if run else map(_rows, ((place, replacements, divided) for *_, place in places))
+    rows = _in_order(run(WORK, texts)) if run else map(_rows, ((place, replacements, divided) for *_, place in places))
     with TrendDatabase(trend.path) as database:
-        _write(database, trend, zip(places, found, strict=True), (len(places), divided, progress))
+        _write(database, trend, zip(places, rows, strict=True), (len(places), divided, progress))
         if not trend.rows:
             raise NotComparableError(
                 f"{data}: no statistics of float16, bfloat16 or float32 tensors to follow; collect with task "
@@ -117,13 +117,14 @@ def write_trend(
 def _write(
     database: TrendDatabase,
     trend: Trend,
-    found: Iterable[tuple[tuple[int, int, Place], TrendRows]],
-    how: tuple[int, bool, Progress | None],
+    rows_of_dumps: Iterable[tuple[tuple[int, int, Place], TrendRows]],
+    options: tuple[int, bool, Progress | None],
 ) -> None:
-    dumps, divided, progress = how
+    """Write the rows of all dumps; ``options`` are the number of dumps, ``divided`` and ``progress``."""
+    dumps, divided, progress = options
     ranks: set[int] = set()
     done = first = 0
-    for step, group in groupby(found, key=lambda item: item[0][0]):
+    for step, group in groupby(rows_of_dumps, key=lambda item: item[0][0]):
         begin, longest = (first if divided else step), 0
         for (_, rank, _), rows in group:
             trend.add(rows, database.write(rank, begin, rows.rows))
@@ -173,8 +174,8 @@ def _rows(task: tuple[Place, Mapping[str, str], bool]) -> TrendRows:
 def rows_text(text: str) -> str:
     """Return the rows of a dump as JSON, for another process: ``text`` is JSON of [document, replacements, divided]."""
     document, replacements, divided = json.loads(text)
-    found = _rows((Place(opened(document)), replacements, divided))
-    return json.dumps([found.rows, found.micro_steps, found.outside, found.unlike_roots])
+    rows = _rows((Place(opened(document)), replacements, divided))
+    return json.dumps([rows.rows, rows.micro_steps, rows.outside, rows.unlike_roots])
 
 
 def _in_order(results: Iterator[tuple[int, str]]) -> Iterator[TrendRows]:

@@ -1,10 +1,12 @@
-"""One dump as rows of a trend database: the statistics of a value of a call in a micro step.
+"""Makes the rows of a trend database from one dump, and the tags of its targets.
+
+``trend_rows`` makes a row from the statistics of a value of a call in a micro step.
 
 Rows are written for tensors of float16, bfloat16 and float32 that stand directly in the inputs, outputs, parameters or
 parameter gradients of a call, not for tensors inside of lists or keyword arguments. Statistics are clipped to ±1e9,
 infinity becomes ±(1e9 + 1), and NaN or an absent statistic is null: a viewer draws them on one scale.
 
-Tags of a target, by which a viewer filters: (name, category) pairs made from the parts of its name.
+``tags_of`` makes the tags of a target, by which a viewer filters: (name, category) pairs from the parts of its name.
 
 =========  ===================================================================
 index      the last two parts: ``input.0``, ``parameters.weight``

@@ -1,6 +1,7 @@
-"""The dumps to draw, loaded one after the other: as they lie on disk, or merged to one per model replica.
+"""The dumps to draw: which of them become graphs or pairs of graphs, and the step and rank that they are shown with.
 
-Which dumps become graphs or pairs of graphs, and the step and rank numbers they are shown with.
+``find_sources`` finds them; ``Sources.load`` loads them one after the other, as they lie on disk or merged to one dump
+per model replica.
 
 The numbers are those of the folders. A folder without a number counts as 0. Where two folders of a step would have the
 same number, each further one gets the next free number and the log says which.
@@ -87,7 +88,7 @@ class Sources:
 
     @property
     def total(self) -> int:
-        """How many graphs or pairs of graphs ``load`` yields."""
+        """Return how many graphs or pairs of graphs ``load`` yields."""
         if self.layouts is None:
             return len(self.works)
         first = self.layouts[0]
@@ -95,7 +96,7 @@ class Sources:
 
     @property
     def size(self) -> int:
-        """Bytes of the target's documents."""
+        """Return the size of the target's documents in bytes."""
         works = self.works + [work for targets, _ in self.pairs for work in targets]
         documents = [work.target.document for work in works]
         return sum(path.stat().st_size for path in documents if path.is_file())
@@ -174,7 +175,7 @@ def _step_numbers(steps: _Steps) -> str:
 
 
 def _merged_dumps(works: Sequence[Work], layout: Layout, names: NameCache) -> list[Dump]:
-    from msprobe.visualize.merge.rank_groups import merge_ranks  # a fiftieth of a second, only where ranks are merged
+    from msprobe.visualize.merge.rank_groups import merge_ranks  # loads numpy
 
     if len(works) != layout.rank_size:
         raise MsprobeException(

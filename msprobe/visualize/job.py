@@ -1,6 +1,8 @@
 """The whole job of ``msprobe graph_visualize``: find dumps, build graphs, compare them, write one database.
 
-Writes a merged dump as files (``--file_type json``) that can be read like any other dump.
+``visualize`` does it for a ``Request``. Graphs are drawn one pair after the other, so that at most one pair of dumps is
+in memory. With ``--file_type json``, ranks that were merged are written as a dump instead (``export_dump``), which can
+be read like any other dump.
 """
 
 from __future__ import annotations
@@ -267,10 +269,10 @@ def _finish(request: Request, tools: _Tools, drawn: _Drawn) -> None:
     if not drawn.works:
         refused = [] if results is None else results.refused
         raise NotComparableError(refused[0] if refused else "there is nothing to draw")
-    if results is not None and results.unapplied:
-        from msprobe.compare.alignment.check_mappings import unapplied_notes
+    if results is not None and results.unused_entries:
+        from msprobe.compare.alignment.check_mappings import unused_entry_notes
 
-        for line in unapplied_notes(request.mapping, results.unapplied):
+        for line in unused_entry_notes(request.mapping, results.unused_entries):
             logger.warning("%s", line)
     task = None if results is None else results.task
     ranks, steps = [work.rank for work in drawn.works], [work.step for work in drawn.works]

@@ -12,7 +12,8 @@ What a block of such a page means:
 | ``python``              | a program, run in the copy                                                        |
 | ``text``                | shown only                                                                        |
 
-``TARGETS`` says how many files of the repository a page may edit or add; programs and tests in ``walk/`` do not count.
+``TARGETS`` says how many files of the repository a page may edit or add, ``EDITS`` how many existing ones. Programs in
+``walk/`` do not count, nor do files that a command of the page generates.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ TARGETS = {
     "add-a-task": 3,
     "add-a-metric": 2,
     "add-an-alignment": 3,
+    "add-a-backend": 5,
 }
+EDITS = {"add-a-backend": 2}
 PAGES = sorted(FOLDER.glob("*.md"))
 NEEDS_TORCH = {"add-a-statistic", "add-a-task"}
 FOLDERS = ("msprobe", "tests", "schemas", "scripts", "docs", "examples", "benchmarks")
@@ -51,7 +54,8 @@ class Walk:
 
     page: Path
     copy: Path
-    touched: set[str] = field(default_factory=set)
+    edited: set[str] = field(default_factory=set)
+    added: set[str] = field(default_factory=set)
 
     def all(self) -> None:
         """Follow the page from top to bottom; AssertionError names the block that does not do what it says."""
@@ -80,8 +84,8 @@ class Walk:
             text = block.body
             target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
-        if not block.title.startswith(SCRATCH):
-            self.touched.add(block.title)
+        if not block.title.startswith(SCRATCH) and block.title not in self.added:
+            (self.edited if block.language == "diff" else self.added).add(block.title)
 
     def _run(self, line: str, shown: tuple[str, ...], where: str) -> None:
         python = Path(sys.executable).parent
@@ -144,7 +148,9 @@ def _marked(page: Path) -> object:
 def test_a_page_does_what_it_says(page: Path, copy: Path) -> None:
     walk = Walk(page, copy)
     walk.all()
-    assert len(walk.touched) <= TARGETS.get(page.stem, 0), f"more files than promised: {sorted(walk.touched)}"
+    touched = walk.edited | walk.added
+    assert len(touched) <= TARGETS.get(page.stem, 0), f"more files than promised: {sorted(touched)}"
+    assert len(walk.edited) <= EDITS.get(page.stem, len(touched)), f"more edits than promised: {sorted(walk.edited)}"
 
 
 def test_the_index_names_every_page() -> None:
@@ -198,7 +204,7 @@ def test_edits_are_made_in_order_and_counted(tmp_path: Path) -> None:
     first, command, last = re.split(r"\n(?=```(?:console|text))", PAGE.strip())
     walk = walked("\n\n".join([first, last, command]), tmp_path)
     assert (tmp_path / "a.py").read_text() == "zero\nfirst\nother\nthird\n"
-    assert walk.touched == {"a.py"}
+    assert (walk.edited, walk.added) == ({"a.py"}, set())
 
 
 @pytest.mark.parametrize(

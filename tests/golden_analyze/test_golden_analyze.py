@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from msprobe.analyze.diff_analyze import ComparedCalls, FirstCalls, OverflowCalls, diff_analyze
-from msprobe.analyze.overflow import check_overflow, write_finding
+from msprobe.analyze.overflow import check_overflow, write_document
 from msprobe.jobs.compare import compare
 
 HERE = Path(__file__).parent
@@ -21,7 +21,7 @@ def _document(path: Path) -> Any:
 
 def test_overflow_of_two_ranks_is_as_recorded(tmp_path: Path) -> None:
     case = HERE / "24_overflow_check_2ranks"
-    written = _document(write_finding(check_overflow(case / "target").document(), tmp_path, "anomaly_analyze"))
+    written = _document(write_document(check_overflow(case / "target").document(), tmp_path, "anomaly_analyze"))
     expected = _document(case / "expected_anomaly_analyze.json")
     assert list(written) == list(expected) == ["rank_1"]
     (found,), (recorded,) = written["rank_1"], expected["rank_1"]
@@ -69,7 +69,7 @@ def test_written_documents_are_what_their_schemas_say(policy: str, tmp_path: Pat
         kind = FirstCalls if file.name.startswith("diff_analyze") else ComparedCalls
         kind.validate_json(file.read_bytes(), strict=True)
     for case in ("24_overflow_check_2ranks", "25_overflow_check_4ranks_2groups"):
-        written = write_finding(check_overflow(HERE / case / "target").document(), tmp_path, "anomaly_analyze")
+        written = write_document(check_overflow(HERE / case / "target").document(), tmp_path, "anomaly_analyze")
         OverflowCalls.validate_json(written.read_bytes(), strict=True)
 
 

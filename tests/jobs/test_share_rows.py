@@ -271,7 +271,8 @@ import os, sys, time
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 from msprobe.compare.workers import compare_workers
 from msprobe.jobs import compare, compare_rank
-compare_rank.WORTH_BYTES, compare.cores = 0, lambda: 3
+compare_rank.WORTH_BYTES, compare.cpu_count = 0, lambda: 3
+assert compare_workers.received_verdicts
 compare_workers.received_verdicts = lambda *sent: time.sleep(600)
 from msprobe.cli.main import main
 main(sys.argv[1:])

@@ -48,10 +48,11 @@ def _module(name: str) -> Any:
 
 def run(folder: Path, job: list[Any]) -> dict[str, Any]:
     target, golden, options, processes, lose = job
-    compare.cores = lambda: processes
+    assert compare.cpu_count
+    compare.cpu_count = lambda: processes
     shared: list[bool] = []
     warnings: list[str] = []
-    original, conclude = share_rows.team, compare_rank._conclude
+    conclude = compare_rank._conclude
     name = (lose or "").removeprefix("interrupt:")
     kept = getattr(_module(name), name) if name else None
     if lose:
@@ -73,7 +74,7 @@ def run(folder: Path, job: list[Any]) -> dict[str, Any]:
     except (MsprobeException, KeyboardInterrupt) as error:
         found["error"] = f"{type(error).__name__}: {error}"
     finally:
-        compare_rank._conclude, share_rows.team = conclude, original
+        compare_rank._conclude = conclude
         if kept is not None:
             setattr(_module(name), name, kept)
     return {**found, "shared": shared, "warnings": warnings, "files": os.listdir(folder), "children": children()}

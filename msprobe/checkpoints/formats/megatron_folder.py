@@ -62,20 +62,21 @@ def read_megatron(path: Path) -> NamedTensors:
         ReadError: a rank is missing or cannot be read, or the parts do not fit together.
         MsprobeException: PyTorch is not installed.
     """
-    folder = _iteration(path)
-    parts = [_read(child) for child in sorted(folder.iterdir()) if child.is_dir() and _RANK.fullmatch(child.name)]
+    folder = _iteration_folder(path)
+    parts = [_read_part(child) for child in sorted(folder.iterdir()) if child.is_dir() and _RANK.fullmatch(child.name)]
     if not parts:
         raise ReadError(distributed_refusal(folder) or f"{folder}: no folder mp_rank_TT[_PPP][_EEE] in it")
     if len({len(part.numbers) for part in parts}) > 1:
         raise ReadError(f"{folder}: folders of different layouts ({parts[0].path.name}, {parts[-1].path.name})")
-    cells = {_place(part, parts): part.chunks for part in parts}
+    cells = {_position(part, parts): part.chunks for part in parts}
     _check_complete(folder, cells, parts[0].arguments)
     grid = RankGrid(cells, parts[0].arguments)
     sizes = f"tensor {grid.tensor}, pipeline {grid.pipeline}, virtual {grid.chunks}, expert {grid.expert}"
     return merge_parts(grid, f"Megatron {folder.name}, parallel: {sizes}")
 
 
-def _iteration(path: Path) -> Path:
+def _iteration_folder(path: Path) -> Path:
+    """Return the folder of the latest iteration below ``path``, or ``path`` where it is such a folder."""
     children = [child for child in path.iterdir() if child.is_dir()]
     if any(_RANK.fullmatch(child.name) for child in children):
         return path
@@ -87,18 +88,18 @@ def _iteration(path: Path) -> Path:
         if not folder.is_dir():
             raise ReadError(f"{folder}: no such folder, which {LATEST} names")
         return folder
-    numbers = {int(found[1]): child for child in children if (found := _ITERATION.fullmatch(child.name))}
+    numbers = {int(match[1]): child for child in children if (match := _ITERATION.fullmatch(child.name))}
     return numbers[max(numbers)]
 
 
-def _read(folder: Path) -> _Part:
+def _read_part(folder: Path) -> _Part:
     match = _RANK.fullmatch(folder.name)
     assert match is not None
     file = next((folder / name for name in _FILES if (folder / name).is_file()), None)
     if file is None:
         raise ReadError(f"{folder}: no {' or '.join(_FILES)} in it")
     tree = read_tree(file)
-    keys = sorted((int(found[1]), key) for key in tree if (found := _CHUNK.fullmatch(key)))
+    keys = sorted((int(chunk[1]), key) for key in tree if (chunk := _CHUNK.fullmatch(key)))
     chunks = [NamedTensors.of(key, tree[key]) for key in [key for _, key in keys] or ["model"] if key in tree]
     if not any(chunk.tensors for chunk in chunks):
         raise ReadError(f"{file}: no tensors under `model` (keys: {', '.join(list(tree)[:5]) or 'none'})")
@@ -107,7 +108,8 @@ def _read(folder: Path) -> _Part:
     return _Part(file, numbers, arguments if isinstance(arguments, dict) else {}, chunks)
 
 
-def _place(part: _Part, parts: list[_Part]) -> RankPosition:
+def _position(part: _Part, parts: list[_Part]) -> RankPosition:
+    """Return tensor, pipeline and expert rank of a part."""
     tensor, *others = part.numbers
     if len(others) == 2:
         return RankPosition(tensor, others[0], others[1])
@@ -131,9 +133,9 @@ def _check_complete(folder: Path, cells: Mapping[RankPosition, Any], arguments: 
         size = arguments.get(name)
         if isinstance(size, int) and 0 < size < 1 << 16:
             sizes[axis] = max(sizes[axis], size)
-    for place in product(*map(range, sizes)):
-        if place not in cells:
-            tensor, pipeline, expert = place
+    for position in product(*map(range, sizes)):
+        if position not in cells:
+            tensor, pipeline, expert = position
             raise ReadError(
                 f"{folder}: incomplete, the folder of tensor rank {tensor}, pipeline rank {pipeline}, expert rank "
                 f"{expert} is missing"

@@ -1,26 +1,21 @@
-"""Merges all parts of a Megatron checkpoint into the tensors of the whole model.
+"""Merges the parts of a Megatron checkpoint into the tensors of the whole model.
 
-Layers are numbered from 0 in every part. Parts are ordered as the data flows: the first virtual stage of all pipeline
+``RankGrid`` holds all parts by their ranks, and ``merge_parts`` merges them in three steps.
+
+*Layers* are numbered from 0 in every part. Parts are ordered as the data flows: the first virtual stage of all pipeline
 ranks, then the second of all. The number of the first layer of a part is therefore the number of layers before it,
-whether or not the stages are equally long.
+also where the stages are of different lengths.
 
-All parts of a Megatron checkpoint by their ranks in the job.
+*Shards* of one weight on several tensor-parallel ranks are joined (``join_shards``): column-parallel weights are split
+along axis 0, row-parallel ones along axis 1; all others are copies and have to be equal. A gated ``linear_fc1`` holds
+gate and up projection in every shard: in the whole weight all gates come first, then all ups. Source of the splits:
+Megatron-LM, ``megatron/core/tensor_parallel/layers.py`` and ``tools/checkpoint``.
 
-Joins the shards of one weight on several tensor-parallel ranks.
-
-Column-parallel weights are split along axis 0, row-parallel ones along axis 1; all others are copies, and have to be
-equal. A gated ``linear_fc1`` holds gate and up projection in every shard: all gates come first, then all ups.
-
-Source of the splits: Megatron-LM, ``megatron/core/tensor_parallel/layers.py`` and ``tools/checkpoint``.
-
-Weights of experts: their numbers in the whole model, and the older form with all experts of a rank in one tensor.
-
-Rank e of a job with n experts per rank holds the experts e*n to e*n + n - 1, numbered from 0:
-``experts.local_experts.0.linear_fc1.weight``, or ``experts.linear_fc1.weight0``. In the older grouped form
-``experts.weight1`` is [hidden, n * ffn] and means n matrices [hidden, ffn]; ``experts.weight2`` is [n * ffn, hidden]
-and means n matrices [ffn, hidden]; tensor-parallel ranks split ffn.
-
-Source: Megatron-LM, ``megatron/core/transformer/moe/experts.py``.
+*Experts* get their numbers in the whole model (``global_name``): rank e of a job with n experts per rank holds the
+experts e*n to e*n + n - 1, as ``experts.local_experts.0.linear_fc1.weight`` or ``experts.linear_fc1.weight0``. In an
+older form (``join_grouped_experts``) one tensor holds all experts of a rank: ``experts.weight1`` is [hidden, n * ffn]
+and means n matrices [hidden, ffn]; ``experts.weight2`` is [n * ffn, hidden] and means n matrices [ffn, hidden];
+tensor-parallel ranks split ffn. Source: Megatron-LM, ``megatron/core/transformer/moe/experts.py``.
 """
 
 from __future__ import annotations
@@ -63,18 +58,22 @@ class RankGrid:
 
     @property
     def tensor(self) -> int:
+        """Return the number of tensor-parallel ranks."""
         return max(position.tensor for position in self.cells) + 1
 
     @property
     def pipeline(self) -> int:
+        """Return the number of pipeline ranks."""
         return max(position.pipeline for position in self.cells) + 1
 
     @property
     def expert(self) -> int:
+        """Return the number of expert ranks."""
         return max(position.expert for position in self.cells) + 1
 
     @property
     def chunks(self) -> int:
+        """Return the number of virtual pipeline stages per rank."""
         return max(len(chunks) for chunks in self.cells.values())
 
     @property
@@ -89,6 +88,90 @@ class RankGrid:
             experts = experts[0] if len(experts) == 1 else None
         return experts // self.expert if isinstance(experts, int) and experts % self.expert == 0 else None
 
+
+_LAYER = re.compile(r"((?:.*?\.)?layers\.)(\d+)(\..*)")
+
+_Shards = dict[tuple[int, int], LazyTensor]
+"""The shards of one weight, by tensor and expert rank."""
+
+
+def merge_parts(grid: RankGrid, layout: str) -> NamedTensors:
+    """Return the whole model; ``layout`` describes the checkpoint in words.
+
+    Raises:
+        ReadError: a rank lacks parts of the model that other ranks have.
+    """
+    parts = [part for chunks in grid.cells.values() for part in chunks]
+    keep_encoder = has_decoder(name for part in parts for name in part.tensors)
+    weights_of: dict[str, list[LazyTensor]] = defaultdict(list)
+    before: dict[str, int] = defaultdict(int)
+    for chunk in range(grid.chunks):
+        for stage in range(grid.pipeline):
+            weights = _stage_weights(grid, (chunk, stage), keep_encoder)
+            layers = _layer_numbers(weights)
+            # Some programs store the layers with the numbers of the whole model; these numbers stay.
+            offsets = {head: 0 if min(own) == before[head] else before[head] for head, own in layers.items()}
+            for name, shards in weights.items():
+                weights_of[_shift_layer(name, offsets)].append(_join(name, shards, grid))
+            before.update({head: max(own) + offsets[head] + 1 for head, own in layers.items()})
+    tensors = {name: copies(weights) for name, weights in weights_of.items()}
+    return NamedTensors(layout, tensors, list(dict.fromkeys(name for part in parts for name in part.skipped)))
+
+
+def _stage_weights(grid: RankGrid, position: tuple[int, int], keep_encoder: bool) -> dict[str, _Shards]:
+    """Return the weights of one (virtual) pipeline stage by name; experts have their numbers in the whole model."""
+    chunk, stage = position
+    weights: dict[str, _Shards] = defaultdict(dict)
+    for expert in range(grid.expert):
+        for tensor in range(grid.tensor):
+            chunks = grid.cells[RankPosition(tensor, stage, expert)]
+            if chunk >= len(chunks):
+                raise ReadError(f"pipeline rank {stage}, tensor rank {tensor}: virtual stage {chunk} is missing")
+            names = _core_names(chunks[chunk].tensors, keep_encoder)
+            first = expert * count_local(names)
+            for name, weight in names.items():
+                weights[global_name(name, first)][tensor, expert] = weight
+    return weights
+
+
+def _core_names(tensors: Mapping[str, LazyTensor], keep_encoder: bool) -> dict[str, LazyTensor]:
+    """Return tensors by their names in Megatron Core; a tensor whose new name exists already keeps its own name."""
+    renamed: dict[str, LazyTensor] = {}
+    for name, weight in tensors.items():
+        new_name = core_name(name, keep_encoder=keep_encoder)
+        renamed[name if new_name in renamed else new_name] = weight
+    return renamed
+
+
+def _join(name: str, shards: _Shards, grid: RankGrid) -> LazyTensor:
+    """Return the whole weight ``name`` from the shards of all tensor and expert ranks."""
+    if is_grouped(name):
+        return join_grouped_experts(name, shards, grid.local_experts(), gated=grid.gated)
+    wholes: list[LazyTensor] = []
+    for expert in sorted({expert for _, expert in shards}):
+        row = [shards[key] for key in sorted(shards) if key[1] == expert]
+        if len(row) < grid.tensor:
+            return unreadable(row[0], "some tensor-parallel ranks lack it")
+        wholes.append(join_shards(name, row, gated=grid.gated))
+    return copies(wholes)
+
+
+def _layer_numbers(names: Iterable[str]) -> dict[str, set[int]]:
+    """Return the numbers of the layers below each head, such as ``decoder.layers.``."""
+    numbers: dict[str, set[int]] = defaultdict(set)
+    for name in names:
+        if match := _LAYER.fullmatch(name):
+            numbers[match[1]].add(int(match[2]))
+    return numbers
+
+
+def _shift_layer(name: str, offsets: Mapping[str, int]) -> str:
+    """Return a name with the number of its layer in the whole model; ``offsets`` are by head (``_layer_numbers``)."""
+    match = _LAYER.fullmatch(name)
+    return f"{match[1]}{int(match[2]) + offsets[match[1]]}{match[3]}" if match else name
+
+
+# ---------------------------------------------------------------- shards
 
 _COLUMN = re.compile(
     r"(.*\.)?((linear_qkv|linear_fc1|linear_q_proj|linear_q_up_proj|linear_kv_up_proj)\.(weight|bias)\d*"
@@ -106,14 +189,16 @@ def join_shards(name: str, shards: Sequence[LazyTensor], *, gated: bool) -> Lazy
     if len(shards) == 1:
         return shards[0]
     if _COLUMN.fullmatch(name):
-        return _split_gates(shards) if gated and _FC1.fullmatch(name) else concatenated(shards, 0)
+        return _join_gated(shards) if gated and _FC1.fullmatch(name) else concatenated(shards, 0)
     return concatenated(shards, 1) if _ROW.fullmatch(name) else copies(shards)
 
 
 def concatenated(shards: Sequence[LazyTensor], axis: int) -> LazyTensor:
     """Return shards concatenated along ``axis``."""
     first = shards[0]
-    fit = all(shard.dtype == first.dtype and _off_axis(shard, axis) == _off_axis(first, axis) for shard in shards)
+    fit = all(
+        shard.dtype == first.dtype and _shape_off_axis(shard, axis) == _shape_off_axis(first, axis) for shard in shards
+    )
     if axis >= len(first.shape) or not fit:
         return unreadable(first, f"shards of shapes {_shapes(shards)} do not fit together along axis {axis}")
     shape = list(first.shape)
@@ -128,7 +213,7 @@ def copies(shards: Sequence[LazyTensor]) -> LazyTensor:
         return first
     if any((shard.shape, shard.dtype) != (first.shape, first.dtype) for shard in shards):
         return unreadable(first, f"ranks hold copies of different shapes or types: {_shapes(shards)}")
-    return LazyTensor(first.shape, first.dtype, partial(_same, shards))
+    return LazyTensor(first.shape, first.dtype, partial(_read_copies, shards))
 
 
 def unreadable(like: LazyTensor, reason: str) -> LazyTensor:
@@ -145,7 +230,8 @@ def reshaped_like(shape: tuple[int, ...], like: LazyTensor, read: Callable[[], N
     return LazyTensor(shape, like.dtype, read)
 
 
-def _split_gates(shards: Sequence[LazyTensor]) -> LazyTensor:
+def _join_gated(shards: Sequence[LazyTensor]) -> LazyTensor:
+    """Return the gates of all shards, then their up projections."""
     whole = concatenated(shards, 0)
     if any(not shard.shape or shard.shape[0] % 2 for shard in shards):
         return unreadable(
@@ -159,7 +245,8 @@ def _split_gates(shards: Sequence[LazyTensor]) -> LazyTensor:
     return reshaped_like(whole.shape, whole, read)
 
 
-def _same(shards: Sequence[LazyTensor]) -> NDArray[Any]:
+def _read_copies(shards: Sequence[LazyTensor]) -> NDArray[Any]:
+    """Return the elements of the first shard; raise ReadError unless all shards are equal, byte by byte."""
     first = shards[0].read()
     for shard in shards[1:]:
         if not np.array_equal(_bytes(first), _bytes(shard.read())):
@@ -171,7 +258,7 @@ def _bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
 
 
-def _off_axis(shard: LazyTensor, axis: int) -> tuple[int, ...]:
+def _shape_off_axis(shard: LazyTensor, axis: int) -> tuple[int, ...]:
     return shard.shape[:axis] + shard.shape[axis + 1 :]
 
 
@@ -179,11 +266,10 @@ def _shapes(shards: Sequence[LazyTensor]) -> str:
     return ", ".join(str(list(shard.shape)) for shard in shards)
 
 
+# ---------------------------------------------------------------- experts
+
 _NUMBER = re.compile(r"(.*\bexperts\.(?:local_experts\.|\w+\.(?:weight|bias)))(\d+)(\..*)?")
 _GROUPED = re.compile(r".*\bexperts\.weight([12])")
-
-Shards = Mapping[tuple[int, int], LazyTensor]
-"""Shards by tensor and expert rank."""
 
 
 def count_local(names: Iterable[str]) -> int:
@@ -202,7 +288,9 @@ def is_grouped(name: str) -> bool:
     return _GROUPED.fullmatch(name) is not None
 
 
-def join_grouped_experts(name: str, shards: Shards, local: int | None, *, gated: bool) -> LazyTensor:
+def join_grouped_experts(
+    name: str, shards: Mapping[tuple[int, int], LazyTensor], local: int | None, *, gated: bool
+) -> LazyTensor:
     """Return the experts of all ranks in one tensor of the same form; ``local`` is the number of experts per rank."""
     first = next(iter(shards.values()))
     if len(shards) == 1:
@@ -221,14 +309,21 @@ def join_grouped_experts(name: str, shards: Shards, local: int | None, *, gated:
     rows = [[shards[tensor, expert] for tensor in range(tensors)] for expert in experts]
 
     def read() -> NDArray[Any]:
-        parts = [_rank(row, local, along, gated and along == 1) for row in rows]
+        parts = [_read_experts(row, local, along, gated and along == 1) for row in rows]
         return np.reshape(np.concatenate(parts), shape)
 
     return reshaped_like(tuple(shape), first, read)
 
 
-def _rank(row: Sequence[LazyTensor], local: int, along: int, gated: bool) -> NDArray[Any]:
-    """Return the experts of one expert rank, one per index of axis 0."""
+def _read_experts(row: Sequence[LazyTensor], local: int, along: int, gated: bool) -> NDArray[Any]:
+    """Return the experts of one expert rank, shape (local, hidden, ffn) or (local, ffn, hidden).
+
+    Args:
+        row: the shards of this expert rank, in the order of the tensor-parallel ranks.
+        local: number of experts per rank.
+        along: the axis of a shard that the experts share.
+        gated: whether ffn holds gates and up projections.
+    """
     hidden = row[0].shape[1 - along]
     shape = (local, hidden, -1) if along == 1 else (local, -1, hidden)
     parts = [np.ascontiguousarray(shard.read()).reshape(shape) for shard in row]
@@ -237,83 +332,3 @@ def _rank(row: Sequence[LazyTensor], local: int, along: int, gated: bool) -> NDA
         return np.concatenate(parts, axis)
     halves = [np.split(part, 2, axis) for part in parts]
     return np.concatenate([half[0] for half in halves] + [half[1] for half in halves], axis)
-
-
-_LAYER = re.compile(r"((?:.*?\.)?layers\.)(\d+)(\..*)")
-
-_Cells = dict[tuple[int, int], LazyTensor]
-"""One weight by tensor and expert rank."""
-
-
-def merge_parts(grid: RankGrid, layout: str) -> NamedTensors:
-    """Return the whole model.
-
-    Raises:
-        ReadError: a rank lacks parts of the model that other ranks have.
-    """
-    parts = [part for chunks in grid.cells.values() for part in chunks]
-    keep_encoder = has_decoder(name for part in parts for name in part.tensors)
-    found: dict[str, list[LazyTensor]] = defaultdict(list)
-    before: dict[str, int] = defaultdict(int)
-    for chunk in range(grid.chunks):
-        for stage in range(grid.pipeline):
-            weights = _stage(grid, (chunk, stage), keep_encoder)
-            layers = _layers(weights)
-            # Some programs store the layers with the numbers of the whole model: they are not counted on.
-            offsets = {head: 0 if min(own) == before[head] else before[head] for head, own in layers.items()}
-            for name, cells in weights.items():
-                found[_shifted(name, offsets)].append(_whole(name, cells, grid))
-            before.update({head: max(own) + offsets[head] + 1 for head, own in layers.items()})
-    tensors = {name: copies(twice) for name, twice in found.items()}
-    return NamedTensors(layout, tensors, list(dict.fromkeys(name for part in parts for name in part.skipped)))
-
-
-def _stage(grid: RankGrid, place: tuple[int, int], keep_encoder: bool) -> dict[str, _Cells]:
-    """Return the weights of one (virtual) pipeline stage by name; experts have their numbers in the whole model."""
-    chunk, stage = place
-    found: dict[str, _Cells] = defaultdict(dict)
-    for expert in range(grid.expert):
-        for tensor in range(grid.tensor):
-            chunks = grid.cells[RankPosition(tensor, stage, expert)]
-            if chunk >= len(chunks):
-                raise ReadError(f"pipeline rank {stage}, tensor rank {tensor}: virtual stage {chunk} is missing")
-            names = _present(chunks[chunk].tensors, keep_encoder)
-            first = expert * count_local(names)
-            for name, weight in names.items():
-                found[global_name(name, first)][tensor, expert] = weight
-    return found
-
-
-def _present(tensors: Mapping[str, LazyTensor], keep_encoder: bool) -> dict[str, LazyTensor]:
-    """Return tensors by their names in Megatron Core; a tensor whose new name exists already keeps its own name."""
-    found: dict[str, LazyTensor] = {}
-    for name, weight in tensors.items():
-        present = core_name(name, keep_encoder=keep_encoder)
-        found[name if present in found else present] = weight
-    return found
-
-
-def _whole(name: str, cells: _Cells, grid: RankGrid) -> LazyTensor:
-    if is_grouped(name):
-        return join_grouped_experts(name, cells, grid.local_experts(), gated=grid.gated)
-    rows: list[LazyTensor] = []
-    for expert in sorted({expert for _, expert in cells}):
-        shards = [cells[key] for key in sorted(cells) if key[1] == expert]
-        if len(shards) < grid.tensor:
-            return unreadable(shards[0], "some tensor-parallel ranks lack it")
-        rows.append(join_shards(name, shards, gated=grid.gated))
-    return copies(rows)
-
-
-def _layers(names: Iterable[str]) -> dict[str, set[int]]:
-    """Return the numbers of the layers below each head, such as ``decoder.layers.``."""
-    numbers: dict[str, set[int]] = defaultdict(set)
-    for name in names:
-        if match := _LAYER.fullmatch(name):
-            numbers[match[1]].add(int(match[2]))
-    return numbers
-
-
-def _shifted(name: str, offsets: Mapping[str, int]) -> str:
-    match = _LAYER.fullmatch(name)
-    return f"{match[1]}{int(match[2]) + offsets[match[1]]}{match[3]}" if match else name

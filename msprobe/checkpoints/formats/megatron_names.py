@@ -1,8 +1,10 @@
-"""Names of weights: those of older Megatron versions become those of Megatron Core, and those of norms that
-TransformerEngine puts into the layer behind them those of the norms.
+"""Names of weights in Megatron Core.
+
+Names of older Megatron versions are translated, and the norms that TransformerEngine keeps in the layer behind them get
+the names that they have as layers of their own.
 
 =========================================  ===================================
-found                                      compared as
+name in a checkpoint                       compared as
 =========================================  ===================================
 ``module.``, ``language_model.``           (nothing)
 ``encoder.``                               ``decoder.``, in a model that has no decoder of its own

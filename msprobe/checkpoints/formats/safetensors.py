@@ -1,13 +1,14 @@
-"""Reads files of the format safetensors, which are mapped into memory.
+"""Reads files of the format safetensors, and checkpoints of several such files with an index.
+
+``read_safetensors`` maps a file into memory:
 
     size of the header (8 bytes, little endian) | header (JSON) | elements
 
 The header maps names to ``{"dtype", "shape", "data_offsets": [begin, end]}``, offsets counted from the end of the
 header; ``__metadata__`` is not a tensor. The library of the format is not used because it has no bfloat16 for numpy.
-
 Source: https://github.com/huggingface/safetensors, section "Format".
 
-Reads sharded checkpoints of Hugging Face libraries: ``*.index.json`` names the file of each tensor.
+``read_sharded`` reads the checkpoints of Hugging Face libraries, where ``*.index.json`` names the file of each tensor.
 """
 
 from __future__ import annotations

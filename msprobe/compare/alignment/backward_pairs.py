@@ -1,4 +1,4 @@
-"""Backward entries follow their forward call, once it is known which forward calls belong together."""
+"""Pairs of backward entries and parameter gradients, which follow from the pairs of forward calls."""
 
 from __future__ import annotations
 
@@ -8,111 +8,125 @@ from typing import NamedTuple
 from msprobe.compare.alignment.protocol import Positions
 from msprobe.compare.records.entries import EntryKey
 
-_Place = tuple[str, int | None]
+_Call = tuple[str, int | None]
+"""Name without number, and number, of a call: the same for its forward and its backward entry."""
 
 
 def forward_calls(keys: Sequence[EntryKey]) -> list[int]:
-    """Positions of the forward calls that no checkpoint repeats."""
+    """Return the positions of the forward calls that no checkpoint repeats."""
     return [i for i, key in enumerate(keys) if key.phase == "forward" and not key.recompute]
 
 
 class BackwardPairs(NamedTuple):
-    """``forward`` are pairs of positions of forward calls."""
+    """Pairs what follows from pairs of forward calls.
+
+    Args:
+        target: the entries of the target.
+        golden: the entries of the golden run.
+        forward: the pairs of their forward calls.
+    """
 
     target: Sequence[EntryKey]
     golden: Sequence[EntryKey]
     forward: Positions
 
     def pairs(self, exact: Positions) -> Positions:
-        """These pairs and those of backward entries; what has no forward call pairs as ``exact`` says."""
-        found = list(self.forward)
-        used = {i for i, _ in found}, {j for _, j in found}
-        for pairs in (self._backward(), self._recomputed()):
-            _add(found, used, pairs)
-        gradients = self._gradients(found)
-        for pairs in (gradients.pairs, self._others(exact, gradients.placed)):
-            _add(found, used, pairs)
-        return found
+        """Return the pairs of forward calls and of the entries that follow from them.
 
-    def _backward(self) -> Positions:
-        theirs = _backward_of(self.golden)
-        number = {_place(self.target[i]): _place(self.golden[j]) for i, j in self.forward}
-        ours = _backward_of(self.target)
-        return [(ours[place], theirs[other]) for place, other in number.items() if place in ours and other in theirs]
+        Args:
+            exact: the pairs of entries that have no forward call, and pairs of other entries, which are left out.
+        """
+        pairs = list(self.forward)
+        paired = {i for i, _ in pairs}, {j for _, j in pairs}
+        for further in (self._backward_pairs(), self._pairs_of_repeated_calls()):
+            _add(pairs, paired, further)
+        gradients = self._gradient_pairs(pairs)
+        for further in (gradients.pairs, self._pairs_without_forward(exact, gradients.settled)):
+            _add(pairs, paired, further)
+        return pairs
 
-    def _recomputed(self) -> Positions:
-        """The backward of a call that one side made once more, under another number, to have its values again."""
-        left, right = _backward_of(self.target), _backward_of(self.golden)
-        paired = [(_place(self.target[i]), _place(self.golden[j])) for i, j in self.forward]
-        known = {mine for mine, _ in paired}, {other for _, other in paired}
-        lost = [right[other] for mine, other in paired if mine not in left and other in right]
-        missing = [left[mine] for mine, other in paired if mine in left and other not in right]
-        again = [i for place, i in left.items() if place not in known[0]]
-        twice = [j for place, j in right.items() if place not in known[1]]
-        return self._by_occurrence(again, lost) + self._by_occurrence(missing, twice)
+    def _backward_pairs(self) -> Positions:
+        left, right = _backward_positions(self.target), _backward_positions(self.golden)
+        partner = {_call(self.target[i]): _call(self.golden[j]) for i, j in self.forward}
+        return [(left[call], right[other]) for call, other in partner.items() if call in left and other in right]
 
-    def _by_occurrence(self, ours: list[int], theirs: list[int]) -> Positions:
-        waiting: dict[str, list[int]] = {}
-        for j in sorted(theirs, reverse=True):
-            waiting.setdefault(self.golden[j].stem, []).append(j)
-        return [(i, waiting[self.target[i].stem].pop()) for i in sorted(ours) if waiting.get(self.target[i].stem)]
+    def _pairs_of_repeated_calls(self) -> Positions:
+        """Return the pairs of backward entries of a call that one side made once more, under another number, to have
+        its values again."""
+        left, right = _backward_positions(self.target), _backward_positions(self.golden)
+        calls = [(_call(self.target[i]), _call(self.golden[j])) for i, j in self.forward]
+        paired_left, paired_right = {call for call, _ in calls}, {other for _, other in calls}
+        only_right = [right[other] for call, other in calls if call not in left and other in right]
+        only_left = [left[call] for call, other in calls if call in left and other not in right]
+        repeated_left = [i for call, i in left.items() if call not in paired_left]
+        repeated_right = [j for call, j in right.items() if call not in paired_right]
+        return self._by_occurrence(repeated_left, only_right) + self._by_occurrence(only_left, repeated_right)
 
-    def _gradients(self, found: Positions) -> _Gradients:
-        """Gradients of parameters follow the backward of their module that made them."""
-        partner = dict(found)
-        theirs = {before: j for j, before in _made_by(self.golden).items()}
-        ours = _made_by(self.target)
-        pairs = [(i, theirs[partner[before]]) for i, before in ours.items() if partner.get(before) in theirs]
-        paired = partner.keys(), set(partner.values())
-        left = {i for i, before in ours.items() if before in paired[0]}
-        right = {j for before, j in theirs.items() if before in paired[1]}
-        return _Gradients(pairs, (left, right))
+    def _by_occurrence(self, left: list[int], right: list[int]) -> Positions:
+        """Return pairs of equal names in their order."""
+        by_stem: dict[str, list[int]] = {}
+        for j in sorted(right, reverse=True):
+            by_stem.setdefault(self.golden[j].stem, []).append(j)
+        return [(i, by_stem[self.target[i].stem].pop()) for i in sorted(left) if by_stem.get(self.target[i].stem)]
 
-    def _others(self, exact: Positions, placed: tuple[set[int], set[int]]) -> Positions:
-        known = {_place(self.target[i]) for i, _ in self.forward}, {_place(self.golden[j]) for _, j in self.forward}
-        found: Positions = []
+    def _gradient_pairs(self, pairs: Positions) -> _GradientPairs:
+        """Return the pairs of parameter gradients: each follows the backward entry of its module that made it."""
+        partner = dict(pairs)
+        left = _backward_of_gradients(self.target)
+        right = {backward: j for j, backward in _backward_of_gradients(self.golden).items()}
+        gradients = [(i, right[partner[backward]]) for i, backward in left.items() if partner.get(backward) in right]
+        paired_right = set(partner.values())
+        settled_left = {i for i, backward in left.items() if backward in partner}
+        settled_right = {j for backward, j in right.items() if backward in paired_right}
+        return _GradientPairs(gradients, (settled_left, settled_right))
+
+    def _pairs_without_forward(self, exact: Positions, settled: tuple[set[int], set[int]]) -> Positions:
+        """Return those of the exact pairs about which the pairs of forward calls say nothing."""
+        calls = {_call(self.target[i]) for i, _ in self.forward}, {_call(self.golden[j]) for _, j in self.forward}
+        pairs: Positions = []
         for i, j in exact:
             left, right = self.target[i], self.golden[j]
             if left.phase == "forward" and not left.recompute:
                 continue
-            if left.phase == "backward" and (_place(left) in known[0] or _place(right) in known[1]):
+            if left.phase == "backward" and (_call(left) in calls[0] or _call(right) in calls[1]):
                 continue
-            if i in placed[0] or j in placed[1]:
+            if i in settled[0] or j in settled[1]:
                 continue
-            found.append((i, j))
-        return found
+            pairs.append((i, j))
+        return pairs
 
 
-class _Gradients(NamedTuple):
-    """Pairs of gradients of parameters, and on each side all that a paired backward made."""
+class _GradientPairs(NamedTuple):
+    """Pairs of parameter gradients, and by side all gradients that a paired backward entry made."""
 
     pairs: Positions
-    placed: tuple[set[int], set[int]]
+    settled: tuple[set[int], set[int]]
 
 
-def _add(found: Positions, used: tuple[set[int], set[int]], pairs: Positions) -> None:
-    for i, j in pairs:
-        if i not in used[0] and j not in used[1]:
-            found.append((i, j))
-            used[0].add(i)
-            used[1].add(j)
+def _add(pairs: Positions, paired: tuple[set[int], set[int]], further: Positions) -> None:
+    """Add the further pairs of which neither entry is paired yet."""
+    for i, j in further:
+        if i not in paired[0] and j not in paired[1]:
+            pairs.append((i, j))
+            paired[0].add(i)
+            paired[1].add(j)
 
 
-def _made_by(keys: Sequence[EntryKey]) -> dict[int, int]:
-    """Positions of gradients of parameters, each with the last backward of its module before it."""
+def _backward_of_gradients(keys: Sequence[EntryKey]) -> dict[int, int]:
+    """Return for the position of each parameter gradient that of the last backward entry of its module before it."""
     last: dict[str, int] = {}
-    found: dict[int, int] = {}
+    backward: dict[int, int] = {}
     for position, key in enumerate(keys):
         if key.phase == "backward":
             last[key.stem] = position
         elif key.phase == "parameters_grad" and key.stem in last:
-            found[position] = last[key.stem]
-    return found
+            backward[position] = last[key.stem]
+    return backward
 
 
-def _backward_of(keys: Sequence[EntryKey]) -> dict[_Place, int]:
-    return {_place(key): position for position, key in enumerate(keys) if key.phase == "backward"}
+def _backward_positions(keys: Sequence[EntryKey]) -> dict[_Call, int]:
+    return {_call(key): position for position, key in enumerate(keys) if key.phase == "backward"}
 
 
-def _place(key: EntryKey) -> _Place:
+def _call(key: EntryKey) -> _Call:
     return key.stem, key.call

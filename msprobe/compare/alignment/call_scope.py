@@ -1,15 +1,13 @@
-"""Where an entry stands in the model: the path of attributes down to it, with the class of each module on the way.
+"""Where an entry stands in the model.
 
-The framework function that a call was made in: ``__getitem__`` for the additions behind ``x[i]``.
+The first part gives the path of an entry: the attributes down to its module, the framework function that made the call
+in between, and the function itself. Calls that the framework makes on its own (the additions behind ``x[i]``) must not
+be counted together with those of the model's code, because another framework or version makes others.
 
-Such calls are the framework's own. Another framework, or version, makes others, so they must not be counted together
-with those of the model's code.
-
-Which backward a call belongs to that a hand-written backward or a gradient hook makes.
-
-Nothing records it: such a call looks like a forward call without a module. The module whose backward call ends next
-stands in for its parent, so that matching does not mix it up with the calls of another module, nor with those that
-activation checkpointing repeats at the same time.
+The second part gives a parent to forward calls in the backward pass, which a hand-written backward or a gradient hook
+makes. Nothing records where they belong: they look like forward calls without a module. The module whose backward call
+ends next stands in for their parent. So matching confuses them neither with the calls of another module, nor with
+calls that activation checkpointing repeats at the same time.
 """
 
 from __future__ import annotations
@@ -19,17 +17,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msprobe.compare.alignment.cross_framework import FRAMEWORKS
 from msprobe.compare.alignment.protocol import Side
-from msprobe.compare.records.entries import EntryKey, parent_of
+from msprobe.compare.records.entries import EntryKey, is_module, parent_of
 from msprobe.core.naming import ModuleName, NameSyntaxError, parse_entry
-from msprobe.core.naming.names import MODULE_PREFIXES
 
 _FRAME = re.compile(r"File (?P<file>.*?), line \d+, in (?P<function>[^,\s]+)")
-_FRAMEWORK = re.compile(r"(?:^|[/\\])(?:mindspore|torch|torch_npu|msadapter)[/\\]")
+_PACKAGES = "|".join(package for names in FRAMEWORKS.values() for package in names.packages)
+_FRAMEWORK = re.compile(rf"(?:^|[/\\])(?:{_PACKAGES})[/\\]")
 _TOOL = re.compile(r"(?:^|[/\\])msprobe[/\\]")
 _WRAPPER = "Template"
 _MODEL_CALL = frozenset({"construct", "forward", "backward"})
-_NOISE = frozenset({
+_DISPATCH = frozenset({
     "__call__",
     "_run_construct",
     "_run_forward_hook",
@@ -43,24 +42,27 @@ _NOISE = frozenset({
     "wrapper",
     "decorate_context",
 })
+"""Framework functions that every call passes; they say nothing about where it was made."""
 
 
 def frame_scope(stack: Sequence[str]) -> str:
-    """The outermost framework function between the call and the code of the user; "" when it was made by the user.
+    """Return the outermost framework function between a call and the user's code, such as ``__getitem__`` for the
+    additions behind ``x[i]``; "" when the user's code made the call.
 
-    ``stack`` holds the frames of the call as recorded, innermost first.
+    Args:
+        stack: the frames of the call as recorded, innermost first.
     """
     stack = [str(frame) for frame in stack]
-    start = next((at + 1 for at, frame in enumerate(stack) if _WRAPPER in frame and _TOOL.search(frame)), 0)
+    start = next((index + 1 for index, frame in enumerate(stack) if _WRAPPER in frame and _TOOL.search(frame)), 0)
     scope = ""
     for frame in stack[start:]:
-        found = _FRAME.search(frame)
-        if found is None or _TOOL.search(found["file"]):
+        match = _FRAME.search(frame)
+        if match is None or _TOOL.search(match["file"]):
             continue
-        function = found["function"]
-        if not _FRAMEWORK.search(found["file"]) or function in _MODEL_CALL:
+        function = match["function"]
+        if not _FRAMEWORK.search(match["file"]) or function in _MODEL_CALL:
             return scope
-        if function not in _NOISE:
+        if function not in _DISPATCH:
             scope = function
     return ""
 
@@ -71,34 +73,40 @@ _STAGED, _LAYERS = "ParallelTransformer", "layers"
 
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """``paths`` has one path per entry; ``classes`` the class of every module path."""
+    """The paths of all entries of one side.
+
+    Args:
+        paths: one path per entry.
+        classes: the class of every module, by its path.
+    """
 
     paths: list[Path]
     classes: Mapping[Path, str]
 
 
 def scopes(side: Side) -> Scopes:
-    """The scopes of all entries. A backward entry has that of its forward call.
+    """Return the paths of all entries. A backward entry has the path of its forward call.
 
-    The layers of a pipeline stage are numbered from 0, as other stages and other splits number theirs.
+    The layers of a pipeline stage are numbered from 0, because other stages and other splits number theirs otherwise.
     """
     classes = _classes(side)
-    renumbered = _renumbered(classes)
+    renumbered = _renumbered_layers(classes)
     construct, stacks = side.dump.construct, side.dump.stacks
-    forward: dict[tuple[str, int | None], Path] = {}
+    path_of_call: dict[tuple[str, int | None], Path] = {}
     paths: list[Path] = []
     for key in side.keys:
-        place = key.stem, key.call
-        path = forward.get(place)
+        call = key.stem, key.call
+        path = path_of_call.get(call)
         if path is None:
-            module = _module(key.name)
-            path = _api_path(key.name, construct, stacks) if module is None else _path(module)
-            path = forward[place] = _moved(path, renumbered)
+            module = _module_name(key.name)
+            path = _function_path(key.name, construct, stacks) if module is None else _module_path(module)
+            path = path_of_call[call] = _with_stage_number(path, renumbered)
         paths.append(path)
-    return Scopes(paths, {_moved(path, renumbered): cls for path, cls in classes.items()})
+    return Scopes(paths, {_with_stage_number(path, renumbered): cls for path, cls in classes.items()})
 
 
-def _module(name: str) -> ModuleName | None:
+def _module_name(name: str) -> ModuleName | None:
+    """Return the parsed name of a module entry, None for anything else."""
     try:
         parsed = parse_entry(name)
     except NameSyntaxError:
@@ -106,34 +114,34 @@ def _module(name: str) -> ModuleName | None:
     return parsed if isinstance(parsed, ModuleName) else None
 
 
-def _path(module: ModuleName) -> Path:
+def _module_path(module: ModuleName) -> Path:
     return tuple(module.path.split(".")) if module.path else ()
 
 
 def _classes(side: Side) -> dict[Path, str]:
-    """Modules that are entries, and those that are only named as a parent."""
+    """Return the classes of modules that are entries, and of those that are only named as a parent."""
     names = {key.name for key in side.keys}
     names.update(parent for name in list(names) if (parent := parent_of(side.dump.construct, name)) is not None)
-    modules = (module for module in map(_module, sorted(names)) if module is not None)
-    return {_path(module): module.cls for module in modules}
+    modules = (module for module in map(_module_name, sorted(names)) if module is not None)
+    return {_module_path(module): module.cls for module in modules}
 
 
-def _api_path(name: str, construct: Mapping[str, Any], stacks: Mapping[str, Sequence[str]]) -> Path:
-    """The enclosing module, the framework function in between, and the function itself."""
+def _function_path(name: str, construct: Mapping[str, Any], stacks: Mapping[str, Sequence[str]]) -> Path:
+    """Return the enclosing module, the framework function in between where there is one, and the function itself."""
     parent = parent_of(construct, name)
-    module = None if parent is None else _module(parent)
-    above = () if module is None else _path(module)
+    module = None if parent is None else _module_name(parent)
+    enclosing = () if module is None else _module_path(module)
     try:
         api = parse_entry(name).stem.rpartition(".")[2]
     except NameSyntaxError:
         api = name
     function = frame_scope(stacks.get(name, ()))
-    return (*above, function, api) if function else (*above, api)
+    return (*enclosing, function, api) if function else (*enclosing, api)
 
 
-def _renumbered(classes: Mapping[Path, str]) -> dict[Path, str]:
-    """Path of a layer of a pipeline stage to its number counted from 0."""
-    found: dict[Path, str] = {}
+def _renumbered_layers(classes: Mapping[Path, str]) -> dict[Path, str]:
+    """Return the number, counted from 0 in each pipeline stage, of every layer that has another number; by path."""
+    renumbered: dict[Path, str] = {}
     for stage in (path for path, cls in classes.items() if cls == _STAGED):
         depth = len(stage) + 1
         numbers = {
@@ -144,17 +152,17 @@ def _renumbered(classes: Mapping[Path, str]) -> dict[Path, str]:
         for new, old in enumerate(sorted(numbers)):
             if new != old:
                 layer = (*stage, _LAYERS, str(old))
-                found[layer] = str(new)
-    return found
+                renumbered[layer] = str(new)
+    return renumbered
 
 
-def _moved(path: Path, renumbered: Mapping[Path, str]) -> Path:
+def _with_stage_number(path: Path, renumbered: Mapping[Path, str]) -> Path:
     if not renumbered:
         return path
     for depth in range(1, len(path) + 1):
-        new = renumbered.get(path[:depth])
-        if new is not None:
-            return (*path[: depth - 1], new, *path[depth:])
+        number = renumbered.get(path[:depth])
+        if number is not None:
+            return (*path[: depth - 1], number, *path[depth:])
     return path
 
 
@@ -162,20 +170,20 @@ IN_BACKWARD = "~"
 
 
 def with_backward_scope(keys: Sequence[EntryKey]) -> list[EntryKey]:
-    """The same keys, where a forward call without parent that lies in the backward pass has the parent ``~module``.
+    """Return the keys with the parent ``~module`` for forward calls that have no parent and lie in the backward pass.
 
     Without recorded modules the next backward call stands in, for calls marked as recomputed. What follows a module
     call of a later forward pass (its loss) is not in the backward pass.
     """
     result = list(keys)
     first = next((number for number, key in enumerate(keys) if key.phase == "backward"), len(keys))
-    again = _forward_again(keys, first)
+    later_forward = _later_forward_calls(keys, first)
     module, call = "", ""
     for number in range(len(keys) - 1, first, -1):
         key = keys[number]
         if key.phase == "backward":
             module, call = (key.stem, call) if is_module(key) else (module, key.name)
-        elif key.phase != "forward" or key.parent or number in again or (key.recompute and is_module(key)):
+        elif key.phase != "forward" or key.parent or number in later_forward or (key.recompute and is_module(key)):
             continue
         elif is_module(key):
             module = ""
@@ -185,23 +193,18 @@ def with_backward_scope(keys: Sequence[EntryKey]) -> list[EntryKey]:
     return result
 
 
-def _forward_again(keys: Sequence[EntryKey], first: int) -> set[int]:
-    """Positions of API calls between a module call after ``first`` that no checkpoint repeats, and the next backward
-    call."""
-    found: set[int] = set()
-    inside = False
+def _later_forward_calls(keys: Sequence[EntryKey], first: int) -> set[int]:
+    """Return the positions of function calls of a later forward pass: those between a module call after ``first`` that
+    no checkpoint repeats, and the next backward call."""
+    positions: set[int] = set()
+    after_module = False
     for number in range(first, len(keys)):
         key = keys[number]
         if key.phase == "backward":
-            inside = False
+            after_module = False
         elif key.phase == "forward" and not key.recompute:
             if is_module(key):
-                inside = True
-            elif inside:
-                found.add(number)
-    return found
-
-
-def is_module(key: EntryKey) -> bool:
-    """True for calls of modules, False for API calls."""
-    return key.name.partition(".")[0] in MODULE_PREFIXES
+                after_module = True
+            elif after_module:
+                positions.add(number)
+    return positions

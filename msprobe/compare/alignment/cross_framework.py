@@ -1,102 +1,165 @@
-"""Two frameworks, one vocabulary: what MindSpore calls otherwise than PyTorch without meaning anything else.
+"""Names of different frameworks that mean the same: of functions, of parameters, and of modules.
 
-Applied whenever the two sides were made by different frameworks; dtypes are folded where they are compared.
+``FRAMEWORKS`` is the table of frameworks; which one recorded a dump stands in the header of its dump.json. PyTorch's
+names are the common ones: where two dumps come from different frameworks, both are matched under these. Dtypes are
+folded where they are compared.
 
-Items of two frameworks' functions pair by the order of their tensors: the first with the first, and so on.
-
-Their other arguments stand elsewhere: a shape between input and weight here, a number behind them there.
+Items of functions pair by the order of their tensors, the first with the first (``TensorOrder``), because the other
+arguments stand in different positions: a shape between input and weight in one framework, a number behind them in the
+other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from msprobe.compare.alignment.call_scope import is_module
 from msprobe.compare.alignment.protocol import Renaming
-from msprobe.compare.records.entries import EntryKey
+from msprobe.compare.records.entries import EntryKey, is_module
 from msprobe.core.naming.names import MODULE_PREFIXES
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import is_tensor, leaves
 
-_MODULE, _ = MODULE_PREFIXES
-MINDSPORE = frozenset({"mindspore", "mindtorch"})
-_KNOWN = MINDSPORE | {"pytorch"}
-_PARAMETERS = {
+_MINT = {"Mint": "Torch", "MintFunctional": "Functional", "MintDistributed": "Distributed"}
+
+
+def pytorch_name(stem: str) -> str:
+    """Return the name of the PyTorch function for that of a MindSpore one; a name that is not in the table stays.
+
+    ``Mint.*`` and ``MintFunctional.*`` have PyTorch's names below another prefix. ``api_table.tsv`` has the others, as
+    the published pairs of mindstudio-probe: ``Functional.dense`` is ``Functional.linear``.
+    """
+    prefix, dot, rest = stem.partition(".")
+    if dot and prefix in _MINT:
+        return f"{_MINT[prefix]}.{rest}"
+    return _function_table().get(stem, stem)
+
+
+@cache
+def _function_table() -> dict[str, str]:
+    text = Path(__file__).with_name("api_table.tsv").read_text(encoding="utf-8")
+    pairs = (line.split("\t", 1) for line in text.splitlines()[1:] if line)
+    return dict(pairs)
+
+
+class FrameworkNames(NamedTuple):
+    """How a framework names things.
+
+    Args:
+        packages: the packages whose frames in a call stack are the framework's own code.
+        function_name: returns PyTorch's name of a function; None where functions have PyTorch's names already.
+    """
+
+    packages: tuple[str, ...]
+    function_name: Callable[[str], str] | None = None
+
+
+FRAMEWORKS: Mapping[str, FrameworkNames] = {
+    "pytorch": FrameworkNames(("torch", "torch_npu")),
+    "mindspore": FrameworkNames(("mindspore",), pytorch_name),
+    "mindtorch": FrameworkNames(("msadapter",), pytorch_name),
+}
+"""By the name in the header of dump.json. MindTorch has the modules of PyTorch, and functions of MindSpore."""
+_DEFAULT = "pytorch"
+PARAMETERS = {
     "gamma": "weight",
     "beta": "bias",
     "embedding_table": "weight",
     "moving_mean": "running_mean",
     "moving_variance": "running_var",
 }
-_PARAMETER_SLOTS = ("", "parameters")
+"""Names of parameters in MindSpore to those in PyTorch."""
 
 
-def is_mindspore(dump: Dump) -> bool:
-    """Whether the dump names things as MindSpore does (MindTorch has PyTorch's classes, but MindSpore's dtypes)."""
-    return (dump.framework or "pytorch").lower() in MINDSPORE
+def framework_names(dump: Dump) -> FrameworkNames:
+    """Return how the framework that recorded the dump names things: as PyTorch does where it is not in the table."""
+    return FRAMEWORKS.get(_name(dump), FRAMEWORKS[_DEFAULT])
+
+
+def _name(dump: Dump) -> str:
+    return (dump.framework or _DEFAULT).lower()
 
 
 def differ(target: Dump, golden: Dump) -> bool:
-    """Whether the two dumps were made by different frameworks."""
-    return (target.framework or "pytorch").lower() != (golden.framework or "pytorch").lower()
+    """Return whether the two dumps were recorded by different frameworks."""
+    return _name(target) != _name(golden)
+
+
+def translates_target(target: Dump, golden: Dump) -> bool:
+    """Return whether an API mapping translates the functions of the target to those of the golden run, and not the
+    other way round: it translates the side whose functions have names of their own, and the target where both have."""
+    return framework_names(target).function_name is not None or framework_names(golden).function_name is None
 
 
 def unknown(dump: Dump) -> str:
-    """A sentence about a framework that nobody knows here, whose names may mean something else; "" for a known one."""
-    name = dump.framework
-    if name is None or name.lower() in _KNOWN:
+    """Return a sentence about a framework that is not in the table, so that its names may mean something else; "" for
+    a framework of the table."""
+    if _name(dump) in FRAMEWORKS:
         return ""
     document = dump.place.document
-    return f"{document} says it was made by {name!r}, which this version does not know: its names are read as PyTorch's"
+    return (
+        f"{document} says it was made by {dump.framework!r}, which this version does not know: "
+        "its names are read as PyTorch's"
+    )
 
 
 def module_path(stem: str) -> str:
-    """A module by its path: classes have other names (``Dense``, ``Linear``), paths are the model's own."""
+    """Return the name of a module without its class; the name of a function stays as it is.
+
+    Classes have other names in another framework (``Dense``, ``Linear``), paths are the model's own.
+    """
     prefix, dot, rest = stem.partition(".")
     if not dot or prefix not in MODULE_PREFIXES:
         return stem
     path = rest.rpartition(".")[0]
-    return f"{_MODULE}.{path}" if path else _MODULE
+    return f"{MODULE_PREFIXES[0]}.{path}" if path else MODULE_PREFIXES[0]
+
+
+_PARAMETER_SLOTS = ("", "parameters")
 
 
 def parameter_names(target: EntryKey, golden: EntryKey) -> tuple[Renaming, Renaming] | None:
-    """Item rule for modules: ``gamma`` and ``weight`` are one parameter."""
-    return (_folded, _folded) if target.name.partition(".")[0] in MODULE_PREFIXES else None
+    """Return the item rule of modules: ``gamma`` and ``weight`` are one parameter."""
+    return (_with_pytorch_parameter, _with_pytorch_parameter) if is_module(target) else None
 
 
-def _folded(suffix: str) -> str:
-    head, _, last = suffix.rpartition(".")
-    known = _PARAMETERS.get(last)
-    return f"{head}.{known}" if known and head.lstrip(".") in _PARAMETER_SLOTS else suffix
+def _with_pytorch_parameter(suffix: str) -> str:
+    head, _, parameter = suffix.rpartition(".")
+    name = PARAMETERS.get(parameter)
+    return f"{head}.{name}" if name and head.lstrip(".") in _PARAMETER_SLOTS else suffix
 
 
 @dataclass(frozen=True, slots=True)
 class TensorOrder:
-    """Item rule between two frameworks; parameters of modules pair by their names."""
+    """The item rule between two frameworks: tensors of functions pair by their order, parameters of modules by name."""
 
     target: Dump
     golden: Dump
 
     def __call__(self, target: EntryKey, golden: EntryKey) -> tuple[Renaming, Renaming] | None:
+        """Return the renamings of the items of two paired entries; None where items of equal suffix pair."""
         if is_module(target) or is_module(golden):
             return parameter_names(target, golden)
-        ours = tensor_places(self.target.data[target.name])
-        theirs = tensor_places(self.golden.data[golden.name])
-        return None if ours == theirs else (partial(_placed, ours), partial(_placed, theirs))
+        target_names = tensor_positions(self.target.data[target.name])
+        golden_names = tensor_positions(self.golden.data[golden.name])
+        if target_names == golden_names:
+            return None
+        return partial(_renamed, target_names), partial(_renamed, golden_names)
 
 
-def tensor_places(body: Any) -> dict[str, str]:
-    """For each tensor of a function call, by its suffix, which tensor of its slot it is."""
-    counted: dict[str, int] = {}
-    found = {}
+def tensor_positions(body: Any) -> dict[str, str]:
+    """Return for each tensor of a function call, by its suffix, which tensor of its slot it is: ``input tensor 0``."""
+    counts: dict[str, int] = {}
+    positions = {}
     for leaf in leaves("", body):
         if is_tensor(leaf.raw):
-            number = counted[leaf.slot] = counted.get(leaf.slot, -1) + 1
-            found[leaf.suffix] = f"{leaf.slot} tensor {number}"
-    return found
+            number = counts[leaf.slot] = counts.get(leaf.slot, -1) + 1
+            positions[leaf.suffix] = f"{leaf.slot} tensor {number}"
+    return positions
 
 
-def _placed(places: dict[str, str], suffix: str) -> str:
-    return places.get(suffix, suffix)
+def _renamed(names: dict[str, str], suffix: str) -> str:
+    return names.get(suffix, suffix)

@@ -1,10 +1,10 @@
-"""Data mapping (``-dm``): items of the target by name, each with the item of the golden run it stands for.
+"""Data mapping (``-dm``): items of the target by name, each with the item of the golden run that it pairs with.
 
     Functional.conv2d.0.forward.input.0: Functional.conv2d.3.forward.input.0
     Functional.conv2d.1.forward: Functional.conv2d.4.forward        # all items of an entry
     Functional.relu.0.forward.output.0: N/A                         # no partner
 
-Items not listed pair as they would without the file.
+Items that are not listed pair as they would without the file.
 """
 
 from __future__ import annotations
@@ -19,84 +19,92 @@ from msprobe.compare.alignment.protocol import Alignment, Item, Positions, Side,
 from msprobe.compare.records.leaves import row_name
 from msprobe.core.store.record_walk import leaves
 
-NOTHING = frozenset({"N/A", "None", ""})
-_Names = dict[str, list[Item]]
+_NO_PARTNER = frozenset({"N/A", "None", ""})
 
 
 @dataclass(frozen=True, slots=True)
 class DataMapping:
-    """Pairs the listed items, and the others as ``matcher`` says. ``names`` are names of the target to golden ones;
-    None: no partner."""
+    """Pairs the listed items, and all others as another strategy does.
+
+    Args:
+        names: names of the target to names of the golden run; None: no partner.
+        strategy: the strategy for everything else.
+    """
 
     names: Mapping[str, str | None]
-    matcher: Strategy
+    strategy: Strategy
 
     def align(self, target: Side, golden: Side) -> Alignment:
-        left, right = _names(target), _names(golden)
+        """Return the pairs of entries and of listed items; a name that no dump has is left out (``check_mappings``
+        reports it)."""
+        left, right = _items_by_name(target), _items_by_name(golden)
         items: dict[str, dict[str, Item | None]] = {}
         for name, partner in self.names.items():
-            ours, theirs = left.get(name), [] if partner is None else right.get(partner)
-            if ours is None or theirs is None:
-                continue  # told by ``unapplied``
-            for (entry, suffix), other in _paired(ours, theirs):
+            left_items, right_items = left.get(name), [] if partner is None else right.get(partner)
+            if left_items is None or right_items is None:
+                continue
+            for (entry, suffix), other in _paired_items(left_items, right_items):
                 items.setdefault(entry, {})[suffix] = other
-        found = self.matcher.align(target, golden)
-        whole = {name for name, said in items.items() if len(said) == len(left[name])}
-        pairs = _positions(found, items, whole, (target, golden))
-        return replace(found, pairs=pairs, same=False, items=items, stated=True)
+        others = self.strategy.align(target, golden)
+        whole = {name for name, listed in items.items() if len(listed) == len(left[name])}
+        pairs = _entry_pairs(others, items, whole, (target, golden))
+        return replace(others, pairs=pairs, same=False, items=items, stated=True)
 
 
-def _names(side: Side) -> _Names:
-    """Items by the name of their row, and all items of an entry by the name of the entry."""
-    found: _Names = {}
+def _items_by_name(side: Side) -> dict[str, list[Item]]:
+    """Return each item by the name of its row, and all items of an entry by the name of the entry."""
+    items: dict[str, list[Item]] = {}
     for key in side.keys:
-        own = leaves(key.name, side.dump.data[key.name])
-        found[key.name] = [(key.name, leaf.suffix) for leaf in own]
-        for leaf in own:
-            found[row_name(key.name, leaf)] = [(key.name, leaf.suffix)]
-    return found
+        entry_leaves = leaves(key.name, side.dump.data[key.name])
+        items[key.name] = [(key.name, leaf.suffix) for leaf in entry_leaves]
+        for leaf in entry_leaves:
+            items[row_name(key.name, leaf)] = [(key.name, leaf.suffix)]
+    return items
 
 
-def _paired(ours: list[Item], theirs: list[Item]) -> list[tuple[Item, Item | None]]:
-    """Item with item, or the items of two entries by their suffix."""
-    if len(ours) == 1 and len(theirs) == 1:
-        return [(ours[0], theirs[0])]
-    by_suffix = {suffix: (entry, suffix) for entry, suffix in theirs}
-    return [((entry, suffix), by_suffix.get(suffix)) for entry, suffix in ours]
+def _paired_items(left: list[Item], right: list[Item]) -> list[tuple[Item, Item | None]]:
+    """Return one item with one other, or the items of two entries by their suffix."""
+    if len(left) == 1 and len(right) == 1:
+        return [(left[0], right[0])]
+    by_suffix = {suffix: (entry, suffix) for entry, suffix in right}
+    return [((entry, suffix), by_suffix.get(suffix)) for entry, suffix in left]
 
 
-def _positions(
-    found: Alignment, items: Mapping[str, Mapping[str, Item | None]], whole: set[str], sides: tuple[Side, Side]
+def _entry_pairs(
+    others: Alignment, items: Mapping[str, Mapping[str, Item | None]], whole: set[str], sides: tuple[Side, Side]
 ) -> Positions:
-    """The partner of an entry is the one that most of its items were given, if it is listed as a ``whole`` or has no
-    partner of its own."""
+    """Return the pairs of entries.
+
+    An entry of which all items are listed (``whole``), or that has no partner without the file, pairs with the entry
+    that holds the partners of most of its items. Other entries pair as in ``others``.
+    """
     target, golden = sides
-    there = {key.name: j for j, key in enumerate(golden.keys)}
-    own = {i: i for i in range(len(target.keys))} if found.same else dict(found.pairs)
-    wanted: dict[int, int] = {}
+    golden_index = {key.name: j for j, key in enumerate(golden.keys)}
+    usual = {i: i for i in range(len(target.keys))} if others.same else dict(others.pairs)
+    listed: dict[int, int] = {}
     for i, key in enumerate(target.keys):
-        if key.name not in items or (i in own and key.name not in whole):
+        if key.name not in items or (i in usual and key.name not in whole):
             continue
         votes = Counter(item[0] for item in items[key.name].values() if item is not None)
         if votes:
-            wanted[i] = there[votes.most_common(1)[0][0]]
-    taken = set(wanted.values())
-    return sorted([(i, j) for i, j in own.items() if i not in wanted and j not in taken] + list(wanted.items()))
+            listed[i] = golden_index[votes.most_common(1)[0][0]]
+    taken = set(listed.values())
+    return sorted([(i, j) for i, j in usual.items() if i not in listed and j not in taken] + list(listed.items()))
 
 
-def data_mapping(given: Any, matcher: Strategy) -> DataMapping:
-    """From a file or a dict, see ``data_names``."""
-    return DataMapping(data_names(given), matcher)
+def data_mapping(given: Any, strategy: Strategy) -> DataMapping:
+    """Return the mapping of a file or a dict (see ``data_names``) on top of another strategy."""
+    return DataMapping(data_names(given), strategy)
 
 
 def data_names(given: Any) -> dict[str, str | None]:
-    """Names of the target with their golden names, None for no partner, from a file or a dict.
+    """Return the names of the target with their golden names, None for no partner, from a file or a dict.
 
     Raises:
         ReadError: the mapping cannot be read; names the line.
     """
     names: dict[str, str | None] = {}
     for name, value in read_mapping(given, "data").table("a data mapping").items():
-        absent = value.value is None or (isinstance(value.value, str) and value.value.strip() in NOTHING)
+        absent = value.value is None or (isinstance(value.value, str) and value.value.strip() in _NO_PARTNER)
         names[name] = None if absent else value.text(f"the item for {name!r}")
     return names

@@ -1,22 +1,27 @@
-"""What inference finds: pairs of modules with confidence and evidence, fused layers, and modules without a partner."""
+"""The result of layer inference: pairs of modules with confidence and evidence, fused layers, and modules without a
+partner."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
 
-Names = tuple[tuple[str, str], ...]
-
 DOUBTFUL = 0.6
-"""Pairs below this confidence are to be looked at by a person."""
+"""The confidence below which a person should check a pair."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerPair:
-    """Module ``target`` of one model stands for module ``golden`` of the other; both are paths without prefix.
+    """A module of the target that stands for a module of the golden run.
 
-    ``confidence`` is in 0..1, ``evidence`` says in words what speaks for the pair and what against it.
-    ``parameters`` pairs parameter names, target first (``gamma`` with ``weight``).
+    Args:
+        target: the path of the module of the target, without prefix and class.
+        golden: the path of the module of the golden run.
+        target_class: the class of the former.
+        golden_class: the class of the latter.
+        confidence: how sure the pair is, from 0 to 1.
+        evidence: in words, what speaks for the pair and what against it.
+        parameters: pairs of parameter names, target first (``gamma`` with ``weight``).
     """
 
     target: str
@@ -25,12 +30,19 @@ class LayerPair:
     golden_class: str
     confidence: float
     evidence: tuple[str, ...]
-    parameters: Names = ()
+    parameters: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FusedPair:
-    """One module on one side does the work of several on the other; exactly one of the tuples has one item."""
+    """A module of one side that does the work of several modules of the other.
+
+    Args:
+        target: the paths of the modules of the target.
+        golden: the paths of the modules of the golden run. Exactly one of the two tuples has one item.
+        confidence: how sure this is, from 0 to 1.
+        evidence: in words, what speaks for it.
+    """
 
     target: tuple[str, ...]
     golden: tuple[str, ...]
@@ -40,7 +52,14 @@ class FusedPair:
 
 @dataclass(frozen=True)
 class LayerMap:
-    """The inferred map. ``target_only`` and ``golden_only`` are paths of modules without a partner, fused ones not."""
+    """Which modules of two models stand for each other.
+
+    Args:
+        pairs: the paired modules, in the order of the target.
+        fused: the fused modules, which are in no pair.
+        target_only: the paths of all other modules of the target.
+        golden_only: those of the golden run.
+    """
 
     pairs: tuple[LayerPair, ...] = ()
     fused: tuple[FusedPair, ...] = ()
@@ -49,15 +68,15 @@ class LayerMap:
 
     @cached_property
     def by_target(self) -> dict[str, LayerPair]:
-        """The pairs by target path."""
+        """Return the pairs by the path of the target."""
         return {pair.target: pair for pair in self.pairs}
 
     @cached_property
     def by_golden(self) -> dict[str, LayerPair]:
-        """The pairs by golden path."""
+        """Return the pairs by the path of the golden run."""
         return {pair.golden: pair for pair in self.pairs}
 
     @property
     def doubtful(self) -> tuple[LayerPair, ...]:
-        """The pairs a person should look at."""
+        """Return the pairs that a person should check."""
         return tuple(pair for pair in self.pairs if pair.confidence < DOUBTFUL)

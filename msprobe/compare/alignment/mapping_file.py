@@ -1,7 +1,7 @@
-"""A mapping file as a tree of texts that know their line, so that every complaint can name line and key.
+"""A mapping file as a tree of values with their lines, so that every error message can name line and key.
 
-YAML is read once and checked whole before anything is applied. All scalars stay texts: ``0``, ``on`` and ``1.0`` are
-names here. The content can also be given from Python.
+YAML is read once and checked as a whole before anything is applied. All scalars stay texts: ``0``, ``on`` and ``1.0``
+are names here. From Python the content itself can be passed.
 """
 
 from __future__ import annotations
@@ -25,51 +25,59 @@ _SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A value and where it stands: ``cell.yaml, line 3``, or the keyword it was given by."""
+    """A value of a mapping, and where it stands.
+
+    Args:
+        value: a text, None, or a list or dict of marked values.
+        where: ``cell.yaml, line 3``; for content from Python the keyword and the keys down to the value.
+    """
 
     value: Content
     where: str
 
     def fail(self, reason: str) -> ReadError:
-        """The error to raise about this value."""
+        """Return the error to raise about this value."""
         return ReadError(f"{self.where}: {reason}")
 
     def text(self, what: str) -> str:
-        """The value as a text that is not empty.
+        """Return the value as a text that is not empty; ``what`` names it in messages.
 
         Raises:
-            ReadError: it is something else.
+            ReadError: the value is something else.
         """
         if not isinstance(self.value, str) or not self.value.strip():
-            raise self.fail(f"{what} is a name, not {_told(self.value)}")
+            raise self.fail(f"{what} is a name, not {_shown(self.value)}")
         return self.value.strip()
 
     def table(self, what: str) -> dict[str, Marked]:
-        """The value as keys with values; nothing at all is an empty table.
+        """Return the value as a dict; None is an empty dict. ``what`` names it in messages.
 
         Raises:
-            ReadError: it is something else.
+            ReadError: the value is something else.
         """
         if self.value is None:
             return {}
         if not isinstance(self.value, dict):
-            raise self.fail(f"{what} is written as `key: value` lines, not as {_told(self.value)}")
+            raise self.fail(f"{what} is written as `key: value` lines, not as {_shown(self.value)}")
         return self.value
 
     def items(self, what: str) -> list[Marked]:
-        """The value as a list.
+        """Return the value as a list; ``what`` names it in messages.
 
         Raises:
-            ReadError: it is something else.
+            ReadError: the value is something else.
         """
         if not isinstance(self.value, list):
-            raise self.fail(f"{what} is a list, not {_told(self.value)}")
+            raise self.fail(f"{what} is a list, not {_shown(self.value)}")
         return self.value
 
 
 def read_mapping(given: Any, what: str) -> Marked:
-    """A mapping from its file, or from the value given in Python; one that was read stays as it is. ``what`` names it
-    in messages: ``cell``.
+    """Return a mapping of a file, or of content from Python.
+
+    Args:
+        given: the path or URL of a YAML file, or lists, dicts and texts. A mapping that was read already is returned.
+        what: the kind of mapping for messages, such as ``cell``.
 
     Raises:
         ReadError: the file cannot be read or is no YAML; says the line.
@@ -78,6 +86,8 @@ def read_mapping(given: Any, what: str) -> Marked:
         return given
     if not is_path(given):
         return _from_python(given, f"{what} mapping", 0)
+    import yaml  # 15 ms that only a mapping file is worth
+
     path = opened(given)
     try:
         if path.stat().st_size > _LARGEST:
@@ -89,7 +99,6 @@ def read_mapping(given: Any, what: str) -> Marked:
         ) from error
     except UnicodeDecodeError as error:
         raise ReadError(f"{path}: the {what} mapping is no text in UTF-8 (byte {error.start})") from error
-    import yaml  # a comparison without mapping files does not pay for it
 
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -103,19 +112,20 @@ def read_mapping(given: Any, what: str) -> Marked:
 
 
 class _Reader:
-    """Turns YAML nodes into marked values, a part that anchors repeat once."""
+    """Turns YAML nodes into marked values; a node that anchors repeat is turned once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._known: dict[int, Marked] = {}
+        self._cache: dict[int, Marked] = {}
 
     def marked(self, node: yaml.Node, depth: int) -> Marked:
-        found = self._known.get(id(node))
-        if found is None:
-            found = self._known[id(node)] = self._made(node, depth)
-        return found
+        """Return the value of a node; ``depth`` is the number of nodes around it."""
+        value = self._cache.get(id(node))
+        if value is None:
+            value = self._cache[id(node)] = self._converted(node, depth)
+        return value
 
-    def _made(self, node: yaml.Node, depth: int) -> Marked:
+    def _converted(self, node: yaml.Node, depth: int) -> Marked:
         import yaml
 
         where = f"{self._path}, line {node.start_mark.line + 1}"
@@ -137,24 +147,26 @@ class _Reader:
                 raise ReadError(f"{self._path}, line {line}: a key is a name, not a list or a table")
             name = str(key.value).strip()
             if name in lines:
-                raise ReadError(f"{self._path}, line {line}: {_told(name)} is there already, in line {lines[name]}")
+                raise ReadError(f"{self._path}, line {line}: {_shown(name)} is there already, in line {lines[name]}")
             lines[name] = line
-            found = self.marked(value, depth + 1)
-            yield name, Marked(found.value, f"{self._path}, line {line}") if found.value is None else found
+            marked = self.marked(value, depth + 1)
+            yield name, Marked(None, f"{self._path}, line {line}") if marked.value is None else marked
 
 
 def _from_python(given: Any, where: str, depth: int) -> Marked:
     if depth > _DEEPEST:
         raise ReadError(f"{where}: nested too deep for a mapping")
     if isinstance(given, Mapping):
-        found = {str(key): _from_python(value, f"{where}, key {key!r}", depth + 1) for key, value in given.items()}
-        return Marked(found, where)
+        table = {str(key): _from_python(value, f"{where}, key {key!r}", depth + 1) for key, value in given.items()}
+        return Marked(table, where)
     if isinstance(given, (list, tuple)):
-        return Marked([_from_python(one, f"{where}, item {at}", depth + 1) for at, one in enumerate(given)], where)
+        items = [_from_python(item, f"{where}, item {index}", depth + 1) for index, item in enumerate(given)]
+        return Marked(items, where)
     return Marked(None if given is None else str(given), where)
 
 
-def _told(value: Any) -> str:
+def _shown(value: Any) -> str:
+    """Return a value as messages show it."""
     if value is None:
         return "nothing"
     if isinstance(value, (list, dict)):

@@ -1,11 +1,16 @@
-"""What a user says about alignment, as one immutable value made from the keywords of the Python API or the command
-line."""
+"""The options that say which entries, ranks and steps of two dumps belong together.
+
+``MAPPING_OPTIONS`` is the table of options about entries: the keywords of ``msprobe.compare`` and the flags of the
+command line are made from it, and ``select_strategy`` turns what is given into an alignment strategy.
+``MappingOptions`` is the checked, immutable value of all options.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
+from enum import Enum, auto
 from typing import Any, TypedDict
 
 from msprobe.compare.inputs.locations import PathLike
@@ -13,15 +18,68 @@ from msprobe.compare.parallel.layout import Layout, parse_layout
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
 
-BACKENDS = ("fsdp", "megatron")
-"""How the training side of a consistency check holds its layers; either arrangement is recognised by itself."""
-MAPPINGS = ("cell_mapping", "api_mapping", "data_mapping", "layer_mapping")
-NUMBER, ORDER = "number", "order"
-_ONE_RANK = Layout()
+
+class Value(Enum):
+    """What an option about entries takes."""
+
+    SWITCH = auto()
+    """Nothing: the option is given or not."""
+    FILE = auto()
+    """A mapping: the path of its YAML file, or from Python also its content."""
+    FILE_OR_BUILT_IN = auto()
+    """A mapping as above, or True (a flag without a file) for what is built in."""
+
+
+@dataclass(frozen=True, slots=True)
+class MappingOption:
+    """An option that says which entries belong together.
+
+    Args:
+        keyword: its name in ``MappingKeywords`` and ``MappingOptions``; the long flag has the same name.
+        flag: the short flag of the command line.
+        value: what it takes.
+        help: its line in ``msprobe compare --help``.
+    """
+
+    keyword: str
+    flag: str
+    value: Value
+    help: str
+
+    @property
+    def is_mapping(self) -> bool:
+        """Return whether the option takes a mapping, and is no switch."""
+        return self.value is not Value.SWITCH
+
+
+MAPPING_OPTIONS = (
+    MappingOption("fuzzy_match", "-fm", Value.SWITCH, "Pair calls by name and order, ignoring their numbers."),
+    MappingOption(
+        "cell_mapping",
+        "-cm",
+        Value.FILE_OR_BUILT_IN,
+        "Rename modules of the target; without FILE only Cell to Module.",
+    ),
+    MappingOption(
+        "api_mapping",
+        "-am",
+        Value.FILE_OR_BUILT_IN,
+        "MindSpore functions to PyTorch's; without FILE the built-in table.",
+    ),
+    MappingOption("data_mapping", "-dm", Value.FILE, "Items of the target, each with its golden item."),
+    MappingOption(
+        "layer_mapping",
+        "-lm",
+        Value.FILE_OR_BUILT_IN,
+        "Names of layers by class; without FILE they are inferred.",
+    ),
+)
+MAPPINGS = tuple(option.keyword for option in MAPPING_OPTIONS if option.is_mapping)
+_ABOUT_ENTRIES = tuple(option.keyword for option in MAPPING_OPTIONS)
 
 
 class MappingKeywords(TypedDict, total=False):
-    """The keywords of ``compare`` that say which entries belong together.
+    """The keywords of ``msprobe.compare`` that say which entries, ranks and steps belong together.
 
     A mapping is the path of its file, its content, or True for what is built in.
     """
@@ -40,16 +98,31 @@ class MappingKeywords(TypedDict, total=False):
     backend: str | None
 
 
+NUMBER, ORDER = "number", "order"
+BACKENDS = ("fsdp", "megatron")
+"""Frameworks that train the model of a consistency check. Both arrangements of layers are recognised by themselves."""
+_ONE_RANK = Layout()
+
+
 @dataclass(frozen=True, slots=True)
 class MappingOptions:
-    """See ``MappingKeywords``. A mapping is True, or its content as dicts, lists and texts.
+    """The options that say which entries, ranks and steps belong together, checked by ``mapping_options``.
 
-    ``pair`` says how ranks and steps pair: by number, or by order where both sides number them differently.
-    ``rank`` and ``step`` are the only ones to compare (``0-2,5``), by their number in the target.
-    ``target_parallel`` and ``golden_parallel`` say over how many ranks each side spreads a model (``tp=2,pp=1``).
-    ``consistent_check`` compares a model in training with it in an inference engine (see ``consistency``), ``backend``
-    names the training side.
-    ``files`` are the files that mappings came from, by keyword, for messages.
+    Args:
+        fuzzy_match: pair calls by name and order, ignoring their numbers.
+        cell_mapping: names of modules. A mapping is None, True (what is built in), or its content as dicts, lists and
+            texts.
+        api_mapping: names of functions, with their arguments and results.
+        data_mapping: names of items (rows of the result table).
+        layer_mapping: names of layers by the class of the layer around them.
+        pair: how ranks and steps pair: by ``number``, or by ``order`` where both sides number them differently.
+        rank: the ranks to compare as numbers and ranges (``0-2,5``), by their number in the target; None: all.
+        step: the steps to compare, in the same way.
+        target_parallel: over how many ranks the target spreads a model (``tp=2,pp=1``).
+        golden_parallel: the same of the golden run.
+        consistent_check: compare a model in training with the same model in an inference engine.
+        backend: the framework that trains the model of a consistency check.
+        files: the files that mappings were read from, by keyword, for messages.
     """
 
     fuzzy_match: bool = False
@@ -68,44 +141,39 @@ class MappingOptions:
 
     @property
     def spread(self) -> bool:
-        """Whether ranks are merged before they are compared."""
+        """Return whether ranks are merged before they are compared."""
         return self.target_parallel.spread or self.golden_parallel.spread
 
     @property
     def given(self) -> bool:
-        """Whether anything is said about entries."""
+        """Return whether any option about entries is given."""
         return bool(self.named)
 
     @property
     def named(self) -> list[str]:
-        """The keywords of what is said about entries."""
-        mappings = [name for name in MAPPINGS if getattr(self, name) is not None]
-        return ["fuzzy_match", *mappings] if self.fuzzy_match else mappings
+        """Return the keywords of the options about entries that are given."""
+        return [keyword for keyword in _ABOUT_ENTRIES if getattr(self, keyword) not in (None, False)]
 
 
 def mapping_options(keywords: Mapping[str, Any], files: Mapping[str, str] | None = None) -> MappingOptions:
-    """Return the options of some keywords; False and an empty text mean that a mapping is not wanted.
+    """Return the options of some keywords; for a mapping, False and an empty text are the same as None.
 
-    Mappings are given by their content: ``read_mapping_options`` takes files as well. ``files`` has the files that they
-    came from, by keyword.
+    Mappings are passed by their content; ``check_mappings.read_mapping_options`` takes files as well. ``files`` names
+    the files that they were read from, by keyword.
 
     Raises:
-        MsprobeException: a keyword is unknown, or no mapping can have such a value.
+        MsprobeException: a keyword is unknown, or has a value that it cannot have.
     """
-    known = {one.name for one in fields(MappingOptions)} - {"files"}
+    known = {option.name for option in fields(MappingOptions)} - {"files"}
     unknown = sorted(set(keywords) - known)
     if unknown:
         raise _invalid(f"compare: unknown keyword {unknown[0]!r}; known: {', '.join(sorted(known))}")
     values = dict(keywords)
-    for name in MAPPINGS:
-        value = values.get(name)
-        if value is False or (isinstance(value, str) and not value):
-            values[name] = None
-        elif not (value is None or value is True or isinstance(value, (str, os.PathLike, Mapping, list, tuple))):
-            raise _invalid(f"{name}: give the path of a YAML file, or its content; got {value!r}")
-    if values.get("data_mapping") is True:
-        raise _invalid("data_mapping: give the path of a YAML file or a dict; nothing is built in for it")
-    values["fuzzy_match"] = bool(values.get("fuzzy_match", False))
+    for option in MAPPING_OPTIONS:
+        if option.is_mapping:
+            values[option.keyword] = _mapping_value(option, values.get(option.keyword))
+        else:
+            values[option.keyword] = bool(values.get(option.keyword, False))
     if values.setdefault("pair", NUMBER) not in (NUMBER, ORDER):
         raise _invalid(f"pair {values['pair']!r}; known: {NUMBER}, {ORDER}")
     for name in ("rank", "step"):
@@ -113,39 +181,55 @@ def mapping_options(keywords: Mapping[str, Any], files: Mapping[str, str] | None
     for name in ("target_parallel", "golden_parallel"):
         values[name] = parse_layout(values.get(name), name)
     _check_consistency(values)
-    return _warn_unused(MappingOptions(**values, files=files or {}))
-
-
-def _check_consistency(values: dict[str, Any]) -> None:
-    """Without a mapping the layers of a consistency check are inferred."""
-    asked, backend = bool(values.get("consistent_check")), values.get("backend")
-    values["consistent_check"] = asked
-    if (backend is not None or asked) and backend not in BACKENDS:
-        raise _invalid(f"backend {backend!r}: consistent_check needs one of {', '.join(BACKENDS)}")
-    if backend is not None and not asked:
-        raise _invalid(f"backend {backend!r} says something about consistent_check alone, which is not asked for")
-    if asked and not any(values.get(name) for name in ("fuzzy_match", *MAPPINGS)):
-        values["layer_mapping"] = True
-
-
-def _warn_unused(options: MappingOptions) -> MappingOptions:
-    """Return the options. A layer mapping decides about everything: warn of mappings beside it, which are not used."""
-    if options.layer_mapping is not None:
-        beside = [name for name in ("fuzzy_match", *MAPPINGS[:3]) if getattr(options, name)]
-        if beside:
-            logger.warning("compare: beside a layer mapping %s is not used", ", ".join(beside))
+    options = MappingOptions(**values, files=files or {})
+    _warn_unused(options)
     return options
 
 
+def _mapping_value(option: MappingOption, value: Any) -> Any:
+    """Return a mapping, None where none is wanted; raise MsprobeException for a value that no mapping can have."""
+    if value is False or (isinstance(value, str) and not value):
+        return None
+    if not (value is None or value is True or isinstance(value, (str, os.PathLike, Mapping, list, tuple))):
+        raise _invalid(f"{option.keyword}: give the path of a YAML file, or its content; got {value!r}")
+    if value is True and option.value is Value.FILE:
+        raise _invalid(f"{option.keyword}: give the path of a YAML file or a dict; nothing is built in for it")
+    return value
+
+
+def _check_consistency(values: dict[str, Any]) -> None:
+    """Check the options of a consistency check; without a mapping, its layers are inferred."""
+    wanted, backend = bool(values.get("consistent_check")), values.get("backend")
+    values["consistent_check"] = wanted
+    if (backend is not None or wanted) and backend not in BACKENDS:
+        raise _invalid(f"backend {backend!r}: consistent_check needs one of {', '.join(BACKENDS)}")
+    if backend is not None and not wanted:
+        raise _invalid(f"backend {backend!r} says something about consistent_check alone, which is not asked for")
+    if wanted and not any(values.get(keyword) for keyword in _ABOUT_ENTRIES):
+        values["layer_mapping"] = True
+
+
+def _warn_unused(options: MappingOptions) -> None:
+    """Warn of options beside a layer mapping, which are not used because it decides about all entries."""
+    if options.layer_mapping is not None:
+        unused = [name for name in _ABOUT_ENTRIES if name != "layer_mapping" and getattr(options, name)]
+        if unused:
+            logger.warning("compare: beside a layer mapping %s is not used", ", ".join(unused))
+
+
 def numbers(name: str, text: Any) -> Collection[int]:
-    """``0-2,5`` as numbers; none given means none, which asks for all.
+    """Return the numbers of a text such as ``0-2,5``; an empty collection for None, which means all numbers.
+
+    Args:
+        name: the name of the option, for messages.
+        text: numbers and ranges, separated by commas.
 
     Raises:
-        MsprobeException: the text is not of this form.
+        MsprobeException: the text has another form.
     """
     if text is None:
         return ()
-    from msprobe.core.config.fields import IntRanges  # the configuration is not free
+    from msprobe.core.config.fields import IntRanges  # imports pydantic
 
     try:
         return IntRanges.of(*str(text).split(","))

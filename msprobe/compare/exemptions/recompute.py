@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from msprobe.compare.alignment.call_scope import is_module
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
+from msprobe.compare.records.entries import is_module
 from msprobe.compare.records.leaves import as_float
 from msprobe.compare.table.table import ChangedRecompute, LeafTable
 from msprobe.core.store.record_walk import Leaf, is_tensor

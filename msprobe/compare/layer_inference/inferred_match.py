@@ -13,14 +13,14 @@ from functools import partial
 
 from msprobe.compare.alignment import cross_framework
 from msprobe.compare.alignment.by_name import SequenceMatch
-from msprobe.compare.alignment.call_scope import frame_scope, is_module
-from msprobe.compare.alignment.cell_mapping import numbered
+from msprobe.compare.alignment.call_scope import frame_scope
+from msprobe.compare.alignment.cell_mapping import renumbered
 from msprobe.compare.alignment.cross_framework import TensorOrder
 from msprobe.compare.alignment.layer_map import LayerMap
 from msprobe.compare.alignment.protocol import Alignment, FusedLayers, Positions, Renaming, Side, unchanged
 from msprobe.compare.layer_inference.infer import infer_layer_map
 from msprobe.compare.layer_inference.name_folding import operator, same_form
-from msprobe.compare.records.entries import EntryKey, path_of
+from msprobe.compare.records.entries import EntryKey, is_module, path_of
 from msprobe.core.naming.names import MODULE_PREFIXES
 from msprobe.core.store.reader import Dump
 
@@ -105,7 +105,7 @@ def _seen(side: Side, names: _Names, across: bool) -> list[EntryKey]:
             parent = parents[key.parent] = names.around(key.parent) if module else key.parent
         renamed.append(key._replace(stem=stem, parent=parent))
     merged = {stem for stem, count in Counter(stems.values()).items() if count > 1}
-    return numbered(side.keys, renamed, merged) if merged else renamed
+    return renumbered(side.keys, renamed, merged) if merged else renamed
 
 
 def _seen_stem(key: EntryKey, names: _Names, across: bool, function: str) -> str:

@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from msprobe.compare.alignment.api_mapping import pytorch_name
+from msprobe.compare.alignment.cross_framework import PARAMETERS, pytorch_name
 from msprobe.core.store.record_walk import OUTPUT, is_tensor, leaves
 
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
@@ -61,14 +61,7 @@ _CLASSES = {
     "fusedlayernorm": "layernorm",
     "fusedrmsnorm": "rmsnorm",
 }
-_PARAMETERS = {
-    "gamma": "weight",
-    "embedding_table": "weight",
-    "kernel": "weight",
-    "beta": "bias",
-    "moving_mean": "running_mean",
-    "moving_variance": "running_var",
-}
+_PARAMETERS = {**PARAMETERS, "kernel": "weight"}
 
 
 def fold_class(name: str) -> str:

@@ -29,6 +29,11 @@ class EntryKey(NamedTuple):
     recompute: bool
 
 
+def is_module(key: EntryKey) -> bool:
+    """Return whether an entry is a call of a module, and not of a function."""
+    return key.name.partition(".")[0] in MODULE_PREFIXES
+
+
 # Half the time of EntryKey(...).
 _entry_key = cast(Callable[[tuple[Any, ...]], EntryKey], partial(tuple.__new__, EntryKey))
 
@@ -43,6 +48,11 @@ class EntryPair(NamedTuple):
     target: str | None
     golden: str | None
     benign: bool = False
+
+    @property
+    def name(self) -> str:
+        """Return the name of the entry: of the target where the target has it."""
+        return self.target or self.golden or ""
 
 
 def entry_keys(

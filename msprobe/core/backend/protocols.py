@@ -4,10 +4,13 @@
 - The session uses a capability once per start, the collector thousands of times a step. The methods that the collector
   uses (``describe``, ``prepare``, ``attach``) take and return plain values and allocate little.
 - Taps are made with the session's relay, and report to the observer that it holds at the moment, one per step.
-- A framework that lacks a capability leaves it out (None in the Backend); ``Support`` says what is missing, and the
+- A framework that lacks a capability leaves it out (None in the ``Backend``); ``Support`` says what is missing, and the
   check of the configuration names it.
 
-A backend: a frozen bundle of capabilities. None means that the framework does not offer the capability.
+Read ``Backend`` first, the last class of this file: it is the frozen bundle of all capabilities. Above it stand the
+protocols of the capabilities: tensors and arguments, the runtime, gradients, calls of functions and operators, kernels,
+compiled graphs, modules, communication, optimizers and inputs. ``docs/developing/add-a-backend.md`` shows how a
+framework is added.
 """
 
 from __future__ import annotations
@@ -25,31 +28,7 @@ Template = tuple[Sequence[Any], Mapping[str, Any]]
 """The structure of the arguments, positional and by keyword: a slot (int) where a gradient can arrive, else None."""
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeFacts:
-    """The version of MindSpore and how it is set up. What can be collected depends on it.
-
-    Args:
-        graph_mode: whether graphs are static (``GRAPH_MODE``).
-        jit_level: ``O0``, ``O1`` or ``O2``; "" when the user chose none.
-        device: the target device, such as ``CPU`` or ``Ascend``.
-        version: the version of MindSpore as numbers, such as ``(2, 10, 0)``.
-    """
-
-    graph_mode: bool
-    jit_level: str
-    device: str
-    version: tuple[int, ...]
-
-    @property
-    def whole_graph(self) -> bool:
-        """Whether a graph is compiled and run as one piece (O2) and not kernel by kernel."""
-        return self.graph_mode and self.jit_level == "O2"
-
-    @property
-    def on_cpu(self) -> bool:
-        """Whether the target device is the CPU."""
-        return self.device == "CPU"
+# ---- tensors and arguments
 
 
 class TensorOps(Protocol[T_contra]):
@@ -123,6 +102,9 @@ class Values(Protocol):
         ...
 
 
+# ---- the process
+
+
 class Runtime(Protocol):
     """Knows where and how this process runs."""
 
@@ -153,6 +135,9 @@ class Runtime(Protocol):
             MsprobeException: ``model`` is no model of this framework.
         """
         ...
+
+
+# ---- gradients
 
 
 class GradientReceiver(Protocol):
@@ -203,6 +188,9 @@ class GradientTap(Protocol):
         ...
 
 
+# ---- functions and operators
+
+
 class ApiTap(Protocol):
     """Observes calls of the framework's functions."""
 
@@ -237,6 +225,36 @@ class OperatorTap(Protocol):
     def reset(self) -> None:
         """Count the calls from 0 again."""
         ...
+
+
+# ---- kernels
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeFacts:
+    """The version of MindSpore and how it is set up. What can be collected depends on it.
+
+    Args:
+        graph_mode: whether graphs are static (``GRAPH_MODE``).
+        jit_level: ``O0``, ``O1`` or ``O2``; "" when the user chose none.
+        device: the target device, such as ``CPU`` or ``Ascend``.
+        version: the version of MindSpore as numbers, such as ``(2, 10, 0)``.
+    """
+
+    graph_mode: bool
+    jit_level: str
+    device: str
+    version: tuple[int, ...]
+
+    @property
+    def whole_graph(self) -> bool:
+        """Whether a graph is compiled and run as one piece (O2) and not kernel by kernel."""
+        return self.graph_mode and self.jit_level == "O2"
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the target device is the CPU."""
+        return self.device == "CPU"
 
 
 class NpuRuntime(Protocol):
@@ -303,6 +321,9 @@ class KernelDump(Protocol):
         ...
 
 
+# ---- compiled graphs
+
+
 class GraphReceiver(Protocol):
     """Takes what compiled graphs report about the modules inside them. A call has a number; 0 is no call."""
 
@@ -333,6 +354,9 @@ class GraphTap(Protocol):
     def attach(self) -> AbstractContextManager[None]:
         """Report the modules of graphs that run inside the returned context."""
         ...
+
+
+# ---- modules, communication, optimizers, inputs
 
 
 class ModuleTap(Protocol):
@@ -404,6 +428,9 @@ class InputTap(Protocol):
     def attach(self, source: InputSource) -> AbstractContextManager[None]:
         """Replace the inputs of the calls that ``source`` names inside the returned context."""
         ...
+
+
+# ---- all capabilities of a framework
 
 
 @dataclass(frozen=True, slots=True)

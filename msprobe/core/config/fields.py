@@ -1,10 +1,11 @@
-"""The base of all parts of the configuration: strict, frozen models, and types whose value differs from its JSON form.
+"""The types of single fields of the configuration.
 
-Strict means that ``"true"`` is no bool and ``"3"`` is no number. The one exception: any JSON list becomes a tuple.
+Models are strict and frozen. Strict means that ``"true"`` is no bool and ``"3"`` no number; but any JSON list becomes
+a tuple. ``FileForm`` annotates a field whose value differs from its form in the file.
 
-Sets of whole numbers that are written as numbers and ranges: ``[0, "3", "5-8"]``. They select ranks and steps.
-
-A range is kept as its two ends, so ``"0-1000000"`` takes as much memory as ``"0-1"``.
+``IntRanges`` is a set of whole numbers that is written as numbers and ranges, ``[0, "3", "5-8"]``: it selects ranks and
+steps. A range is kept as its two ends, so ``"0-1000000"`` takes as much memory as ``"0-1"``. The parts below it define
+the fields for ranks and steps, for ``data_mode``, and for numbers and paths.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ class ConfigModel(BaseModel):
 
 
 @dataclass(frozen=True)
-class Written:
+class FileForm:
     """Annotate a field whose value in the file differs from the value of the model.
 
     Args:
@@ -178,7 +179,7 @@ def _range_items(value: Any) -> Any:
 
 Ranges = Annotated[
     IntRanges,
-    Written(
+    FileForm(
         form=Annotated[tuple[_RangeItem, ...], Strict(False), BeforeValidator(_range_items)],
         keep=IntRanges,
         write=IntRanges.to_list,
@@ -212,7 +213,7 @@ def _written_data_mode(flows: frozenset[str]) -> list[str]:
 
 DataMode = Annotated[
     frozenset[str],
-    Written(
+    FileForm(
         form=Annotated[tuple[Literal["all", "forward", "backward", "input", "output"], ...], Strict(False)],
         keep=full_data_mode,
         write=_written_data_mode,

@@ -1,14 +1,11 @@
-"""The part of the configuration that belongs to one task: ``{"task": "tensor", "tensor": {...}}``.
+"""The whole of config.json as one frozen value, the same for every framework, and the table of tasks.
 
-All sections share one base class. A reader of a section therefore finds every selection attribute, with a neutral
-value where the task does not have that key.
-
-``DumpConfig``: the whole of config.json as one frozen value, the same for every framework; and the table of tasks.
+Each task has a section with keys of its own: ``{"task": "tensor", "tensor": {...}}``. All sections share the base class
+``Section``, so that every selection attribute can be read from any of them; it has a neutral value where the task does
+not have that key. ``TASKS`` says what each task is; ``DumpConfig`` holds the sections and the keys of all tasks.
 
 Building a ``DumpConfig`` directly checks each field on its own; ``load_config`` also applies the rules between fields.
-
-A new task is a section class, one line in ``TaskName``, ``TASKS`` and ``DumpConfig``, its name in the tuple of each
-framework that has it (``core/backend/support.py``), and the module of its judge.
+``docs/developing/add-a-task.md`` shows how a task is added.
 """
 
 from __future__ import annotations

@@ -33,25 +33,25 @@ EMPTY_IS_DEFAULT = frozenset({"task", "level"})
 
 
 @dataclass(slots=True)
-class Tidied:
+class NormalizedKeys:
     """Keys for the models, and the warnings about the others."""
 
     raw: dict[str, Any]
     warnings: list[str] = field(default_factory=list)
 
 
-def tidy(raw: Mapping[str, Any]) -> Tidied:
+def normalize(raw: Mapping[str, Any]) -> NormalizedKeys:
     """Apply aliases, remove keys that mean "not given", and drop and report what has no effect. Never raises."""
-    result = Tidied({})
+    result = NormalizedKeys({})
     for key in sorted(raw, key=TASK_ALIASES.__contains__):  # older names last: the present one wins
         _add(key, raw[key], result)
     if "task" in result.raw:
         result.raw["task"] = _renamed(result.raw["task"])
     for name in SECTIONS.keys() & result.raw.keys():
         if isinstance(result.raw[name], Mapping):
-            result.raw[name] = _tidy_section(name, result.raw[name], result.warnings)
+            result.raw[name] = _normalize_section(name, result.raw[name], result.warnings)
     if isinstance(result.raw.get("load"), Mapping):
-        result.raw["load"] = _tidy_load(result.raw["load"], result.warnings)
+        result.raw["load"] = _normalize_load(result.raw["load"], result.warnings)
     if result.raw.get("enable_dataloader") is True:
         result.warnings.append("enable_dataloader: has no effect any more; call start(), stop() and step() instead")
     return result
@@ -66,7 +66,7 @@ def _renamed(task: Any) -> Any:
     return TASK_ALIASES.get(task, task) if isinstance(task, str) else task
 
 
-def _add(key: str, value: Any, result: Tidied) -> None:
+def _add(key: str, value: Any, result: NormalizedKeys) -> None:
     """Add one top-level key to the result, or a warning when it has no effect."""
     if key in TASK_ALIASES:
         _add_older_section(key, value, result)
@@ -80,7 +80,7 @@ def _add(key: str, value: Any, result: Tidied) -> None:
         result.raw[key] = value
 
 
-def _add_older_section(key: str, value: Any, result: Tidied) -> None:
+def _add_older_section(key: str, value: Any, result: NormalizedKeys) -> None:
     new = TASK_ALIASES[key]
     if new in result.raw:
         result.warnings.append(f"{key}: has no effect, because the newer spelling {new} is there too")
@@ -88,7 +88,7 @@ def _add_older_section(key: str, value: Any, result: Tidied) -> None:
         result.raw[new] = value
 
 
-def _tidy_section(name: str, section: Mapping[Any, Any], warnings: list[str]) -> dict[str, Any]:
+def _normalize_section(name: str, section: Mapping[Any, Any], warnings: list[str]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     allowed = section_keys(name)
     for key, value in section.items():
@@ -117,7 +117,7 @@ def _inert(key: str, value: Any, name: str, warnings: list[str]) -> None:
         warnings.append(f"{name}.{key}: has no effect in this section; it belongs to {' and '.join(others)}")
 
 
-def _tidy_load(load: Mapping[Any, Any], warnings: list[str]) -> dict[str, Any]:
+def _normalize_load(load: Mapping[Any, Any], warnings: list[str]) -> dict[str, Any]:
     allowed = _written_keys(LoadConfig)
     for key in load.keys() - allowed:
         _unknown(key, "load", allowed, warnings)

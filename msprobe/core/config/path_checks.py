@@ -11,19 +11,19 @@ from msprobe.core.config.models import DumpConfig
 from msprobe.core.errors import FileCheckException, Problem, config_error
 
 
-def place_problems(config: DumpConfig) -> tuple[Problem, ...]:
+def path_problems(config: DumpConfig) -> tuple[Problem, ...]:
     """Return one problem for each input path that does not exist. Output folders are made when they are needed."""
     return tuple(_problems(config))
 
 
-def require_places(config: DumpConfig) -> None:
+def require_paths(config: DumpConfig) -> None:
     """Check before a training starts that the input paths of a configuration exist.
 
     Raises:
         FileCheckException: ``bench_path`` or ``custom_apis`` does not exist (code 3).
         ConfigError: another path does not exist.
     """
-    problems = place_problems(config)
+    problems = path_problems(config)
     for problem in problems:
         if problem.path.endswith(("bench_path", "custom_apis")):
             raise FileCheckException(FileCheckException.ILLEGAL_PATH_ERROR, str(problem))

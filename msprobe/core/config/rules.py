@@ -165,7 +165,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def settled(config: DumpConfig, written: Collection[str]) -> tuple[DumpConfig, list[str]]:
+def replace_unused(config: DumpConfig, written: Collection[str]) -> tuple[DumpConfig, list[str]]:
     """Replace settings that cannot take effect; return the configuration and one warning for each of them.
 
     Args:
@@ -173,7 +173,7 @@ def settled(config: DumpConfig, written: Collection[str]) -> tuple[DumpConfig, l
         written: the top-level keys that the user wrote, so that there is no warning about a default.
     """
     warnings: list[str] = []
-    level = _settled_level(config, written, warnings)
+    level = _usable_level(config, written, warnings)
     if level != config.level:
         config = config.model_copy(update={"level": level})
     dropped = dict(_unused_section_keys(config, warnings))
@@ -184,7 +184,7 @@ def settled(config: DumpConfig, written: Collection[str]) -> tuple[DumpConfig, l
     return config, warnings
 
 
-def _settled_level(config: DumpConfig, written: Collection[str], warnings: list[str]) -> str:
+def _usable_level(config: DumpConfig, written: Collection[str], warnings: list[str]) -> str:
     spec = config.task_spec
     if "level" not in written:
         return spec.default_level

@@ -7,8 +7,9 @@ The interface, with the module that documents each part:
   `round_to(dtype, value)`.
 * `statistics`: `STATISTICS`, the table of all statistics; `Precision`, `TensorMeta`, `TensorStats`, `NO_STATS` (all
   None); for backends that measure by themselves `RawStats` with `finish(raw, dtype, precision) -> TensorStats`.
-* `checksum`: `crc32(data) -> "cbf43926"`, `xor(data) -> "0x…"` on buffers and arrays;
+* `checksums`: `crc32(data) -> "cbf43926"`, `xor(data) -> "0x…"` on buffers and arrays;
   `format_crc32(int)`, `format_xor(int)` for values computed elsewhere.
+* `projection`: the statistic that sees elements which changed places; it is measured where a setting asks for it.
 * `numpy_ops` (needs numpy): `statistics(array, dtype=None, precision="low") -> TensorStats`, `meta(array)`,
   `decode(bits, dtype)`.
 

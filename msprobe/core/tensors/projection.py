@@ -37,7 +37,7 @@ def _weights(first: int, count: int) -> NDArray[np.float64]:
 
 
 @lru_cache(maxsize=1)
-def place_weights() -> NDArray[np.float64]:
+def position_weights() -> NDArray[np.float64]:
     """Return t, the weights of the positions in a block."""
     return _weights(0, BLOCK)
 
@@ -58,5 +58,5 @@ def projection(values: NDArray[Any]) -> float | None:
     with np.errstate(all="ignore"):
         for number, factor in enumerate(factors.tolist()):
             part = flat[number * BLOCK : (number + 1) * BLOCK].astype(np.float64)
-            sums.append(float(part @ place_weights()[: part.size]) * factor)
+            sums.append(float(part @ position_weights()[: part.size]) * factor)
         return math.fsum(sums) if all(map(math.isfinite, sums)) else float(np.sum(sums))

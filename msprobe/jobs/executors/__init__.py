@@ -1,1 +1,1 @@
-"""Where the ranks of a job are worked on: local processes, or a Dask cluster."""
+"""Executors work on the ranks of a job: in local processes, or on a Dask cluster."""

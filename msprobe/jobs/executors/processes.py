@@ -1,14 +1,13 @@
-"""Several processes on this machine, each started afresh and fed over a pipe.
+"""Several worker processes on this machine, each a new Python that gets its tasks over a pipe.
 
-Neither ``fork`` (unsafe beside the threads of a framework) nor ``spawn`` (runs the script of the caller again) is used:
-a worker is ``python -m msprobe.jobs.executors.processes`` and knows only what it is sent.
-
-The other end of ``processes``: reads a task per line, writes an answer per line.
+``ProcessExecutor`` starts them and hands out the tasks; ``serve`` is the loop of a worker. Neither ``fork`` (unsafe
+beside the threads of a framework) nor ``spawn`` (runs the script of the caller again) is used. A worker is
 
     python -m msprobe.jobs.executors.processes module:function
 
-The first line of an answer's JSON is ``{"answer": text}``, or ``{"error": text, "code": number}`` for an error of ours.
-Whatever else the work prints goes to the standard error stream.
+It reads a task per line from standard input and writes an answer per line to standard output: the JSON of
+``{"answer": text}``, or of ``{"error": text, "code": number}`` for an MsprobeException. What the work itself prints
+goes to standard error.
 """
 
 from __future__ import annotations
@@ -26,28 +25,30 @@ from pathlib import Path
 from typing import IO, Any
 
 from msprobe.core.errors import MEMORY_ERROR, MsprobeException
-from msprobe.jobs.executors.protocol import Work, work_named
+from msprobe.jobs.executors.protocol import Work, load_work
 
 _ROOT = Path(__file__).parents[3]
 _Answers = queue.SimpleQueue[tuple[int, str | MsprobeException]]
 
 
 class ProcessExecutor:
-    """``workers`` processes at most, each with one task at a time."""
+    """Runs work in worker processes, each with one task at a time."""
 
     def __init__(self, workers: int) -> None:
+        """``workers`` is the largest number of processes."""
         self._workers = workers
 
     def run(self, work: str, tasks: Sequence[str]) -> Iterator[tuple[int, str]]:
+        """Call ``work`` on every task; see ``Executor.run``."""
         waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
         for number in range(len(tasks)):
             waiting.put(number)
         answers: _Answers = queue.SimpleQueue()
         with ExitStack() as stack:
             for _ in range(min(self._workers, len(tasks))):
-                process = _started(work)
-                stack.callback(_end, process)
-                threading.Thread(target=_feed, args=(process, waiting, tasks, answers), daemon=True).start()
+                process = _start_worker(work)
+                stack.callback(_kill, process)
+                threading.Thread(target=_hand_out_tasks, args=(process, waiting, tasks, answers), daemon=True).start()
             for _ in tasks:
                 number, answer = answers.get()
                 if isinstance(answer, MsprobeException):
@@ -55,41 +56,42 @@ class ProcessExecutor:
                 yield number, answer
 
 
-def _started(work: str) -> subprocess.Popen[str]:
+def _start_worker(work: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "msprobe.jobs.executors.processes", work]
-    places = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
+    search_path = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(search_path)}
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True, encoding="utf-8"
     )
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def _kill(process: subprocess.Popen[str]) -> None:
     process.kill()
     with process:  # closes the pipes and waits
         pass
 
 
-def _feed(
+def _hand_out_tasks(
     process: subprocess.Popen[str], waiting: queue.SimpleQueue[int], tasks: Sequence[str], answers: _Answers
 ) -> None:
-    """Hand out tasks until there are none; a lost worker is an answer too."""
+    """Send tasks to one worker until there are none, and put its answers into the queue; a lost worker is an error."""
     while True:
         try:
             number = waiting.get_nowait()
         except queue.Empty:
             return
-        found = _asked(process, tasks[number])
-        if found is None:
-            answers.put((number, _lost(process)))
+        answer = _run_task(process, tasks[number])
+        if answer is None:
+            answers.put((number, _lost_worker_error(process)))
             return
-        if "answer" not in found:
-            answers.put((number, MsprobeException(found["code"], found["error"])))
+        if "answer" not in answer:
+            answers.put((number, MsprobeException(answer["code"], answer["error"])))
             return
-        answers.put((number, found["answer"]))
+        answers.put((number, answer["answer"]))
 
 
-def _asked(process: subprocess.Popen[str], task: str) -> dict[str, Any] | None:
+def _run_task(process: subprocess.Popen[str], task: str) -> dict[str, Any] | None:
+    """Send a task to a worker and return its answer; None when the worker ended."""
     assert process.stdin is not None and process.stdout is not None
     try:
         process.stdin.write(json.dumps(task) + "\n")
@@ -100,21 +102,24 @@ def _asked(process: subprocess.Popen[str], task: str) -> dict[str, Any] | None:
     return json.loads(line) if line.endswith("\n") else None
 
 
-def _lost(process: subprocess.Popen[str]) -> MsprobeException:
+def _lost_worker_error(process: subprocess.Popen[str]) -> MsprobeException:
     status = process.wait()
     how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
     text = f"a worker process ended with {how}; if memory ran out, use fewer workers: --executor processes:N"
     return MsprobeException(MsprobeException.INVALID_PARAM_ERROR, text)
 
 
+# ---------------------------------------------------------------- the worker
+
+
 def serve(work: Work, tasks: IO[str], answers: IO[str]) -> None:
-    """Answer every line of ``tasks`` until there are no more."""
+    """Read a task per line, call ``work`` on it and write the answer as a line, until the tasks end."""
     for line in tasks:
-        answers.write(json.dumps(_answer(work, json.loads(line))) + "\n")
+        answers.write(json.dumps(_call_work(work, json.loads(line))) + "\n")
         answers.flush()
 
 
-def _answer(work: Work, task: str) -> dict[str, object]:
+def _call_work(work: Work, task: str) -> dict[str, object]:
     try:
         return {"answer": work(task)}
     except MsprobeException as error:
@@ -124,10 +129,10 @@ def _answer(work: Work, task: str) -> dict[str, object]:
 
 
 def main() -> None:
-    """Serve the lines of the standard streams."""
+    """Serve tasks of standard input; what the work prints goes to standard error."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    serve(work_named(sys.argv[1]), sys.stdin, answers)
+    serve(load_work(sys.argv[1]), sys.stdin, answers)
 
 
 if __name__ == "__main__":

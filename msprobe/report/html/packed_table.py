@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from msprobe.compare.rows.columns import FIRST_WORD, Column, NumberColumn, TextColumn
 from msprobe.compare.rows.rows import RowBlock
-from msprobe.report.result_file import named, unfinished
+from msprobe.report.result_file import publish, unfinished
 
 DEVIATION = "Deviation"
 _DIGITS = 1e-7
@@ -73,7 +73,7 @@ class PageTable:
                 for piece in self._pieces(worst):
                     file.write(pack.compress(piece))
                 file.write(pack.flush())
-            return named(temporary, folder, stem, _SUFFIX)
+            return publish(temporary, folder, stem, _SUFFIX)
 
     def _pieces(self, worst: NDArray[np.float64]) -> Iterable[bytes]:
         buffers = _Buffers()

@@ -80,14 +80,14 @@ class ComparisonResults:
             before the first comparison.
         refused: why pairs of graphs were not compared.
         summaries: a summary per pair of graphs, as JSON.
-        unapplied: the entries of mappings that fit nothing, per pair of graphs.
+        unused_entries: the entries of mappings that fit nothing, per pair of graphs.
         divergences: (step, position in the dump) and the first divergence as JSON, of the pairs that have one.
     """
 
     task: tuple[str, dict[str, str]] | None = None
     refused: list[str] = field(default_factory=list)
     summaries: list[dict[str, Any]] = field(default_factory=list)
-    unapplied: list[list[tuple[str, str, str]]] = field(default_factory=list)
+    unused_entries: list[list[tuple[str, str, str]]] = field(default_factory=list)
     divergences: list[tuple[tuple[int, int], dict[str, Any]]] = field(default_factory=list)
 
 
@@ -121,9 +121,9 @@ class GraphComparer:
             return None
         mapping = self._rules.mapping
         if mapping.given:
-            from msprobe.compare.alignment.check_mappings import unapplied  # mapping files, only where there is one
+            from msprobe.compare.alignment.check_mappings import unused_mapping_entries  # reads YAML
 
-            self.results.unapplied.append(unapplied(mapping, graphs[0].dump, graphs[1].dump))
+            self.results.unused_entries.append(unused_mapping_entries(mapping, graphs[0].dump, graphs[1].dump))
         self._conclude(work, compared.comparison, compared.rows)
         return compared.texts
 
@@ -153,7 +153,7 @@ class GraphComparer:
             golden=str(work.golden.document if work.golden is not None else ""),
             policy=self._rules.policy.value,
             counts=counts(comparison, [LEVEL_NAMES[level] for level in rows.levels]),
-            first_divergence=None if divergence is None else divergence.found,
+            first_divergence=None if divergence is None else divergence.description,
             reason="; ".join(not_covered),
             incomplete=not_covered,
         )
@@ -161,7 +161,7 @@ class GraphComparer:
 
 
 def _divergence_document(work: Work, divergence: Divergence) -> dict[str, Any]:
-    first = divergence.found
+    first = divergence.description
     return {
         "step": work.step,
         "rank": work.rank,

@@ -1,15 +1,12 @@
-"""The graph of one loaded dump: hierarchy, recomputation, gradients, collections, micro steps, stacks.
+"""Builds the graph of one loaded dump: hierarchy, recomputation, gradients, collections, micro steps, stacks.
 
-Forward calls repeated by activation checkpointing, shown inside the backward call that needed them.
+``build_graph`` takes the tree of ``hierarchy`` and changes it in these steps:
 
-A dump marks them (``is_recompute``). Older dumps do not; there the stack shows the checkpoint code of PyTorch.
-
-The backward call that gradients of parameters belong to, where micro steps record them more than once.
-
-Gradients accumulate: the n-th record of a module's gradients stands for the n-th share of its backward calls, and is
-shown below the last of these.
-
-Calls outside of every module: two or more in a row below the root become one node. This keeps the root short.
+- Forward calls that activation checkpointing repeats move into the backward call that needed them. A dump marks them
+  (``is_recompute``); in older dumps their stack shows the checkpoint code of PyTorch.
+- Gradients of parameters move below the backward call that they belong to, where a step records them several times.
+  Gradients accumulate, so the n-th record of a module's gradients stands for the n-th share of its backward calls.
+- Two or more calls in a row outside of every module become one node below the root, which keeps the root short.
 """
 
 from __future__ import annotations
@@ -33,6 +30,46 @@ from msprobe.visualize.graph.node import (
 )
 
 _CHECKPOINT_FRAME = ("torch/utils/checkpoint.py", "in recompute_fn")
+_GRADIENTS = Phase.PARAMETERS_GRAD.value
+
+
+def build_graph(dump: Dump, work: Work, names: NameCache, *, published: bool = False) -> Graph:
+    """Return the graph of a dump; ``work`` has the numbers it is shown with.
+
+    ``published`` keeps to the picture of the published tool: recomputed calls stay where construct.json has them, all
+    gradients of a module are below its last backward call, and collections mix forward and backward calls.
+    """
+    graph = build_hierarchy(dump, names, step=work.step, rank=work.rank)
+    if not published:
+        place_recomputed(graph, names)
+        place_gradients(graph, names)
+    number_recorded(graph)
+    group_calls(graph, names, by_phase=not published)
+    number_micro_steps(graph, names)
+    _attach_stacks(graph, names)
+    return graph
+
+
+def number_recorded(graph: Graph) -> None:
+    """Set ``order`` and ``merged`` of every recorded node: its position in dump.json, and how it was merged."""
+    for number, (name, body) in enumerate(graph.dump.data.items()):
+        node = graph.nodes[name]
+        node.order = number
+        node.merged = take_merge_notes(body)
+
+
+def _attach_stacks(graph: Graph, names: NameCache) -> None:
+    """Set the call stacks. They are recorded for forward calls; a backward call has that of its forward call."""
+    stacks = graph.dump.stacks
+    for name, node in graph.nodes.items():
+        stack = stacks.get(name)
+        if stack is None and names[name].phase == Phase.BACKWARD.value:
+            parts = names[name]
+            stack = stacks.get(parts.text("forward"))
+            if stack is None and parts.module:
+                stack = stacks.get(parts.text("forward", 0))
+        if stack is not None:
+            node.stack = stack
 
 
 def place_recomputed(graph: Graph, names: NameCache) -> None:
@@ -78,9 +115,6 @@ def _with_ancestors(node: Node) -> list[Node]:
         nodes.append(above)
         above = above.parent
     return nodes
-
-
-_GRADIENTS = Phase.PARAMETERS_GRAD.value
 
 
 def place_gradients(graph: Graph, names: NameCache) -> None:
@@ -144,42 +178,3 @@ def _with_group_key(root: Node, names: NameCache, by_phase: bool) -> Iterator[tu
             yield (names[node.name].phase if by_phase else "api"), node
         else:
             yield f"module {number}", node
-
-
-def build_graph(dump: Dump, work: Work, names: NameCache, *, published: bool = False) -> Graph:
-    """Return the graph of a dump; ``work`` has the numbers it is shown with.
-
-    ``published`` keeps to the picture of the published tool: recomputed calls stay where construct.json has them, all
-    gradients of a module are below its last backward call, and collections mix forward and backward calls.
-    """
-    graph = build_hierarchy(dump, names, step=work.step, rank=work.rank)
-    if not published:
-        place_recomputed(graph, names)
-        place_gradients(graph, names)
-    number_recorded(graph)
-    group_calls(graph, names, by_phase=not published)
-    number_micro_steps(graph, names)
-    _attach_stacks(graph, names)
-    return graph
-
-
-def number_recorded(graph: Graph) -> None:
-    """Set ``order`` and ``merged`` of every recorded node: its position in dump.json, and how it was merged."""
-    for number, (name, body) in enumerate(graph.dump.data.items()):
-        node = graph.nodes[name]
-        node.order = number
-        node.merged = take_merge_notes(body)
-
-
-def _attach_stacks(graph: Graph, names: NameCache) -> None:
-    """Set the call stacks. They are recorded for forward calls; a backward call has that of its forward call."""
-    stacks = graph.dump.stacks
-    for name, node in graph.nodes.items():
-        stack = stacks.get(name)
-        if stack is None and names[name].phase == Phase.BACKWARD.value:
-            parts = names[name]
-            stack = stacks.get(parts.text("forward"))
-            if stack is None and parts.module:
-                stack = stacks.get(parts.text("forward", 0))
-        if stack is not None:
-            node.stack = stack

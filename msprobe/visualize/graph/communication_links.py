@@ -49,8 +49,8 @@ class CommunicationLinks:
         for exchange in graph_exchanges:
             name = names[exchange.entry]
             status = _status(graph.nodes[name])
-            for key in dict.fromkeys((*exchange.gives, *exchange.takes)):
-                participant = _Participant(graph.rank, name, key in exchange.gives, key in exchange.takes, status)
+            for key in dict.fromkeys((*exchange.sends, *exchange.receives)):
+                participant = _Participant(graph.rank, name, key in exchange.sends, key in exchange.receives, status)
                 self._participants[source_step, key].append(participant)
 
     def links(self) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,6 @@
-"""A node of the graph (module, call or collection of calls) and the graph of one process and step.
+"""The graph of one process and step, its nodes (modules, calls, collections of calls), and the names of nodes.
 
-What a name in construct.json says about its node: its kind, its phase, and its name in other phases.
+``NameCache`` parses the names in construct.json: the kind of the node, its phase, and its name in other phases.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The trees of the stages of one pipeline as one tree.
+"""Merges the trees of the stages of one pipeline into one tree.
 
-Layers are numbered on and modules of several stages joined as in a comparison of these ranks, see
-``compare.pipeline_stages``. The tree has what the published format shows beside that: chunks of virtual stages
+Layers get their numbers in the whole model, and modules that several stages hold are joined, as in a comparison of
+these ranks (``compare.parallel.pipeline``). The tree also has what the published format shows: chunks of virtual stages
 interleave (chunk by chunk, stage by stage), and calls of other ranks than the first get ``_rankN`` after their API
-name, since each rank counts its calls.
+name, because each rank counts its calls.
 """
 
 from __future__ import annotations

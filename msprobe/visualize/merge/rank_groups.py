@@ -1,6 +1,8 @@
-"""Groups of ranks that the communication in the dumps shows: which rank sends to which, which reduce together.
+"""Merges the dumps of all ranks of one step to one dump per model replica.
 
-Merges the dumps of all ranks of one step to one dump per model replica.
+``merge_ranks`` takes the groups of ranks from the communication in the dumps: which rank sends to which
+(``pipeline_groups``), and which ranks reduce together (``reduction_groups``). Where these do not fit the layout that
+the user gives, the groups of the layout are used.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""The trees of one tensor-parallel group as one tree.
+"""Merges the trees of one tensor-parallel group into one tree.
 
-The values come from ``compare.tensor_shards``, as in a comparison of these ranks. Beside them stands what the published
-format has: calls that not all ranks make get ``_rankN`` after their name, every formula is noted with its numbers, and
-a merged tensor keeps the shape of a shard until its partner in the other graph tells the whole one (``fit_shapes``).
+``merge_shards`` takes the values from ``compare.parallel.tensor_parallel``, as a comparison of these ranks does, and
+adds what the published format has: calls that not all ranks make get ``_rankN`` after their name, and every formula is
+noted with its numbers.
 
-Shapes of merged tensors: a merged tensor has the shape of a shard until its partner shows that of the whole.
-
-The shape of the partner is taken when it differs in one dimension only, by the number of shards.
+A merged tensor has the shape of a shard until ``fit_shapes`` gives it that of its partner in the other graph: when the
+two shapes differ in one dimension only, by the number of shards.
 """
 
 from __future__ import annotations

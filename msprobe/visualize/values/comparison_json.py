@@ -1,11 +1,9 @@
-"""The statistics of paired tensors and their differences as JSON fields, many rows at once.
+"""The JSON fields of compared values: statistics, their differences, and verdicts.
 
-Nearly every row of a large graph is a pair of tensors whose statistics are all finite. Their texts are made in bulk: a
-block of rows when the first of them is asked for. A block is dropped after texts of many other blocks were asked for.
-
-The statistics and verdicts of ordinary rows as arrays that another process can be sent: a line per row.
-
-The JSON fields that comparing adds to a value of the target, by kind of comparison: differences, metrics or none.
+Nearly every row of a large graph is a pair of tensors whose statistics are all finite. ``StatisticPairs`` holds these
+ordinary rows as arrays, which another process can be sent. ``StatisticTexts`` makes their fields in bulk: a whole block
+of rows when the first of them is needed; when there are too many blocks, the oldest is dropped. ``DifferenceTexts``
+makes the fields of all other rows, one by one, for any kind of comparison.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
-"""JSON of values that a copy of this process makes while this one reads, pairs and judges.
+"""A copy of this process that makes the JSON of values while this process reads, pairs and judges.
 
-What a golden node shows depends on nothing but its dump. The first golden dump is read before the process is copied;
-the copy reads further ones a second time. When the pairs are known, the copy gets their numbers and verdicts and turns
-them into text ahead of the nodes that are written. What the copy has not made, or cannot make because it was killed, is
-made in this process.
+The JSON of a golden node depends only on its dump. The first golden dump is read before the process is copied; the copy
+reads further dumps a second time. When the pairs are known, the copy gets their numbers and verdicts and makes their
+JSON before the nodes are written. This process makes the texts that the copy did not make, for example because the copy
+was killed.
+
+``text_worker`` starts the copy; ``TextWorker`` is the end of the channel in this process, ``_serve`` the work of the
+copy.
 """
 
 from __future__ import annotations
@@ -71,7 +74,7 @@ def text_worker(places: Sequence[Place], folder: Path, *, wanted: bool) -> Itera
 
 
 class TextWorker:
-    """This process's end of the copy.
+    """The end of the channel to the copy in this process.
 
     For each golden dump in turn: ``begin`` when its pairs are known, ask for texts, then ``end_dump``. ``loaded`` holds
     the first of the dumps.
@@ -90,7 +93,7 @@ class TextWorker:
         self._local: StatisticTexts | None = None
 
     def begin(self, pairs: StatisticPairs) -> None:
-        """Have the texts of these pairs made."""
+        """Send these pairs to the copy, which makes their texts."""
         self._local = StatisticTexts(pairs)
         if self._channel is not None and len(pairs.rows):
             self._messages_left += len(_block_numbers(pairs.rows))
@@ -189,6 +192,7 @@ def _serve(places: Sequence[Place], loaded: list[Dump], channel: Channel) -> Non
 
 
 def _make_golden(place: Place, loaded: list[Dump], channel: Channel) -> None:
+    """Make the JSON of all entries of a golden dump, and send where each lies in the file of the channel."""
     try:
         dump = loaded.pop() if loaded else load_dump(place)
         texts = ValueTexts(checksums=dump.task == "statistics" and mode_of(dump, dump) is Mode.CHECKSUM)
@@ -222,6 +226,7 @@ def _encoded_entries(records: Sequence[tuple[str, Any]], texts: ValueTexts) -> l
 
 
 def _make_pairs(pairs: StatisticPairs, channel: Channel) -> None:
+    """Make the texts of the rows of the target, and send where each block lies in the file of the channel."""
     texts = StatisticTexts(pairs)
     for number in _block_numbers(pairs.rows):
         block = texts.block(number)
@@ -230,5 +235,6 @@ def _make_pairs(pairs: StatisticPairs, channel: Channel) -> None:
 
 
 def _block_numbers(rows: Ints) -> list[int]:
+    """Return the numbers of the blocks that hold these rows."""
     numbers: list[int] = np.unique(rows // ROWS_PER_BLOCK).tolist()
     return numbers

@@ -54,10 +54,8 @@ def _published_verdicts(comparison: Comparison) -> RowVerdicts:
     levels: list[int] = []
     messages: dict[int, Sequence[str]] = {}
     for block in comparison.blocks():
-        for level, texts in zip(block.levels, block.messages, strict=True):
-            if texts:
-                messages[len(levels)] = texts
-            levels.append(LEVEL_NAMES.index(level) if isinstance(level, str) else int(level))
+        messages.update((row, texts) for row, texts in enumerate(block.messages, len(levels)) if texts)
+        levels += block.levels.tolist()
     return RowVerdicts(levels, lambda row: messages.get(row, ()))
 
 

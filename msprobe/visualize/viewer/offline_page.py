@@ -1,12 +1,12 @@
-"""One offline page that holds the front end and all data of some databases, compressed.
+"""The HTML page of the viewer: served with its scripts beside it, or as one offline page with all data inside.
 
-Each part is its own block of gzip in base64, unpacked by the browser when it is first shown: a page of 50 000 nodes
-unpacks its outline when it opens, and the parameters of a few hundred nodes when one of them is selected.
+``write_page`` writes the offline page of some databases. Each part of the data is a block of gzip in base64, which the
+browser unpacks when the part is first shown: a page of 50 000 nodes unpacks its outline when it opens, and the values
+of a few hundred nodes when one of them is selected.
 
-The document of the front end, with its scripts beside it (served) or inside it (offline page).
-
-Modules find each other by name through an import map, so that the same files work from a server and as data
-addresses. The content policy blocks every other address: the page uses no network even where the machine has one.
+``served_page`` and ``offline_page`` make the document of the front end. Modules find each other by name through an
+import map, so that the same files work from a server and as data addresses. The content policy blocks every other
+address: the page uses no network even where the machine has one.
 """
 
 from __future__ import annotations

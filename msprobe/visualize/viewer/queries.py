@@ -1,13 +1,11 @@
 """The queries of the front end: what a graph database holds, one graph, facts about its nodes, the data of one node.
 
-They work on every database of the published format. Verdicts come from the extra tables of this tool where they exist,
-otherwise from ``precision_index`` of the published format.
+``GraphDatabase`` answers them on every database of the published format. Verdicts come from the extra tables of this
+tool where they exist, otherwise from ``precision_index`` of the published format.
 
-Facts about a node that are cheap to find in its stored text: dtypes, and the worst relative difference.
-
-The text is searched, not parsed: a step of 50 000 nodes holds some hundred megabytes of it.
-
-Parents as indexes. Unknown parents and circles are replaced, so that every node is below a root.
+``fact_of`` searches the stored text of a node for its dtypes and its worst relative difference, instead of parsing it:
+a step of 50 000 nodes holds some hundred megabytes of text. ``parent_indexes`` replaces unknown parents and circles, so
+that every node is below a root.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class ViewServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """The address to open in a browser on this machine."""
+        """Return the address to open in a browser on this machine."""
         host, port = self.server_address[:2]
         name = LOCAL_HOST if host in _ALL_ADDRESSES else str(host)
         return f"http://{name}:{port}/"

@@ -82,6 +82,17 @@ def test_values_tell_which_call_one_side_skipped(strategy: Strategy, drift: floa
     assert len(found) == 2 * len(kept)
 
 
+@pytest.mark.parametrize("gone", range(4))
+def test_values_that_differ_little_tell_which_call_one_side_skipped(gone: int) -> None:
+    """The residual stream of neighbouring layers: each value differs by less than a thousandth from the one before."""
+    scales = [1.0 + 3e-4 * at for at in range(4)]
+    kept = [at for at in range(4) if at != gone]
+    target = _linears([scales[at] for at in kept], drift=1e-6)
+    found = pairs(SequenceMatch(), target, _linears(scales))
+    wanted = {(f"Functional.linear.{new}.forward", f"Functional.linear.{old}.forward") for new, old in enumerate(kept)}
+    assert wanted <= set(found)
+
+
 def test_shapes_tell_which_call_one_side_skipped() -> None:
     golden = _linears([1.0] * 4, [2, 4, 8, 16])
     target = _linears([7.0] * 3, [2, 8, 16])

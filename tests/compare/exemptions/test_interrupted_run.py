@@ -29,7 +29,7 @@ def test_what_follows_the_end_of_a_dead_run_is_not_missing(tmp_path: Path) -> No
 def test_a_gap_in_a_dead_run_is_missing(tmp_path: Path) -> None:
     golden = _load(tmp_path / "g", NAMES)
     found = first_divergence(compare_dumps(_load(tmp_path / "t", [NAMES[0], NAMES[2]], died=True), golden))
-    assert found is not None and found.found.golden == NAMES[1]
+    assert found is not None and found.description.golden == NAMES[1]
 
 
 def test_a_finished_run_that_is_shorter_misses_calls(tmp_path: Path) -> None:

@@ -56,3 +56,17 @@ def test_every_report_names_the_line_of_the_golden_run(runs: tuple[Path, Path], 
 def test_the_analysis_of_differences_names_the_line_of_the_golden_run(runs: tuple[Path, Path], tmp_path: Path) -> None:
     (calls,) = diff_analyze(*runs, tmp_path / "out").document.values()
     assert (calls[0]["op_name"], calls[0]["stack_info"]) == (RELU.format(0), [GOLDEN_LINE])
+
+
+def test_calls_of_one_name_on_both_sides_keep_their_own_values(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    """Only the golden run has its first relu; the first relu of the target is the second of the golden run."""
+    result = diff_analyze(*runs, tmp_path / "out")
+    ((found,),) = result.document.values()
+    assert list(found["data_info"]["output"]) == [f"{RELU.format(0)}.output.0"]
+    assert "Bench max" in found["data_info"]["output"][f"{RELU.format(0)}.output.0"]
+    record = json.loads(result.files[0].read_text())[RELU.format(0)]
+    names = [(item["NPU Name"], item["Bench Name"]) for item in record["op_items"] if item["state"] == "output"]
+    one, two = (f"{RELU.format(number)}.output.0" for number in (0, 1))
+    assert names == [("N/A", one), (one, two)] and record["is_same"] is False
+    stacks = [item["NPU_Stack_Info"] for item in record["op_items"]]
+    assert [stack for stack in stacks if stack != "N/A"] == [[TARGET_LINE]]

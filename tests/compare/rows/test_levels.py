@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msprobe.analyze.diff_analyze import call_records
+from msprobe.analyze.diff_analyze import entry_records
 from msprobe.analyze.first_divergence import first_divergence
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.comparison import Comparison, compare_dumps, counts, levels
@@ -113,7 +113,7 @@ def test_the_first_divergence_is_what_no_excuse_covers(tmp_path: Path, case: str
     comparison = _compared(tmp_path, case, Policy.DEFAULT, turned=turned)
     found = first_divergence(comparison)
     assert (found is not None) == (case in DIVERGED)
-    assert all(call["is_same"] for call in call_records(comparison).values()) == (found is None)
+    assert all(call["is_same"] for call in entry_records(comparison).values()) == (found is None)
     if found is None:
         assert "error" not in levels(comparison)
         assert case == "uninitialised" or case in RECORDED_ALIKE or "warning" in levels(comparison)

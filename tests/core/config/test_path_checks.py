@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from msprobe.core.config import load_config
-from msprobe.core.config.path_checks import place_problems, require_places
+from msprobe.core.config.path_checks import path_problems, require_paths
 from msprobe.core.errors import ConfigError, FileCheckException
 
 
@@ -21,7 +21,7 @@ def configurations(place: str) -> list[tuple[str, dict[str, Any]]]:
 
 def test_a_missing_place_is_named_with_its_path(tmp_path: Path) -> None:
     for path, raw in configurations(str(tmp_path / "missing")):
-        found = place_problems(load_config({"dump_path": "x", **raw}))
+        found = path_problems(load_config({"dump_path": "x", **raw}))
         assert [problem.path for problem in found] == [path]
         assert str(tmp_path) in str(found[0])
 
@@ -29,7 +29,7 @@ def test_a_missing_place_is_named_with_its_path(tmp_path: Path) -> None:
 def test_a_place_that_is_there_is_no_problem(tmp_path: Path) -> None:
     (tmp_path / "apis.yaml").write_text("math: [hypot]")
     for _, raw in configurations(str(tmp_path)):
-        require_places(load_config({"dump_path": "x", **raw}))
+        require_paths(load_config({"dump_path": "x", **raw}))
 
 
 @pytest.mark.parametrize(
@@ -38,11 +38,11 @@ def test_a_place_that_is_there_is_no_problem(tmp_path: Path) -> None:
 def test_a_missing_golden_dump_or_list_is_an_illegal_path(raw: dict[str, Any]) -> None:
     config = load_config({"dump_path": "x", **raw})
     with pytest.raises(FileCheckException) as caught:
-        require_places(config)
+        require_paths(config)
     assert caught.value.code == FileCheckException.ILLEGAL_PATH_ERROR
 
 
 def test_other_missing_places_are_configuration_errors() -> None:
     config = load_config({"load": {"path": "missing", "modules": ["Module.a.A.forward.0"]}})
     with pytest.raises(ConfigError, match=r"load\.path"):
-        require_places(config)
+        require_paths(config)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from msprobe.core.tensors.dtypes import find_dtype
-from msprobe.core.tensors.projection import BLOCK, block_weights, place_weights, projection
+from msprobe.core.tensors.projection import BLOCK, block_weights, position_weights, projection
 from msprobe.native.loader import load
 
 KERNEL = load()
@@ -17,7 +17,7 @@ TYPES = ["bool", "uint8", "int16", "int64", "uint64", "float16", "float32", "flo
 
 
 def test_weights_are_distinct_and_bounded() -> None:
-    for weights in (place_weights(), block_weights(1000)):
+    for weights in (position_weights(), block_weights(1000)):
         assert len(np.unique(np.abs(weights))) == len(weights)
         assert np.abs(weights).min() >= 0.5 and np.abs(weights).max() < 1.0
         assert abs(np.sign(weights).mean()) < 0.1
@@ -25,7 +25,7 @@ def test_weights_are_distinct_and_bounded() -> None:
 
 def test_weights_do_not_depend_on_the_size_or_the_version() -> None:
     assert block_weights(3).tolist() == block_weights(2000)[:3].tolist()
-    assert place_weights()[:2].tolist() == [
+    assert position_weights()[:2].tolist() == [
         -0.9416554041068212,
         0.715763998524255,
     ]  # splitmix64(0) is 0xE220A8397B1DCDAF

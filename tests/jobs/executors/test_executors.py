@@ -12,7 +12,7 @@ from msprobe.core.host import cpu_count
 from msprobe.jobs.compare import compare
 from msprobe.jobs.executors import dask
 from msprobe.jobs.executors.processes import ProcessExecutor
-from msprobe.jobs.executors.select import executor_named
+from msprobe.jobs.executors.select import find_executor
 from tests.compare.dumps import call, tensor, write
 
 FIRST, SECOND = "Functional.relu.0.forward", "Functional.gelu.0.forward"
@@ -104,20 +104,20 @@ def test_no_worker_outlives_a_broken_off_run() -> None:
 @pytest.mark.parametrize("name", ["thread", "processes:0", "dask://", "dask://host", "processes:x"])
 def test_unknown_executors_are_refused(name: str) -> None:
     with pytest.raises(MsprobeException, match="known executors: auto, serial"):
-        executor_named(name, 2, [0])
+        find_executor(name, 2, [0])
 
 
 def test_processes_are_used_where_they_pay() -> None:
-    assert executor_named("auto", 1, [10**9]) is None
-    assert executor_named("auto", 64, [100] * 128) is None
-    assert isinstance(executor_named("auto", 64, [10**6] * 128), ProcessExecutor) == (cpu_count() > 1)
+    assert find_executor("auto", 1, [10**9]) is None
+    assert find_executor("auto", 64, [100] * 128) is None
+    assert isinstance(find_executor("auto", 64, [10**6] * 128), ProcessExecutor) == (cpu_count() > 1)
 
 
 @pytest.mark.parametrize("name", ["auto", "processes:2", "serial"])
 def test_no_more_sizes_are_asked_for_than_tell(name: str) -> None:
     """Of a document in an object store each takes a request."""
     sizes = iter([10**9] * 128)
-    executor_named(name, 64, sizes)
+    find_executor(name, 64, sizes)
     assert len(list(sizes)) >= 127
 
 

@@ -24,7 +24,7 @@ import torch
 
 from msprobe.adapters.pytorch.tensors.memory import dense, with_memory
 from msprobe.core.tensors.dtypes import DType, DtypeKind, find_dtype
-from msprobe.core.tensors.projection import BLOCK, KEY, block_weights, place_weights, projection
+from msprobe.core.tensors.projection import BLOCK, KEY, block_weights, position_weights, projection
 from msprobe.core.tensors.statistics import (
     STATISTICS,
     Precision,
@@ -247,6 +247,6 @@ def device_projection(plain: torch.Tensor) -> torch.Tensor:
 
 @lru_cache(maxsize=64)
 def _weights(device: str, dtype: torch.dtype, blocks: int) -> tuple[torch.Tensor, torch.Tensor]:
-    tables = (place_weights(), block_weights(blocks))
+    tables = (position_weights(), block_weights(blocks))
     first, second = (torch.from_numpy(table.copy()).to(dtype).to(device) for table in tables)
     return first, second

@@ -20,7 +20,7 @@ from msprobe.core.capture.observer import Relay
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig, load_config
 from msprobe.core.config.load import attributed
-from msprobe.core.config.path_checks import require_places
+from msprobe.core.config.path_checks import require_paths
 from msprobe.core.config.problems import nearest
 from msprobe.core.config.watch import ConfigWatch
 from msprobe.core.dump.record.error_boundary import log_unexpected
@@ -148,7 +148,7 @@ class Debugger:
         """Raise ConfigError for what is not supported; the message names the field and where it was set."""
         with attributed(source, arguments):
             cls.check(config)
-            require_places(config)
+            require_paths(config)
 
     @classmethod
     def check(cls, config: DumpConfig) -> None:
