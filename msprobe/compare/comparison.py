@@ -1,4 +1,7 @@
-"""Compare two loaded dumps: match, measure, judge. The result is a table with verdicts; rows are made on demand."""
+"""Compare two loaded dumps: pair their entries and leaves, measure the differences, judge them.
+
+The result is a table with a verdict per row; the rows of the result table are made on demand.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ EXEMPTIONS: tuple[Exemption, ...] = (
 )
 """What is excused, in the order in which it is applied: later exemptions see the table that earlier ones returned."""
 
-_NOTHING_SAID = MappingOptions()
+_NO_MAPPING = MappingOptions()
 
 
 @dataclass(slots=True)
@@ -66,7 +69,7 @@ class StepHistory:
 
 @dataclass(slots=True)
 class Comparison:
-    """One compared pair of dumps."""
+    """The result for one pair of dumps."""
 
     target: Dump
     golden: Dump
@@ -81,12 +84,14 @@ class Comparison:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Titles of the result table."""
+        """Return the titles of the result table."""
         return (*titles(self.target, self.mode, self.policy), *(metric.title for metric in self.metrics))
 
     def blocks(self, entries: range | None = None) -> Iterator[RowBlock]:
-        """The rows in execution order, many at a time; golden-only entries stand where they were executed. ``entries``
-        are those whose rows are wanted, if not all."""
+        """Yield the rows in execution order, many at a time; ``entries`` limits them to some entries.
+
+        Entries of the golden run alone stand where they were executed.
+        """
         source = RowSource(
             self.target,
             self.mode,
@@ -107,13 +112,13 @@ class Comparison:
         return float_columns([column_types(self.table)])
 
     def rows(self) -> Iterator[CompareRow]:
-        """The rows one by one."""
+        """Yield the rows one by one."""
         for block in self.blocks():
             yield from block.rows()
 
 
 def titles(target: Dump, mode: Mode, policy: Policy) -> tuple[str, ...]:
-    """Titles of the result table, without custom metrics."""
+    """Return the titles of the result table without the metrics of users."""
     further = () if policy is Policy.REFERENCE else explained_columns(mode)
     return (*columns(mode, target.has_stacks), *further)
 
@@ -123,7 +128,7 @@ def compare_dumps(
     golden: Dump,
     policy: Policy = Policy.DEFAULT,
     *,
-    mapping: MappingOptions | Strategy = _NOTHING_SAID,
+    mapping: MappingOptions | Strategy = _NO_MAPPING,
     history: StepHistory | None = None,
     extras: Extras | None = None,
 ) -> Comparison:
@@ -184,31 +189,34 @@ def compare_dumps(
 
 
 def judged_as(mode: Mode, measured: Measured, history: StepHistory, floor: NoiseFloor | None = None) -> Judged:
-    """The verdicts: checksums that differ have no tolerance."""
+    """Return the verdicts of all rows; different checksums are infinitely apart.
+
+    ``floor`` has learned spreads of reruns.
+    """
     if mode is Mode.CHECKSUM:
         measured.element[measured.kind == RowKind.VALUE] = float("inf")
     return judge(measured, history.noise, floor)
 
 
 def counts(comparison: Comparison, row_levels: Iterable[str]) -> Counts:
-    """Rows by verdict; rows without a partner count by side.
+    """Return the numbers of rows by level; rows without a partner count by side.
 
     ``row_levels`` are the levels of ``comparison.rows()``, or of ``levels`` where no rows are made.
     """
     table = comparison.table
-    lone: Counter[str] = Counter()
-    skipped: Counter[str] = Counter()
-    by_level = list(row_levels)
+    one_sided: Counter[str] = Counter()
+    one_sided_levels: Counter[str] = Counter()
+    by_row = list(row_levels)
     for row in table.lone.nonzero()[0].tolist():
-        skipped[by_level[row]] += 1
-        lone["golden" if table.lone[row] < 0 else "target"] += 1
-    found = Counter(by_level)
-    passed, warning, error = (found[level] - skipped[level] for level in ("pass", "warning", "error"))
-    return Counts(passed + warning + error, passed, warning, error, lone["target"], lone["golden"])
+        one_sided_levels[by_row[row]] += 1
+        one_sided["golden" if table.lone[row] < 0 else "target"] += 1
+    all_levels = Counter(by_row)
+    passed, warning, error = (all_levels[level] - one_sided_levels[level] for level in ("pass", "warning", "error"))
+    return Counts(passed + warning + error, passed, warning, error, one_sided["target"], one_sided["golden"])
 
 
 def levels(comparison: Comparison) -> list[str]:
-    """The level of every row under the policy of the comparison."""
+    """Return the level of every row under the policy of the comparison."""
     if comparison.policy is Policy.REFERENCE:
         return [level for block in comparison.blocks() for level in block.level_names()]
     return comparison.row_levels.names()

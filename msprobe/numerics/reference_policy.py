@@ -95,9 +95,9 @@ def number_rows(rows: ReferenceRows, metrics: Mapping[str, Numbers], statistics:
     """Add the columns of metrics, by title, and of the statistics of target and golden, in table order."""
     count = len(statistics) // 2
     extremes = [statistics[STATISTICS.index(spec) + side * count] for side in (0, 1) for spec in (LARGEST, SMALLEST)]
-    ours, theirs = (_non_finite(extremes[first]) | _non_finite(extremes[first + 1]) for first in (0, 2))
+    target, golden = (_non_finite(extremes[first]) | _non_finite(extremes[first + 1]) for first in (0, 2))
     added: dict[str, Any] = {
-        "non_finite": (ours & ~theirs).tolist(),
+        "non_finite": (target & ~golden).tolist(),
         "other_scalar": _differing(extremes[0], extremes[2]).tolist(),
     }
     if "NormRelativeErr" in metrics:
@@ -195,11 +195,11 @@ def _joint_tensor(rows: ReferenceRows, inputs: Sequence[int], outputs: Sequence[
 
 
 def _checksum_messages(rows: ReferenceRows, row: int) -> list[str]:
-    ours, theirs = rows.digests[row]
-    if not is_digest(ours) or not is_digest(theirs):
-        both_empty = rows.matched[row] and not is_digest(ours) and not is_digest(theirs)
+    target, golden = rows.digests[row]
+    if not is_digest(target) or not is_digest(golden):
+        both_empty = rows.matched[row] and not is_digest(target) and not is_digest(golden)
         return [] if both_empty and rows.kinds[row][0] == "N/A" else [UNMATCHED_CHECKSUM]
-    return [] if ours == theirs else [CHECKSUM]
+    return [] if target == golden else [CHECKSUM]
 
 
 def _words(column: Numbers) -> Bools:

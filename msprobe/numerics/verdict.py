@@ -39,7 +39,7 @@ Bools = NDArray[np.bool_]
 AMPLIFICATION = 16.0
 CARRIED = 4.0
 NOISE_CAP = 1e-3
-# Optimizers that divide by the gradient's size (Adam) turn rounding noise of vanishing gradients into real updates.
+# Optimizers that divide by the size of the gradient (Adam) turn rounding noise of tiny gradients into real updates.
 UPDATED = 3e-4
 
 
@@ -196,6 +196,7 @@ class _Slack:
 
     @classmethod
     def of(cls, seen: Floats) -> _Slack:
+        """Return a slack without unseen differences."""
         return cls(seen, np.zeros_like(seen))
 
 
@@ -207,28 +208,28 @@ def judge(measured: Measured, noise: float = 0.0, floor: NoiseFloor | None = Non
         noise: the noise of the step before (dimensionless).
         floor: learned spreads of reruns; where there is one, it decides instead of the tolerance of the dtype.
     """
-    given = measured.role != Role.RESULT
+    is_input = measured.role != Role.RESULT
     hard = measured.kind >= RowKind.ARGUMENT
     worst = np.where(hard, np.inf, measured.worst)
     entry = np.repeat(np.arange(measured.row_starts.size - 1), np.diff(measured.row_starts))
-    inherited = _inherited(measured, given, worst)
-    unseen = _inherited(measured, given, _unseen(measured))
+    inherited = _inherited(measured, is_input, worst)
+    unseen = _inherited(measured, is_input, _unseen(measured))
     strict, loose = _limits(measured, STRICT), _limits(measured, LOOSE)
     exact = (inherited == 0.0)[entry] & (noise == 0.0)
     slack = _Slack(AMPLIFICATION * inherited[entry], AMPLIFICATION * unseen[entry])
     learned = _against(floor, measured, strict)
     alone = learned(_weigh(measured, loose, _Slack.of(np.zeros_like(worst))))
     amplified = learned(_weigh(measured, strict, slack).where(exact, _weigh(measured, loose, slack)))
-    clean = ~_any(given & ((alone.excess > 1.0) | hard), measured.row_starts)
-    quiet = np.where(given, alone.excess <= 1.0, amplified.excess <= 1.0) & ~hard & clean[entry]
+    clean = ~_any(is_input & ((alone.excess > 1.0) | hard), measured.row_starts)
+    quiet = np.where(is_input, alone.excess <= 1.0, amplified.excess <= 1.0) & ~hard & clean[entry]
     before = _noise_before(np.where(quiet, worst, 0.0), measured.row_starts, noise)
-    slack_given = np.maximum(CARRIED * before[entry], UPDATED if noise > 0.0 else 0.0)
-    carried = learned(_weigh(measured, loose, _Slack.of(slack_given)))
-    differs_given = given & (hard | (carried.excess > 1.0))
-    flows = _flows(measured, differs_given, hard | (~given & (amplified.excess > 1.0)))
-    unknown = ~(_any(given, measured.row_starts) | (measured.depends >= 0))[entry] & (before[entry] > 0.0)
-    weighed = carried.where(given | unknown, alone.where(flows[entry], amplified))
-    beyond = np.where(given, differs_given, weighed.excess > 1.0)
+    input_slack = np.maximum(CARRIED * before[entry], UPDATED if noise > 0.0 else 0.0)
+    carried = learned(_weigh(measured, loose, _Slack.of(input_slack)))
+    input_differs = is_input & (hard | (carried.excess > 1.0))
+    flows = _flows(measured, input_differs, hard | (~is_input & (amplified.excess > 1.0)))
+    unknown = ~(_any(is_input, measured.row_starts) | (measured.depends >= 0))[entry] & (before[entry] > 0.0)
+    weighed = carried.where(is_input | unknown, alone.where(flows[entry], amplified))
+    beyond = np.where(is_input, input_differs, weighed.excess > 1.0)
     soft = np.where(beyond, RowKind.VALUE, np.minimum(measured.kind, RowKind.UNCHECKED))
     kind = np.where(hard, measured.kind, soft)
     last = float(max(before[-1] if before.size else noise, np.where(quiet, worst, 0.0).max(initial=0.0)))
@@ -252,19 +253,20 @@ def _make_error(level: Ints, measured: Measured, first: int) -> None:
     entry = int(np.searchsorted(measured.row_starts, first, side="right")) - 1
     rows = slice(measured.row_starts[entry], measured.row_starts[entry + 1])
     if level[rows].max() == Level.WARNING:
-        given = (level[rows] == Level.WARNING) & (measured.role[rows] != Role.RESULT)
-        level[rows][given if given.any() else level[rows] == Level.WARNING] = Level.ERROR
+        inputs = (level[rows] == Level.WARNING) & (measured.role[rows] != Role.RESULT)
+        level[rows][inputs if inputs.any() else level[rows] == Level.WARNING] = Level.ERROR
 
 
-def _flows(measured: Measured, differs_given: Bools, differs_result: Bools) -> Bools:
+def _flows(measured: Measured, input_differs: Bools, result_differs: Bools) -> Bools:
     """Return per entry whether an input differs, or anything in the forward call that it depends on."""
-    own = _any(differs_given, measured.row_starts)
-    everything = own | _any(differs_result, measured.row_starts)
-    known = measured.depends >= 0
-    return own | (known & everything[np.where(known, measured.depends, 0)]) if own.size else own
+    own = _any(input_differs, measured.row_starts)
+    everything = own | _any(result_differs, measured.row_starts)
+    has_forward = measured.depends >= 0
+    return own | (has_forward & everything[np.where(has_forward, measured.depends, 0)]) if own.size else own
 
 
 def _limits(measured: Measured, factors: Factors) -> Tolerances:
+    """Return the tolerances of all rows; those of rounded statistics are at least one rounding on each side."""
     limits = tolerances(measured.roundoff, measured.numel, measured.reduction, factors)
     own = 2.0 * measured.roundoff
     average = np.where(measured.rounded, np.maximum(limits.average, own), limits.average)
@@ -272,11 +274,13 @@ def _limits(measured: Measured, factors: Factors) -> Tolerances:
 
 
 def _weigh(measured: Measured, limits: Tolerances, slack: _Slack) -> _Weighed:
+    """Return the differences in units of tolerance plus slack."""
     average = limits.average + np.maximum(slack.seen, slack.unseen / np.sqrt(np.maximum(measured.numel, 1.0)))
     return _weighed(measured, limits.element + np.maximum(slack.seen, slack.unseen), average, average)
 
 
 def _weighed(measured: Measured, element: Floats, mean: Floats, norm: Floats) -> _Weighed:
+    """Return the differences in units of these allowed differences of element, mean and norm."""
     with np.errstate(invalid="ignore"):
         elements = np.maximum(measured.element, measured.projection)
         parts = (elements / element, measured.mean / mean, measured.norm / norm)
@@ -303,14 +307,14 @@ def _unseen(measured: Measured) -> Floats:
     return np.minimum(np.where(measured.whole, 0.0, single), NOISE_CAP)
 
 
-def _inherited(measured: Measured, given: Bools, worst: Floats) -> Floats:
+def _inherited(measured: Measured, is_input: Bools, worst: Floats) -> Floats:
     """Return per entry the largest difference of its inputs, and of all rows of the call that it depends on."""
-    carried = _per_entry(np.where(given, worst, 0.0), measured.row_starts)
+    carried = _per_entry(np.where(is_input, worst, 0.0), measured.row_starts)
     if not carried.size:
         return carried
     everything = np.maximum(carried, _per_entry(worst, measured.row_starts))
-    known = measured.depends >= 0
-    return np.maximum(carried, np.where(known, everything[np.where(known, measured.depends, 0)], 0.0))
+    has_forward = measured.depends >= 0
+    return np.maximum(carried, np.where(has_forward, everything[np.where(has_forward, measured.depends, 0)], 0.0))
 
 
 def _noise_before(quiet: Floats, starts: Ints, noise: float) -> Floats:
@@ -320,6 +324,7 @@ def _noise_before(quiet: Floats, starts: Ints, noise: float) -> Floats:
 
 
 def _any(flags: Bools, starts: Ints) -> Bools:
+    """Return per entry whether one of its rows is flagged."""
     return _per_entry(flags.astype(np.float64), starts) > 0.0
 
 

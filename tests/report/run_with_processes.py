@@ -1,6 +1,6 @@
 """Compares pairs of dumps in this process, which has one thread, with as many processes as asked for.
 
-    python -m tests.report.run_with_processes FOLDER < jobs.json
+    python -m tests.report.run_with_processes FOLDER jobs.json
 
 A job is ``[target, golden, options, processes, what to lose]``. Prints a JSON list: for each job whether processes
 shared the pair, its summary, the texts of its tables, what was logged, the files left and the processes left.
@@ -100,4 +100,4 @@ if __name__ == "__main__":
     compare_rank.WORTH_BYTES = int(os.environ.get("WORTH", "0"))
     compare_rank.WORTH_ROWS = int(os.environ.get("WORTH_ROWS", compare_rank.WORTH_ROWS))
     csv_table.MOST_ROWS = int(os.environ.get("MOST_ROWS", csv_table.MOST_ROWS))
-    json.dump([run(Path(sys.argv[1]), job) for job in json.load(sys.stdin)], sys.stdout)
+    json.dump([run(Path(sys.argv[1]), job) for job in json.loads(Path(sys.argv[2]).read_text())], sys.stdout)

@@ -1,7 +1,7 @@
-"""Whole-tensor differences for the rows of a table, read and computed in parallel threads.
+"""Differences of whole tensors for the rows of a table, read from files and computed in parallel threads.
 
-Tensors of one run multiplied by known matrices before they are compared: a rotated or smoothed model against the
-plain one.
+``tensor_differences`` compares the tensors as they are, or multiplied by matrices (``Calibration``): so a rotated or
+smoothed model is compared with the plain one. A calibration is written as
 
     right_matmul:                       # tensor @ matrix
       target_tensor_map:
@@ -50,18 +50,25 @@ _ORDER = (
     ("left_right_matmul", "right_", _RIGHT),
 )
 _SHOWN = 3
+_MOST_WORKERS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """A matrix, the side of the tensor it stands on, and the file it came from."""
+    """A matrix that a tensor is multiplied with.
+
+    Attributes:
+        side: the side of the tensor on which it stands, ``left`` or ``right``.
+        matrix: shape (n, m).
+        file: the file it was read from.
+    """
 
     side: str
     matrix: Array
     file: str
 
     def times(self, tensor: Array) -> Array:
-        """The product.
+        """Return the product.
 
         Raises:
             ReadError: the shapes do not fit.
@@ -76,16 +83,16 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The factors of each tensor file, by side."""
+    """The factors of tensors, by side of the comparison and name of the tensor file."""
 
     factors: Mapping[str, Mapping[str, list[Factor]]] = field(default_factory=dict)
 
     def has(self, side: str, name: str) -> bool:
-        """Whether a tensor of a side (``target``, ``golden``) has factors."""
+        """Return whether a tensor of a side (``target``, ``golden``) has factors."""
         return name in self.factors.get(side, {})
 
     def applied(self, side: str, name: str, tensor: Array) -> Array:
-        """The tensor of a side with its factors; as it is where it has none.
+        """Return the product of a tensor of a side and its factors; the tensor itself where it has none.
 
         Raises:
             ReadError: a product does not fit.
@@ -93,29 +100,29 @@ class Calibration:
         factors = self.factors.get(side, {}).get(name)
         if not factors:
             return tensor
-        found = np.squeeze(tensor).astype(np.complex128 if tensor.dtype.kind == "c" else np.float64)
+        product = np.squeeze(tensor).astype(np.complex128 if tensor.dtype.kind == "c" else np.float64)
         for factor in factors:
-            found = factor.times(found)
-        return found.astype(tensor.dtype) if tensor.dtype.kind in "fc" else found
+            product = factor.times(product)
+        return product.astype(tensor.dtype) if tensor.dtype.kind in "fc" else product
 
     def notes(self, table: LeafTable) -> list[str]:
-        """A sentence on names that no tensor of these dumps has."""
+        """Return a sentence about names that no tensor of these dumps has."""
         sides = {TARGET: table.target, GOLDEN: table.golden}
-        lost = []
+        unused = []
         for side, leaves in sides.items():
-            known = {data_name(leaf.raw) for leaf in leaves if leaf is not None}
-            lost += [name for name in self.factors.get(side, {}) if name not in known]
-        if not lost:
+            names = {data_name(leaf.raw) for leaf in leaves if leaf is not None}
+            unused += [name for name in self.factors.get(side, {}) if name not in names]
+        if not unused:
             return []
-        listed = ", ".join(lost[:_SHOWN]) + (" ..." if len(lost) > _SHOWN else "")
-        return [f"{len(lost)} tensors that --config names are in no dump: {listed}"]
+        listed = ", ".join(unused[:_SHOWN]) + (" ..." if len(unused) > _SHOWN else "")
+        return [f"{len(unused)} tensors that --config names are in no dump: {listed}"]
 
 
 def read_calibration(given: Any) -> Calibration:
-    """From a file or a dict.
+    """Return the calibration in a file or a dict.
 
     Raises:
-        ReadError: it cannot be read, has a key that means nothing, or names a matrix that cannot be read.
+        ReadError: it cannot be read, has an unknown key, or names a matrix that cannot be read.
     """
     sections = read_mapping(given, "config").table("a config")
     known = {section for section, _, _ in _ORDER}
@@ -127,18 +134,18 @@ def read_calibration(given: Any) -> Calibration:
         for key, value in section.table(f"the section {name!r}").items():
             if key not in keys:
                 raise value.fail(f"unknown key {key!r} in {name!r}; known: {', '.join(keys)}")
-    found: dict[str, dict[str, list[Factor]]] = {TARGET: {}, GOLDEN: {}}
+    factors: dict[str, dict[str, list[Factor]]] = {TARGET: {}, GOLDEN: {}}
     matrices: dict[str, Array] = {}
     for side, place, file, tensors in _maps(sections):
         if file not in matrices:
             matrices[file] = _matrix(file, tensors)
-        for one in tensors.items(f"the tensors of {file!r}"):
-            found[side].setdefault(one.text("a tensor"), []).append(Factor(place, matrices[file], file))
-    return Calibration(found)
+        for marked in tensors.items(f"the tensors of {file!r}"):
+            factors[side].setdefault(marked.text("a tensor"), []).append(Factor(place, matrices[file], file))
+    return Calibration(factors)
 
 
 def _maps(sections: Mapping[str, Marked]) -> Iterator[tuple[str, str, str, Marked]]:
-    """Side of the comparison, side of the tensor, file of the matrix, names of tensors; in the order of application."""
+    """Yield side of the comparison, side of the tensor, file of the matrix and names of tensors, as applied."""
     for name, prefix, place in _ORDER:
         for side in (TARGET, GOLDEN):
             for file, tensors in _files(sections.get(name), f"{prefix}{side}_tensor_map"):
@@ -160,9 +167,6 @@ def _matrix(file: str, used: Marked) -> Array:
     return matrix
 
 
-_MOST_WORKERS = 8
-
-
 def tensor_differences(
     table: LeafTable,
     target: Path,
@@ -170,24 +174,33 @@ def tensor_differences(
     metrics: Sequence[Metric] = (),
     calibration: Calibration | None = None,
 ) -> list[TensorDifference | None]:
-    """One difference per row that has a tensor on both sides, None for the others and where neither has a file; a
-    failure is a stated problem. ``metrics`` are computed too; ``calibration`` multiplies tensors first."""
+    """Return the difference of every row that has a tensor on both sides and a file on one; None for other rows.
+
+    A tensor that cannot be read or compared is a stated problem in its difference.
+
+    Args:
+        table: the paired leaves.
+        target: the folder of the target's tensor files.
+        golden: the folder of the golden tensor files.
+        metrics: further numbers to compute.
+        calibration: multiplies tensors first.
+    """
     jobs = []
-    for row, (ours, theirs) in enumerate(zip(table.target, table.golden, strict=True)):
+    for row, (leaf, golden_leaf) in enumerate(zip(table.target, table.golden, strict=True)):
         if row in table.together:  # parts of a fused layer have no file that is the whole
             continue
-        if ours is not None and theirs is not None and is_tensor(ours.raw) and is_tensor(theirs.raw):
-            left, right = data_name(ours.raw), data_name(theirs.raw)
+        if leaf is not None and golden_leaf is not None and is_tensor(leaf.raw) and is_tensor(golden_leaf.raw):
+            left, right = data_name(leaf.raw), data_name(golden_leaf.raw)
             if left is not None or right is not None:
-                jobs.append((row, left, right, str(ours.raw.get("dtype", ""))))
-    found: list[TensorDifference | None] = [None] * table.rows
+                jobs.append((row, left, right, str(leaf.raw.get("dtype", ""))))
+    differences: list[TensorDifference | None] = [None] * table.rows
     with ThreadPoolExecutor(min(_MOST_WORKERS, cpu_count())) as pool:
         results = pool.map(
             lambda job: _difference((target, job[1]), (golden, job[2]), job[3], metrics, calibration), jobs
         )
         for (row, *_), difference in zip(jobs, results, strict=True):
-            found[row] = difference
-    return found
+            differences[row] = difference
+    return differences
 
 
 def _difference(
@@ -209,16 +222,16 @@ def _difference(
     except ReadError as error:
         custom = (FAILED,) * len(metrics)
         return TensorDifference(UNSUPPORTED, problem=error.error_info, unread=True, custom=custom)
-    found = tensor_difference(n, b)
+    difference = tensor_difference(n, b)
     if multiplied:
-        found = replace(found, calibrated=True)
+        difference = replace(difference, calibrated=True)
     n, b = np.squeeze(n), np.squeeze(b)
     if n.shape != b.shape:
-        return replace(found, custom=("shape unmatched",) * len(metrics))
-    same = found.relative_max == 0.0 and not found.problem
+        return replace(difference, custom=("shape unmatched",) * len(metrics))
+    same = difference.relative_max == 0.0 and not difference.problem
     cells = [metric.cell(n, b) for metric in metrics]
     return replace(
-        found,
+        difference,
         elements=SAME if same else element_difference(n, b, dtype),
         custom=tuple(cell for cell, _ in cells),
         notes=tuple(note for _, note in cells if note),

@@ -1,9 +1,9 @@
 """Fused layers: the tensors of the parts are joined, and compared with the one tensor of the whole layer.
 
-Largest, smallest, mean and norm of the whole follow from those of the parts in any order of the parts (see
-``numerics.shards``). So parameters, their gradients, outputs, and the gradients of outputs get a partner. The input of
-the whole pairs with the input of the first part. The gradient of the input is a sum over the parts, and the statistics
-of the parts do not give those of a sum: it stays without a partner.
+The statistics of the whole follow from those of the parts in any order of the parts (see
+``numerics.merged_statistics``). So parameters, their gradients, outputs, and the gradients of outputs get a partner.
+The input of the whole pairs with the input of the first part. The gradient of the input is a sum over the parts, and
+the statistics of the parts do not give those of a sum: it stays without a partner.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Rows = list[tuple[Leaf | None, Leaf | None, str]]
 
 
 class FusedLayerJoins(Exemption):
-    """Joins the parts of fused layers, and tells of those that cannot be joined."""
+    """Joins the parts of fused layers, and notes which cannot be joined."""
 
     def apply(self, table: LeafTable, dumps: ComparedDumps) -> LeafTable:
         """Return the table with joined entries in place of the fused layers."""
@@ -48,8 +48,10 @@ class FusedLayerJoins(Exemption):
 
 
 def join_fused(table: LeafTable) -> LeafTable:
-    """Return the table with a joined entry for each call of a fused layer; ``unjoined_notes`` tells of layers whose
-    parts could not be joined."""
+    """Return the table with a joined entry for each call of a fused layer.
+
+    ``unjoined_notes`` has a sentence for each reason why parts could not be joined.
+    """
     target_calls, golden_calls = _calls_without_partner(table)
     joins: list[_Join] = []
     refused: dict[str, list[str]] = {}
@@ -86,8 +88,10 @@ def _fused_note(reason: str, layers: Sequence[str]) -> str:
 
 
 def _calls_without_partner(table: LeafTable) -> tuple[_Calls, _Calls]:
-    """Return the module calls without partner of the target and of the golden run: entry numbers in execution order by
-    path and phase."""
+    """Return the module calls without partner of the target and of the golden run.
+
+    These are entry numbers in execution order, by path and phase.
+    """
     calls: tuple[_Calls, _Calls] = {}, {}
     for number, (pair, key) in enumerate(zip(table.entries, table.keys, strict=True)):
         if (pair.target is None or pair.golden is None) and is_module(key) and not key.recompute:
@@ -134,21 +138,22 @@ class _Join:
 
     @property
     def entry(self) -> int:
-        """The entry of the target, in whose place the joined entry is."""
+        """Return the entry of the target that the joined entry replaces."""
         return self.whole if self.in_target else self.parts[0]
 
     @property
     def golden_entry(self) -> int:
-        """The entry of the golden run that becomes the partner."""
+        """Return the entry of the golden run that becomes the partner."""
         return self.parts[0] if self.in_target else self.whole
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the parts."""
+        """Return the names of the parts."""
         return tuple(map(self._name, self.parts))
 
     @property
     def pair(self) -> EntryPair:
+        """Return the names of both entries."""
         entries = self.table.entries
         return EntryPair(entries[self.entry].target, entries[self.golden_entry].golden)
 
@@ -215,8 +220,7 @@ def _is_usable(raw: Any) -> bool:
 
 
 def _rebuild(table: LeafTable, joins: Sequence[_Join]) -> LeafTable:
-    """Return the table with the joined entries in place of those of the target, and without the rows that became a part
-    of them."""
+    """Return the table with joined entries in place of entries of the target, and without the rows that they hold."""
     by_entry = {join.entry: join for join in joins if join.partners}
     joined_golden = {join.golden_entry for join in by_entry.values()}
     used = {row for join in by_entry.values() for row in join.used}

@@ -1,32 +1,24 @@
-"""Two different programs: which kinds of differences between paired entries are none.
+"""Exemptions for two different programs: what only one of them does in its own way is no difference.
 
-A value that only one program records cannot be checked. It is a difference only where it belongs to a lost layer, is a
-parameter that a layer and its partner do not share, or is the (first) result of a forward call that the partner
-recorded as null. Further results, arguments and gradients may be null in one program (``not_compared`` counts them).
-Between two frameworks this also holds for arguments that are no tensors (an axis, a shape, a flag: their effect shows
-in the result), and for the width of integers, which frameworks choose by themselves.
+``OtherProgram`` has three rules.
 
-Two different programs: which entries of one side alone are lost, and which are other code.
+1. Entries. A function that only one program calls is other code: the other program computes the same in another way. A
+   module that holds parameters, or whose result the other side has nowhere, is lost when only one side has it. These
+   modules are not lost: fused modules, as a mapping or the inference says, with all modules below them; modules without
+   own parameters around modules that have partners (a wrapper); modules without own parameters whose results are among
+   the values of the other side (an activation as a function). A gradient of a module that has a partner is lost when
+   only one side records it.
+2. Phases. Forward calls, backward calls or gradients of parameters that only one program recorded at all are missing: a
+   run without any backward pass says nothing about the backward pass of the other run. A note says that these entries
+   were not compared.
+3. Values of paired entries. A value that only one program records cannot be checked. It is a difference only where it
+   belongs to a lost layer, is a parameter that a layer and its partner do not share, or is the first result of a
+   forward call that the partner recorded as null. Further results, arguments and gradients may be null in one program
+   (``coverage`` counts them). Between two frameworks, arguments that are no tensors (an axis, a shape, a flag: their
+   effect shows in the result) cannot be checked either, and integers may have different widths.
 
-A function that only one of two programs calls is no difference: the other program computes the same in another way. A
-module is more than a way of writing. A module that holds parameters, or whose result the other side has nowhere, is
-lost when only one side has it. These modules are not lost:
-
-- fused modules, as a mapping or the inference says, with all modules below them;
-- modules without own parameters around modules that have partners (a wrapper);
-- modules without own parameters whose results are among the values of the other side (an activation as a function).
-
-A gradient of a module that has a partner is lost when only one side records it.
-
-A phase that only one of two different programs recorded: forward calls, backward calls, or gradients of parameters.
-
-Between such programs a single function without a partner is other code. A whole phase is not: a run without any
-backward pass says nothing about the backward pass of the other run. The entries of such a phase are missing, and the
-answer says that they were not compared.
-
-Operands that two different programs write in another order: ``x + h`` and ``h + x``.
-
-The operands of an operator that does not depend on their order pair by their values; in backward their gradients do.
+``CommutedOperands`` is for operands that two programs write in another order, ``x + h`` and ``h + x``. The operands of
+an operator that does not depend on their order pair by their values; in backward their gradients do.
 """
 
 from __future__ import annotations
@@ -53,65 +45,8 @@ from msprobe.numerics.verdict import Ints, RowKind
 if TYPE_CHECKING:
     from msprobe.compare.layer_inference.tensor_signature import TensorIndex
 
-# MindSpore calls these parameters, PyTorch does not.
-_RUNNING = frozenset({"moving_mean", "moving_variance", "running_mean", "running_var"})
-
-
-def relax_kinds(table: LeafTable, kinds: Ints) -> None:
-    """Lower the ``kinds`` of the rows of a loose table in place; kinds are those known without a tolerance."""
-    rows = (kinds >= RowKind.MISSING_IN_GOLDEN).nonzero()[0]
-    for row, entry in zip(rows.tolist(), table.entry_of_row()[rows].tolist(), strict=True):
-        if not _is_missing(table, entry, row):
-            kinds[row] = RowKind.UNCHECKED
-    if not table.across:
-        return
-    kinds[kinds == RowKind.ARGUMENT] = RowKind.UNCHECKED
-    for row in (kinds == RowKind.DTYPE).nonzero()[0].tolist():
-        target, golden = table.target[row], table.golden[row]
-        if target is not None and golden is not None and _is_integer(target.raw) and _is_integer(golden.raw):
-            kinds[row] = RowKind.NONE
-
-
-def _is_missing(table: LeafTable, entry: int, row: int) -> bool:
-    pair = table.entries[entry]
-    if pair.target is None or pair.golden is None:
-        return not pair.benign
-    if _is_lost_result(table, entry, row):
-        return True
-    leaf = table.target[row] or table.golden[row]
-    if leaf is None or leaf.slot not in (PARAMETER, PARAMETER_GRAD) or not (_is_layer(pair.target, pair.golden)):
-        return False
-    return leaf.suffix.rpartition(".")[2] not in _RUNNING
-
-
-def _is_lost_result(table: LeafTable, entry: int, row: int) -> bool:
-    """Return whether the row holds the first result of a forward call, a tensor, which the other side records as
-    null."""
-    if table.key(entry).phase != Phase.FORWARD.value:
-        return False
-    target_row, target = _first_result(table.target, table, entry)
-    golden_row, golden = _first_result(table.golden, table, entry)
-    if target is None or golden is None:
-        return False
-    if target.raw is None:
-        return row == golden_row and is_tensor(golden.raw)
-    return row == target_row and golden.raw is None and is_tensor(target.raw)
-
-
-def _first_result(side: Sequence[Leaf | None], table: LeafTable, entry: int) -> tuple[int, Leaf | None]:
-    """Return row and leaf of the first result of a side in an entry; (-1, None) where it has none."""
-    results = [(row, leaf) for row in table.rows_of(entry) if (leaf := side[row]) is not None and leaf.slot == OUTPUT]
-    return min(results, key=lambda result: (len(result[1].suffix), result[1].suffix), default=(-1, None))
-
-
-def _is_layer(*names: str) -> bool:
-    return all(name.partition(".")[0] in MODULE_PREFIXES for name in names)
-
-
-def _is_integer(raw: Any) -> bool:
-    dtype = find_dtype(str(raw["dtype"]))
-    return dtype is not None and dtype.kind is DtypeKind.INT
-
+_COMMUTATIVE = frozenset({"~add", "~mul", "~maximum", "~minimum", "~eq", "~ne", "~and", "~or"})
+_CLEARLY_LESS = 0.1
 
 TARGET, GOLDEN = "target", "golden run"
 _PHASE_TEXTS = {
@@ -120,51 +55,12 @@ _PHASE_TEXTS = {
     Phase.PARAMETERS_GRAD.value: "no gradients of parameters",
 }
 
-
-def missing_phases(
-    entries: Sequence[EntryPair], keys: Sequence[EntryKey], row_counts: Sequence[int]
-) -> list[EntryPair]:
-    """Return the entries, none of them benign in a phase that one side lacks. ``keys`` and ``row_counts`` have one item
-    per entry."""
-    phases = {phase for phase, _, _, _ in _one_sided_phases(entries, keys, row_counts)}
-    if not phases:
-        return list(entries)
-    return [
-        pair._replace(benign=False) if key.phase in phases and not key.recompute else pair
-        for pair, key in zip(entries, keys, strict=True)
-    ]
-
-
-def missing_phase_notes(entries: Sequence[EntryPair], keys: Sequence[EntryKey], row_counts: Sequence[int]) -> list[str]:
-    """Return a sentence for each phase that one side lacks; the arguments are those of ``missing_phases``."""
-    return [
-        f"the {lacking} recorded {_PHASE_TEXTS[phase]}: {count} values of the {other} were not compared"
-        for phase, lacking, other, count in _one_sided_phases(entries, keys, row_counts)
-    ]
-
-
-def _one_sided_phases(
-    entries: Sequence[EntryPair], keys: Sequence[EntryKey], row_counts: Sequence[int]
-) -> list[tuple[str, str, str, int]]:
-    """Return for each phase of one side: the phase, the side that lacks it, the other side, and its values there."""
-    values: Counter[tuple[str, str]] = Counter()
-    for pair, key, count in zip(entries, keys, row_counts, strict=True):
-        if pair.target is not None:
-            values[TARGET, key.phase] += count
-        if pair.golden is not None:
-            values[GOLDEN, key.phase] += count
-    one_sided = []
-    for phase in _PHASE_TEXTS:
-        target, golden = values[TARGET, phase], values[GOLDEN, phase]
-        if target and not golden:
-            one_sided.append((phase, GOLDEN, TARGET, target))
-        elif golden and not target:
-            one_sided.append((phase, TARGET, GOLDEN, golden))
-    return one_sided
+# MindSpore calls these parameters, PyTorch does not.
+_RUNNING = frozenset({"moving_mean", "moving_variance", "running_mean", "running_var"})
 
 
 class OtherProgram(Exemption):
-    """Excuses what only one of two different programs does in other words, and tells what that leaves unjudged."""
+    """Excuses what only one of two different programs does, and notes what was not judged therefore."""
 
     def apply(self, table: LeafTable, dumps: ComparedDumps) -> LeafTable:
         """Return the table with every entry of one side that is other code marked as benign."""
@@ -174,7 +70,7 @@ class OtherProgram(Exemption):
         return replace(table, entries=missing_phases(entries, table.keys, table.row_counts()))
 
     def relax(self, table: LeafTable, kinds: Ints) -> None:
-        """See ``relax_kinds``."""
+        """Lower the kinds of differences that are none (see ``relax_kinds``)."""
         if table.loose:
             relax_kinds(table, kinds)
 
@@ -183,6 +79,9 @@ class OtherProgram(Exemption):
         if not table.loose:
             return []
         return missing_phase_notes(table.entries, table.keys, table.row_counts()) + _unjudged_functions(table)
+
+
+# Entries that are other code
 
 
 def excuse_other_code(table: LeafTable, dumps: ComparedDumps) -> list[EntryPair]:
@@ -249,18 +148,18 @@ class _Layers:
 
     @cached_property
     def _paired(self) -> frozenset[str]:
-        """Paths of modules with an entry that has a partner."""
+        """Return the paths of modules with an entry that has a partner."""
         modules = (name for name in self._partnered if name.partition(".")[0] in MODULE_PREFIXES)
         return frozenset(path_of(stem_of(name)) for name in modules)
 
     @cached_property
     def _around(self) -> frozenset[str]:
-        """Paths around modules that have a partner."""
+        """Return the paths around modules that have a partner."""
         return frozenset(above for path in self._paired for above in _above(path))
 
     @cached_property
     def _alone(self) -> dict[str, list[EntryKey]]:
-        """The forward calls of each path that have no partner."""
+        """Return the forward calls of each path that have no partner."""
         calls: dict[str, list[EntryKey]] = {}
         for pair, key in zip(self._table.entries, self._table.keys, strict=True):
             own, other = (pair.golden, pair.target) if self._in_golden else (pair.target, pair.golden)
@@ -282,16 +181,122 @@ def _above(path: str) -> Iterator[str]:
         yield path
 
 
-_COMMUTATIVE = frozenset({"~add", "~mul", "~maximum", "~minimum", "~eq", "~ne", "~and", "~or"})
-_CLEARLY_LESS = 0.1
+# Phases of one side
+
+
+def missing_phases(
+    entries: Sequence[EntryPair], keys: Sequence[EntryKey], row_counts: Sequence[int]
+) -> list[EntryPair]:
+    """Return the entries; those of a phase that one side lacks are benign no longer.
+
+    ``keys`` and ``row_counts`` have one item per entry.
+    """
+    phases = {phase for phase, _, _, _ in _one_sided_phases(entries, keys, row_counts)}
+    if not phases:
+        return list(entries)
+    return [
+        pair._replace(benign=False) if key.phase in phases and not key.recompute else pair
+        for pair, key in zip(entries, keys, strict=True)
+    ]
+
+
+def missing_phase_notes(entries: Sequence[EntryPair], keys: Sequence[EntryKey], row_counts: Sequence[int]) -> list[str]:
+    """Return a sentence for each phase that one side lacks; the arguments are those of ``missing_phases``."""
+    return [
+        f"the {lacking} recorded {_PHASE_TEXTS[phase]}: {count} values of the {other} were not compared"
+        for phase, lacking, other, count in _one_sided_phases(entries, keys, row_counts)
+    ]
+
+
+def _one_sided_phases(
+    entries: Sequence[EntryPair], keys: Sequence[EntryKey], row_counts: Sequence[int]
+) -> list[tuple[str, str, str, int]]:
+    """Return for each phase of one side: the phase, the side that lacks it, the other side, and its values there."""
+    values: Counter[tuple[str, str]] = Counter()
+    for pair, key, count in zip(entries, keys, row_counts, strict=True):
+        if pair.target is not None:
+            values[TARGET, key.phase] += count
+        if pair.golden is not None:
+            values[GOLDEN, key.phase] += count
+    one_sided = []
+    for phase in _PHASE_TEXTS:
+        target, golden = values[TARGET, phase], values[GOLDEN, phase]
+        if target and not golden:
+            one_sided.append((phase, GOLDEN, TARGET, target))
+        elif golden and not target:
+            one_sided.append((phase, TARGET, GOLDEN, golden))
+    return one_sided
+
+
+# Values of paired entries
+
+
+def relax_kinds(table: LeafTable, kinds: Ints) -> None:
+    """Lower the ``kinds`` of the rows of a loose table in place; kinds are those known without a tolerance."""
+    rows = (kinds >= RowKind.MISSING_IN_GOLDEN).nonzero()[0]
+    for row, entry in zip(rows.tolist(), table.entry_of_row()[rows].tolist(), strict=True):
+        if not _is_missing(table, entry, row):
+            kinds[row] = RowKind.UNCHECKED
+    if not table.across:
+        return
+    kinds[kinds == RowKind.ARGUMENT] = RowKind.UNCHECKED
+    for row in (kinds == RowKind.DTYPE).nonzero()[0].tolist():
+        target, golden = table.target[row], table.golden[row]
+        if target is not None and golden is not None and _is_integer(target.raw) and _is_integer(golden.raw):
+            kinds[row] = RowKind.NONE
+
+
+def _is_missing(table: LeafTable, entry: int, row: int) -> bool:
+    pair = table.entries[entry]
+    if pair.target is None or pair.golden is None:
+        return not pair.benign
+    if _is_lost_result(table, entry, row):
+        return True
+    leaf = table.target[row] or table.golden[row]
+    if leaf is None or leaf.slot not in (PARAMETER, PARAMETER_GRAD) or not (_is_layer(pair.target, pair.golden)):
+        return False
+    return leaf.suffix.rpartition(".")[2] not in _RUNNING
+
+
+def _is_lost_result(table: LeafTable, entry: int, row: int) -> bool:
+    """Return whether the row is the first result of a forward call, a tensor on one side and null on the other."""
+    if table.key(entry).phase != Phase.FORWARD.value:
+        return False
+    target_row, target = _first_result(table.target, table, entry)
+    golden_row, golden = _first_result(table.golden, table, entry)
+    if target is None or golden is None:
+        return False
+    if target.raw is None:
+        return row == golden_row and is_tensor(golden.raw)
+    return row == target_row and golden.raw is None and is_tensor(target.raw)
+
+
+def _first_result(side: Sequence[Leaf | None], table: LeafTable, entry: int) -> tuple[int, Leaf | None]:
+    """Return row and leaf of the first result of a side in an entry; (-1, None) where it has none."""
+    results = [(row, leaf) for row in table.rows_of(entry) if (leaf := side[row]) is not None and leaf.slot == OUTPUT]
+    return min(results, key=lambda result: (len(result[1].suffix), result[1].suffix), default=(-1, None))
+
+
+def _is_layer(*names: str) -> bool:
+    return all(name.partition(".")[0] in MODULE_PREFIXES for name in names)
+
+
+def _is_integer(raw: Any) -> bool:
+    dtype = find_dtype(str(raw["dtype"]))
+    return dtype is not None and dtype.kind is DtypeKind.INT
+
+
+# Operands in another order
 
 
 class CommutedOperands(Exemption):
     """Pairs the operands of commutative calls by their values."""
 
     def apply(self, table: LeafTable, dumps: ComparedDumps) -> LeafTable:
-        """Return the table with operands in the order of the target, where the programs differ and a mapping does not
-        pair single leaves."""
+        """Return the table with the golden operands in the order of the target.
+
+        It stays as it is where the programs do not differ, or where a mapping pairs single leaves.
+        """
         if not table.loose or dumps.policy is Policy.REFERENCE or table.other_entry:
             return table
         return pair_commuted_operands(table)
@@ -329,8 +334,10 @@ def _lie_crosswise(table: LeafTable, first: int, second: int) -> bool:
 
 
 def _distance(table: LeafTable, target_row: int, golden_row: int) -> float:
-    """Return the largest difference of the statistics of two operands relative to their size (dimensionless); infinite
-    where they cannot be compared."""
+    """Return the largest difference of the statistics of two operands relative to their size (dimensionless).
+
+    It is infinite where they cannot be compared.
+    """
     target, golden = table.target[target_row], table.golden[golden_row]
     if target is None or golden is None or not is_tensor(target.raw) or not is_tensor(golden.raw):
         return math.inf
@@ -343,8 +350,8 @@ def _distance(table: LeafTable, target_row: int, golden_row: int) -> float:
         return math.inf
     largest = max(abs(values[column]) for values in (left, right) for column in columns_of(ToleranceOf.ELEMENT))
     differences = [
-        (abs(ours - theirs), max(ours, theirs) if spec.tolerance is ToleranceOf.NORM else largest)
-        for ours, theirs, spec in zip(left, right, STATISTICS, strict=True)
+        (abs(own - other), max(own, other) if spec.tolerance is ToleranceOf.NORM else largest)
+        for own, other, spec in zip(left, right, STATISTICS, strict=True)
     ]
     return max(_ratio_or_infinite(difference, scale) for difference, scale in differences)
 

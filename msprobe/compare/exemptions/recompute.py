@@ -89,8 +89,8 @@ def _may_repeat(table: LeafTable, number: int, original: int) -> bool:
 
 
 def _differing_values(table: LeafTable, number: int, original: int) -> list[str] | None:
-    """Return the suffixes of the values in which a call differs from the call it may repeat; None where nothing can be
-    said."""
+    """Return the suffixes of the values in which a call differs from the call it may repeat; None where no values can
+    be compared."""
     side = table.golden if table.entries[number].target is None else table.target
     values, original_values = (dict(_values_by_suffix(table, side, entry)) for entry in (number, original))
     same = {
@@ -125,7 +125,7 @@ def _same_value(again: Any, original: Any) -> bool | None:
         for index, spec in enumerate(STATISTICS)
     ]
     allowed = max(_CLOSE, 2.0 * unit_roundoff(str(again["dtype"])))
-    return all(_is_near(ours, other, allowed * scale) for ours, other, scale in zip(left, right, scales, strict=True))
+    return all(_is_near(own, other, allowed * scale) for own, other, scale in zip(left, right, scales, strict=True))
 
 
 def _recorded_statistics(raw: Mapping[str, Any]) -> tuple[float, ...] | None:

@@ -1,4 +1,4 @@
-"""Values that nobody has written: the memory that ``empty`` and similar functions return.
+"""Values that were never written: the memory that ``empty`` and similar functions return.
 
 The content of such a tensor differs from run to run and means nothing; so does what is computed from it until a call
 writes it. The tensor is recognised at later uses by its statistics or checksum on both sides. What a call overwrites as
@@ -23,16 +23,18 @@ _FINGERPRINT = (*STATISTIC_NAMES, "md5")
 
 
 class Uninitialised(Exemption):
-    """Excuses differences of values that nobody has written."""
+    """Excuses differences of values that were never written."""
 
     def excused(self, table: LeafTable, measured: Measured) -> Sequence[int]:
-        """See ``uninitialised``."""
+        """Return the rows whose values were never written (see ``uninitialised``)."""
         return uninitialised(table, measured.role)
 
 
 def uninitialised(table: LeafTable, roles: Ints) -> list[int]:
-    """Return the rows whose values differ because nobody has written them, ascending. ``roles`` has a number of
-    ``Role`` per row."""
+    """Return the rows whose values differ because they were never written, ascending.
+
+    ``roles`` has a ``Role`` per row.
+    """
     apis = [key.stem.rpartition(".")[2] if key.phase == "forward" else "" for key in table.keys]
     makers = {number for number, api in enumerate(apis) if api in _MAKERS}
     writers = {number for number, api in enumerate(apis) if api in _WRITERS}
@@ -48,8 +50,10 @@ def uninitialised(table: LeafTable, roles: Ints) -> list[int]:
 
 
 def _tainted(table: LeafTable, rows: range, roles: Ints, unwritten: set[Any], tainted: bool) -> Iterator[int]:
-    """Yield the rows of one call that hold unwritten memory or are computed from it. ``unwritten`` has the fingerprints
-    of such tensors and grows by those found here."""
+    """Yield the rows of one call that hold unwritten memory or are computed from it.
+
+    ``unwritten`` has the fingerprints of such tensors, and grows.
+    """
     for row in rows:
         fingerprint = _fingerprint(table, row)
         if fingerprint is not None and (fingerprint in unwritten or (tainted and roles[row] == Role.RESULT)):
@@ -71,4 +75,4 @@ def _fingerprint(table: LeafTable, row: int) -> Any:
     left, right = target.raw, golden.raw
     # As texts, because a NaN does not equal itself and so is no key.
     fingerprint = tuple((str(left.get(name)), str(right.get(name))) for name in _FINGERPRINT)
-    return None if all(ours == theirs for ours, theirs in fingerprint) else fingerprint
+    return None if all(target_text == golden_text for target_text, golden_text in fingerprint) else fingerprint

@@ -1,4 +1,4 @@
-"""How a training was spread over ranks, which ranks made one model, and the dumps of a pair with their ranks merged.
+"""The layout of a training on its ranks, the ranks that hold one model together, and pairs of dumps with merged ranks.
 
 With sizes ``n_d`` of the dimensions in their order, the fastest first, the rank with the coordinates ``c_d`` is
 ``c_0 + n_0 (c_1 + n_1 (c_2 + ...))``. The default order is that of Megatron: tensor parallelism, data parallelism,
@@ -149,9 +149,11 @@ def _layout_error(text: str) -> MsprobeException:
 
 @dataclass(frozen=True, slots=True)
 class Replica(Place):
-    """A model spread over ranks, in the place of its first rank; ``number`` counts replicas.
+    """A model that several ranks hold together. It has the document of its first rank.
 
-    ``members`` are its places by pipeline stage, then by tensor-parallel rank.
+    Attributes:
+        number: the number of the replica.
+        members: the places of its ranks, by pipeline stage, then by tensor-parallel rank.
     """
 
     members: tuple[tuple[Place, ...], ...] = ()

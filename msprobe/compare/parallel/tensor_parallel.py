@@ -1,6 +1,6 @@
-"""The records of tensor-parallel ranks as the records of one model: statistics of shards become those of the whole.
+"""Merge the records of tensor-parallel ranks: the statistics of shards become those of the whole tensor.
 
-What a tensor is on the ranks follows from the first of these that tells:
+What a tensor is on the ranks (a shard, a copy, a partial sum) follows from the first of these that decides:
 
 1. its recorded placement (DTensor);
 2. the other side, which has the tensor whole: a shape that adds up to it along one axis is a shard;
@@ -14,7 +14,8 @@ A tensor that is whole on every rank and yet differs is a partial sum: what the 
 without one it stays unchecked. A parameter of this kind is a copy that has drifted; the one that is farthest from the
 other side is compared.
 
-Finds the axis along which a tensor is cut, from its recorded placement or from shapes that add up.
+Parts of this file: placements and axes; ``ShardMerge``, which merges one group, and ``_EntryMerge``, which merges one
+entry; what collectives made of partial sums; ``joined_record``, the statistics of a whole from those of its parts.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Placement(NamedTuple):
 def recorded_placement(raws: Sequence[Mapping[str, Any]]) -> Placement | None:
     """Return the placement that all ranks recorded, along the last dimension of their mesh; None where there is none.
 
-    Ranks count tensor parallelism first (see ``parallel_layout``), so the dimensions before it are data parallelism.
+    Ranks count tensor parallelism first (see ``parallel.layout``), so the dimensions before it are data parallelism.
     """
     placements = raws[0].get("placements")
     if not isinstance(placements, list) or not placements or any(raw.get("placements") != placements for raw in raws):

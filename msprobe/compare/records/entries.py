@@ -1,4 +1,8 @@
-"""Which entry of one dump stands for which entry of the other."""
+"""The entries of a dump as alignment sees them, and pairs of entries of two dumps.
+
+``entry_keys`` reads names and parents once: stem, phase, call number, enclosing module, and whether activation
+checkpointing repeats the call. ``in_execution_order`` turns pairs of positions into pairs of names.
+"""
 
 from __future__ import annotations
 
@@ -61,31 +65,36 @@ def entry_keys(
     parsed: dict[str, _Parts] | None = None,
     below: dict[str, int] | None = None,
 ) -> list[EntryKey]:
-    """Keys of all entries in file order. Names that follow no grammar are their own stem.
+    """Return the keys of all entries in file order. A name that follows no grammar is its own stem.
 
-    ``parsed`` remembers names; give the same dict for both sides, which share most of them. Dumps of other tools do not
-    mark what activation checkpointing repeats: there a module that is called below a backward call tells it. ``below``
-    is filled with what parents tell (see ``repeats``).
+    Dumps of other tools do not mark what activation checkpointing repeats. There, a module that is called below a
+    backward call is a repeated one.
+
+    Args:
+        data: the records by name.
+        construct: the parents by name.
+        parsed: a cache of parsed names; give the same dict for both sides, which share most names.
+        below: is filled with what each parent says about the calls inside it (see ``repeats``).
     """
-    known: dict[str, _Parts] = {} if parsed is None else parsed
+    cache: dict[str, _Parts] = {} if parsed is None else parsed
     parents: dict[str | None, str] = {None: ""}
     below = {} if below is None else below
     keys = []
     for name, body in data.items():
-        parts = known.get(name)
+        parts = cache.get(name)
         if parts is None:
-            parts = known[name] = _parts(name)
+            parts = cache[name] = _parts(name)
         parent = parent_of(construct, name) if construct else None
         above = parents.get(parent)
         if above is None:
             above = parents[parent] = stem_of(parent or "")
         recompute = type(body) is dict and body.get("is_recompute") is True
         if parent is not None:
-            place = below.get(parent)
-            if place is None:
-                place = _place(construct, parent, below)
-            if place and parts[1] == "forward":
-                recompute = recompute or place == _REPEATED or name.startswith(_MODULES)
+            context = below.get(parent)
+            if context is None:
+                context = _context(construct, parent, below)
+            if context and parts[1] == "forward":
+                recompute = recompute or context == _REPEATED or name.startswith(_MODULES)
         keys.append(_entry_key((name, *parts, above, recompute)))
     if repeats(below):
         _mark_left_early(keys, construct)
@@ -93,21 +102,23 @@ def entry_keys(
 
 
 def repeats(below: Mapping[str, int]) -> bool:
-    """Whether some parent tells that calls inside it are repeated."""
+    """Return whether calls inside some parent are repeated."""
     return _REPEATED in below.values()
 
 
 def _mark_left_early(keys: list[EntryKey], construct: Mapping[str, Any]) -> None:
-    """A repeated call that was left as soon as backward had what it needs is not in construct.json; the module around
-    it comes next."""
-    for at in range(len(keys) - 2, -1, -1):
-        key = keys[at]
-        if keys[at + 1].recompute and key.phase == "forward" and key.name not in construct:
-            keys[at] = key._replace(recompute=True)
+    """Mark repeated calls that ended as soon as backward had what it needs.
+
+    Such a call is not in construct.json, and the entry of the module around it follows.
+    """
+    for number in range(len(keys) - 2, -1, -1):
+        key = keys[number]
+        if keys[number + 1].recompute and key.phase == "forward" and key.name not in construct:
+            keys[number] = key._replace(recompute=True)
 
 
-def _place(construct: Mapping[str, Any], parent: str, below: dict[str, int]) -> int:
-    """What a parent says about the calls inside it; ``below`` remembers it, and that of all around it."""
+def _context(construct: Mapping[str, Any], parent: str, below: dict[str, int]) -> int:
+    """Return what a parent says about the calls inside it; ``below`` caches this for it and all parents around it."""
     chain: list[str] = []
     name: str | None = parent
     while name is not None and name not in below:
@@ -115,20 +126,20 @@ def _place(construct: Mapping[str, Any], parent: str, below: dict[str, int]) -> 
         chain.append(name)
         name = parent_of(construct, name)
     around = _ORDINARY if name is None else below[name]
-    for one in reversed(chain):
-        phase = _parts(one)[1]
+    for call in reversed(chain):
+        phase = _parts(call)[1]
         if phase == "backward":
             around = _BACKWARD
-        elif phase != "forward" or not (around == _REPEATED or (around == _BACKWARD and one.startswith(_MODULES))):
+        elif phase != "forward" or not (around == _REPEATED or (around == _BACKWARD and call.startswith(_MODULES))):
             around = _ORDINARY
         else:
             around = _REPEATED
-        below[one] = around
+        below[call] = around
     return below[parent]
 
 
 def _parts(name: str) -> _Parts:
-    """Stem, phase and call number."""
+    """Return stem, phase and call number."""
     try:
         return split_entry(name)
     except NameSyntaxError:
@@ -136,7 +147,7 @@ def _parts(name: str) -> _Parts:
 
 
 def parent_of(construct: Mapping[str, Any], name: str) -> str | None:
-    """The parent recorded in construct.json; tolerates the form ``[parent, micro step]``."""
+    """Return the parent recorded in construct.json, which may have the form ``[parent, micro step]``."""
     parent = construct.get(name)
     if isinstance(parent, list):
         parent = parent[0] if parent else None
@@ -144,7 +155,7 @@ def parent_of(construct: Mapping[str, Any], name: str) -> str | None:
 
 
 def stem_of(name: str) -> str:
-    """The name without call number and phase; a text that is no entry name stays as it is."""
+    """Return the name without call number and phase; a text that is no entry name stays as it is."""
     try:
         return split_entry(name)[0]
     except NameSyntaxError:
@@ -152,14 +163,17 @@ def stem_of(name: str) -> str:
 
 
 def path_of(stem: str) -> str:
-    """The path of a module, without its prefix and class; "" for the model itself."""
+    """Return the path of a module, without its prefix and class; "" for the model itself."""
     return stem.partition(".")[2].rpartition(".")[0]
 
 
 def in_execution_order(
     pairs: Sequence[tuple[int, int]], target: Sequence[EntryKey], golden: Sequence[EntryKey]
 ) -> Iterator[EntryPair]:
-    """Pairs of positions as pairs of names in target order; a golden-only entry follows its golden predecessor."""
+    """Yield pairs of positions as pairs of names in target order; a golden-only entry follows its golden predecessor.
+
+    Entries without a partner are yielded alone.
+    """
     partner = {j: i for i, j in reversed(pairs)}
     by_target = dict(pairs)
     waiting: dict[int, list[int]] = {}

@@ -65,50 +65,54 @@ def element_difference(target: Array, golden: Array, dtype: str) -> ElementDiffe
     name = dtype.rpartition(".")[2].lower() or target.dtype.name
     n, b = np.ravel(target), np.ravel(golden)
     close = _tolerances(name, golden.dtype.name)
-    found = _compiled(n, b, name, close) or _searched(n, b, name, close)
-    if found.first is None or found.worst is None:
+    positions = _compiled(n, b, name, close) or _searched(n, b, name, close)
+    first, worst = positions.first, positions.worst
+    if first is None or worst is None:
         return SAME
-    first, worst = (tuple(map(int, np.unravel_index(at, target.shape))) for at in (found.first, found.worst))
-    return ElementDifference(first, worst, n[found.worst].item(), b[found.worst].item(), found.ulps, found.close)
+    indexes = (tuple(map(int, np.unravel_index(position, target.shape))) for position in (first, worst))
+    return ElementDifference(*indexes, n[worst].item(), b[worst].item(), positions.ulps, positions.close)
 
 
 @dataclass(slots=True)
-class _Found:
+class _Positions:
+    """Flat positions of the first and the worst difference, and how far apart the elements are."""
+
     first: int | None
     worst: int | None
     ulps: int | None
     close: bool
 
 
-def _compiled(n: Array, b: Array, dtype: str, close: tuple[float, float]) -> _Found | None:
-    """By one pass of compiled code, where there is one for this type."""
+def _compiled(n: Array, b: Array, dtype: str, close: tuple[float, float]) -> _Positions | None:
+    """Return what one pass of compiled code says; None where there is none for this type."""
     kernel, code = load(), _CODES.get(n.dtype.name)
     if kernel is None or code is None or n.dtype != b.dtype or _SMALL in dtype:
         return None
     n, b = np.ascontiguousarray(n), np.ascontiguousarray(b)
     first, worst, steps, far, odd = kernel.elements(n.ctypes.data, b.ctypes.data, n.size, code, *close)
     if first < 0:
-        return _Found(None, None, 0, True)
+        return _Positions(None, None, 0, True)
     if dtype == "bfloat16" and n.dtype.itemsize == 4:
         steps >>= 16
     # Values that differ at all have a worst place; 0 and -0 do not differ.
-    return _Found(first, first if worst < 0 else worst, None if odd else steps, not far and not odd)
+    return _Positions(first, first if worst < 0 else worst, None if odd else steps, not far and not odd)
 
 
-def _searched(n: Array, b: Array, dtype: str, close: tuple[float, float]) -> _Found:
-    found = _Search(dtype, close)
+def _searched(n: Array, b: Array, dtype: str, close: tuple[float, float]) -> _Positions:
+    search = _Search(dtype, close)
     for start in range(0, n.size, _CHUNK):
-        found.add(start, n[start : start + _CHUNK], b[start : start + _CHUNK])
-    return _Found(found.first, found.worst, found.ulps, found.close)
+        search.add(start, n[start : start + _CHUNK], b[start : start + _CHUNK])
+    return _Positions(search.first, search.worst, search.ulps, search.close)
 
 
 def _tolerances(*names: str) -> tuple[float, float]:
-    """The wider of the tolerances of both sides; integers and booleans must be equal."""
-    known = [_CLOSE.get(name, (0.0, 0.0)) for name in names]
-    return max(known)
+    """Return the wider of the tolerances of both sides; integers and booleans must be equal."""
+    return max(_CLOSE.get(name, (0.0, 0.0)) for name in names)
 
 
 class _Search:
+    """Looks for the first and the worst difference, one chunk of elements after the other."""
+
     def __init__(self, dtype: str, close: tuple[float, float]) -> None:
         self.first: int | None = None
         self.worst: int | None = None
@@ -119,6 +123,7 @@ class _Search:
         self._dtype, (self._rtol, self._atol) = dtype, close
 
     def add(self, start: int, n: Array, b: Array) -> None:
+        """Add the elements from position ``start`` on: target and golden, one-dimensional."""
         different = n != b
         if n.dtype.kind in "fc" and b.dtype.kind in "fc":
             different &= ~(np.isnan(n) & np.isnan(b))
@@ -148,7 +153,7 @@ class _Search:
 
 
 def _steps(n: Array, b: Array, dtype: str) -> int | None:
-    """The largest number of steps between two elements; None where the dtype cannot be counted in."""
+    """Return the largest number of steps between two elements; None where a dtype has no steps."""
     if n.dtype != b.dtype:
         return None
     if n.dtype.kind == "c":
@@ -165,7 +170,7 @@ def _steps(n: Array, b: Array, dtype: str) -> int | None:
 
 
 def _steps_of_small(n: Array, b: Array, dtype: str) -> int | None:
-    """Between 8-bit floats that were widened: their places among all numbers of the dtype, counted."""
+    """Return the steps between widened 8-bit floats, counted among all numbers of the dtype."""
     known = find_dtype(dtype)
     if known is None:
         return None
@@ -178,14 +183,14 @@ def _steps_of_small(n: Array, b: Array, dtype: str) -> int | None:
 
 
 def _apart(n: Array, b: Array, wide: type[Any]) -> Array:
-    """|n_i - b_i|; of integers the exact distance, rounded once."""
+    """Return |n_i - b_i|; for integers the exact distance, rounded once."""
     if n.dtype == b.dtype and n.dtype.kind in "iu":
         return _distances(n, b).astype(wide)
     return np.asarray(np.abs(n.astype(wide) - b.astype(wide)))
 
 
 def farthest(left: Array, right: Array) -> int:
-    """max |left - right| of integers of one type and any size, without overflow."""
+    """Return max |left - right| of integers of one type and any size, without overflow."""
     return int(_distances(left, right).max(initial=0))
 
 
@@ -196,7 +201,7 @@ def _distances(left: Array, right: Array) -> Array:
 
 
 def _ordered(values: Array) -> Array:
-    """Integers in the order of the floats: as they are for positive ones, mirrored for negative ones."""
+    """Return integers in the order of the floats: the bits of positive ones, mirrored bits of negative ones."""
     kind = _INTEGERS[values.dtype.itemsize]
     bits = np.ascontiguousarray(values).view(kind)
     lowest = np.iinfo(kind).min

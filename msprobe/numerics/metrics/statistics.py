@@ -4,7 +4,7 @@ A statistic is shown as a number, ``Nan``, ``None`` or other text. Equal texts d
 difference is signed, target minus golden, and the relative difference is ``abs(difference / golden) * 100`` percent,
 unrounded. Everything else gives a symbol that names the class of the disagreement (see ``_symbol``).
 
-Checksum cells: what stands in the digest columns, and when two digests agree.
+For checksums there are the cells of the digest columns, and the rule when two digests agree.
 """
 
 from __future__ import annotations

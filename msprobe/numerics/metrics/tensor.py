@@ -101,15 +101,15 @@ def tensor_difference(target: Array, golden: Array) -> TensorDifference:
 
 
 def _of_long_integers(n: Array, b: Array) -> TensorDifference:
-    """The metrics are those of float64; whether and how far they differ is told by the integers themselves."""
-    found = _of_floats(_widened(n), _widened(b), same_type=True)
+    """Return the metrics of float64; ``relative_max`` is that of the integers themselves."""
+    difference = _of_floats(_widened(n), _widened(b), same_type=True)
     from msprobe.numerics.metrics.elements import farthest  # not for tables without whole tensors
 
     apart = farthest(n, b)
-    if not apart or found.relative_max:
-        return found
+    if not apart or difference.relative_max:
+        return difference
     largest = max(abs(int(value)) for side in (n, b) for value in (side.max(), side.min()))
-    return replace(found, relative_max=apart / largest)
+    return replace(difference, relative_max=apart / largest)
 
 
 def _of_floats(n: Array, b: Array, same_type: bool) -> TensorDifference:
@@ -132,14 +132,14 @@ def _kernel() -> Kernel | None:
 
 
 def _compiled(kernel: Kernel, n: Array, b: Array, code: int) -> TensorDifference:
-    """By one pass of compiled code over two flat arrays of one float type."""
+    """Return the difference of two flat arrays of one float type, by one pass of compiled code."""
     n, b = np.ascontiguousarray(n), np.ascontiguousarray(b)
-    found = kernel.difference(n.ctypes.data, b.ctypes.data, n.size, code)
-    if found is None:
+    sums = kernel.difference(n.ctypes.data, b.ctypes.data, n.size, code)
+    if sums is None:
         return _odd(_in_all_columns("N/A"))
-    if isinstance(found, int):
+    if isinstance(sums, int):
         return TensorDifference(_SAME, 0.0, 0.0)
-    return _concluded(_Sums(*found), n.size)
+    return _concluded(_Sums(*sums), n.size)
 
 
 def _odd(cells: tuple[Cell, ...]) -> TensorDifference:

@@ -1,12 +1,12 @@
 """Metrics of the user, computed for every pair of whole tensors.
 
-A metric is found in two ways, neither of which touches this package:
+A metric is named in one of two ways; neither needs a change of this package:
 
     an installed package names it     [project.entry-points."msprobe.metrics"]
                                       psnr = "my_package.metrics:psnr"
     the command line names it         --metrics my_metrics:psnr      or      --metrics ./my_metrics.py:psnr
 
-What is named is a function of two numpy arrays of equal shape, target first, and its column is called like the entry
+The name stands for a function of two numpy arrays of equal shape, target first, and its column is called like the entry
 point or the function; or anything with ``column_name`` (a text, or a function that returns one) and ``compare``: a
 module, a class instance. The result is a number or a text, or a pair of it and a message.
 """
@@ -63,20 +63,21 @@ class Metric:
 
 
 def load_metrics(named: Sequence[str] = (), reserved: Iterable[str] = ()) -> list[Metric]:
-    """The metrics of installed packages, sorted by name, then those ``named`` as ``module:function`` or
-    ``file.py:function``.
+    """Return the metrics of installed packages, sorted by name, then the ``named`` ones.
+
+    A metric is named as ``module:function`` or ``file.py:function``.
 
     Raises:
         MsprobeException: one cannot be loaded, is no metric, or its title is taken (``reserved`` titles are).
     """
-    found = [_metric(_loaded(entry), entry.name, f"entry point {entry.name}") for entry in _installed()]
-    found += [_named(text) for text in named]
+    metrics = [_metric(_loaded(entry), entry.name, f"entry point {entry.name}") for entry in _installed()]
+    metrics += [_named(text) for text in named]
     taken = set(reserved)
-    for metric in found:
+    for metric in metrics:
         if metric.title in taken:
             raise _refused(f"the column {metric.title!r} exists already; give the metric another column_name")
         taken.add(metric.title)
-    return found
+    return metrics
 
 
 def _installed() -> list[EntryPoint]:
