@@ -29,7 +29,7 @@ from msprobe.core.store.layout import DEBUG, DUMP, JOURNAL
 from msprobe.core.store.reader import Place, paused_gc
 from msprobe.core.store.safe_files import make_folder
 from msprobe.jobs.row_observer import Seen
-from msprobe.jobs.share_rows import LostError, Rows, UndividedError, divided, shared_rows
+from msprobe.jobs.share_rows import Rows, divided, shared_rows
 from msprobe.numerics.verdict import Level
 from msprobe.report.csv_table import chunks, write_chunks
 from msprobe.report.mapping_files import layer_map_note, write_data_mapping, write_layer_map
@@ -154,6 +154,9 @@ def _compare(
 
 def _with_workers(outcome: PairOutcome, make: _MakeRows, place: Place, history: _RunHistory) -> PairOutcome | None:
     """Return the outcome that several processes made; None, and nothing is changed, where one process has to do it."""
+    from msprobe.compare.workers.fork_channel import LostError  # loaded for large pairs only
+    from msprobe.compare.workers.partial_compare import UndividedError
+
     result, own = (
         replace(outcome, notes=[*outcome.notes]),
         replace(history, cancelled_gradients=dict(history.cancelled_gradients)),

@@ -17,9 +17,6 @@ from typing import TYPE_CHECKING
 
 from msprobe.compare.comparison import Comparison, StepHistory
 from msprobe.compare.rows.rows import RowBlock
-from msprobe.compare.workers.compare_workers import team
-from msprobe.compare.workers.fork_channel import LostError
-from msprobe.compare.workers.partial_compare import UndividedError
 from msprobe.core.store.reader import Place
 from msprobe.core.store.safe_files import make_folder
 from msprobe.report.csv_table import Chunks, chunks
@@ -76,9 +73,6 @@ def report_of(options: PairOptions) -> tuple[Report, Path]:
     return Report(chunks, partial(Seen, options)), folder
 
 
-__all__ = ["LostError", "UndividedError", "divided"]
-
-
 @contextmanager
 def divided(places: tuple[Place, Place], options: PairOptions, history: StepHistory) -> Iterator[Rows]:
     """The pair, compared by ``options.processes`` processes.
@@ -87,6 +81,8 @@ def divided(places: tuple[Place, Place], options: PairOptions, history: StepHist
         UndividedError: it is to be compared by one process.
         LostError: a process is gone.
     """
+    from msprobe.compare.workers.compare_workers import team
+
     report, folder = report_of(options)
     with team(places, options.policy, history, folder, processes=options.processes, report=report) as found:
         yield Rows(found.comparison, options, found.blocks, found.further)

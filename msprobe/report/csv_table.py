@@ -186,9 +186,11 @@ def _float_rows(values: Floats, percent: Sequence[bool]) -> list[str]:
     size = np.abs(values)
     odd = (size >= 1e15) | ((size < 1.1e-4) & (size > 0.0))
     cells: list[list[Any]] = values.tolist()
-    positions = (found.tolist() for found in odd.nonzero())
-    for row, column, text in zip(*positions, map(repr, values[odd].tolist()), strict=True):
-        cells[row][column] = text
+    distinct, numbers = np.unique(values[odd], return_inverse=True)
+    texts = list(map(repr, distinct.tolist()))
+    rows, columns = odd.nonzero()
+    for row, column, number in zip(rows.tolist(), columns.tolist(), numbers.tolist(), strict=True):
+        cells[row][column] = texts[number]
     if True not in percent:
         return to_json(cells).decode()[2:-2].replace('"', "").split("],[")
     first, last = percent.index(True), len(percent) - percent[::-1].index(True)

@@ -16,7 +16,14 @@ pytestmark = pytest.mark.torch
 
 TEXT = (ROOT / "docs" / "guide" / "python_api.md").read_text(encoding="utf-8")
 SHOWN = dict(re.findall(r"^### `(\w+)(\(.*\))`$", TEXT, re.MULTILINE))
-INSIDE = {"check", "construct", "is_model", "look_again", "make", "open"}  # for frameworks and older names
+INSIDE = {
+    "check",
+    "construct",
+    "is_model",
+    "look_again",
+    "make",
+    "open",
+}  # for frameworks and older names, not for users
 CALLBACKS = {"TransformersCallback": "_TransformersSteps", "LightningCallback": "_LightningSteps"}
 
 

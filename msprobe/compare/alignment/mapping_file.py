@@ -86,6 +86,8 @@ def read_mapping(given: Any, what: str) -> Marked:
         return given
     if not is_path(given):
         return _from_python(given, f"{what} mapping", 0)
+    import yaml  # 15 ms that only a mapping file is worth
+
     path = opened(given)
     try:
         if path.stat().st_size > _LARGEST:
@@ -97,7 +99,6 @@ def read_mapping(given: Any, what: str) -> Marked:
         ) from error
     except UnicodeDecodeError as error:
         raise ReadError(f"{path}: the {what} mapping is no text in UTF-8 (byte {error.start})") from error
-    import yaml  # a comparison without mapping files does not pay for it
 
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)

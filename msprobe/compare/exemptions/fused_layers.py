@@ -17,8 +17,6 @@ import numpy as np
 from msprobe.compare.alignment.protocol import FusedLayers
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Mode, Policy
-from msprobe.compare.layer_inference.name_folding import fold_parameter
-from msprobe.compare.parallel.tensor_parallel import axis_that_adds_up, joined_record
 from msprobe.compare.records.entries import EntryPair, is_module, path_of
 from msprobe.compare.records.leaves import element_count, is_shape, row_name
 from msprobe.compare.table.table import JoinedTensors, LeafTable
@@ -181,6 +179,8 @@ class _Join:
 
 def _slot_key(leaf: Leaf) -> tuple[str, str]:
     """Return slot and suffix of a leaf inside its entry, for parameters the name that frameworks share."""
+    from msprobe.compare.layer_inference.name_folding import fold_parameter  # only where layers are fused
+
     if leaf.slot not in (PARAMETER, PARAMETER_GRAD):
         return leaf.slot, leaf.suffix
     return leaf.slot, fold_parameter(leaf.suffix.rpartition(".")[2])
@@ -191,6 +191,8 @@ def _joined_raw(whole: Leaf, parts: Sequence[Leaf]) -> dict[str, Any] | None:
 
     Parameters are pieces whatever their shapes are; those that do not add up differ in shape.
     """
+    from msprobe.compare.parallel.tensor_parallel import axis_that_adds_up, joined_record  # as above
+
     raws = [part.raw for part in parts]
     if not all(_is_usable(raw) for raw in (whole.raw, *raws)) or len({str(raw["dtype"]) for raw in raws}) > 1:
         return None

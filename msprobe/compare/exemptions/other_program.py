@@ -36,12 +36,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Policy
-from msprobe.compare.layer_inference.name_folding import operator
-from msprobe.compare.layer_inference.tensor_signature import TensorIndex
 from msprobe.compare.records.entries import EntryKey, EntryPair, is_module, path_of, stem_of
 from msprobe.compare.records.leaves import as_float
 from msprobe.compare.table.table import LeafTable
@@ -51,6 +49,9 @@ from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, PARAMETER_G
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
 from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, ToleranceOf, columns_of
 from msprobe.numerics.verdict import Ints, RowKind
+
+if TYPE_CHECKING:
+    from msprobe.compare.layer_inference.tensor_signature import TensorIndex
 
 # MindSpore calls these parameters, PyTorch does not.
 _RUNNING = frozenset({"moving_mean", "moving_variance", "running_mean", "running_var"})
@@ -269,6 +270,8 @@ class _Layers:
 
     @cached_property
     def _values(self) -> TensorIndex:
+        from msprobe.compare.layer_inference.tensor_signature import TensorIndex  # only for other programs
+
         return TensorIndex(self._other.data)
 
 
@@ -296,6 +299,8 @@ class CommutedOperands(Exemption):
 
 def pair_commuted_operands(table: LeafTable) -> LeafTable:
     """Return the table with the golden operands of each commutative call exchanged where the values lie crosswise."""
+    from msprobe.compare.layer_inference.name_folding import operator  # only for other programs
+
     golden = list(table.golden)
     commutative: dict[str, bool] = {}
     for number, pair in enumerate(table.entries):

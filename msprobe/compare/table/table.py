@@ -9,19 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.alignment import cross_framework
-from msprobe.compare.alignment.layer_map import LayerMap
 from msprobe.compare.alignment.protocol import Alignment, FusedLayers, FusedPaths, Side, Strategy
 from msprobe.compare.records.entries import EntryKey, EntryPair, entry_keys, in_execution_order, repeats
 from msprobe.compare.table.float_pairs import FloatPairs, float_pairs
 from msprobe.compare.table.leaf_pairs import LeafPairs
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import OUTPUT, Leaf, leaves, leaves_of_both
+
+if TYPE_CHECKING:
+    from msprobe.compare.alignment.layer_map import LayerMap
 
 Records = Mapping[str, Any]
 
