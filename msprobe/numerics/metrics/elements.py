@@ -69,8 +69,10 @@ def element_difference(target: Array, golden: Array, dtype: str) -> ElementDiffe
     first, worst = positions.first, positions.worst
     if first is None or worst is None:
         return SAME
-    indexes = (tuple(map(int, np.unravel_index(position, target.shape))) for position in (first, worst))
-    return ElementDifference(*indexes, n[worst].item(), b[worst].item(), positions.ulps, positions.close)
+    first_index, worst_index = (tuple(map(int, np.unravel_index(flat, target.shape))) for flat in (first, worst))
+    return ElementDifference(
+        first_index, worst_index, n[worst].item(), b[worst].item(), positions.ulps, positions.close
+    )
 
 
 @dataclass(slots=True)
