@@ -69,8 +69,8 @@ def element_difference(target: Array, golden: Array, dtype: str) -> ElementDiffe
     first, worst = positions.first, positions.worst
     if first is None or worst is None:
         return SAME
-    indexes = (tuple(map(int, np.unravel_index(position, target.shape))) for position in (first, worst))
-    return ElementDifference(*indexes, n[worst].item(), b[worst].item(), positions.ulps, positions.close)
+    at_first, at_worst = (tuple(map(int, np.unravel_index(position, target.shape))) for position in (first, worst))
+    return ElementDifference(at_first, at_worst, n[worst].item(), b[worst].item(), positions.ulps, positions.close)
 
 
 @dataclass(slots=True)
