@@ -19,6 +19,14 @@ def cpu_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def can_fork() -> bool:
+    """Return whether this process may be copied by ``fork``: no other thread of it runs."""
+    try:
+        return hasattr(os, "fork") and len(os.listdir("/proc/self/task")) == 1
+    except OSError:  # a system that does not list threads
+        return False
+
+
 def trim_memory() -> None:
     """Return the free memory of the C library to the system, where it can (glibc); takes a few milliseconds."""
     trim = _malloc_trim()

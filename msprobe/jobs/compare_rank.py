@@ -22,14 +22,14 @@ from msprobe.compare.coverage import incomplete
 from msprobe.compare.extensions import Extras, load_extras
 from msprobe.compare.header_checks import header_notes, version_notes
 from msprobe.compare.parallel.layout import load_pair
-from msprobe.compare.workers.fork_channel import can_fork
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
+from msprobe.core.host import can_fork
 from msprobe.core.log import logger
 from msprobe.core.store.layout import DEBUG, DUMP, JOURNAL
 from msprobe.core.store.reader import Place, paused_gc
 from msprobe.core.store.safe_files import make_folder
 from msprobe.jobs.row_observer import Seen
-from msprobe.jobs.share_rows import Rows, divided, shared_rows
+from msprobe.jobs.share_rows import Rows, shared_rows, split_compare
 from msprobe.numerics.verdict import Level
 from msprobe.report.csv_table import chunks, write_chunks
 from msprobe.report.mapping_files import layer_map_note, write_data_mapping, write_layer_map
@@ -126,7 +126,7 @@ def _compare(
     keep: KeepComparison | None,
 ) -> PairOutcome:
     if can_split_read(places, options):
-        done = _with_workers(outcome, partial(divided, places, options), places[0], history)
+        done = _with_workers(outcome, partial(split_compare, places, options), places[0], history)
         if done is not None:
             return done
     target, golden, outcome.notes = load_pair(*places)
@@ -154,8 +154,7 @@ def _compare(
 
 def _with_workers(outcome: PairOutcome, make: _MakeRows, place: Place, history: _RunHistory) -> PairOutcome | None:
     """Return the outcome that several processes made; None, and nothing is changed, where one process has to do it."""
-    from msprobe.compare.workers.fork_channel import LostError  # loaded for large pairs only
-    from msprobe.compare.workers.partial_compare import UndividedError
+    from msprobe.compare.workers.fork_channel import LostError, UndividedError  # loaded for large pairs only
 
     result, own = (
         replace(outcome, notes=[*outcome.notes]),

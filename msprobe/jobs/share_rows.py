@@ -1,9 +1,8 @@
-"""A pair of dumps shared by several processes, each of which writes the rows of its part.
+"""The rows of a pair of dumps on their way into the reports, made with the help of copies of this process.
 
-The rows of a finished comparison on their way into the reports, with the help of copies of this process.
-
-For pairs that one process has to read, align and judge (see ``divided`` for the others): making rows and their text is
-half of the work, and nothing in it looks at another row.
+``split_compare`` is for large pairs that need no look at all records: each process reads a part of both dumps and makes
+its rows. ``shared_rows`` is for pairs that one process has to read, align and judge: making rows and their text is half
+of the work, and no row depends on another one.
 """
 
 from __future__ import annotations
@@ -26,42 +25,62 @@ if TYPE_CHECKING:
     from msprobe.compare.workers.row_workers import Report
 
 
-def _nothing(_take: object) -> Chunks:
+def _no_further(_take: object) -> Chunks:
     return iter(())
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """``blocks`` are those that this process makes; ``further`` are the texts of those behind them, made by others
-    (see ``divided.sent_rows``)."""
+    """The rows of a comparison.
+
+    Attributes:
+        blocks: returns those that this process makes.
+        further: returns the texts of the rows behind them, made by other processes (see ``received_rows``).
+    """
 
     comparison: Comparison
     options: PairOptions
     blocks: Callable[[], Iterator[RowBlock]]
-    further: Callable[..., Chunks] = _nothing
+    further: Callable[..., Chunks] = _no_further
+
+
+@contextmanager
+def split_compare(places: tuple[Place, Place], options: PairOptions, history: StepHistory) -> Iterator[Rows]:
+    """Compare a pair by ``options.processes`` processes and yield its rows.
+
+    Raises:
+        UndividedError: it is to be compared by one process.
+        LostError: a process is gone.
+    """
+    from msprobe.compare.workers.compare_workers import start_compare_workers  # loaded for large pairs only
+
+    report, folder = _row_report(options)
+    processes = options.processes
+    with start_compare_workers(places, options.policy, history, folder, processes=processes, report=report) as workers:
+        yield Rows(workers.comparison, options, workers.blocks, workers.further)
 
 
 @contextmanager
 def shared_rows(comparison: Comparison, options: PairOptions) -> Iterator[Rows]:
-    """The rows, made by ``options.processes`` processes.
+    """Yield the rows of a finished comparison, made by ``options.processes`` processes.
 
     Raises:
         UndividedError: one process has to make all of them.
         LostError: a process is gone.
     """
-    from msprobe.compare.workers.row_workers import rows_apart  # what divides is not free
+    from msprobe.compare.workers.row_workers import rows_apart  # loaded for large pairs only
 
-    with rows_apart(comparison, *report_of(options), options.processes) as team:
-        yield Rows(comparison, options, team.blocks, team.further)
+    with rows_apart(comparison, *_row_report(options), options.processes) as workers:
+        yield Rows(comparison, options, workers.blocks, workers.further)
 
 
-def report_of(options: PairOptions) -> tuple[Report, Path]:
-    """What copies of this process make of their rows, and the folder of their files.
+def _row_report(options: PairOptions) -> tuple[Report, Path]:
+    """Return what copies of this process make of their rows, and the folder of their files.
 
     Raises:
-        UndividedError: the folder cannot be made; who writes the table there tells it.
+        UndividedError: the folder cannot be made; the writer of the table reports that.
     """
-    from msprobe.compare.workers.partial_compare import UndividedError
+    from msprobe.compare.workers.fork_channel import UndividedError
     from msprobe.compare.workers.row_workers import Report
     from msprobe.jobs.row_observer import Seen
 
@@ -71,18 +90,3 @@ def report_of(options: PairOptions) -> tuple[Report, Path]:
     except OSError as error:
         raise UndividedError from error
     return Report(chunks, partial(Seen, options)), folder
-
-
-@contextmanager
-def divided(places: tuple[Place, Place], options: PairOptions, history: StepHistory) -> Iterator[Rows]:
-    """The pair, compared by ``options.processes`` processes.
-
-    Raises:
-        UndividedError: it is to be compared by one process.
-        LostError: a process is gone.
-    """
-    from msprobe.compare.workers.compare_workers import team
-
-    report, folder = report_of(options)
-    with team(places, options.policy, history, folder, processes=options.processes, report=report) as found:
-        yield Rows(found.comparison, options, found.blocks, found.further)

@@ -33,10 +33,10 @@ def safe_cell(cell: Cell) -> Cell:
     """The cell with a leading ``'`` where a spreadsheet would run it; infinities get the leading blank readers
     expect.
 
-    Texts that are numbers (``-1.5``, ``-inf``) stay as they are.
+    Texts that are negative numbers (``-1.5``, ``-inf``) stay as they are.
     """
     if isinstance(cell, str):
-        risky = (cell.startswith(_FORMULA) and not _is_number(cell)) or _hidden(cell)
+        risky = (cell.startswith(_FORMULA) and not _is_negative_number(cell)) or _hidden(cell)
         return "'" + cell if risky else cell
     if isinstance(cell, float) and math.isinf(cell):
         return f" {cell}"
@@ -48,12 +48,12 @@ def _hidden(text: str) -> bool:
     return ";" in text and any(part.lstrip().startswith(("=", "+", "@")) for part in text.split(";")[1:])
 
 
-def _is_number(text: str) -> bool:
+def _is_negative_number(text: str) -> bool:
     try:
         float(text[:-1] if text.endswith("%") else text)
     except ValueError:
         return False
-    return True
+    return text.startswith("-")
 
 
 def write_table(folder: Path, stem: str, columns: Sequence[str], blocks: Iterable[RowBlock]) -> list[Path]:

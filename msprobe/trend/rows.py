@@ -39,9 +39,10 @@ _DTYPES_WITH_ROWS = {"float16", "bfloat16", "float32"}
 COLUMN_STATISTICS = sorted(STATISTIC_NAMES, key=lambda name: name != "Norm")
 """Statistics in the order of the columns of a trend database: the published format begins with the norm."""
 _SLOTS = {"input_args": "input", "input": "input", "output": "output"}
-
 Row = tuple[int, str, int, int, list[float | None]]
 """metric_id, target_name, micro step, number of the call, and its statistics in the order of ``COLUMN_STATISTICS``."""
+Tag = tuple[str, str]
+"""Name and category."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +162,6 @@ def clip(value: Any) -> float | None:
     if math.isinf(number):
         return math.copysign(INFINITE, number)
     return min(max(number, -LARGEST), LARGEST)
-
-
-Tag = tuple[str, str]
 
 
 def tags_of(target: str) -> list[Tag]:

@@ -21,53 +21,6 @@ from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, Place, find_dumps, load_dump
 from msprobe.visualize.graph.node import NameCache, Work
 
-
-def find_work(target: Path, golden: Path | None, mapping: MappingOptions) -> tuple[list[Work], list[str]]:
-    """Return what to draw, in the order of steps and ranks, and a line for each dump without a partner.
-
-    ``mapping`` says which ranks and steps of the target, and how both sides pair.
-
-    Raises:
-        ReadError: a path holds no dump.
-        NotComparableError: no dump of one side belongs to one of the other.
-    """
-    if golden is None:
-        places = _selected(find_dumps(target), mapping)
-        shown = _shown_numbers(places)
-        return [Work(place, None, *shown[place]) for place in places], []
-    located = locate(target, golden, mapping)
-    shown = _shown_numbers([place for place, _ in located.pairs])
-    return [Work(place, other, *shown[place]) for place, other in located.pairs], located.unpaired
-
-
-def _selected(places: list[Place], mapping: MappingOptions) -> list[Place]:
-    """Return the places of the ranks and steps that the user asks for."""
-    ranks, steps = numbers("rank", mapping.rank), numbers("step", mapping.step)
-    selected = [
-        place for place in places if (not ranks or place.number in ranks) and (not steps or place.step in steps)
-    ]
-    if not selected:
-        asked = ", ".join(f"{name} {text}" for name, text in (("rank", mapping.rank), ("step", mapping.step)) if text)
-        raise NotComparableError(f"no dump is of {asked}")
-    return selected
-
-
-def _shown_numbers(places: Sequence[Place]) -> dict[Place, tuple[int, int]]:
-    """Return the step and the rank number that each place is shown with."""
-    shown: dict[Place, tuple[int, int]] = {}
-    used: set[tuple[int, int]] = set()
-    for place in sorted(places, key=lambda place: place.kind != "rank"):
-        step = place.step or 0
-        rank = place.number or 0 if place.kind == "rank" else 0
-        while (step, rank) in used:
-            rank += 1
-        if place.kind != "rank" and rank:
-            logger.info("%s is shown as rank %d.", place.document.parent, rank)
-        used.add((step, rank))
-        shown[place] = step, rank
-    return shown
-
-
 Loaded = tuple[Work, Dump, Dump | None]
 _Steps = dict[int, list[Work]]
 
@@ -150,6 +103,52 @@ def find_sources(
         steps = f"target {_step_numbers(targets)}; golden run {_step_numbers(goldens)}"
         raise NotComparableError(f"no step is on both sides ({steps})")
     return Sources(layouts, [], [(targets[step], goldens[step]) for step in common])
+
+
+def find_work(target: Path, golden: Path | None, mapping: MappingOptions) -> tuple[list[Work], list[str]]:
+    """Return what to draw, in the order of steps and ranks, and a line for each dump without a partner.
+
+    ``mapping`` says which ranks and steps of the target, and how both sides pair.
+
+    Raises:
+        ReadError: a path holds no dump.
+        NotComparableError: no dump of one side belongs to one of the other.
+    """
+    if golden is None:
+        places = _selected(find_dumps(target), mapping)
+        shown = _shown_numbers(places)
+        return [Work(place, None, *shown[place]) for place in places], []
+    located = locate(target, golden, mapping)
+    shown = _shown_numbers([place for place, _ in located.pairs])
+    return [Work(place, other, *shown[place]) for place, other in located.pairs], located.unpaired
+
+
+def _selected(places: list[Place], mapping: MappingOptions) -> list[Place]:
+    """Return the places of the ranks and steps that the user asks for."""
+    ranks, steps = numbers("rank", mapping.rank), numbers("step", mapping.step)
+    selected = [
+        place for place in places if (not ranks or place.number in ranks) and (not steps or place.step in steps)
+    ]
+    if not selected:
+        asked = ", ".join(f"{name} {text}" for name, text in (("rank", mapping.rank), ("step", mapping.step)) if text)
+        raise NotComparableError(f"no dump is of {asked}")
+    return selected
+
+
+def _shown_numbers(places: Sequence[Place]) -> dict[Place, tuple[int, int]]:
+    """Return the step and the rank number that each place is shown with."""
+    shown: dict[Place, tuple[int, int]] = {}
+    used: set[tuple[int, int]] = set()
+    for place in sorted(places, key=lambda place: place.kind != "rank"):
+        step = place.step or 0
+        rank = place.number or 0 if place.kind == "rank" else 0
+        while (step, rank) in used:
+            rank += 1
+        if place.kind != "rank" and rank:
+            logger.info("%s is shown as rank %d.", place.document.parent, rank)
+        used.add((step, rank))
+        shown[place] = step, rank
+    return shown
 
 
 def _load_work(work: Work, first_golden: list[Dump] | None) -> Loaded:

@@ -41,34 +41,6 @@ if TYPE_CHECKING:
     from msprobe.visualize.compare.graph_compare import ComparisonResults, GraphComparer
     from msprobe.visualize.values.json_worker import TextWorker
 
-
-def export_dump(output: Path, dump: Dump, step: int, rank: int) -> Path:
-    """Write a dump to ``step{S}/rank{R}`` below ``output`` and return that folder.
-
-    Raises:
-        MsprobeException: the folder cannot be written.
-    """
-    folder = process_folder(step_folder(output, step), rank, os.getpid())
-    header = {"task": dump.task, "level": dump.level, "framework": dump.framework}
-    document = {**header, "is_merged": True, "dump_data_dir": None, "data": dump.data}
-    by_frames: dict[tuple[str, ...], list[str]] = {}
-    for name, frames in dump.stacks.items():
-        by_frames.setdefault(tuple(frames), []).append(name)
-    stacks = {str(number): [names, list(frames)] for number, (frames, names) in enumerate(by_frames.items())}
-    try:
-        make_folder(folder)
-        for name, content in ((STACK, stacks), (CONSTRUCT, dump.construct), (DUMP, document)):
-            write_atomic(folder / name, [_json_bytes(content)])
-    except OSError as error:
-        text = f"the merged dump cannot be written to {folder} ({error.strerror}); choose another folder with -o"
-        raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, text) from error
-    return folder
-
-
-def _json_bytes(content: Mapping[str, Any]) -> bytes:
-    return json.dumps(content, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass")
-
-
 FORMAT = 1
 _LARGE = 4_000_000  # bytes; below, a copy of this process costs what it saves
 _NO_MAPPING = MappingOptions()
@@ -175,15 +147,6 @@ def _graph_comparer(request: Request) -> GraphComparer:
 
     rules = PairingRules(Policy(request.policy), request.mapping, bool(request.layouts))
     return GraphComparer(rules, log_values=request.log_values)
-
-
-def _export(request: Request, sources: Sources, open_bar: OpenBar) -> Path:
-    output = Path(request.output)
-    with progress(sources.total, sources.size, open_bar, lines=request.log_progress) as steps, paused_gc():
-        for work, dump, _ in sources.load(NameCache()):
-            steps.begin(work.label)
-            export_dump(output, dump, work.step, work.rank)
-    return output
 
 
 def _draw_all(request: Request, tools: _Tools, sources: Sources, drawn: _Drawn) -> None:
@@ -293,3 +256,39 @@ def _metadata(request: Request, results: ComparisonResults | None, drawn: _Drawn
         "first_divergence": [document for _, document in divergences],
         "data_dirs": drawn.folders,
     }
+
+
+def _export(request: Request, sources: Sources, open_bar: OpenBar) -> Path:
+    output = Path(request.output)
+    with progress(sources.total, sources.size, open_bar, lines=request.log_progress) as steps, paused_gc():
+        for work, dump, _ in sources.load(NameCache()):
+            steps.begin(work.label)
+            export_dump(output, dump, work.step, work.rank)
+    return output
+
+
+def export_dump(output: Path, dump: Dump, step: int, rank: int) -> Path:
+    """Write a dump to ``step{S}/rank{R}`` below ``output`` and return that folder.
+
+    Raises:
+        MsprobeException: the folder cannot be written.
+    """
+    folder = process_folder(step_folder(output, step), rank, os.getpid())
+    header = {"task": dump.task, "level": dump.level, "framework": dump.framework}
+    document = {**header, "is_merged": True, "dump_data_dir": None, "data": dump.data}
+    by_frames: dict[tuple[str, ...], list[str]] = {}
+    for name, frames in dump.stacks.items():
+        by_frames.setdefault(tuple(frames), []).append(name)
+    stacks = {str(number): [names, list(frames)] for number, (frames, names) in enumerate(by_frames.items())}
+    try:
+        make_folder(folder)
+        for name, content in ((STACK, stacks), (CONSTRUCT, dump.construct), (DUMP, document)):
+            write_atomic(folder / name, [_json_bytes(content)])
+    except OSError as error:
+        text = f"the merged dump cannot be written to {folder} ({error.strerror}); choose another folder with -o"
+        raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, text) from error
+    return folder
+
+
+def _json_bytes(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass")

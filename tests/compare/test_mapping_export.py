@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import yaml
 
-from msprobe.compare.layer_inference.infer import FusedPair, LayerMap, LayerPair
+from msprobe.compare.alignment.layer_map import FusedPair, LayerMap, LayerPair
 from msprobe.compare.mapping_export import mapping_rules, mapping_text
 
 

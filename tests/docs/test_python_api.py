@@ -16,14 +16,7 @@ pytestmark = pytest.mark.torch
 
 TEXT = (ROOT / "docs" / "guide" / "python_api.md").read_text(encoding="utf-8")
 SHOWN = dict(re.findall(r"^### `(\w+)(\(.*\))`$", TEXT, re.MULTILINE))
-INSIDE = {
-    "check",
-    "construct",
-    "is_model",
-    "look_again",
-    "make",
-    "open",
-}  # for frameworks and older names, not for users
+INSIDE = {"check", "is_model", "look_again", "make", "open"}  # what a framework fills in
 CALLBACKS = {"TransformersCallback": "_TransformersSteps", "LightningCallback": "_LightningSteps"}
 
 

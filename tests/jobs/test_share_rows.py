@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests import forked
 from tests.compare.dumps import call, gradient, module, number, tensor
 
 ROOT = Path(__file__).parents[2]
@@ -106,11 +107,11 @@ class Program:
 
 def run(jobs: list[list[Any]], output: Path, **environment: str) -> list[dict[str, Any]]:
     output.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "tests.report.run_with_processes", str(output)]
-    done = subprocess.run(
-        command, input=json.dumps(jobs), capture_output=True, text=True, cwd=ROOT, env={**os.environ, **environment}
-    )
-    assert done.returncode == 0, done.stderr
+    tasks = output.with_suffix(".json")
+    tasks.write_text(json.dumps(jobs))
+    words = ["-m", "tests.report.run_with_processes", output, tasks]
+    done = forked.run(words, cwd=ROOT, env={**os.environ, **environment})
+    assert done.returncode == 0, done.stderr.decode()
     found: list[dict[str, Any]] = json.loads(done.stdout)
     return found
 

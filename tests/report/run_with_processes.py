@@ -1,6 +1,6 @@
 """Compares pairs of dumps in this process, which has one thread, with as many processes as asked for.
 
-    python -m tests.report.run_with_processes FOLDER < jobs.json
+    python -m tests.report.run_with_processes FOLDER jobs.json
 
 A job is ``[target, golden, options, processes, what to lose]``. Prints a JSON list: for each job whether processes
 shared the pair, its summary, the texts of its tables, what was logged, the files left and the processes left.
@@ -52,7 +52,7 @@ def run(folder: Path, job: list[Any]) -> dict[str, Any]:
     compare.cpu_count = lambda: processes
     shared: list[bool] = []
     warnings: list[str] = []
-    original, conclude = share_rows.team, compare_rank._conclude
+    conclude = compare_rank._conclude
     name = (lose or "").removeprefix("interrupt:")
     kept = getattr(_module(name), name) if name else None
     if lose:
@@ -60,7 +60,7 @@ def run(folder: Path, job: list[Any]) -> dict[str, Any]:
 
     def concluded(outcome: Any, rows: Any, *rest: Any) -> None:
         conclude(outcome, rows, *rest)
-        shared.append(rows.further is not share_rows._nothing)
+        shared.append(rows.further is not share_rows._no_further)
 
     compare_rank._conclude, logger.warning = concluded, lambda text, *values: warnings.append(text % values)
     found: dict[str, Any] = {}
@@ -74,7 +74,7 @@ def run(folder: Path, job: list[Any]) -> dict[str, Any]:
     except (MsprobeException, KeyboardInterrupt) as error:
         found["error"] = f"{type(error).__name__}: {error}"
     finally:
-        compare_rank._conclude, share_rows.team = conclude, original
+        compare_rank._conclude = conclude
         if kept is not None:
             setattr(_module(name), name, kept)
     return {**found, "shared": shared, "warnings": warnings, "files": os.listdir(folder), "children": children()}
@@ -100,4 +100,4 @@ if __name__ == "__main__":
     compare_rank.WORTH_BYTES = int(os.environ.get("WORTH", "0"))
     compare_rank.WORTH_ROWS = int(os.environ.get("WORTH_ROWS", compare_rank.WORTH_ROWS))
     csv_table.MOST_ROWS = int(os.environ.get("MOST_ROWS", csv_table.MOST_ROWS))
-    json.dump([run(Path(sys.argv[1]), job) for job in json.load(sys.stdin)], sys.stdout)
+    json.dump([run(Path(sys.argv[1]), job) for job in json.loads(Path(sys.argv[2]).read_text())], sys.stdout)

@@ -14,6 +14,7 @@ from typing import Any
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
+from msprobe.compare.workers import fork_channel
 from msprobe.core.log import logger
 from msprobe.visualize import job
 from msprobe.visualize.values import json_worker
@@ -40,8 +41,8 @@ if __name__ == "__main__":
     job._LARGE, job.cpu_count = 0, lambda: int(cores)
     made: list[Any] = []
     warnings: list[str] = []
-    forked = json_worker.Forked
-    json_worker.Forked = lambda *given: made.append(forked(*given)) or made[-1]
+    forked = fork_channel.ForkedWorker
+    fork_channel.ForkedWorker = lambda *given: made.append(forked(*given)) or made[-1]
     logger.warning = lambda text, *values: warnings.append(text % values)
     for name in lose:
         function, _, first = name.partition(":")

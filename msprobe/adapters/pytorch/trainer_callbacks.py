@@ -1,6 +1,6 @@
 """Callbacks for trainers: one step of collection per step of the optimizer.
 
-The classes are made when they are asked for, so that only the package of the one that is used is imported.
+The classes are created when they are first used, so that only the package of that one is imported.
 """
 
 from __future__ import annotations
@@ -93,5 +93,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     steps, base = _CALLBACKS[name]
     members = {"__module__": __name__, "__doc__": _DOCUMENTATION.format(text=steps.__doc__)}
-    made = globals()[name] = type(name, (steps, base()), members)
-    return made
+    callback = globals()[name] = type(name, (steps, base()), members)
+    return callback

@@ -1,7 +1,7 @@
-"""How likely two modules are the same layer: a weighted mean of what can be compared, each part in words.
+"""How likely two modules are the same layer: the weighted mean of all evidence.
 
-Every part is a score in 0..1 with a weight. Agreement of values weighs much, their disagreement little: two runs may
-differ in weights, and a fault makes the outputs of the right layer differ.
+Each piece of evidence is a score from 0 to 1 with a weight. Agreement of values weighs much and their disagreement
+little, because two runs may have different weights, and a fault makes the outputs of the right layer differ.
 """
 
 from __future__ import annotations
@@ -23,117 +23,128 @@ ENOUGH = 5.0
 _ALL = 0.99
 
 
-class Part(NamedTuple):
-    """One piece of evidence: its weight, its score in 0..1, what it is about; ``apart`` is a distance of values."""
+class Evidence(NamedTuple):
+    """One piece of evidence for or against a pair of layers.
+
+    Args:
+        weight: how much it counts.
+        score: from 0 (against the pair) to 1 (for it).
+        about: what is compared, in words.
+        distance: the distance of the values that are compared.
+    """
 
     weight: float
     score: float
     about: str
-    apart: float = 0.0
+    distance: float = 0.0
 
 
-def likeness(ours: Layer, theirs: Layer) -> float:
-    """The weighted mean of all parts, 0..1; 0 when the values say that both are layers, but not the same one."""
-    if _contradict(ours, theirs):
+def likeness(target: Layer, golden: Layer) -> float:
+    """Return how alike two layers are, from 0 to 1; 0 when their values show that they are two different layers."""
+    if _are_different(target, golden):
         return 0.0
     total = weight = 0.0
-    for part in parts(ours, theirs):
-        total += part.weight * part.score
-        weight += part.weight
+    for piece in evidence(target, golden):
+        total += piece.weight * piece.score
+        weight += piece.weight
     return total / weight
 
 
-def certainty(ours: Layer, theirs: Layer) -> tuple[float, tuple[str, ...]]:
-    """Confidence in 0..1 and the evidence in words. Little evidence under other names lowers it."""
-    found = list(parts(ours, theirs))
-    weight = sum(part.weight for part in found)
-    score = sum(part.weight * part.score for part in found) / weight
-    if ours.path != theirs.path or ours.cls != theirs.cls:
+def certainty(target: Layer, golden: Layer) -> tuple[float, tuple[str, ...]]:
+    """Return the confidence in a pair, from 0 to 1, and the evidence in words.
+
+    Where names or classes differ, little evidence lowers the confidence.
+    """
+    pieces = list(evidence(target, golden))
+    weight = sum(piece.weight for piece in pieces)
+    score = sum(piece.weight * piece.score for piece in pieces) / weight
+    if target.path != golden.path or target.cls != golden.cls:
         score *= min(1.0, weight / ENOUGH)
-    return score, tuple(_words(part, ours, theirs) for part in found)
+    return score, tuple(_words(piece, target, golden) for piece in pieces)
 
 
-def parts(ours: Layer, theirs: Layer) -> Iterator[Part]:
-    """The evidence for ``ours`` being ``theirs``."""
-    yield Part(CLASS, class_likeness(ours.cls, theirs.cls), "class")
-    yield Part(ATTRIBUTE, attribute_likeness(ours.name, theirs.name), "name")
-    if ours.parameters or theirs.parameters:
-        yield Part(PARAMETERS, _parameter_shapes(ours, theirs), "parameter shapes")
-        yield from _values("parameter", list(_common(ours, theirs)))
-    if ours.children or theirs.children:
-        yield Part(SUBTREE, _inside(ours, theirs), "layers inside")
-        if ours.anchors or theirs.anchors:
-            shared = len(ours.anchors & theirs.anchors)
-            yield Part(ANCHORS, 2.0 * shared / (len(ours.anchors) + len(theirs.anchors)), "weights inside")
-    if ours.outputs and theirs.outputs:
-        yield Part(OUTPUTS, _shapes(ours.outputs, theirs.outputs), "output shapes")
-        yield from _values("output", list(zip(ours.outputs, theirs.outputs, strict=False)))
-    if ours.inputs and theirs.inputs:
-        yield Part(INPUTS, _shapes(ours.inputs, theirs.inputs), "input shapes")
+def evidence(target: Layer, golden: Layer) -> Iterator[Evidence]:
+    """Yield the evidence for two layers being the same."""
+    yield Evidence(CLASS, class_likeness(target.cls, golden.cls), "class")
+    yield Evidence(ATTRIBUTE, attribute_likeness(target.name, golden.name), "name")
+    if target.parameters or golden.parameters:
+        yield Evidence(PARAMETERS, _parameter_shapes(target, golden), "parameter shapes")
+        yield from _values("parameter", list(_paired_parameters(target, golden)))
+    if target.children or golden.children:
+        yield Evidence(SUBTREE, _subtree_overlap(target, golden), "layers inside")
+        if target.anchors or golden.anchors:
+            shared = len(target.anchors & golden.anchors)
+            yield Evidence(ANCHORS, 2.0 * shared / (len(target.anchors) + len(golden.anchors)), "weights inside")
+    if target.outputs and golden.outputs:
+        yield Evidence(OUTPUTS, _shapes(target.outputs, golden.outputs), "output shapes")
+        yield from _values("output", list(zip(target.outputs, golden.outputs, strict=False)))
+    if target.inputs and golden.inputs:
+        yield Evidence(INPUTS, _shapes(target.inputs, golden.inputs), "input shapes")
 
 
-def _inside(ours: Layer, theirs: Layer) -> float:
-    if ours.shapes is theirs.shapes and ours.kinds is theirs.kinds:
+def _subtree_overlap(target: Layer, golden: Layer) -> float:
+    if target.shapes is golden.shapes and target.classes is golden.classes:
         return 1.0
-    if ours.shapes or theirs.shapes:
-        return overlap(ours.shapes, theirs.shapes)
-    return overlap(ours.kinds, theirs.kinds)
+    if target.shapes or golden.shapes:
+        return overlap(target.shapes, golden.shapes)
+    return overlap(target.classes, golden.classes)
 
 
-def _contradict(ours: Layer, theirs: Layer) -> bool:
-    """Both are leaves whose weights are found again on the other side, and not in each other."""
-    if ours.children or theirs.children or not ours.anchors or not theirs.anchors:
+def _are_different(target: Layer, golden: Layer) -> bool:
+    """Return whether both are leaves whose weights are on the other side too, and not in each other."""
+    if target.children or golden.children or not target.anchors or not golden.anchors:
         return False
-    return ours.anchors != theirs.anchors
+    return target.anchors != golden.anchors
 
 
-def parameter_names(ours: Layer, theirs: Layer) -> tuple[tuple[str, str], ...]:
-    """Which parameter is which: by folded name, the rest by shape and order."""
-    waiting = dict(theirs.parameters)
-    found: dict[str, str] = {}
-    for name in ours.parameters:
+def parameter_names(target: Layer, golden: Layer) -> tuple[tuple[str, str], ...]:
+    """Return pairs of parameter names: by folded name, the rest by shape and order."""
+    unpaired = dict(golden.parameters)
+    pairs: dict[str, str] = {}
+    for name in target.parameters:
         folded = fold_parameter(name)
-        partner = next((other for other in waiting if fold_parameter(other) == folded), None)
+        partner = next((other for other in unpaired if fold_parameter(other) == folded), None)
         if partner is not None:
-            found[name] = partner
-            del waiting[partner]
-    for name, seen in ours.parameters.items():
-        if name not in found:
-            partner = next((other for other, there in waiting.items() if there.shape == seen.shape), None)
+            pairs[name] = partner
+            del unpaired[partner]
+    for name, tensor in target.parameters.items():
+        if name not in pairs:
+            partner = next((other for other, own in unpaired.items() if own.shape == tensor.shape), None)
             if partner is not None:
-                found[name] = partner
-                del waiting[partner]
-    return tuple(found.items())
+                pairs[name] = partner
+                del unpaired[partner]
+    return tuple(pairs.items())
 
 
-def _common(ours: Layer, theirs: Layer) -> Iterator[tuple[TensorSignature, TensorSignature]]:
-    for name, other in parameter_names(ours, theirs):
-        yield ours.parameters[name], theirs.parameters[other]
+def _paired_parameters(target: Layer, golden: Layer) -> Iterator[tuple[TensorSignature, TensorSignature]]:
+    for name, other in parameter_names(target, golden):
+        yield target.parameters[name], golden.parameters[other]
 
 
-def _values(of: str, pairs: list[tuple[TensorSignature, TensorSignature]]) -> Iterator[Part]:
-    known = [found for pair in pairs if (found := distance(*pair)) is not None]
-    if not known:
+def _values(of: str, pairs: list[tuple[TensorSignature, TensorSignature]]) -> Iterator[Evidence]:
+    """Yield the evidence of the values of paired tensors; nothing where no values were recorded."""
+    distances = [difference for pair in pairs if (difference := distance(*pair)) is not None]
+    if not distances:
         return
-    worst = max(known)
+    worst = max(distances)
     score = closeness(worst)
     weight = VALUES_DIFFER[of] + (VALUES_AGREE[of] - VALUES_DIFFER[of]) * score
-    yield Part(weight, score, "weights" if of == "parameter" else "output values", worst)
+    yield Evidence(weight, score, "weights" if of == "parameter" else "output values", worst)
 
 
-def _parameter_shapes(ours: Layer, theirs: Layer) -> float:
-    left = {fold_parameter(name): seen.shape for name, seen in ours.parameters.items()}
-    right = {fold_parameter(name): seen.shape for name, seen in theirs.parameters.items()}
+def _parameter_shapes(target: Layer, golden: Layer) -> float:
+    left = {fold_parameter(name): tensor.shape for name, tensor in target.parameters.items()}
+    right = {fold_parameter(name): tensor.shape for name, tensor in golden.parameters.items()}
     if left == right:
         return 1.0
     exact = overlap(_counted(left.values()), _counted(right.values()))
-    turned = overlap(_counted(map(_sorted, left.values())), _counted(map(_sorted, right.values())))
-    return max(0.95 * exact, 0.8 * turned)
+    transposed = overlap(_counted(map(_sorted, left.values())), _counted(map(_sorted, right.values())))
+    return max(0.95 * exact, 0.8 * transposed)
 
 
 def _shapes(left: list[TensorSignature], right: list[TensorSignature]) -> float:
-    """The mean likeness of the shapes of the first tensors; a tensor without a partner counts as different."""
-    scores = [_shape(ours.shape, theirs.shape) for ours, theirs in zip(left, right, strict=False)]
+    """Return the mean likeness of the shapes of paired tensors; a tensor without a partner counts as different."""
+    scores = [_shape(first.shape, second.shape) for first, second in zip(left, right, strict=False)]
     return sum(scores) / max(len(left), len(right))
 
 
@@ -160,25 +171,26 @@ def _counted(members: Iterable[tuple[int, ...]]) -> Counted:
 
 @lru_cache(maxsize=65536)
 def overlap(left: Counted, right: Counted) -> float:
-    """The share of common members of two multisets, 0..1."""
-    ours, theirs = dict(left), dict(right)
-    total = sum(ours.values()) + sum(theirs.values())
+    """Return the share of common members of two multisets, from 0 to 1."""
+    left_counts, right_counts = dict(left), dict(right)
+    total = sum(left_counts.values()) + sum(right_counts.values())
     if not total:
         return 1.0
-    return 2.0 * sum(min(count, theirs.get(member, 0)) for member, count in ours.items()) / total
+    return 2.0 * sum(min(count, right_counts.get(member, 0)) for member, count in left_counts.items()) / total
 
 
-def _words(part: Part, ours: Layer, theirs: Layer) -> str:
-    if part.about in ("class", "name"):
-        left, right = (ours.cls, theirs.cls) if part.about == "class" else (ours.name, theirs.name)
+def _words(piece: Evidence, target: Layer, golden: Layer) -> str:
+    """Return a piece of evidence in words."""
+    if piece.about in ("class", "name"):
+        left, right = (target.cls, golden.cls) if piece.about == "class" else (target.name, golden.name)
         if left == right:
-            return f"same {part.about} {left}"
-        return f"{part.about} {left} and {right} {_share(part.score)}"
-    apart = f" (apart by {part.apart:.1g})" if part.apart else ""
-    return f"{part.about} {_share(part.score)}{apart}"
+            return f"same {piece.about} {left}"
+        return f"{piece.about} {left} and {right} {_agreement(piece.score)}"
+    apart = f" (apart by {piece.distance:.1g})" if piece.distance else ""
+    return f"{piece.about} {_agreement(piece.score)}{apart}"
 
 
-def _share(score: float) -> str:
+def _agreement(score: float) -> str:
     if score >= _ALL:
         return "agree"
     return "differ" if score <= 1.0 - _ALL else f"agree by {score:.0%}"

@@ -1,8 +1,7 @@
 """Names of different frameworks and code bases folded to one vocabulary: classes, attributes, parameters, operators.
 
-Functions of two frameworks under one name: by the published table, then by the bare name of the operator.
-
-``Mint.add``, ``Torch.add``, ``Tensor.__add__`` and ``Primitive.add.Add`` are all ``add``.
+Functions are folded by the published table first, and then by the bare name of the operator: ``Mint.add``,
+``Torch.add``, ``Tensor.__add__`` and ``Primitive.add.Add`` are all ``add``.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _WORD_SYNONYMS = {
     "activation": "act",
     "cell": "module",
 }
-_NOISE = frozenset({"self", "module", "parallel", "fused", "te"})
+_IGNORED_WORDS = frozenset({"self", "module", "parallel", "fused", "te"})
 _CLASSES = {
     "dense": "linear",
     "sequentialcell": "sequential",
@@ -65,19 +64,19 @@ _PARAMETERS = {**PARAMETERS, "kernel": "weight"}
 
 
 def fold_class(name: str) -> str:
-    """``Dense`` and ``Linear`` are one class, and so are ``LayerNorm`` and ``FusedLayerNorm``."""
+    """Return the common name of a class: ``linear`` for ``Dense`` and ``Linear``."""
     low = name.lower()
     return _CLASSES.get(low, low)
 
 
 def fold_parameter(name: str) -> str:
-    """The PyTorch name of a parameter: ``gamma`` and ``embedding_table`` are ``weight``, ``beta`` is ``bias``."""
+    """Return PyTorch's name of a parameter: ``weight`` for ``gamma`` and ``embedding_table``, ``bias`` for ``beta``."""
     return _PARAMETERS.get(name, name)
 
 
 @lru_cache(maxsize=65536)
 def class_likeness(left: str, right: str) -> float:
-    """How alike two class names are, 0..1: equal after folding, else the share of common words."""
+    """Return how alike two class names are, from 0 to 1: 1 when equal after folding, else by their common words."""
     if left == right or fold_class(left) == fold_class(right):
         return 1.0
     return 0.9 * _dice(_words(left), _words(right))
@@ -85,7 +84,7 @@ def class_likeness(left: str, right: str) -> float:
 
 @lru_cache(maxsize=65536)
 def attribute_likeness(left: str, right: str) -> float:
-    """How alike two attribute names (or short paths) are, 0..1. Two different numbers are half alike."""
+    """Return how alike two attribute names or short paths are, from 0 to 1; 0.5 for two different numbers."""
     if left == right:
         return 1.0
     if left.isdigit() and right.isdigit():
@@ -95,10 +94,11 @@ def attribute_likeness(left: str, right: str) -> float:
 
 def _words(name: str) -> frozenset[str]:
     words = [_WORD_SYNONYMS.get(word.lower(), word.lower()) for word in _WORD.findall(name)]
-    return frozenset(words) - _NOISE or frozenset(words)
+    return frozenset(words) - _IGNORED_WORDS or frozenset(words)
 
 
 def _dice(left: frozenset[str], right: frozenset[str]) -> float:
+    """Return the Dice coefficient: the share of common words, from 0 to 1."""
     total = len(left) + len(right)
     return 2.0 * len(left & right) / total if total else 0.0
 
@@ -121,7 +121,7 @@ _OPERATOR_SYNONYMS = {
 
 
 def operator(stem: str) -> str:
-    """The name under which both frameworks' spellings of a function meet; communication keeps its prefix."""
+    """Return the common name of a function in all frameworks; functions of communication keep their prefix."""
     translated = pytorch_name(stem)
     prefix, _, rest = translated.partition(".")
     bare = rest.rpartition(".")[2].removeprefix("npu_").replace("_", "").lower()
@@ -129,23 +129,23 @@ def operator(stem: str) -> str:
     return f"{_COLLECTIVES}.{name}" if prefix == _COLLECTIVES else f"~{name}"
 
 
-def same_form(ours: Any, theirs: Any) -> bool:
-    """Whether two records of function calls have tensors of the same shapes, in the same order, in and out.
+def same_shapes(target: Any, golden: Any) -> bool:
+    """Return whether two records of function calls have inputs and outputs of the same shapes, in the same order.
 
-    A forward call may give more after the first results: what a primitive keeps for its backward (the mean and variance
-    of a normalization).
+    One of the calls may return more tensors at the end: what a primitive keeps for its backward call, such as the mean
+    and variance of a normalization.
     """
-    (given, made), (others_given, others_made) = _shapes(ours), _shapes(theirs)
-    if given != others_given or bool(made) != bool(others_made):
+    (inputs, outputs), (golden_inputs, golden_outputs) = _shapes(target), _shapes(golden)
+    if inputs != golden_inputs or bool(outputs) != bool(golden_outputs):
         return False
-    shorter = min(len(made), len(others_made))
-    return made[:shorter] == others_made[:shorter]
+    common = min(len(outputs), len(golden_outputs))
+    return outputs[:common] == golden_outputs[:common]
 
 
 def _shapes(body: Any) -> tuple[list[list[int]], list[list[int]]]:
-    """Of the tensors given, and of those made."""
-    found: tuple[list[list[int]], list[list[int]]] = [], []
+    """Return the shapes of the input tensors, and of the output tensors."""
+    shapes: tuple[list[list[int]], list[list[int]]] = [], []
     for leaf in leaves("", body):
         if is_tensor(leaf.raw):
-            found[leaf.slot == OUTPUT].append(leaf.raw["shape"])
-    return found
+            shapes[leaf.slot == OUTPUT].append(leaf.raw["shape"])
+    return shapes

@@ -1,9 +1,10 @@
-"""A recorded tensor as inference sees it: shape, statistics, checksum.
+"""The signature of a recorded tensor: shape, statistics, checksum; and how alike two signatures are.
 
-Whether a tensor of one run is somewhere in the other run: by its checksum, or by its statistics.
+``distance`` and ``closeness`` compare the tensors of two layers. ``TensorIndex`` answers whether a tensor of one run is
+anywhere in the other run. Two programs that compute the same differ by rounding; so statistics may differ by a
+thousandth of the largest element, or by some roundings of the number format where that is more.
 
-Two programs that compute the same differ by rounding, so statistics may differ by a thousandth of the largest element,
-or by some roundings of the number format where that is more.
+``sequence_alignment.call_closeness`` is another measure, for telling apart calls that differ by less than this.
 """
 
 from __future__ import annotations
@@ -21,36 +22,43 @@ from msprobe.core.store.record_walk import values_below
 from msprobe.core.tensors.statistics import LARGEST, SMALLEST, STATISTIC_NAMES, STATISTICS, ToleranceOf, columns_of
 from msprobe.numerics.tolerance import unit_roundoff
 
-CLOSE, APART = 1e-3, 3e-2
-_ELEMENTS, _MEANS, _NORMS = map(columns_of, (ToleranceOf.ELEMENT, ToleranceOf.MEAN, ToleranceOf.NORM))
+_EQUAL_UP_TO, _DIFFERENT_FROM = 1e-3, 3e-2
 _EXTREMES = STATISTICS.index(LARGEST), STATISTICS.index(SMALLEST)
+_ELEMENTS, _MEANS, _NORMS = map(columns_of, (ToleranceOf.ELEMENT, ToleranceOf.MEAN, ToleranceOf.NORM))
 """Positions of the statistics that each tolerance judges."""
 
 
 class TensorSignature(NamedTuple):
-    """Shape, statistics in table order (or None where one is missing or not finite) and the checksum (or None)."""
+    """What is known of a recorded tensor.
+
+    Args:
+        shape: its shape.
+        statistics: the statistics in the order of ``STATISTICS``; None where one is missing or not finite.
+        checksum: the checksum; None where none was recorded.
+    """
 
     shape: tuple[int, ...]
     statistics: tuple[float, ...] | None
     checksum: str | None
 
     def shape_only(self) -> TensorSignature:
-        """The same tensor without its values."""
+        """Return the signature without statistics and checksum."""
         return TensorSignature(self.shape, None, None)
 
     @property
     def numel(self) -> int:
+        """Return the number of elements."""
         return math.prod(self.shape)
 
     @property
     def constant(self) -> bool:
-        """Whether all elements are equal, so that values tell nothing about which tensor this is."""
+        """Return whether all elements are equal, so that the values do not identify the tensor."""
         largest, smallest = _EXTREMES
         return self.statistics is not None and self.statistics[largest] == self.statistics[smallest]
 
 
 def tensor_signatures(node: Any, most: int) -> list[TensorSignature]:
-    """The first ``most`` tensors inside a recorded argument, in order; other values are left out."""
+    """Return the signatures of the first ``most`` tensors inside a recorded argument, in order."""
     tensors = (leaf.raw for leaf in values_below(node) if is_shape(leaf.raw.get("shape")))
     return [
         TensorSignature(tuple(raw["shape"]), _statistics(raw), _text(raw.get("md5"))) for raw in islice(tensors, most)
@@ -88,48 +96,53 @@ def distance(left: TensorSignature, right: TensorSignature) -> float | None:
 
 
 def closeness(difference: float) -> float:
-    """1 up to a difference of ``CLOSE``, 0 from ``APART`` on, linear in its logarithm between."""
-    if difference <= CLOSE:
+    """Return how alike tensors of this distance are, from 0 to 1.
+
+    It is 1 up to a distance of ``_EQUAL_UP_TO`` and 0 from ``_DIFFERENT_FROM`` on; between them it is linear in the
+    logarithm of the distance.
+    """
+    if difference <= _EQUAL_UP_TO:
         return 1.0
-    if difference >= APART:
+    if difference >= _DIFFERENT_FROM:
         return 0.0
-    return 1.0 - math.log10(difference / CLOSE) / math.log10(APART / CLOSE)
+    return 1.0 - math.log10(difference / _EQUAL_UP_TO) / math.log10(_DIFFERENT_FROM / _EQUAL_UP_TO)
 
 
-_ALIKE, _ROUNDINGS = 1e-3, 4.0
-_ALL = 1 << 20
+_TOLERANCE = 1e-3
+_ROUNDINGS = 4.0
+_MOST_TENSORS = 1 << 20
 _SECTIONS = ("input_args", "input_kwargs", "input", "output")
 
 
 class TensorIndex:
-    """The tensors that the entries of one dump take and give. Shapes may differ, the number of elements may not."""
+    """The inputs and outputs of all entries of one dump. A tensor may have another shape, not another size."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         self._checksums: set[str] = set()
         statistics: dict[int, list[tuple[float, ...]]] = {}
         for body in data.values():
             sections = [body[name] for name in _SECTIONS if name in body] if isinstance(body, dict) else []
-            for seen in tensor_signatures(sections, _ALL):
-                if seen.checksum is not None:
-                    self._checksums.add(seen.checksum)
-                if seen.statistics is not None:
-                    statistics.setdefault(seen.numel, []).append(seen.statistics)
+            for signature in tensor_signatures(sections, _MOST_TENSORS):
+                if signature.checksum is not None:
+                    self._checksums.add(signature.checksum)
+                if signature.statistics is not None:
+                    statistics.setdefault(signature.numel, []).append(signature.statistics)
         self._statistics: dict[int, NDArray[np.float64]] = {
             numel: np.array(list(dict.fromkeys(values))) for numel, values in statistics.items()
         }
 
     def contains(self, raw: dict[str, Any]) -> bool:
-        """Whether the recorded tensor is here; also true for one of which nothing is known."""
-        (seen,) = tensor_signatures(raw, 1) or (None,)
-        if seen is None or (seen.checksum is None and seen.statistics is None):
+        """Return whether the recorded tensor is in the dump; True for one without statistics and checksum."""
+        (signature,) = tensor_signatures(raw, 1) or (None,)
+        if signature is None or (signature.checksum is None and signature.statistics is None):
             return True
-        if seen.checksum in self._checksums:
+        if signature.checksum in self._checksums:
             return True
-        others = self._statistics.get(seen.numel)
-        if seen.statistics is None or others is None:
+        others = self._statistics.get(signature.numel)
+        if signature.statistics is None or others is None:
             return False
-        own = np.array(seen.statistics)
-        share = max(_ALIKE, _ROUNDINGS * unit_roundoff(str(raw["dtype"])))
+        own = np.array(signature.statistics)
+        share = max(_TOLERANCE, _ROUNDINGS * unit_roundoff(str(raw["dtype"])))
         scale = np.full(len(own), np.abs(own[_ELEMENTS]).max())
         scale[_NORMS] = own[_NORMS]
         return bool((np.abs(others - own) <= share * scale).all(axis=1).any())

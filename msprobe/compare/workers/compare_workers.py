@@ -6,7 +6,7 @@ judges; then each writes the rows of its part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,11 +20,10 @@ from msprobe.compare.inputs.construct_cycles import parent_cycle
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, float_columns
 from msprobe.compare.rows.rows import RowBlock
-from msprobe.compare.workers.fork_channel import Channel, Forked, exit_worker
+from msprobe.compare.workers.fork_channel import Channel, UndividedError, exit_worker, worker_pool
 from msprobe.compare.workers.partial_compare import (
-    Account,
     LocalPart,
-    UndividedError,
+    PartSummary,
     agree,
     joined,
     own_part,
@@ -49,7 +48,7 @@ _CONCLUDING = 0.085  # of the work on all parts: what this process does alone me
 
 
 @dataclass(slots=True)
-class Team:
+class CompareWorkers:
     """``comparison`` is of the whole; its records and leaves in parts of others are read here when they are asked
     for, so that rows had better come from ``blocks`` (the first part) and ``further``."""
 
@@ -75,9 +74,9 @@ class Team:
 
 
 @contextmanager
-def team(
+def start_compare_workers(
     places: tuple[Place, Place], policy: Policy, history: StepHistory, folder: Path, *, processes: int, report: Report
-) -> Iterator[Team]:
+) -> Iterator[CompareWorkers]:
     """Compare two dumps by that many processes, which end with the ``with`` block; their files lie in ``folder``.
 
     Raises:
@@ -86,31 +85,21 @@ def team(
     """
     with ExitStack() as stack:
         outlines, parts = _parts(stack, places, processes)
-        others = []
-        for pair in parts[1:]:
-            other = _forked(partial(_serve, outlines, pair, policy, report), folder)
-            stack.callback(other.end)
-            others.append(other.channel)
+        tasks = [partial(_serve, outlines, pair, policy, report) for pair in parts[1:]]
+        others = stack.enter_context(worker_pool(tasks, folder))
         if not (_as_many(parts[0]) and all(channel.receive()[0] for channel in others)):
             raise UndividedError
         own = own_part(outlines, parts[0], dtype_gate=policy is Policy.REFERENCE)
-        accounts = _accounts(own, others)
-        comparison = joined(own, accounts, parts[1:], policy, history)
+        summaries = _summaries(own, others)
+        comparison = joined(own, summaries, parts[1:], policy, history)
         reference = policy is Policy.REFERENCE
-        types = [account.types for account in (own.account, *accounts)]
+        types = [part.types for part in (own.summary, *summaries)]
         as_floats = float_columns(types) if reference else NO_FLOAT_COLUMNS
-        starts = np.cumsum([0, *(int(account.starts[-1]) for account in (own.account, *accounts))]).tolist()
-        del accounts  # arrays as large as those of the comparison
+        starts = np.cumsum([0, *(int(part.starts[-1]) for part in (own.summary, *summaries))]).tolist()
+        del summaries  # arrays as large as those of the comparison
         for channel, first, last in zip(others, starts[1:], starts[2:], strict=False):
             verdicts_of(comparison, first, last, as_floats).send(channel)
-        yield Team(comparison, own, policy, starts, as_floats, others)
-
-
-def _forked(work: Callable[[Channel], None], folder: Path) -> Forked:
-    try:
-        return Forked(work, folder)
-    except OSError as error:  # no room for a process or its files
-        raise UndividedError from error
+        yield CompareWorkers(comparison, own, policy, starts, as_floats, others)
 
 
 def _parts(
@@ -149,7 +138,7 @@ def shares(processes: int) -> list[float]:
     return [1.0 - each * (processes - 1), *[each] * (processes - 1)]
 
 
-def _accounts(own: LocalPart, others: Sequence[Channel]) -> list[Account]:
+def _summaries(own: LocalPart, others: Sequence[Channel]) -> list[PartSummary]:
     """Return what the other processes found in their parts."""
     found = []
     for channel in others:
@@ -157,7 +146,7 @@ def _accounts(own: LocalPart, others: Sequence[Channel]) -> list[Account]:
         if head is None:
             raise UndividedError
         found.append(received(head, arrays))
-    if not agree([own.account, *found]):
+    if not agree([own.summary, *found]):
         raise UndividedError
     return found
 
@@ -175,9 +164,9 @@ def _serve(
     except UndividedError:
         channel.send(None)
         return
-    own.account.send(channel)
+    own.summary.send(channel)
     verdicts = received_verdicts(*channel.receive())
-    columns = titles(own.target, own.account.mode, policy)
-    watch = report.watch(own.table, own.account.mode, columns, 0)
+    columns = titles(own.target, own.summary.mode, policy)
+    watch = report.watch(own.table, own.summary.mode, columns, 0)
     send_rows(channel, part_blocks(own, verdicts, policy), verdicts.first, report.write, watch)
     exit_worker()

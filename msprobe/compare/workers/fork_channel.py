@@ -1,11 +1,13 @@
-"""Messages between two processes that share open files: a head of JSON values, and arrays.
+"""Copies of this process that do parts of the work, and the messages between them and this process.
 
-The content lies in a file without a name, so that no side waits for the other one to read; a pipe tells where.
+``worker_pool`` starts the copies and ends all of them. A copy (``ForkedWorker``) shares what was loaded before, without
+loading it again. ``fork`` is safe only where no other thread runs (see ``core.host.can_fork``): a lock that another
+thread holds stays locked in the copy for ever.
 
-A copy of this process that does a part of the work.
-
-``fork`` is safe only where no other thread runs: a lock that one holds stays locked in the copy for ever. The copy
-shares what was loaded before, without loading it again.
+A ``Channel`` joins a copy and this process. A message is a head of JSON values, and arrays. Its content lies in a file
+without a name that both processes have open, so that no side waits for the other one to read; a pipe says where it
+lies. When the other process is gone, both ends raise ``LostError``, and the process that started the work does all of
+it by itself.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ import select
 import signal
 import struct
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,6 +32,10 @@ Arrays = Mapping[str, NDArray[Any]]
 
 class LostError(Exception):
     """The other process is gone."""
+
+
+class UndividedError(Exception):
+    """One process has to do the work: no other can be started, or the work is not to be split."""
 
 
 class _Line:
@@ -126,19 +133,29 @@ def lines_in(folder: Path) -> tuple[_Line, _Line]:
     return _Line(folder), _Line(folder)
 
 
-_TASKS = "/proc/self/task"
+@contextmanager
+def worker_pool(tasks: Sequence[Callable[[Channel], None]], folder: Path) -> Iterator[list[Channel]]:
+    """Run each task in a copy of this process; yield the channels to the copies, in the order of the tasks.
+
+    All copies end with the ``with`` block. Their files lie in ``folder``.
+
+    Raises:
+        UndividedError: there is no room for a process or its files.
+    """
+    with ExitStack() as stack:
+        channels = []
+        for task in tasks:
+            try:
+                worker = ForkedWorker(task, folder)
+            except OSError as error:
+                raise UndividedError from error
+            stack.callback(worker.end)
+            channels.append(worker.channel)
+        yield channels
 
 
-def can_fork() -> bool:
-    """Whether this process may be copied."""
-    try:
-        return hasattr(os, "fork") and len(os.listdir(_TASKS)) == 1
-    except OSError:  # a system that does not tell
-        return False
-
-
-class Forked:
-    """Runs ``work`` in a copy of this process, with the other end of ``channel``. Its files lie in ``folder``."""
+class ForkedWorker:
+    """A copy of this process that runs ``work`` with the other end of ``channel``. Its files lie in ``folder``."""
 
     def __init__(self, work: Callable[[Channel], None], folder: Path) -> None:
         lines = lines_in(folder)

@@ -1,8 +1,9 @@
-"""A part of two dumps of the same calls, as the process sees it that reads it.
+"""A pair of dumps of the same calls, compared in parts.
 
-Records and leaves of a part that another process reads, for the few that are asked for here.
-
-The parts of a comparison put together: one table and its verdicts, in the process that concludes from them.
+Each process reads its own part of both documents (``own_part``) and sends what its rows say, the ``PartSummary``, to
+the process that concludes. There ``joined`` makes one table and its verdicts of all parts. Records and leaves of parts
+that other processes read (``LaterRecords``, ``LaterPairs``, ``JoinedLeaves``) are read again only when they are asked
+for, which is seldom.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from msprobe.compare.rows.cells import ColumnTypes, column_types
 from msprobe.compare.rows.levels import row_levels
 from msprobe.compare.table.leaf_pairs import LeafPairs
 from msprobe.compare.table.table import LeafTable, build_table, paired_leaves, same_entries
-from msprobe.compare.workers.fork_channel import Arrays, Channel
+from msprobe.compare.workers.fork_channel import Arrays, Channel, UndividedError
 from msprobe.core.errors import MsprobeException, ReadError
 from msprobe.core.host import trim_memory
 from msprobe.core.store.partial_reader import Part, records_in
@@ -34,13 +35,9 @@ from msprobe.core.store.record_walk import Leaf
 from msprobe.numerics.verdict import Ints
 
 
-class UndividedError(Exception):
-    """The dumps are not to be compared in parts: their calls differ, or something is wrong with them."""
-
-
 @dataclass(slots=True)
-class Account:
-    """What is known of a part outside of its process. ``lone`` is that of its table, ``keys`` its entries."""
+class PartSummary:
+    """What other processes know of a part. ``starts``, ``lone`` and ``keys`` are those of its table."""
 
     mode: Mode
     keys: Sequence[EntryKey]
@@ -51,19 +48,19 @@ class Account:
     types: ColumnTypes
 
     def send(self, channel: Channel) -> None:
-        """Send the account to the other process."""
+        """Send the summary to the other process."""
         columns = list(zip(*self.keys, strict=True))
         head = [self.mode.value, columns, self.repeated, self.types]
         arrays = {one.name: getattr(self.facts, one.name) for one in fields(RowFacts)}
         channel.send(head, {**arrays, "starts": self.starts, "lone": self.lone})
 
 
-def received(head: Any, arrays: Arrays) -> Account:
-    """Return the account that was sent."""
+def received(head: Any, arrays: Arrays) -> PartSummary:
+    """Return the summary that was sent."""
     mode, columns, repeated, types = head
     facts = RowFacts(**{one.name: arrays[one.name] for one in fields(RowFacts)})
     keys = [EntryKey(*one) for one in zip(*columns, strict=True)]
-    return Account(Mode(mode), keys, arrays["starts"], arrays["lone"], repeated, facts, types)
+    return PartSummary(Mode(mode), keys, arrays["starts"], arrays["lone"], repeated, facts, types)
 
 
 @dataclass(slots=True)
@@ -73,7 +70,7 @@ class LocalPart:
     target: Dump
     golden: Dump
     table: LeafTable
-    account: Account
+    summary: PartSummary
 
 
 class _Same:
@@ -98,20 +95,20 @@ def own_part(outlines: tuple[Dump, Dump], parts: tuple[Part, Part], *, dtype_gat
     with np.errstate(all="ignore"):
         facts = row_facts(table, checksums=mode is Mode.CHECKSUM)
     trim_memory()
-    found = Account(
+    found = PartSummary(
         mode, table.keys, table.starts, table.lone, table.repeated, facts, column_types(table) if dtype_gate else []
     )
     return LocalPart(target, golden, table, found)
 
 
-def agree(accounts: Sequence[Account]) -> bool:
+def agree(summaries: Sequence[PartSummary]) -> bool:
     """Whether the parts make one comparison: of one mode, no call twice, and recomputation told alike."""
-    names = {key.name for account in accounts for key in account.keys}
-    if len({account.mode for account in accounts}) > 1 or len(names) < sum(len(one.keys) for one in accounts):
+    names = {key.name for part in summaries for key in part.keys}
+    if len({part.mode for part in summaries}) > 1 or len(names) < sum(len(one.keys) for one in summaries):
         return False
     # Where construct.json tells of recomputed calls, the records do it for calls beside them (see entry_keys).
-    unaware = [one for one in accounts if not one.repeated and any(key.recompute for key in one.keys)]
-    return not unaware or not any(one.repeated for one in accounts)
+    unaware = [one for one in summaries if not one.repeated and any(key.recompute for key in one.keys)]
+    return not unaware or not any(one.repeated for one in summaries)
 
 
 def _loaded(outline: Dump, part: Part) -> Dump:
@@ -200,37 +197,41 @@ _Records = dict[str, Any]
 
 
 def joined(
-    own: LocalPart, others: Sequence[Account], parts: Sequence[tuple[Part, Part]], policy: Policy, history: StepHistory
+    own: LocalPart,
+    others: Sequence[PartSummary],
+    parts: Sequence[tuple[Part, Part]],
+    policy: Policy,
+    history: StepHistory,
 ) -> Comparison:
     """The comparison of all parts: ``own`` is the first one, ``others`` are further ones, whose records lie in
     ``parts``. Those records, and the leaves in them, are read when they are asked for."""
-    names = [[key.name for key in account.keys] for account in others]
+    names = [[key.name for key in part.keys] for part in others]
     ours, theirs = (
         LaterRecords([(pair[side], one) for pair, one in zip(parts, names, strict=True)]) for side in (0, 1)
     )
     target, golden = _whole(own.target, ours), _whole(own.golden, theirs)
     table = _table(own, others, golden, (ours, theirs), dtype_gate=policy is Policy.REFERENCE)
     with np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
-        facts = [own.account.facts, *(account.facts for account in others)]
+        facts = [own.summary.facts, *(other.facts for other in others)]
         measured = measure(table, joined_facts(facts), EXEMPTIONS, cancelled_gradients=history.cancelled_gradients)
         trim_memory()
-        judged = judged_as(own.account.mode, measured, history)
+        judged = judged_as(own.summary.mode, measured, history)
     trim_memory()
     levels = row_levels(table, judged, policy)
-    return Comparison(target, golden, own.account.mode, policy, table, measured, judged, levels, None)
+    return Comparison(target, golden, own.summary.mode, policy, table, measured, judged, levels, None)
 
 
 def _table(
     own: LocalPart,
-    others: Sequence[Account],
+    others: Sequence[PartSummary],
     golden: Dump,
     records: tuple[LaterRecords, LaterRecords],
     *,
     dtype_gate: bool,
 ) -> LeafTable:
-    later = [key for account in others for key in account.keys]
+    later = [key for part in others for key in part.keys]
     keys = [*own.table.keys, *later]
-    ends = np.cumsum([0, *(int(one.starts[-1]) for one in (own.account, *others))])
+    ends = np.cumsum([0, *(int(one.starts[-1]) for one in (own.summary, *others))])
     parts = [own.table.starts, *(one.starts[1:] + end for one, end in zip(others, ends[1:].tolist(), strict=False))]
     starts = np.concatenate(parts)
     pairs = LaterPairs(LeafPairs(golden, SAME, dtype_gate, across=False), later, records)
@@ -241,7 +242,7 @@ def _table(
         starts=starts,
         keys=keys,
         checksums=own.table.checksums,
-        lone_rows=np.concatenate([own.table.lone, *(account.lone for account in others)]),
+        lone_rows=np.concatenate([own.table.lone, *(part.lone for part in others)]),
     )
 
 

@@ -1,18 +1,17 @@
-"""The rows of one part, with the verdicts that the whole run gave them.
+"""The rows of a comparison, made by several processes: their text, and what a watch collects from them.
 
-The rows of a finished comparison, made by this process and copies of it.
-
-A copy has all that was read and judged, without reading it: it shares the memory, except for what it looks at, because
-Python counts references in it.
-
-The rows that a copy of a process makes: their text, and what was seen of them, sent to the first process.
+``part_blocks`` makes the rows of a part that this process has read, from the ``Verdicts`` that the concluding process
+sliced for it. ``rows_apart`` shares the rows of a comparison that one process has finished: a copy of it has all that
+was read and judged without reading it. It shares the memory, except for what it looks at, because Python counts
+references in it. In both cases ``send_rows`` sends the text of the rows and what was collected from them to the first
+process, which reads both with ``received_rows``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -25,60 +24,51 @@ from msprobe.compare.inputs.mode import Mode, Policy
 from msprobe.compare.rows.levels import row_levels
 from msprobe.compare.rows.rows import RowBlock, RowMaker, RowSource
 from msprobe.compare.table.table import LeafTable
-from msprobe.compare.workers.fork_channel import Arrays, Channel, Forked, exit_worker
-from msprobe.compare.workers.partial_compare import LocalPart, UndividedError
-from msprobe.numerics.verdict import Floats, Ints, Judged
+from msprobe.compare.workers.fork_channel import Arrays, Channel, exit_worker, worker_pool
+from msprobe.compare.workers.partial_compare import LocalPart
+from msprobe.numerics.verdict import Judged, Measured
 
-_SMALL = ("level", "kind")
-_JUDGED = ("times", "tolerance")
-_MEASURED = ("element", "mean", "norm", "projection")
-
-
-@dataclass(slots=True)
-class _Measured:
-    role: Ints
-    element: Floats
-    mean: Floats
-    norm: Floats
-    projection: Floats
+_JUDGED = ("level", "kind", "times", "tolerance")
+_MEASURED = tuple(item.name for item in fields(Measured))
 
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """What the rows ``first`` to ``last`` of a whole table need to be written. ``as_floats`` holds for all."""
+    """What the rows of a part, the first of which has the number ``first`` in the whole table, need to be written.
+
+    ``as_floats`` says which statistics columns of the whole table show integers as floats.
+    """
 
     first: int
     as_floats: tuple[bool, ...]
-    arrays: Arrays
+    judged: Judged
+    measured: Measured
 
     def send(self, channel: Channel) -> None:
         """Send the verdicts to the other process."""
-        channel.send([self.first, self.as_floats], self.arrays)
+        arrays = {name: getattr(self.judged, name) for name in _JUDGED}
+        arrays.update((f"measured.{name}", getattr(self.measured, name)) for name in _MEASURED)
+        channel.send([self.first, self.as_floats], arrays)
 
 
 def verdicts_of(comparison: Comparison, first: int, last: int, as_floats: tuple[bool, ...]) -> Verdicts:
-    """Slice the verdicts of rows [first, last)."""
+    """Return the verdicts of the rows [first, last)."""
     rows = slice(first, last)
-    small = {name: getattr(comparison.judged, name)[rows].astype(np.int8) for name in _SMALL}
-    judged = {name: getattr(comparison.judged, name)[rows] for name in _JUDGED}
-    return Verdicts(
-        first, as_floats, small | judged | {name: getattr(comparison.measured, name)[rows] for name in _MEASURED}
-    )
+    return Verdicts(first, as_floats, comparison.judged.sliced(rows), comparison.measured.sliced(rows))
 
 
 def received_verdicts(head: Sequence[Any], arrays: Arrays) -> Verdicts:
     """Return the verdicts that were sent."""
-    return Verdicts(head[0], tuple(head[1]), arrays)
+    level, kind, times, tolerance = (arrays[name] for name in _JUDGED)
+    measured = Measured(**{name: arrays[f"measured.{name}"] for name in _MEASURED})
+    return Verdicts(head[0], tuple(head[1]), Judged(level, kind, 0.0, times, tolerance), measured)
 
 
 def part_blocks(own: LocalPart, verdicts: Verdicts, policy: Policy) -> Iterator[RowBlock]:
     """Yield the rows of a part; see ``Comparison.blocks``."""
-    given = verdicts.arrays
-    level, kind = (given[name].astype(np.int64) for name in _SMALL)
-    judged = Judged(level, kind, 0.0, *(given[name] for name in _JUDGED))
-    measured = _Measured(own.account.facts.role, *(given[name] for name in _MEASURED))
+    judged, measured = verdicts.judged, verdicts.measured
     levels = row_levels(own.table, judged, policy)
-    source = RowSource(own.target, own.account.mode, own.table, levels, judged, measured, as_floats=verdicts.as_floats)
+    source = RowSource(own.target, own.summary.mode, own.table, levels, judged, measured, as_floats=verdicts.as_floats)
     return RowMaker(source).blocks(reference=policy is Policy.REFERENCE)
 
 
@@ -160,15 +150,7 @@ def rows_apart(comparison: Comparison, report: Report, folder: Path, processes: 
         UndividedError: there is no room for a process or its files.
     """
     first, *rest = _ranges(comparison, processes)
-    with ExitStack() as stack:
-        others = []
-        for entries in rest:
-            try:
-                other = Forked(partial(_make_rows, comparison, entries, report), folder)
-            except OSError as error:
-                raise UndividedError from error
-            stack.callback(other.end)
-            others.append(other.channel)
+    with worker_pool([partial(_make_rows, comparison, entries, report) for entries in rest], folder) as others:
         yield RowWorkers(comparison, first, others)
 
 

@@ -54,7 +54,7 @@ class TensorOps(Protocol[T_contra]):
 
     @property
     def outstanding(self) -> bool:
-        """Whether statistics of some nodes are still being computed on a device."""
+        """Return whether statistics of some nodes are still being computed on a device."""
         ...
 
     def settle(self) -> None:
@@ -248,12 +248,12 @@ class RuntimeFacts:
 
     @property
     def whole_graph(self) -> bool:
-        """Whether a graph is compiled and run as one piece (O2) and not kernel by kernel."""
+        """Return whether a graph is compiled and run as one piece (O2) and not kernel by kernel."""
         return self.graph_mode and self.jit_level == "O2"
 
     @property
     def on_cpu(self) -> bool:
-        """Whether the target device is the CPU."""
+        """Return whether the target device is the CPU."""
         return self.device == "CPU"
 
 
@@ -285,12 +285,12 @@ class KernelDump(Protocol):
 
     @property
     def facts(self) -> RuntimeFacts:
-        """The state of the framework that the request was made for."""
+        """Return the state of the framework that the request was made for."""
         ...
 
     @property
     def substitute(self) -> bool:
-        """Whether the runtime was asked for something else, because the device cannot do what the configuration says.
+        """Return whether the runtime was asked for something else, as the device cannot do what the configuration says.
 
         The rest is done when the files are imported.
         """
@@ -418,7 +418,7 @@ class InputSource(Protocol):
         ...
 
     def file(self, place: str, suffix: str) -> Path | None:
-        """The file of the tensor at ``place``, or None when it was not recorded."""
+        """Return the file of the tensor at ``place``, or None when it was not recorded."""
         ...
 
 

@@ -20,7 +20,7 @@ from msprobe.core.naming import ApiName, NameSyntaxError, parse_entry
 from msprobe.core.tensors.statistics import STATISTICS
 
 DEFAULT_NAMESPACES = ("_C_ascend",)
-_CALL_STATISTICS = frozenset(spec.config_name for spec in STATISTICS)
+_CALL_STATISTICS = tuple(spec.config_name for spec in STATISTICS)
 _CALL_TASKS = ("statistics", "tensor", "structure", "overflow_check", "nan_check", "diff_check")
 """Tasks that every framework has in which Python runs each call."""
 
@@ -195,9 +195,10 @@ def _problems_in_mode(config: DumpConfig, support: Support) -> list[Problem]:
 
 def _option_problems(config: DumpConfig, support: Support) -> Iterator[Problem]:
     chosen = config.section.summary_mode
-    if config.level != "L2" and isinstance(chosen, tuple) and not _CALL_STATISTICS.issuperset(chosen):
+    if config.level != "L2" and isinstance(chosen, tuple) and not set(chosen).issubset(_CALL_STATISTICS):
         others = [name for name in chosen if name not in _CALL_STATISTICS]  # kernels (L2) have more statistics
-        expected = "calls and cells have max, min, mean and l2norm; the others are for kernels (L2) of MindSpore"
+        words = f"{', '.join(_CALL_STATISTICS[:-1])} and {_CALL_STATISTICS[-1]}"
+        expected = f"calls and cells have {words}; the others are for kernels (L2) of MindSpore"
         yield Problem(f"{config.task}.summary_mode", others, expected)
     prefix = support.module_prefix
     for index, name in enumerate(config.load.modules if config.load is not None else ()):

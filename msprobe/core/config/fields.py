@@ -71,7 +71,7 @@ class IntRanges:
 
     @property
     def last(self) -> int:
-        """The largest member. Raises ValueError when the set is empty."""
+        """Return the largest member. Raises ValueError when the set is empty."""
         if not self.bounds:
             raise ValueError("an empty set of ranges has no last member; test it with bool() first")
         return self.bounds[-1][1]

@@ -235,7 +235,7 @@ class TaskSpec:
 
     @property
     def compares_live(self) -> bool:
-        """Whether ``bench_path`` of the section compares calls with a golden dump while the program runs."""
+        """Return whether ``bench_path`` of the section compares calls with a golden dump while the program runs."""
         return "bench_path" not in self.section.inert
 
 

@@ -36,6 +36,25 @@ from msprobe.visualize.values.row_verdicts import verdict_text
 from msprobe.visualize.values.value_json import STATISTIC_FIELDS, quoted
 
 _JUDGED_ARRAYS = ("level", "kind", "times", "tolerance")
+DIFFERENCES = ",".join(f'"{name}":"%s"' for name in METRICS[Mode.STATISTICS])
+CONSISTENT = '"Requires_grad Consistent":"%s"'
+DIGITS = 6
+ROWS_PER_BLOCK = 1024
+MAX_BLOCKS = 32
+_COUNT = len(STATISTIC_NAMES)
+_statistics_of = itemgetter(*STATISTIC_NAMES)
+_FLOATS = {float}
+_TARGET_FIELDS = f"{DIFFERENCES},{CONSISTENT},%s"
+_PASSES = verdict_text(Level.PASS, ())
+_Values = NDArray[np.float64]
+Texts = tuple[str, str]
+"""JSON fields of one row, without braces: the statistics of one side, and for the target all that comparing adds.
+
+The second text ends with a comma where the verdict has to follow.
+"""
+_METRIC_FIELDS = ",".join(f'"{name}":"%s"' for name in METRICS[Mode.TENSOR])
+_NO_DIFFERENCES = DIFFERENCES % (("N/A",) * len(METRICS[Mode.STATISTICS]))
+_MAX_CACHED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,26 +100,6 @@ def statistic_pairs(comparison: Comparison) -> StatisticPairs:
         judged = replace(judged, level=np.full(len(rows), -1))
     consistent = np.array(same_flag, np.bool_)[pairs.frames[: len(rows)]]
     return StatisticPairs(rows, values, consistent, judged, comparison.measured.sliced(rows))
-
-
-DIFFERENCES = ",".join(f'"{name}":"%s"' for name in METRICS[Mode.STATISTICS])
-CONSISTENT = '"Requires_grad Consistent":"%s"'
-DIGITS = 6
-ROWS_PER_BLOCK = 1024
-MAX_BLOCKS = 32
-
-_COUNT = len(STATISTIC_NAMES)
-_statistics_of = itemgetter(*STATISTIC_NAMES)
-_FLOATS = {float}
-_TARGET_FIELDS = f"{DIFFERENCES},{CONSISTENT},%s"
-_PASSES = verdict_text(Level.PASS, ())
-_Values = NDArray[np.float64]
-
-Texts = tuple[str, str]
-"""JSON fields of one row, without braces: the statistics of one side, and for the target all that comparing adds.
-
-The second text ends with a comma where the verdict has to follow.
-"""
 
 
 def own_numbers(values: Sequence[Leaf]) -> list[str | None]:
@@ -205,11 +204,6 @@ def _percent_texts(percent: _Values, golden: _Values) -> list[str]:
     for row in (golden == 0.0).nonzero()[0].tolist():
         texts[row] = "N/A"
     return texts
-
-
-_METRIC_FIELDS = ",".join(f'"{name}":"%s"' for name in METRICS[Mode.TENSOR])
-_NO_DIFFERENCES = DIFFERENCES % (("N/A",) * len(METRICS[Mode.STATISTICS]))
-_MAX_CACHED = 10_000
 
 
 class DifferenceTexts:

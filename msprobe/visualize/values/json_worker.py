@@ -12,7 +12,7 @@ copy.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 
 from msprobe.compare.inputs.mode import Mode, mode_of
-from msprobe.compare.workers.fork_channel import Arrays, Channel, Forked, LostError, can_fork
+from msprobe.compare.workers.fork_channel import Arrays, Channel, LostError, UndividedError, worker_pool
 from msprobe.core.errors import MsprobeException
+from msprobe.core.host import can_fork
 from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, Place, load_dump, paused_gc
 from msprobe.core.store.record_walk import leaves
@@ -57,20 +58,17 @@ def text_worker(places: Sequence[Place], folder: Path, *, wanted: bool) -> Itera
     Raises:
         ReadError: the first of the dumps is damaged.
     """
-    copy: Forked | None = None
-    loaded: list[Dump] = []
-    if wanted and can_fork():
-        loaded.append(load_dump(places[0]))
+    if not wanted or not can_fork():
+        yield None
+        return
+    loaded = [load_dump(places[0])]
+    with ExitStack() as stack:
         try:
             make_folder(folder)
-            copy = Forked(partial(_serve, places, loaded), folder)
-        except OSError:  # a folder that cannot be written is reported by the writer of the database
-            copy = None
-    try:
-        yield None if copy is None else TextWorker(copy.channel, loaded)
-    finally:
-        if copy is not None:
-            copy.end()
+            (channel,) = stack.enter_context(worker_pool([partial(_serve, places, loaded)], folder))
+        except (OSError, UndividedError):  # a folder that cannot be written is reported by the writer of the database
+            channel = None
+        yield None if channel is None else TextWorker(channel, loaded)
 
 
 class TextWorker:

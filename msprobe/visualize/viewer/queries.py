@@ -24,59 +24,6 @@ from msprobe.visualize.viewer.databases import open_read_only
 
 _DTYPE = re.compile(r'"dtype": ?"((?:[^"\\]|\\.)*)"')
 _RELATIVE = re.compile(rf'"(?:{"|".join(STATISTIC_NAMES)})RelativeErr": ?"([^"]*)"')
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """The facts of one node; ``error`` is a fraction (0.01 is one percent), None where no difference is stored."""
-
-    dtypes: tuple[str, ...]
-    error: float | None
-
-
-def fact_of(text: str) -> Fact:
-    """Return the facts in the stored values of a node; a difference that is no number counts as unknown."""
-    dtypes = tuple(sorted({dtype for dtype in _DTYPE.findall(text) if dtype != "null"}))
-    errors = [error for error in map(_fraction, _RELATIVE.findall(text)) if error is not None]
-    return Fact(dtypes, max(errors, default=None))
-
-
-def _fraction(shown: str) -> float | None:
-    scale = 0.01 if shown.endswith("%") else 1.0
-    try:
-        value = abs(float(shown.rstrip("%"))) * scale
-    except ValueError:
-        return None
-    return value if value < float("inf") else None
-
-
-def parent_indexes(names: Sequence[str], ups: Sequence[str | None]) -> list[int]:
-    """Return the index of each node's parent, -1 for a root.
-
-    A node without a known parent is put below the root, and so is one member of each circle: no node is lost.
-    """
-    index_of = {name: index for index, name in enumerate(names)}
-    root = next((index for index, up in enumerate(ups) if not up), -1)
-    parents = [-1 if index == root else index_of.get(up or "", root) for index, up in enumerate(ups)]
-    if any(0 <= parent <= index for index, parent in enumerate(parents)):  # never so where children come first
-        _cut_circles(parents, root)
-    return parents
-
-
-def _cut_circles(parents: list[int], root: int) -> None:
-    done = bytearray(len(parents))
-    for start in range(len(parents)):
-        path, node = set[int](), start
-        while node >= 0 and not done[node]:
-            if node in path:
-                parents[node] = root if node != root else -1
-                break
-            path.add(node)
-            node = parents[node]
-        for node in path:
-            done[node] = 1
-
-
 Json = dict[str, Any]
 SIDES = {"target": "NPU", "golden": "Bench"}
 VERDICTS = ("same", "pass", "warning", "error", "unmatched", "not_compared", "no_data")
@@ -322,3 +269,54 @@ def _rows(connection: sqlite3.Connection, query: str, *values: object) -> list[t
 
 def _has(connection: sqlite3.Connection, table: str) -> bool:
     return bool(_rows(connection, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", table))
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """The facts of one node; ``error`` is a fraction (0.01 is one percent), None where no difference is stored."""
+
+    dtypes: tuple[str, ...]
+    error: float | None
+
+
+def fact_of(text: str) -> Fact:
+    """Return the facts in the stored values of a node; a difference that is no number counts as unknown."""
+    dtypes = tuple(sorted({dtype for dtype in _DTYPE.findall(text) if dtype != "null"}))
+    errors = [error for error in map(_fraction, _RELATIVE.findall(text)) if error is not None]
+    return Fact(dtypes, max(errors, default=None))
+
+
+def _fraction(shown: str) -> float | None:
+    scale = 0.01 if shown.endswith("%") else 1.0
+    try:
+        value = abs(float(shown.rstrip("%"))) * scale
+    except ValueError:
+        return None
+    return value if value < float("inf") else None
+
+
+def parent_indexes(names: Sequence[str], ups: Sequence[str | None]) -> list[int]:
+    """Return the index of each node's parent, -1 for a root.
+
+    A node without a known parent is put below the root, and so is one member of each circle: no node is lost.
+    """
+    index_of = {name: index for index, name in enumerate(names)}
+    root = next((index for index, up in enumerate(ups) if not up), -1)
+    parents = [-1 if index == root else index_of.get(up or "", root) for index, up in enumerate(ups)]
+    if any(0 <= parent <= index for index, parent in enumerate(parents)):  # never so where children come first
+        _cut_circles(parents, root)
+    return parents
+
+
+def _cut_circles(parents: list[int], root: int) -> None:
+    done = bytearray(len(parents))
+    for start in range(len(parents)):
+        path, node = set[int](), start
+        while node >= 0 and not done[node]:
+            if node in path:
+                parents[node] = root if node != root else -1
+                break
+            path.add(node)
+            node = parents[node]
+        for node in path:
+            done[node] = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from msprobe.compare.layer_inference.name_folding import same_form
+from msprobe.compare.layer_inference.name_folding import same_shapes
 from tests.compare.dumps import call, number, tensor
 
 LEFT = call([tensor(shape=(4, 8)), tensor(shape=(8,))], [tensor(shape=(4, 8))])
@@ -26,4 +26,4 @@ RIGHT = {
 @pytest.mark.parametrize("case", list(RIGHT))
 def test_the_form_of_a_call(case: str) -> None:
     other, alike = RIGHT[case]
-    assert same_form(LEFT, other) is alike and same_form(other, LEFT) is alike
+    assert same_shapes(LEFT, other) is alike and same_shapes(other, LEFT) is alike

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from msprobe.compare.layer_inference.infer import LayerMap, infer_layer_map
+from msprobe.compare.alignment.layer_map import LayerMap
+from msprobe.compare.layer_inference.infer import infer_layer_map
 from tests.compare.layer_inference.conftest import Record
 from tests.compare.layer_inference.transformers import (
     LAYERS,

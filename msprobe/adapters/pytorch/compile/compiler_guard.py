@@ -1,6 +1,6 @@
 """Keep the calls that Dynamo and the compilers behind it make while they compile from being observed.
 
-They are no calls of the program. Their tensors have no values, and a graph whose calls were observed while it was made
+They are no calls of the program. Their tensors have no values, and a graph whose calls were observed during its trace
 has lost its gradients.
 """
 
