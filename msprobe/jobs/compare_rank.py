@@ -34,7 +34,6 @@ from msprobe.numerics.verdict import Level
 from msprobe.report.csv_table import chunks, write_chunks
 from msprobe.report.mapping_files import layer_map_note, write_data_mapping, write_layer_map
 from msprobe.report.rank_outcome import PairOptions, PairOutcome, RankTask, outcomes_text, task_of
-from msprobe.report.xlsx_table import write_workbook
 
 WORTH_BYTES, WORTH_ROWS = 4_000_000, 10_000
 """Below these sizes of a document and of a table, copying this process costs what it saves."""
@@ -249,6 +248,8 @@ def _write_table(folder: Path, stem: str, rows: Rows, seen: Seen) -> list[Path]:
     blocks = seen.through(rows.blocks())
     if not rows.options.xlsx:
         return write_chunks(folder, stem, columns, chain(chunks(blocks), rows.further(seen.merge)))
+    from msprobe.report.xlsx_table import write_workbook  # loads zipfile
+
     return write_workbook(folder, stem, columns, blocks)
 
 

@@ -9,7 +9,6 @@ from itertools import accumulate
 from msprobe.core.errors import MsprobeException
 from msprobe.core.host import cpu_count
 from msprobe.jobs.executors.dask import DaskExecutor
-from msprobe.jobs.executors.processes import ProcessExecutor
 from msprobe.jobs.executors.protocol import Executor
 
 _WORTH_BYTES = 4_000_000  # documents of all ranks; below, starting processes costs what it saves
@@ -35,7 +34,7 @@ def find_executor(name: str, ranks: int, sizes: Iterable[int]) -> Executor | Non
     if dask:
         return DaskExecutor(dask[1])
     if processes:
-        return ProcessExecutor(int(processes[1] or cpu_count()))
+        return _process_executor(int(processes[1] or cpu_count()))
     if name == "serial":
         return None
     if name != "auto":
@@ -43,4 +42,10 @@ def find_executor(name: str, ranks: int, sizes: Iterable[int]) -> Executor | Non
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason)
     if min(ranks, cpu_count()) == 1 or not any(total > _WORTH_BYTES for total in accumulate(sizes)):
         return None
-    return ProcessExecutor(cpu_count())
+    return _process_executor(cpu_count())
+
+
+def _process_executor(workers: int) -> Executor:
+    from msprobe.jobs.executors.processes import ProcessExecutor  # loads subprocess; a single rank needs none
+
+    return ProcessExecutor(workers)
