@@ -87,14 +87,14 @@ class _DivergenceSearch:
             description = explain(entry)
             if description is not None:
                 return description
-        row = self._rows(entry)[0]
+        row = self._differing_rows(entry)[0]
         return self._result(entry, row, self._module(entry), "its inputs agree")
 
     def _effect_in_backward(self, entry: int) -> int:
         """Return the first wrong gradient after a call that a hand-written backward or a gradient hook made, because it
         says more than the call; any other entry stays."""
         keys = self._table.keys
-        own = keys[entry].phase != "forward" or in_phase(keys[entry].name, "backward") in self._numbers(entry)
+        own = keys[entry].phase != "forward" or in_phase(keys[entry].name, "backward") in self._entry_by_name(entry)
         if own or self._module(entry) is not None or all(key.phase != "backward" for key in keys[:entry]):
             return entry
         backward = [
@@ -118,7 +118,7 @@ class _DivergenceSearch:
 
     # Rows of an entry
 
-    def _rows(self, entry: int, *roles: Role) -> list[int]:
+    def _differing_rows(self, entry: int, *roles: Role) -> list[int]:
         """Return the rows of an entry that differ, of these roles or of all."""
         start, end = int(self._table.starts[entry]), int(self._table.starts[entry + 1])
         role = self._comparison.measured.role
@@ -131,20 +131,24 @@ class _DivergenceSearch:
         return leaf.raw if leaf is not None and isinstance(leaf.raw, dict) else {}
 
     def _tensor_inputs(self, entry: int) -> list[int]:
-        return [row for row in self._rows(entry, Role.INPUT) if self._comparison.judged.kind[row] != RowKind.ARGUMENT]
+        return [
+            row
+            for row in self._differing_rows(entry, Role.INPUT)
+            if self._comparison.judged.kind[row] != RowKind.ARGUMENT
+        ]
 
     def _gradient_source(self, entry: int) -> int:
         """Return the backward entry of the module for a parameter gradient that follows from it (it may be recorded
         later); any other entry stays."""
         depends = int(self._comparison.measured.depends[entry])
-        if self._table.key(entry).phase == "parameters_grad" and depends >= 0 and self._tensor_inputs(depends):
+        if self._table.keys[entry].phase == "parameters_grad" and depends >= 0 and self._tensor_inputs(depends):
             return depends
         return entry
 
     # Explanations
 
     def _own_parameter(self, entry: int) -> FirstDivergence | None:
-        rows = self._rows(entry, Role.PARAMETER)
+        rows = self._differing_rows(entry, Role.PARAMETER)
         if not rows:
             return None
         if self._later_step and self._moved_with_others(rows[0]):
@@ -159,14 +163,18 @@ class _DivergenceSearch:
         return value and len(trained) > 1 and bool(worst[row] <= OUTLIER * np.median(worst[trained]))
 
     def _own_argument(self, entry: int) -> FirstDivergence | None:
-        rows = [row for row in self._rows(entry, Role.INPUT) if self._comparison.judged.kind[row] == RowKind.ARGUMENT]
+        rows = [
+            row
+            for row in self._differing_rows(entry, Role.INPUT)
+            if self._comparison.judged.kind[row] == RowKind.ARGUMENT
+        ]
         return self._result(entry, rows[0], self._module(entry), "an argument of this call") if rows else None
 
     def _unexplained_input(self, entry: int) -> FirstDivergence | None:
         rows = self._tensor_inputs(entry)
         if not rows:
             return None
-        ancestors, numbers = list(self._ancestors(entry)), self._numbers(entry)
+        ancestors, numbers = list(self._ancestors(entry)), self._entry_by_name(entry)
         for ancestor in ancestors:
             number = numbers.get(ancestor)
             if number is not None and self._owns(number, rows[0]):
@@ -177,14 +185,14 @@ class _DivergenceSearch:
             if number is None:
                 enclosing = self._module(entry)
                 break
-            if not self._rows(number, Role.INPUT, Role.PARAMETER):
+            if not self._differing_rows(number, Role.INPUT, Role.PARAMETER):
                 return self._enters_in(number, entry, rows[0])
         return self._result(entry, rows[0], enclosing, UNEXPLAINED)
 
     def _enters_in(self, enclosing: int, entry: int, row: int) -> FirstDivergence:
         """Describe an entry whose input differs, where the input of the enclosing module does not."""
         module = module_text(self._name(enclosing))
-        results = self._rows(enclosing, Role.RESULT)
+        results = self._differing_rows(enclosing, Role.RESULT)
         if not self._is_module(entry) or not results:
             return self._result(entry, row, module, UNEXPLAINED)
         note = f"its inputs agree; the difference shows first at the input of {self._name(entry)}"
@@ -193,11 +201,11 @@ class _DivergenceSearch:
     def _owns(self, number: int, row: int) -> bool:
         """Return whether this module has a differing parameter of the shape of the tensor in ``row``."""
         shape = self._raw(row).get("shape")
-        return any(self._raw(own).get("shape") == shape for own in self._rows(number, Role.PARAMETER))
+        return any(self._raw(own).get("shape") == shape for own in self._differing_rows(number, Role.PARAMETER))
 
     def _missing(self, entry: int) -> FirstDivergence:
         golden_only = self._table.entries[entry].target is None
-        if self._table.key(entry).phase == "forward":
+        if self._table.keys[entry].phase == "forward":
             entry, module = self._whole_call(entry)
         else:
             module = self._where_gradient_ends(entry) if golden_only else self._module(entry)
@@ -224,7 +232,7 @@ class _DivergenceSearch:
     def _whole_call(self, entry: int) -> tuple[int, str | None]:
         """Return the outermost module call that is missing as a whole and has this entry inside, or the entry; and its
         module."""
-        numbers = self._numbers(entry)
+        numbers = self._entry_by_name(entry)
         for name in self._ancestors(entry):
             number = numbers.get(name)
             if number is None or not self._is_one_sided(number):
@@ -238,7 +246,7 @@ class _DivergenceSearch:
         enclosing = list(self._ancestors(entry))
         if self._is_module(entry):
             enclosing.insert(0, in_phase(self._name(entry), "backward"))
-        numbers = self._numbers(entry)
+        numbers = self._entry_by_name(entry)
         for name in enclosing:
             number = numbers.get(name)
             if number is None or not self._is_one_sided(number) or not self._requires_gradient(number):
@@ -246,7 +254,7 @@ class _DivergenceSearch:
         return None
 
     def _requires_gradient(self, backward: int) -> bool:
-        forward = self._numbers(backward).get(in_phase(self._name(backward), "forward"))
+        forward = self._entry_by_name(backward).get(in_phase(self._name(backward), "forward"))
         if forward is None:
             return True
         rows = slice(int(self._table.starts[forward]), int(self._table.starts[forward + 1]))
@@ -261,7 +269,7 @@ class _DivergenceSearch:
     def _is_module(self, entry: int) -> bool:
         return self._name(entry).partition(".")[0] in MODULE_PREFIXES
 
-    def _numbers(self, entry: int) -> dict[str, int]:
+    def _entry_by_name(self, entry: int) -> dict[str, int]:
         """Return the entries of the side that has this one, by name; the other side may have another call of a name."""
         return self._by_golden if self._table.entries[entry].target is None else self._by_target
 
@@ -269,7 +277,7 @@ class _DivergenceSearch:
         """Yield the names of the enclosing module entries, from inside to outside."""
         golden_only = self._table.entries[entry].target is None
         construct = (self._comparison.golden if golden_only else self._comparison.target).construct
-        numbers = self._numbers(entry)
+        numbers = self._entry_by_name(entry)
         name: str | None = self._name(entry)
         visited: set[str] = set()
         while name is not None and name not in visited:

@@ -58,7 +58,7 @@ class StepHistory:
     """What the comparison of one step tells the comparison of the next one.
 
     Attributes:
-        noise: ``judged.noise`` of the step before (dimensionless); 0 before the first step.
+        noise: ``judged.noise`` of the last step without a divergence (dimensionless); 0 before the first one.
         cancelled_gradients: the statistics of gradients that cancelled to zero so far; ``cancellation_scales`` adds to
             it.
     """
@@ -157,15 +157,18 @@ def compare_dumps(
         if isinstance(mapping, MappingOptions):
             from msprobe.compare.select_strategy import strategy_of  # a pair that is divided needs none
 
-            strategy, loose = strategy_of(target, golden, mapping, published=reference), mapping.spread
+            strategy = strategy_of(target, golden, mapping, published=reference)
+            # Ranks are merged where they are spread: each layout has calls of its own, like another program.
+            different_programs, published_pairs = mapping.spread, reference
         else:
-            strategy, loose = mapping, False
+            # A strategy that the caller hands in decides alone which leaves are pairs.
+            strategy, different_programs, published_pairs = mapping, False, False
         table = build_table(
             target,
             golden,
             strategy,
-            dtype_gate=reference and strategy is not mapping,
-            loose=loose,
+            dtype_gate=published_pairs,
+            loose=different_programs,
             checksums=mode is Mode.CHECKSUM,
         )
         for exemption in EXEMPTIONS:
@@ -184,8 +187,8 @@ def compare_dumps(
         facts = row_facts(table, checksums=mode is Mode.CHECKSUM)
         measured = measure(table, facts, EXEMPTIONS, tensors=tensors, cancelled_gradients=history.cancelled_gradients)
         judged = judged_as(mode, measured, history, None if extras.noise is None else extras.noise.floor(table, mode))
-    levels = row_levels(table, judged, policy)
-    return Comparison(target, golden, mode, policy, table, measured, judged, levels, tensors, metrics)
+    leveled = row_levels(table, judged, policy)
+    return Comparison(target, golden, mode, policy, table, measured, judged, leveled, tensors, metrics)
 
 
 def judged_as(mode: Mode, measured: Measured, history: StepHistory, floor: NoiseFloor | None = None) -> Judged:
@@ -198,15 +201,15 @@ def judged_as(mode: Mode, measured: Measured, history: StepHistory, floor: Noise
     return judge(measured, history.noise, floor)
 
 
-def counts(comparison: Comparison, row_levels: Iterable[str]) -> Counts:
+def counts(comparison: Comparison, level_names: Iterable[str]) -> Counts:
     """Return the numbers of rows by level; rows without a partner count by side.
 
-    ``row_levels`` are the levels of ``comparison.rows()``, or of ``levels`` where no rows are made.
+    ``level_names`` are the levels of ``comparison.rows()``, or of ``level_names_of`` where no rows are made.
     """
     table = comparison.table
     one_sided: Counter[str] = Counter()
     one_sided_levels: Counter[str] = Counter()
-    by_row = list(row_levels)
+    by_row = list(level_names)
     for row in table.lone.nonzero()[0].tolist():
         one_sided_levels[by_row[row]] += 1
         one_sided["golden" if table.lone[row] < 0 else "target"] += 1
@@ -215,7 +218,7 @@ def counts(comparison: Comparison, row_levels: Iterable[str]) -> Counts:
     return Counts(passed + warning + error, passed, warning, error, one_sided["target"], one_sided["golden"])
 
 
-def levels(comparison: Comparison) -> list[str]:
+def level_names_of(comparison: Comparison) -> list[str]:
     """Return the level of every row under the policy of the comparison."""
     if comparison.policy is Policy.REFERENCE:
         return [level for block in comparison.blocks() for level in block.level_names()]

@@ -17,7 +17,7 @@ from typing import cast
 
 from msprobe.analyze.first_divergence import first_divergence
 from msprobe.analyze.rank_order import rank_finding
-from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps, counts, levels
+from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps, counts, level_names_of
 from msprobe.compare.coverage import incomplete
 from msprobe.compare.extensions import Extras, load_extras
 from msprobe.compare.header_checks import header_notes, version_notes
@@ -142,7 +142,7 @@ def _compare(
         target, golden, options.policy, mapping=options.mapping, history=history, extras=history.extras
     )
     done = None
-    if may_share_rows(comparison.table.rows, options):
+    if may_share_rows(comparison.table.row_count, options):
         done = _with_workers(outcome, lambda _: shared_rows(comparison, options), places[0], history)
     if done is None:
         _conclude(outcome, Rows(comparison, options, comparison.blocks), places[0], history)
@@ -217,7 +217,7 @@ def _write(outcome: PairOutcome, rows: Rows, place: Place) -> list[str]:
     if options.pages is not None and not options.every_page and outcome.first_divergence is None:
         options = replace(options, pages=None)
     if options.output is None and options.pages is None and not options.failures:
-        return levels(comparison)
+        return level_names_of(comparison)
     seen = Seen(options, comparison.table, comparison.mode, comparison.columns)
     stem = _stem(place, options)
     folder = Path(options.output or options.pages or ".")

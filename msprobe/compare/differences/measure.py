@@ -57,7 +57,7 @@ def measure(
         tensors: the differences of whole tensors, one per row; None where only statistics are compared.
         cancelled_gradients: what ``cancellation_scales`` learned in earlier steps; it grows.
     """
-    rows = table.rows
+    rows = table.row_count
     measured = Measured(
         role=facts.role,
         kind=facts.kind,
@@ -83,12 +83,12 @@ def measure(
     if tensors is not None:
         _fill_tensors(measured, table, tensors, least_scales)
     for exemption in exemptions:
-        _excuse(measured, table, exemption.excused(table, measured))
+        _clear_differences(measured, table, exemption.meaningless_rows(table, measured))
     return measured
 
 
-def _excuse(measured: Measured, table: LeafTable, rows: Sequence[int]) -> None:
-    """Set the differences of excused rows to zero; what their shapes and dtypes say stays."""
+def _clear_differences(measured: Measured, table: LeafTable, rows: Sequence[int]) -> None:
+    """Set the differences of ``rows``, which mean nothing, to zero; what their shapes and dtypes say stays."""
     if not rows:
         return
     for values in (measured.element, measured.mean, measured.norm, measured.projection):
@@ -177,7 +177,7 @@ def dependencies(table: LeafTable) -> NDArray[np.int64]:
     depends = np.full(len(table.entries), -1, np.int64)
     pending: list[tuple[int, tuple[str, str, int | None]]] = []
     for number in range(len(table.entries)):
-        key = table.key(number)
+        key = table.keys[number]
         numbers[key.stem, key.phase, key.call] = number
         if key.phase == "backward":
             pending.append((number, (key.stem, "forward", key.call)))

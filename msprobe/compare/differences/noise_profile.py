@@ -169,8 +169,8 @@ class NoiseProfile:
             exact[key] = parts
             without = (*key[:4], -1)
             anywhere[without] = _largest(anywhere.get(without, (0.0, 0.0, 0.0)), parts)
-        values = np.full((table.rows, 3), np.nan)
-        single_elements = np.zeros(table.rows)
+        values = np.full((table.row_count, 3), np.nan)
+        single_elements = np.zeros(table.row_count)
         for row, key in _keys(table):
             spreads = exact.get(key) or anywhere.get((*key[:4], -1))
             if spreads is not None:
@@ -259,7 +259,7 @@ def _keys(table: LeafTable) -> Iterator[tuple[int, _Key]]:
     """Yield the number and the key of every row that holds a tensor on both sides."""
     entries = max(len(table.entries), 1)
     for number in range(len(table.entries)):
-        key = table.key(number)
+        key = table.keys[number]
         operator, depth = _operator(key.stem), number * DEPTHS // entries
         for row in range(int(table.starts[number]), int(table.starts[number + 1])):
             target, golden = table.target[row], table.golden[row]

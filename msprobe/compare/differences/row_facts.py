@@ -76,8 +76,8 @@ class RowFacts:
 
 def row_facts(table: LeafTable, *, checksums: bool) -> RowFacts:
     """Return the facts of all rows of ``table``; ``checksums`` compares digests only."""
-    role, kind = _roles(table), np.zeros(table.rows, np.int64)
-    numeric = np.zeros(table.rows, np.bool_) if checksums else _differing_floats(role, kind, table)
+    role, kind = _roles(table), np.zeros(table.row_count, np.int64)
+    numeric = np.zeros(table.row_count, np.bool_) if checksums else _differing_floats(role, kind, table)
     numeric[_classify(table, kind, numeric, _digest_kind if checksums else None)] = not checksums
     rows = numeric.nonzero()[0]
     (left, left_absent), (right, right_absent) = statistics(table, rows)
@@ -125,7 +125,7 @@ def _roles(table: LeafTable) -> Ints:
 
 def _differing_floats(role: Ints, kind: Ints, table: LeafTable) -> Bools:
     """Return which ordinary rows (see ``FloatPairs``) have different statistics on both sides, and set their kinds."""
-    pairs, result = table.float_pairs, np.zeros(table.rows, np.bool_)
+    pairs, result = table.float_pairs, np.zeros(table.row_count, np.bool_)
     with np.errstate(invalid="ignore"):
         differ = (pairs.values[:, 0] != pairs.values[:, 1]).any(axis=1) & ~np.isnan(pairs.values).any(axis=(1, 2))
     rows, frames = pairs.rows[differ], pairs.frames[differ]

@@ -193,7 +193,7 @@ def tensor_differences(
             left, right = data_name(leaf.raw), data_name(golden_leaf.raw)
             if left is not None or right is not None:
                 jobs.append((row, left, right, str(leaf.raw.get("dtype", ""))))
-    differences: list[TensorDifference | None] = [None] * table.rows
+    differences: list[TensorDifference | None] = [None] * table.row_count
     with ThreadPoolExecutor(min(_MOST_WORKERS, cpu_count())) as pool:
         results = pool.map(
             lambda job: _difference((target, job[1]), (golden, job[2]), job[3], metrics, calibration), jobs

@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import replace
 
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
+from msprobe.compare.records.entries import Absence
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.errors import NotComparableError
 from msprobe.core.naming.names import MODULE_PREFIXES
@@ -28,10 +29,10 @@ class DumpLevels(Exemption):
         Raises:
             NotComparableError: one side has only modules, the other one only functions, and nothing pairs them.
         """
-        levels = [dump.level or "" for dump in (dumps.target, dumps.golden)]
-        if levels[0] == levels[1] or not _LACKS.keys() >= set(levels):
+        dump_levels = [dump.level or "" for dump in (dumps.target, dumps.golden)]
+        if dump_levels[0] == dump_levels[1] or not _LACKS.keys() >= set(dump_levels):
             return table
-        return _excuse_left_out(table, levels)
+        return _excuse_left_out(table, dump_levels)
 
     def notes(self, table: LeafTable) -> list[str]:
         """Return a sentence for each side that has calls which the other side could not record."""
@@ -46,29 +47,34 @@ class EndOfRun(Exemption):
     """Excuses the entries behind the end of a run that died or still runs."""
 
     def apply(self, table: LeafTable, dumps: ComparedDumps) -> LeafTable:
-        """Return the table with the entries benign that only the other side has after the last entry of such a run."""
+        """Return the table with the entries benign that only the other side has after the last entry of such a run.
+
+        An entry that is benign already keeps its reason. Where the sides are different programs, such an entry may be
+        other code as well, and is not said to be missing.
+        """
         target_ended, golden_ended = dumps.target.recovered, dumps.golden.recovered
         if not (target_ended or golden_ended):
             return table
-        entries = list(table.entries)
+        entries, reason = list(table.entries), Absence.OTHER_PROGRAM if table.loose else Absence.RUN_ENDED
         for number in range(len(entries) - 1, -1, -1):
             pair = entries[number]
             if not ((target_ended and pair.target is None) or (golden_ended and pair.golden is None)):
                 break
-            entries[number] = pair._replace(benign=True)
+            entries[number] = pair._replace(absence=pair.absence or reason)
         return replace(table, entries=entries)
 
 
-def _excuse_left_out(table: LeafTable, levels: list[str]) -> LeafTable:
-    lacks = [_LACKS[level] for level in levels]
+def _excuse_left_out(table: LeafTable, dump_levels: list[str]) -> LeafTable:
+    lacks = [_LACKS[level] for level in dump_levels]
     recorded = (
         {_kind_of_call(pair.target) for pair in table.entries if pair.target is not None},
         {_kind_of_call(pair.golden) for pair in table.entries if pair.golden is not None},
     )
-    if None not in lacks and recorded[0].isdisjoint(recorded[1]) and not _has_pair(table, range(table.rows)):
+    if None not in lacks and recorded[0].isdisjoint(recorded[1]) and not _has_pair(table, range(table.row_count)):
         raise NotComparableError(
-            f"the target was recorded at level {levels[0]}, which has no {lacks[0]}, the golden run at {levels[1]}, "
-            f"which has no {lacks[1]}: no call is on both sides; record both at one level (mix has all)"
+            f"the target was recorded at level {dump_levels[0]}, which has no {lacks[0]}, the golden run at "
+            f"{dump_levels[1]}, which has no {lacks[1]}: no call is on both sides; record both at one level "
+            "(mix has all)"
         )
     entries, unrecorded = list(table.entries), dict[int, str]()
     for number, pair in enumerate(table.entries):
@@ -76,8 +82,8 @@ def _excuse_left_out(table: LeafTable, levels: list[str]) -> LeafTable:
             continue
         side, kind = int(pair.target is not None), _kind_of_call(pair.target or pair.golden or "")
         if kind == lacks[side] and kind not in recorded[side] and not _has_pair(table, table.rows_of(number)):
-            unrecorded[number] = f"the {_SIDES[side]} was recorded at level {levels[side]}, which has no {kind}"
-            entries[number] = pair._replace(benign=True)
+            unrecorded[number] = f"the {_SIDES[side]} was recorded at level {dump_levels[side]}, which has no {kind}"
+            entries[number] = pair._replace(absence=Absence.NOT_RECORDED_AT_LEVEL)
     return replace(table, entries=entries, unrecorded=unrecorded)
 
 

@@ -116,7 +116,7 @@ class _Join:
 
     def __post_init__(self) -> None:
         rows_by_slot = [self._rows_by_slot(part) for part in self.parts]
-        phase = self.table.key(self.whole).phase
+        phase = self.table.keys[self.whole].phase
         for row in self.table.rows_of(self.whole):
             leaf = self._leaf(row)
             candidates = [rows.get(_slot_key(leaf)) for rows in rows_by_slot]

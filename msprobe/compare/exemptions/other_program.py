@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Policy
-from msprobe.compare.records.entries import EntryKey, EntryPair, is_module, path_of, stem_of
+from msprobe.compare.records.entries import Absence, EntryKey, EntryPair, is_module, path_of, stem_of
 from msprobe.compare.records.leaves import as_float
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import MODULE_PREFIXES, Phase
@@ -67,7 +67,7 @@ class OtherProgram(Exemption):
         if not table.loose:
             return table
         entries = excuse_other_code(table, dumps)
-        return replace(table, entries=missing_phases(entries, table.keys, table.row_counts()))
+        return replace(table, entries=missing_phases(entries, table.keys, table.rows_per_entry()))
 
     def relax(self, table: LeafTable, kinds: Ints) -> None:
         """Lower the kinds of differences that are none (see ``relax_kinds``)."""
@@ -78,7 +78,7 @@ class OtherProgram(Exemption):
         """Return sentences about phases that one side lacks, and about functions that no module stands for."""
         if not table.loose:
             return []
-        return missing_phase_notes(table.entries, table.keys, table.row_counts()) + _unjudged_functions(table)
+        return missing_phase_notes(table.entries, table.keys, table.rows_per_entry()) + _unjudged_functions(table)
 
 
 # Entries that are other code
@@ -94,9 +94,20 @@ def excuse_other_code(table: LeafTable, dumps: ComparedDumps) -> list[EntryPair]
     entries = list(table.entries)
     for number, (pair, key) in enumerate(zip(table.entries, table.keys, strict=True)):
         if pair.target is None or pair.golden is None:
-            lost = is_module(key) and not key.recompute and layers[pair.target is None].have_lost(key)
-            entries[number] = pair._replace(benign=not lost)
+            entries[number] = pair._replace(absence=_absence(key, layers[pair.target is None]))
     return entries
+
+
+def _absence(key: EntryKey, layers: _Layers) -> Absence | None:
+    """Return why an entry of one side means nothing; None where it is a lost layer, a part of one, or a lost gradient.
+
+    ``layers`` are the modules of the side that has the entry.
+    """
+    if key.recompute:
+        return Absence.RECOMPUTED
+    if is_module(key) and layers.are_fused(key):
+        return Absence.FUSED
+    return None if is_module(key) and layers.have_lost(key) else Absence.OTHER_PROGRAM
 
 
 def _unjudged_functions(table: LeafTable) -> list[str]:
@@ -123,11 +134,16 @@ class _Layers:
         self._fused = table.fused_paths[in_golden]
         self._lost: dict[str, bool] = {}
 
+    def are_fused(self, key: EntryKey) -> bool:
+        """Return whether an entry lies in a layer that stands for several layers of the other side, or for a part."""
+        path = path_of(key.stem)
+        return bool(self._fused) and not self._fused.isdisjoint((path, *_above(path)))
+
     def have_lost(self, key: EntryKey) -> bool:
         """Return whether an entry without partner is a lost layer, a part of one, or a lost gradient."""
-        path = path_of(key.stem)
-        if self._fused and not self._fused.isdisjoint((path, *_above(path))):
+        if self.are_fused(key):
             return False
+        path = path_of(key.stem)
         if key.phase != "forward":
             calls = self._alone.get(path)
             if path in self._paired:
@@ -185,35 +201,37 @@ def _above(path: str) -> Iterator[str]:
 
 
 def missing_phases(
-    entries: Sequence[EntryPair], keys: Sequence[EntryKey], row_counts: Sequence[int]
+    entries: Sequence[EntryPair], keys: Sequence[EntryKey], rows_per_entry: Sequence[int]
 ) -> list[EntryPair]:
     """Return the entries; those of a phase that one side lacks are benign no longer.
 
-    ``keys`` and ``row_counts`` have one item per entry.
+    ``keys`` and ``rows_per_entry`` have one item per entry.
     """
-    phases = {phase for phase, _, _, _ in _one_sided_phases(entries, keys, row_counts)}
+    phases = {phase for phase, _, _, _ in _one_sided_phases(entries, keys, rows_per_entry)}
     if not phases:
         return list(entries)
     return [
-        pair._replace(benign=False) if key.phase in phases and not key.recompute else pair
+        pair._replace(absence=None) if key.phase in phases and not key.recompute else pair
         for pair, key in zip(entries, keys, strict=True)
     ]
 
 
-def missing_phase_notes(entries: Sequence[EntryPair], keys: Sequence[EntryKey], row_counts: Sequence[int]) -> list[str]:
+def missing_phase_notes(
+    entries: Sequence[EntryPair], keys: Sequence[EntryKey], rows_per_entry: Sequence[int]
+) -> list[str]:
     """Return a sentence for each phase that one side lacks; the arguments are those of ``missing_phases``."""
     return [
         f"the {lacking} recorded {_PHASE_TEXTS[phase]}: {count} values of the {other} were not compared"
-        for phase, lacking, other, count in _one_sided_phases(entries, keys, row_counts)
+        for phase, lacking, other, count in _one_sided_phases(entries, keys, rows_per_entry)
     ]
 
 
 def _one_sided_phases(
-    entries: Sequence[EntryPair], keys: Sequence[EntryKey], row_counts: Sequence[int]
+    entries: Sequence[EntryPair], keys: Sequence[EntryKey], rows_per_entry: Sequence[int]
 ) -> list[tuple[str, str, str, int]]:
     """Return for each phase of one side: the phase, the side that lacks it, the other side, and its values there."""
     values: Counter[tuple[str, str]] = Counter()
-    for pair, key, count in zip(entries, keys, row_counts, strict=True):
+    for pair, key, count in zip(entries, keys, rows_per_entry, strict=True):
         if pair.target is not None:
             values[TARGET, key.phase] += count
         if pair.golden is not None:
@@ -260,7 +278,7 @@ def _is_missing(table: LeafTable, entry: int, row: int) -> bool:
 
 def _is_lost_result(table: LeafTable, entry: int, row: int) -> bool:
     """Return whether the row is the first result of a forward call, a tensor on one side and null on the other."""
-    if table.key(entry).phase != Phase.FORWARD.value:
+    if table.keys[entry].phase != Phase.FORWARD.value:
         return False
     target_row, target = _first_result(table.target, table, entry)
     golden_row, golden = _first_result(table.golden, table, entry)
@@ -311,7 +329,7 @@ def pair_commuted_operands(table: LeafTable) -> LeafTable:
     for number, pair in enumerate(table.entries):
         if pair.target is None or pair.golden is None:
             continue
-        key = table.key(number)
+        key = table.keys[number]
         if key.stem not in commutative:
             commutative[key.stem] = operator(key.stem) in _COMMUTATIVE
         if not commutative[key.stem]:

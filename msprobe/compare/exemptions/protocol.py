@@ -41,7 +41,7 @@ class Exemption:
         """Lower the kinds of differences that are none. ``kinds`` has a number of ``RowKind`` per row, as far as kinds
         are known without a tolerance; it is changed in place."""
 
-    def excused(self, table: LeafTable, measured: Measured) -> Sequence[int]:
+    def meaningless_rows(self, table: LeafTable, measured: Measured) -> Sequence[int]:
         """Return the rows whose differences mean nothing, ascending."""
         return ()
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
-from msprobe.compare.records.entries import is_module
+from msprobe.compare.records.entries import Absence, is_module
 from msprobe.compare.records.leaves import as_float
 from msprobe.compare.table.table import ChangedRecompute, LeafTable
 from msprobe.core.store.record_walk import Leaf, is_tensor
@@ -71,10 +71,12 @@ def _judged_recomputes(table: LeafTable, one_sided: Sequence[int]) -> LeafTable:
         suffixes = {call: values for call, values in differing.items() if values}
         if not suffixes or None in differing.values():
             unmatched.add(number)
+            if entries[number].absence is Absence.RECOMPUTED:
+                entries[number] = entries[number]._replace(absence=Absence.RECOMPUTED_UNMATCHED)
             continue
         nearest = min(suffixes, key=lambda call: len(suffixes[call]))
         changed[number] = ChangedRecompute(suffixes[nearest][0], table.keys[nearest].name)
-        entries[number] = entries[number]._replace(benign=False)
+        entries[number] = entries[number]._replace(absence=None)
     return replace(table, entries=entries, changed=changed, unmatched_recomputes=frozenset(unmatched))
 
 

@@ -25,7 +25,7 @@ _FINGERPRINT = (*STATISTIC_NAMES, "md5")
 class Uninitialised(Exemption):
     """Excuses differences of values that were never written."""
 
-    def excused(self, table: LeafTable, measured: Measured) -> Sequence[int]:
+    def meaningless_rows(self, table: LeafTable, measured: Measured) -> Sequence[int]:
         """Return the rows whose values were never written (see ``uninitialised``)."""
         return uninitialised(table, measured.role)
 

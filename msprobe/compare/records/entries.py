@@ -7,6 +7,7 @@ checkpointing repeats the call. ``in_execution_order`` turns pairs of positions 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum, auto
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -42,16 +43,37 @@ def is_module(key: EntryKey) -> bool:
 _entry_key = cast(Callable[[tuple[Any, ...]], EntryKey], partial(tuple.__new__, EntryKey))
 
 
+class Absence(Enum):
+    """Why an entry of one side means nothing. Whoever knows the reason sets it: the alignment or an exemption."""
+
+    RECOMPUTED = auto()
+    """A forward call that activation checkpointing repeats (``in_execution_order``)."""
+    RECOMPUTED_UNMATCHED = auto()
+    """A repeated forward call, for which no call with values is recorded that it repeats (``Recompute``)."""
+    RUN_ENDED = auto()
+    """The other run died, or still runs, and has no call behind this one (``EndOfRun``)."""
+    OTHER_PROGRAM = auto()
+    """The sides are different programs, and this entry is code of one of them (``OtherProgram``)."""
+    FUSED = auto()
+    """The entry lies in a layer that the other program has fused with others, or divided (``OtherProgram``)."""
+    NOT_RECORDED_AT_LEVEL = auto()
+    """The level at which the other side was recorded leaves the call out (``DumpLevels``)."""
+
+
 class EntryPair(NamedTuple):
     """Two entries of the same call, or one entry alone (the other name is None).
 
-    ``benign`` marks an entry whose absence means nothing: a recomputed forward call, one after the end of a run
-    that died, or one of another program.
+    ``absence`` is the reason why an entry alone means nothing; None where it is a difference.
     """
 
     target: str | None
     golden: str | None
-    benign: bool = False
+    absence: Absence | None = None
+
+    @property
+    def benign(self) -> bool:
+        """Return whether it means nothing that only one side has the entry."""
+        return self.absence is not None
 
     @property
     def name(self) -> str:
@@ -186,7 +208,9 @@ def in_execution_order(
     for i in range(-1, len(target)):
         if i >= 0:
             match = by_target.get(i)
-            alone = match is None and target[i].recompute
-            yield EntryPair(target[i].name, None if match is None else golden[match].name, alone)
+            if match is not None:
+                yield EntryPair(target[i].name, golden[match].name)
+            else:
+                yield EntryPair(target[i].name, None, Absence.RECOMPUTED if target[i].recompute else None)
         for j in waiting.get(i, ()):
-            yield EntryPair(None, golden[j].name, golden[j].recompute)
+            yield EntryPair(None, golden[j].name, Absence.RECOMPUTED if golden[j].recompute else None)

@@ -57,7 +57,7 @@ def float_columns(parts: Iterable[ColumnTypes]) -> tuple[bool, ...]:
 def column_types(table: LeafTable) -> ColumnTypes:
     """Return what the cells of each statistics column are."""
     pairs = table.float_pairs
-    others = np.ones(table.rows, np.bool_)
+    others = np.ones(table.row_count, np.bool_)
     others[pairs.rows] = False
     rows = others.nonzero()[0].tolist()
     types: ColumnTypes = []

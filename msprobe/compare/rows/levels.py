@@ -2,7 +2,7 @@
 
 The judge gives a level to every pair of values (``numerics.verdict``). Two things are decided afterwards, because they
 depend on the whole table: a value that only one side has is never worse than a warning, and an entry that an exemption
-excuses, or makes an error, gets the level of its excuse.
+excuses, or makes an error, gets a level that overrides the one of the judge.
 """
 
 from __future__ import annotations
@@ -12,17 +12,29 @@ from typing import NamedTuple
 import numpy as np
 
 from msprobe.compare.inputs.mode import Policy
+from msprobe.compare.records.entries import Absence
 from msprobe.compare.table.table import LeafTable
 from msprobe.numerics.verdict import Bools, Ints, Judged, Level, RowKind
 
 LEVEL_NAMES = tuple(level.name.lower() for level in Level)
 
-_RECOMPUTED = "recomputed forward call, on one side only, with the values of the call it repeats"
-_UNMATCHED_RECOMPUTE = "warning: recomputed forward call, on one side only, and no call with values that it repeats"
-_CUT_OFF = "the other run ended before this call"
+_LEVELS_BY_ABSENCE = {
+    Absence.RECOMPUTED: (
+        Level.PASS,
+        "recomputed forward call, on one side only, with the values of the call it repeats",
+    ),
+    Absence.RECOMPUTED_UNMATCHED: (
+        Level.WARNING,
+        "warning: recomputed forward call, on one side only, and no call with values that it repeats",
+    ),
+    Absence.RUN_ENDED: (Level.PASS, "the other run ended before this call"),
+    Absence.OTHER_PROGRAM: (Level.WARNING, ""),
+    Absence.FUSED: (Level.WARNING, ""),
+}
+"""Level and message of the rows of an entry alone. The message of ``NOT_RECORDED_AT_LEVEL`` is in the table."""
 
 
-class Excuse(NamedTuple):
+class LevelOverride(NamedTuple):
     """The level of some consecutive rows of one entry, which replaces the level of the judge.
 
     ``message`` is what the result table says about each of these rows. It is empty where the message of the judge
@@ -37,12 +49,12 @@ class Excuse(NamedTuple):
 class RowLevels(NamedTuple):
     """The levels of all rows of a table.
 
-    ``levels`` has a number of ``Level`` per row. ``excuses`` has the excuse of each entry that has one, by the number
-    of the entry. ``diverging`` says of each entry whether it is a divergence by itself.
+    ``levels`` has a number of ``Level`` per row. ``overrides`` has the override of each entry that has one, by the
+    number of the entry. ``diverging`` says of each entry whether it is a divergence by itself.
     """
 
     levels: Ints
-    excuses: dict[int, Excuse]
+    overrides: dict[int, LevelOverride]
     diverging: Bools
 
     def names(self) -> list[str]:
@@ -53,52 +65,54 @@ class RowLevels(NamedTuple):
 def row_levels(table: LeafTable, judged: Judged, policy: Policy = Policy.DEFAULT) -> RowLevels:
     """Return the level of every row of ``table``.
 
-    Under the policy ``reference`` the published thresholds decide about the rows of every entry that has no excuse
+    Under the policy ``reference`` the published thresholds decide about the rows of every entry without override
     (see ``reference_policy``); the levels returned for such rows are those of the default policy. Entries that only one
-    level of a dump records, and recomputed calls with other values, have no excuse under this policy: the published
+    level of a dump records, and recomputed calls with other values, have no override under this policy: the published
     thresholds judge them too.
     """
     levels = np.where((judged.level > Level.PASS) & (table.lone != 0), int(Level.WARNING), judged.level)
-    excuses: dict[int, Excuse] = {}
+    overrides: dict[int, LevelOverride] = {}
     for number, pair in enumerate(table.entries):
-        excuse = _excuse(table, number, policy) if pair.benign or number in table.changed else None
-        if excuse is not None:
-            excuses[number] = excuse
-            levels[excuse.rows.start : excuse.rows.stop] = int(excuse.level)
-    return RowLevels(levels, excuses, _diverging(table, judged))
+        override = None
+        if number in table.changed:
+            override = _override_of_changed(table, number, policy)
+        elif pair.absence is not None:
+            override = _override_of_absent(table, number, pair.absence, policy)
+        if override is not None:
+            overrides[number] = override
+            levels[override.rows.start : override.rows.stop] = int(override.level)
+    return RowLevels(levels, overrides, _diverging(table, judged))
 
 
-def _excuse(table: LeafTable, entry: int, policy: Policy) -> Excuse | None:
-    """Return the excuse of an entry that is benign or a recomputed call with other values."""
-    rows = range(int(table.starts[entry]), int(table.starts[entry + 1]))
-    if entry in table.changed:
-        return None if policy is Policy.REFERENCE else _changed_recompute(table, entry, rows)
-    if entry in table.unrecorded:
-        reason = f"warning: {table.unrecorded[entry]}"
-        return None if policy is Policy.REFERENCE else Excuse(rows, Level.WARNING, reason)
-    if entry in table.unmatched_recomputes:
-        return Excuse(rows, Level.WARNING, _UNMATCHED_RECOMPUTE)
-    if table.key(entry).recompute:
-        return Excuse(rows, Level.PASS, _RECOMPUTED)
-    if table.loose:
-        return Excuse(rows, Level.WARNING, "")
-    return Excuse(rows, Level.PASS, _CUT_OFF)
+def _override_of_absent(table: LeafTable, entry: int, absence: Absence, policy: Policy) -> LevelOverride | None:
+    """Return the level of an entry that only one side has, for a reason that makes it no difference."""
+    rows = table.rows_of(entry)
+    if absence is not Absence.NOT_RECORDED_AT_LEVEL:
+        return LevelOverride(rows, *_LEVELS_BY_ABSENCE[absence])
+    if policy is Policy.REFERENCE:
+        return None
+    return LevelOverride(rows, Level.WARNING, f"warning: {table.unrecorded[entry]}")
 
 
-def _changed_recompute(table: LeafTable, entry: int, rows: range) -> Excuse | None:
-    """Return an excuse for the one row that makes the call an error."""
+def _override_of_changed(table: LeafTable, entry: int, policy: Policy) -> LevelOverride | None:
+    """Return the level of the one row that makes a recomputed call with other values an error."""
+    if policy is Policy.REFERENCE:
+        return None
     changed = table.changed[entry]
-    for row in rows:
+    for row in table.rows_of(entry):
         leaf = table.target[row] or table.golden[row]
         if leaf is not None and leaf.suffix == changed.suffix:
-            return Excuse(range(row, row + 1), Level.ERROR, f"error: {changed.text}")
+            return LevelOverride(range(row, row + 1), Level.ERROR, f"error: {changed.text}")
     return None
 
 
 def _diverging(table: LeafTable, judged: Judged) -> Bools:
-    """Return for each entry whether it is wrong: only one side has it, or one of its rows differs."""
+    """Return for each entry whether it is a divergence by itself.
+
+    It is one where one of its rows differs, or where only one side has it, and nothing says that its absence is benign.
+    """
     differing_before = np.concatenate(([0], np.cumsum(judged.kind > RowKind.UNCHECKED)))
     differing = differing_before[table.starts[1:]] > differing_before[table.starts[:-1]]
-    lone = np.array([target is None or golden is None for target, golden, _ in table.entries], np.bool_)
-    benign = np.array([benign for _, _, benign in table.entries], np.bool_)
-    return np.asarray((differing | lone) & ~benign)
+    one_sided = np.array([target is None or golden is None for target, golden, _ in table.entries], np.bool_)
+    benign = np.array([absence is not None for _, _, absence in table.entries], np.bool_)
+    return np.asarray((differing | one_sided) & ~benign)

@@ -154,11 +154,11 @@ class RowMaker:
             messages[offset] = (f"{LEVEL_NAMES[numbers[offset]]}: {reason}",)
         for row, notes in self._explained.notes(start, stop):
             messages[row - start] = (*messages[row - start], *notes)
-        for number in range(first, last) if self._levels.excuses else ():
-            excuse = self._levels.excuses.get(number)
-            if excuse is not None and excuse.message:
-                for row in excuse.rows:
-                    messages[row - start] = (excuse.message,)
+        for number in range(first, last) if self._levels.overrides else ():
+            override = self._levels.overrides.get(number)
+            if override is not None and override.message:
+                for row in override.rows:
+                    messages[row - start] = (override.message,)
         return messages
 
     def _apply_reference(self, first: int, last: int, cells: RowCells, messages: list[Messages]) -> Ints:
@@ -169,7 +169,7 @@ class RowMaker:
         levels = self._levels.levels[start:stop].copy()
         rows = self._reference_rows(start, stop, cells)
         for number in range(first, last):
-            if number in self._levels.excuses:
+            if number in self._levels.overrides:
                 continue
             pair = self._table.entries[number]
             own = range(int(self._table.starts[number]) - start, int(self._table.starts[number + 1]) - start)

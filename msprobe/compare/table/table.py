@@ -59,8 +59,9 @@ class LeafTable:
     partner. ``across`` says that the sides are from two frameworks, ``loose`` that they are different programs (see
     ``Alignment``), ``layer_map`` is the inferred map by which they were paired, ``fused`` are the fused
     layers and ``fused_paths`` the paths of all of their modules by side.
-    ``repeated`` says that construct.json tells of recomputed calls. ``alike`` says of each entry whether both sides
-    have the same leaves in the same order. ``checksums`` says that checksums are compared, and no statistics.
+    ``repeated`` says that construct.json of the target shows recomputed calls (see ``entries.repeats``).
+    ``alike`` says of each entry whether both sides have the same leaves in the same order. ``checksums`` says that
+    checksums are compared, and no statistics.
 
     What the exemptions add: ``joined`` has the names of all parts of each entry that stands for a fused layer,
     ``together`` by row what was joined, ``unjoined_notes`` a sentence for each reason why layers were not joined.
@@ -94,8 +95,8 @@ class LeafTable:
     lone_rows: NDArray[np.int8] | None = None
 
     @property
-    def rows(self) -> int:
-        """The number of rows."""
+    def row_count(self) -> int:
+        """Return the number of rows."""
         return len(self.target)
 
     @cached_property
@@ -115,17 +116,13 @@ class LeafTable:
         """Return the rows of an entry."""
         return range(int(self.starts[entry]), int(self.starts[entry + 1]))
 
-    def row_counts(self) -> list[int]:
+    def rows_per_entry(self) -> list[int]:
         """Return the number of rows of each entry."""
         return np.diff(self.starts).tolist()  # type: ignore[no-any-return]
 
     def entry_of_row(self) -> NDArray[np.int64]:
         """Return the entry number of every row."""
         return np.repeat(np.arange(len(self.entries)), np.diff(self.starts))
-
-    def key(self, entry: int) -> EntryKey:
-        """Return the parsed name of an entry, of the target where the target has it."""
-        return self.keys[entry]
 
 
 def build_table(
@@ -195,10 +192,10 @@ class _TableRows:
 
     def add(self, pair: EntryPair, target: EntryKey | None, golden: EntryKey | None) -> None:
         """Add the rows of two paired entries, or of an entry that one side has."""
-        leaves_of_both = paired_leaves(self.inside, (target, golden), (self.target.data, self.golden.data))
-        if leaves_of_both is None:
+        sides = paired_leaves(self.inside, (target, golden), (self.target.data, self.golden.data))
+        if sides is None:
             return
-        target_leaves, golden_leaves, alike = leaves_of_both
+        target_leaves, golden_leaves, alike = sides
         for offset, name in self.inside.other_entry.items():
             self.other_entry[self.starts[-1] + offset] = name
         self.alike.append(alike)
@@ -222,8 +219,11 @@ def same_entries(target: Dump, golden: Dump) -> bool:
 def paired_leaves(
     inside: LeafPairs, keys: tuple[EntryKey | None, EntryKey | None], records: tuple[Records, Records]
 ) -> tuple[Sequence[Leaf | None], Sequence[Leaf | None], bool] | None:
-    """Return the leaves of two paired entries, or of one entry alone: of the target, of the golden run, and whether
-    both have the same leaves in the same order. Return None when the rows of other entries have all of them."""
+    """Return the leaves of two paired entries, or of one entry alone, and whether both have the same in the same order.
+
+    Both lists have an item per row: the leaf of the target, and that of the golden run. Return None where a mapping has
+    put every leaf of this golden entry into rows of other entries.
+    """
     target_key, golden_key = keys
     inside.other_entry = {}
     if inside.plain and target_key is not None and golden_key is not None and not target_key.recompute:

@@ -10,6 +10,7 @@ import numpy as np
 
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.inputs.mode import Mode, Policy
+from msprobe.compare.records.entries import Absence
 from msprobe.compare.rows.levels import LEVEL_NAMES
 from msprobe.compare.table.table import LeafTable
 from msprobe.numerics.verdict import RowKind
@@ -32,10 +33,17 @@ _EMPTY_FAMILY = frozenset({
     "new_empty_strided",
     "empty_strided",
 })
-_CUT_OFF = "the other run ended before this call"
-_OTHER_CODE = "only this program makes this call; where the code differs that is no difference"
 _GROUPED = "the other run was recorded at another level and has no such group of calls"
 _RECOMPUTED = "recomputed forward call, on one side only; nothing is missing"
+_OTHER_CODE = "only this program makes this call; where the code differs that is no difference"
+_ABSENCE_REASONS = {
+    Absence.RECOMPUTED: _RECOMPUTED,
+    Absence.RECOMPUTED_UNMATCHED: _RECOMPUTED,
+    Absence.RUN_ENDED: "the other run ended before this call",
+    Absence.OTHER_PROGRAM: _OTHER_CODE,
+    Absence.FUSED: _OTHER_CODE,
+}
+"""The reason of ``NOT_RECORDED_AT_LEVEL`` is in the table."""
 
 
 def set_verdicts(
@@ -86,8 +94,10 @@ def _set_from_rows(target: Graph, golden: Graph, comparison: Comparison, rows: R
     for number, pair in enumerate(table.entries):
         if pair.target is None or pair.golden is None:
             node = target.nodes[pair.target] if pair.target is not None else golden.nodes[pair.golden or ""]
-            if pair.benign:
-                node.verdict = NodeVerdict("not_compared", reason=_excuse_reason(table, number), excused=True)
+            if pair.absence is not None:
+                node.verdict = NodeVerdict(
+                    "not_compared", reason=_absence_reason(table, number, pair.absence), excused=True
+                )
             elif number in table.changed:
                 changed = table.changed[number]
                 reason = f"{changed.suffix.lstrip('.')} {changed.text}"
@@ -133,12 +143,9 @@ def _worst_per_entry(
     )
 
 
-def _excuse_reason(table: LeafTable, number: int) -> str:
-    if number in table.unrecorded:
-        return table.unrecorded[number]
-    if table.key(number).recompute:
-        return _RECOMPUTED
-    return _OTHER_CODE if table.loose else _CUT_OFF
+def _absence_reason(table: LeafTable, number: int, absence: Absence) -> str:
+    """Return in words why it is no difference that only one side has an entry."""
+    return table.unrecorded[number] if absence is Absence.NOT_RECORDED_AT_LEVEL else _ABSENCE_REASONS[absence]
 
 
 def _set_part_verdicts(target: Graph, golden: Graph, table: LeafTable) -> None:

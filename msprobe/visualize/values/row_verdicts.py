@@ -31,15 +31,16 @@ def row_verdicts(comparison: Comparison) -> RowVerdicts:
         return _published_verdicts(comparison)
     table, judged = comparison.table, comparison.judged
     levels: list[int] = comparison.row_levels.levels.tolist()
-    excuses = {row: excuse.message for excuse in comparison.row_levels.excuses.values() for row in excuse.rows}
+    overrides = comparison.row_levels.overrides.values()
+    override_messages = {row: override.message for override in overrides for row in override.rows}
     kinds: list[int] = judged.kind.tolist()
     reasons, tensors = Reasons(comparison.measured, judged), comparison.tensors
 
     def messages(row: int) -> Sequence[str]:
         together = table.together.get(row)
         notes = (f"{LEVEL_NAMES[levels[row]]}: {together.name} taken together",) if together is not None else ()
-        if excuses.get(row):
-            return (excuses[row],)
+        if override_messages.get(row):
+            return (override_messages[row],)
         if not levels[row]:
             return notes
         tensor = tensors[row] if tensors is not None else None

@@ -25,7 +25,7 @@ def table(folder: Path) -> LeafTable:
 
 def test_statistics_of_floats_and_integers(tmp_path: Path) -> None:
     found = table(tmp_path)
-    (left, left_absent), (right, _) = statistics(found, np.arange(found.rows))
+    (left, left_absent), (right, _) = statistics(found, np.arange(found.row_count))
     assert left[0].tolist() == [4.0, -3.0, 0.2, 10.0] and right[0].tolist() == [2.0, -1.5, 0.1, 5.0]
     assert left[1, :3].tolist() == [5.0, 0.0, 2.0] and math.isnan(left[1, 3])
     assert left_absent.nonzero()[0].tolist() == [1] and left_absent.nonzero()[1].tolist() == [3]
@@ -33,6 +33,6 @@ def test_statistics_of_floats_and_integers(tmp_path: Path) -> None:
 
 def test_properties_of_floats_and_integers(tmp_path: Path) -> None:
     found = table(tmp_path)
-    roundoff, numel, longest = properties(found, np.arange(found.rows))
+    roundoff, numel, longest = properties(found, np.arange(found.row_count))
     assert numel.tolist() == [32.0, 6.0, 2.0, 4.0, 32.0] and longest.tolist() == [8.0, 6.0, 2.0, 4.0, 8.0]
     assert roundoff[[0, 2]].tolist() == [2.0**-24, 2.0**-8]

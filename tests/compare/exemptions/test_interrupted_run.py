@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 
 from msprobe.analyze.first_divergence import first_divergence
-from msprobe.compare.comparison import compare_dumps, counts, levels
+from msprobe.compare.comparison import compare_dumps, counts, level_names_of
 from msprobe.core.store.reader import Dump, find_dumps, load_dump
 from tests.compare.dumps import call, tensor, write
 
@@ -20,7 +20,7 @@ def test_what_follows_the_end_of_a_dead_run_is_not_missing(tmp_path: Path) -> No
     golden = _load(tmp_path / "g", NAMES)
     dead = compare_dumps(_load(tmp_path / "t", NAMES[:2], died=True), golden)
     assert first_divergence(dead) is None
-    found = counts(dead, levels(dead))
+    found = counts(dead, level_names_of(dead))
     assert (found.pairs, found.golden_only) == (4, 4)
     last = list(dead.rows())[-1]
     assert last.level == "pass" and "ended before" in last.messages[0]

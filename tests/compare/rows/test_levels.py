@@ -14,7 +14,7 @@ import pytest
 from msprobe.analyze.diff_analyze import entry_records
 from msprobe.analyze.first_divergence import first_divergence
 from msprobe.compare.alignment.options import MappingOptions
-from msprobe.compare.comparison import Comparison, compare_dumps, counts, levels
+from msprobe.compare.comparison import Comparison, compare_dumps, counts, level_names_of
 from msprobe.compare.inputs.mode import Policy
 from msprobe.core.store.reader import Dump, find_dumps, load_dump
 from msprobe.numerics.verdict import Level
@@ -94,7 +94,7 @@ def test_all_readers_agree_about_the_level_of_every_row(
 ) -> None:
     comparison = _compared(tmp_path, case, policy, turned=turned)
     in_table = [row.level for row in comparison.rows()]
-    assert levels(comparison) == in_table
+    assert level_names_of(comparison) == in_table
     assert [Level(level).name.lower() for level in row_verdicts(comparison).levels] == in_table
     paired = Counter(np.array(in_table)[comparison.table.lone == 0].tolist())
     counted = counts(comparison, in_table)
@@ -115,9 +115,9 @@ def test_the_first_divergence_is_what_no_excuse_covers(tmp_path: Path, case: str
     assert (found is not None) == (case in DIVERGED)
     assert all(call["is_same"] for call in entry_records(comparison).values()) == (found is None)
     if found is None:
-        assert "error" not in levels(comparison)
-        assert case == "uninitialised" or case in RECORDED_ALIKE or "warning" in levels(comparison)
+        assert "error" not in level_names_of(comparison)
+        assert case == "uninitialised" or case in RECORDED_ALIKE or "warning" in level_names_of(comparison)
     else:
         start, stop = comparison.table.starts[found.entry : found.entry + 2].tolist()
-        assert {"warning", "error"} & set(levels(comparison)[start:stop])
-        assert found.entry not in comparison.row_levels.excuses or comparison.table.changed
+        assert {"warning", "error"} & set(level_names_of(comparison)[start:stop])
+        assert found.entry not in comparison.row_levels.overrides or comparison.table.changed

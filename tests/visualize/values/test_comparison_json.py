@@ -33,7 +33,7 @@ def compared(folder: Path, policy: Policy) -> tuple[Comparison, dict[int, Texts]
     comparison = compare_dumps(*dumps, policy)
     texts = StatisticTexts(statistic_pairs(comparison))
     found: dict[int, Texts] = {}
-    for number in range(comparison.table.rows // ROWS_PER_BLOCK + 1):
+    for number in range(comparison.table.row_count // ROWS_PER_BLOCK + 1):
         found.update(texts.block(number))
     return comparison, found
 
