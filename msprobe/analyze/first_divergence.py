@@ -20,7 +20,7 @@ from msprobe.compare.records.call_source import CallSource, in_phase, module_tex
 from msprobe.compare.records.entries import parent_of
 from msprobe.compare.rows.explanations import Reasons
 from msprobe.compare.rows.summary import FirstDivergence, KindText
-from msprobe.core.naming.names import MODULE_PREFIXES
+from msprobe.core.naming.names import is_module_name
 from msprobe.numerics.verdict import Role, RowKind
 
 OPTIMIZER = "optimizer"
@@ -267,7 +267,7 @@ class _DivergenceSearch:
         return self._table.entries[entry].name
 
     def _is_module(self, entry: int) -> bool:
-        return self._name(entry).partition(".")[0] in MODULE_PREFIXES
+        return is_module_name(self._name(entry))
 
     def _entry_by_name(self, entry: int) -> dict[str, int]:
         """Return the entries of the side that has this one, by name; the other side may have another call of a name."""

@@ -51,7 +51,8 @@ _UNUSED_BY_DIFF_ANALYZE = ("xlsx", "html", "junit", "json_path", "noise", "confi
     type=click.Choice(["never", "diverged", "incomplete"]),
     default="never",
     show_default=True,
-    help="When to end with exit status 1; incomplete: also when a step, a rank, the rest of a run or a value was not.",
+    help="When to end with exit status 1; incomplete: also when a step, a rank, the rest of a run or a value was not "
+    "compared.",
 )
 @click.option("--noise", metavar="FILE", type=click.Path(), help="Judge by the spread that `msprobe noise` learned.")
 @click.option(

@@ -158,7 +158,7 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
         outcomes, last = _compare_ranks(located, pair_options, settings)
         summary.unpaired.extend(located.unpaired)
         result = CompareResult(
-            _conclude(summary, outcomes, mapping), policy, mapping, located.pairs, outcomes, extras, last
+            _summarize(summary, outcomes, mapping), policy, mapping, located.pairs, outcomes, extras, last
         )
         _write_reports(result, settings)
     return result
@@ -246,7 +246,7 @@ def _document_size(place: Place) -> int:
         return 0
 
 
-def _conclude(summary: CompareSummary, outcomes: list[PairOutcome], mapping: MappingOptions) -> CompareSummary:
+def _summarize(summary: CompareSummary, outcomes: list[PairOutcome], mapping: MappingOptions) -> CompareSummary:
     """Add the outcomes of all pairs to the summary and return it.
 
     Raises:

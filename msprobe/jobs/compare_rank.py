@@ -28,7 +28,7 @@ from msprobe.core.log import logger
 from msprobe.core.store.layout import DEBUG, DUMP, JOURNAL
 from msprobe.core.store.reader import Place, paused_gc
 from msprobe.core.store.safe_files import make_folder
-from msprobe.jobs.row_observer import Seen
+from msprobe.jobs.row_observer import RowObserver
 from msprobe.jobs.share_rows import Rows, shared_rows, split_compare
 from msprobe.numerics.verdict import Level
 from msprobe.report.csv_table import chunks, write_chunks
@@ -145,7 +145,7 @@ def _compare(
     if may_share_rows(comparison.table.row_count, options):
         done = _with_workers(outcome, lambda _: shared_rows(comparison, options), places[0], history)
     if done is None:
-        _conclude(outcome, Rows(comparison, options, comparison.blocks), places[0], history)
+        _finish_pair(outcome, Rows(comparison, options, comparison.blocks), places[0], history)
     if keep is not None:
         keep(comparison)
     return done or outcome
@@ -161,7 +161,7 @@ def _with_workers(outcome: PairOutcome, make: _MakeRows, place: Place, history: 
     )
     try:
         with make(own) as rows:
-            _conclude(result, rows, place, own)
+            _finish_pair(result, rows, place, own)
     except UndividedError:
         return None
     except LostError:
@@ -171,13 +171,14 @@ def _with_workers(outcome: PairOutcome, make: _MakeRows, place: Place, history: 
     return result
 
 
-def _conclude(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHistory) -> None:
+def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHistory) -> None:
     """Find the first divergence, write the rows, and complete the outcome."""
     comparison = rows.comparison
     divergence = first_divergence(comparison, later_step=history.agreed)
     history.agreed = divergence is None
-    own = place.number if place.kind == "rank" else None
-    outcome.finding = rank_finding(comparison, -1 - outcome.order if own is None else own, divergence)
+    # A pair of folders that are no ranks gets a negative number of its own, which no rank has.
+    rank = place.number if place.kind == "rank" and place.number is not None else -1 - outcome.order
+    outcome.finding = rank_finding(comparison, rank, divergence)
     if divergence is None:
         history.noise = comparison.judged.noise
     else:
@@ -218,36 +219,36 @@ def _write(outcome: PairOutcome, rows: Rows, place: Place) -> list[str]:
         options = replace(options, pages=None)
     if options.output is None and options.pages is None and not options.failures:
         return level_names_of(comparison)
-    seen = Seen(options, comparison.table, comparison.mode, comparison.columns)
+    observer = RowObserver(options, comparison.table, comparison.mode, comparison.columns)
     stem = _stem(place, options)
     folder = Path(options.output or options.pages or ".")
     try:
         if options.output is None:
-            for _ in seen.through(rows.blocks()):
+            for _ in observer.through(rows.blocks()):
                 pass
         else:
             make_folder(folder)
-            paths = _write_table(folder, stem, rows, seen)
+            paths = _write_table(folder, stem, rows, observer)
             if options.mapping.layer_mapping is not None:
                 paths.append(write_data_mapping(folder, _stem(place, options, "data_mapping"), comparison.table))
             if comparison.table.layer_map is not None:
                 map_stem = _stem(place, options, "layer_mapping")
                 paths.append(write_layer_map(folder, map_stem, comparison, comparison.table.layer_map))
             outcome.results = [str(path) for path in paths]
-        if seen.page is not None and options.pages is not None:
-            outcome.page = str(seen.page.write(Path(options.pages), stem, comparison.measured.worst))
+        if observer.page is not None and options.pages is not None:
+            outcome.page = str(observer.page.write(Path(options.pages), stem, comparison.measured.worst))
     except OSError as error:
         reason = f"the result cannot be written to {folder} ({error.strerror or error}); choose another folder with -o"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error
-    outcome.failures, outcome.failed = seen.failures, seen.failed
-    return seen.levels
+    outcome.failures, outcome.failed = observer.failures, observer.failed
+    return observer.levels
 
 
-def _write_table(folder: Path, stem: str, rows: Rows, seen: Seen) -> list[Path]:
+def _write_table(folder: Path, stem: str, rows: Rows, observer: RowObserver) -> list[Path]:
     columns = rows.comparison.columns
-    blocks = seen.through(rows.blocks())
+    blocks = observer.through(rows.blocks())
     if not rows.options.xlsx:
-        return write_chunks(folder, stem, columns, chain(chunks(blocks), rows.further(seen.merge)))
+        return write_chunks(folder, stem, columns, chain(chunks(blocks), rows.further(observer.merge)))
     from msprobe.report.xlsx_table import write_workbook  # loads zipfile
 
     return write_workbook(folder, stem, columns, blocks)

@@ -15,10 +15,10 @@ import numpy as np
 
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.inputs.mode import Mode
+from msprobe.compare.rows.levels import LEVEL_NAMES
 from msprobe.compare.rows.rows import RowBlock
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.log import logger
-from msprobe.numerics.verdict import Level
 from msprobe.report.rank_outcome import Failure, PairOptions
 
 if TYPE_CHECKING:
@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from msprobe.report.html.packed_table import PageTable
 
 MOST_FAILURES = 1000
-_LEVELS = [level.name.lower() for level in Level]
 
 
-class Seen:
-    """Looks at blocks of rows. ``levels`` has a word per row, ``failures`` the first entries with an error, of which
-    ``failed`` is the number; ``page`` is there where a page is wanted."""
+class RowObserver:
+    """Collects from blocks of rows what reports need.
+
+    ``levels`` has a word per row, ``failures`` the first entries with an error, of which ``failed`` is the number;
+    ``page`` is there where a page is wanted.
+    """
 
     def __init__(
         self, options: PairOptions, table: LeafTable, mode: Mode, columns: Sequence[str], start: int = 0
@@ -72,7 +74,7 @@ class Seen:
 
     def serialize(self) -> tuple[Any, Arrays]:
         """Return what was collected, for another process: a head of JSON values, and arrays."""
-        numbers = {name: number for number, name in enumerate(_LEVELS)}
+        numbers = {name: number for number, name in enumerate(LEVEL_NAMES)}
         levels = np.array([numbers[level] for level in self.levels], np.int8)
         failures = [(one.name, one.message) for one in self.failures]
         page, arrays = ([], {}) if self.page is None else self.page.serialize()
@@ -81,7 +83,7 @@ class Seen:
     def merge(self, head: Any, arrays: Arrays) -> None:
         """Add what another process serialized about the rows that follow."""
         failures, failed, page = head
-        self.levels += [_LEVELS[level] for level in arrays["levels"].tolist()]
+        self.levels += [LEVEL_NAMES[level] for level in arrays["levels"].tolist()]
         self.failures += [Failure(*one) for one in failures[: MOST_FAILURES - len(self.failures)]]
         self.failed += failed
         if self.page is not None:

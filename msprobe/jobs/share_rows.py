@@ -82,11 +82,11 @@ def _row_report(options: PairOptions) -> tuple[Report, Path]:
     """
     from msprobe.compare.workers.fork_channel import UndividedError
     from msprobe.compare.workers.row_workers import Report
-    from msprobe.jobs.row_observer import Seen
+    from msprobe.jobs.row_observer import RowObserver
 
     folder = Path(options.output or ".")
     try:
         make_folder(folder)
     except OSError as error:
         raise UndividedError from error
-    return Report(chunks, partial(Seen, options)), folder
+    return Report(chunks, partial(RowObserver, options)), folder

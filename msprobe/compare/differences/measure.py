@@ -189,7 +189,10 @@ def dependencies(table: LeafTable) -> NDArray[np.int64]:
 
 
 def cancellation_scales(measured: Measured, table: LeafTable, facts: RowFacts, known: CancelledGradients) -> Floats:
-    """Return the least root mean square to judge each numeric row of ``facts`` by; 0 where its own decides.
+    """Return for each numeric row of ``facts`` the smallest scale (a root mean square) that divides its difference.
+
+    It is the size of the terms for a gradient that cancelled, inf for the result of an update from such a gradient, and
+    0 elsewhere: there the own size of the tensor decides.
 
     ``known`` has the scales of cancelled gradients by their fingerprints, and grows; the next step needs it, because
     its optimizer starts from these gradients.

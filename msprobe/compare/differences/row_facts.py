@@ -124,17 +124,17 @@ def _roles(table: LeafTable) -> Ints:
 
 
 def _differing_floats(role: Ints, kind: Ints, table: LeafTable) -> Bools:
-    """Return which ordinary rows (see ``FloatPairs``) have different statistics on both sides, and set their kinds."""
+    """Return which plain rows (see ``FloatPairs``) have different statistics on both sides, and set their kinds."""
     pairs, result = table.float_pairs, np.zeros(table.row_count, np.bool_)
     with np.errstate(invalid="ignore"):
         differ = (pairs.values[:, 0] != pairs.values[:, 1]).any(axis=1) & ~np.isnan(pairs.values).any(axis=(1, 2))
-    rows, frames = pairs.rows[differ], pairs.frames[differ]
+    rows, tensor_kinds = pairs.rows[differ], pairs.kinds[differ]
     by_frame = [
-        [tensor_kind(Leaf("", slot, target), target, golden) for target, golden in pairs.samples]
+        [tensor_kind(Leaf("", slot, target), target, golden) for target, golden in pairs.kind_samples]
         for slot in (INPUT, PARAMETER)
     ]
     others, parameters = np.array(by_frame, np.int64).reshape(2, -1)
-    kind[rows] = np.where(role[rows] == Role.PARAMETER, parameters[frames], others[frames])
+    kind[rows] = np.where(role[rows] == Role.PARAMETER, parameters[tensor_kinds], others[tensor_kinds])
     result[rows] = True
     return result
 

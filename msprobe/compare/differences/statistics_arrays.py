@@ -34,26 +34,26 @@ def statistics(table: LeafTable, rows: NDArray[np.int64]) -> tuple[_Matrix, _Mat
     Each side is a pair of arrays of shape (rows, statistics): the values, NaN where absent or no number, and whether
     they are absent.
     """
-    ordinary, positions = _ordinary(table, rows)
+    plain, positions = _plain(table, rows)
     values = np.zeros((len(rows), 2, COUNT))
     absent = np.zeros((len(rows), 2, COUNT), np.bool_)
-    values[ordinary] = table.float_pairs.values[positions]
-    others = rows[~ordinary].tolist()
+    values[plain] = table.float_pairs.values[positions]
+    others = rows[~plain].tolist()
     if others:
         for number, side in enumerate((table.target, table.golden)):
-            values[~ordinary, number], absent[~ordinary, number] = _matrix([side[row][2] for row in others])
+            values[~plain, number], absent[~plain, number] = _matrix([side[row][2] for row in others])
     return (values[:, 0], absent[:, 0]), (values[:, 1], absent[:, 1])
 
 
 def properties(table: LeafTable, rows: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
     """Return unit roundoff, element count and longest axis of the golden tensors, one value each per row."""
-    ordinary, positions = _ordinary(table, rows)
-    samples = table.float_pairs.samples
-    others = [table.golden[row][2] for row in rows[~ordinary].tolist()]
+    plain, positions = _plain(table, rows)
+    samples = table.float_pairs.kind_samples
+    others = [table.golden[row][2] for row in rows[~plain].tolist()]
     raws = [golden for _, golden in samples] + others
     described = np.empty(len(rows), np.int64)
-    described[ordinary] = table.float_pairs.frames[positions]
-    described[~ordinary] = np.arange(len(samples), len(raws))
+    described[plain] = table.float_pairs.kinds[positions]
+    described[~plain] = np.arange(len(samples), len(raws))
     dtypes = [str(raw["dtype"]) for raw in raws]
     roundoff_of = {dtype: unit_roundoff(dtype) for dtype in set(dtypes)}
     roundoff = np.array([roundoff_of[dtype] for dtype in dtypes])
@@ -62,12 +62,12 @@ def properties(table: LeafTable, rows: NDArray[np.int64]) -> tuple[Floats, Float
     return roundoff[described], numel[described], longest[described]
 
 
-def _ordinary(table: LeafTable, rows: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+def _plain(table: LeafTable, rows: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Return which of these rows (ascending) are in ``table.float_pairs``, and the positions of those there."""
-    ordinary = table.float_pairs.rows
-    positions = np.searchsorted(ordinary, rows)
-    inside = positions < len(ordinary)
-    inside[inside] = ordinary[positions[inside]] == rows[inside]
+    plain = table.float_pairs.rows
+    positions = np.searchsorted(plain, rows)
+    inside = positions < len(plain)
+    inside[inside] = plain[positions[inside]] == rows[inside]
     return inside, positions[inside]
 
 
@@ -144,7 +144,7 @@ def largest_inputs(table: LeafTable, entries: Bools, inputs: Bools) -> Floats:
     for number in (entries & ~plain).nonzero()[0].tolist():
         result[number] = largest_input(table, number)
     result[plain] = 0.0
-    counts = np.array([element_count(golden) for _, golden in pairs.samples])[pairs.frames]
+    counts = np.array([element_count(golden) for _, golden in pairs.kind_samples])[pairs.kinds]
     selected = inputs[pairs.rows] & plain[entry[pairs.rows]] & (counts > 0.0)
     rows, counts, norms = pairs.rows[selected], counts[selected], pairs.values[selected, 1, NORM_COLUMN]
     rms = np.where(np.isfinite(norms), norms, 0.0) / np.sqrt(np.maximum(counts, 1.0))

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.alignment.mapping_file import Marked, read_mapping
-from msprobe.compare.rows.cells import data_name
+from msprobe.compare.records.leaves import data_name
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.errors import ReadError
 from msprobe.core.host import cpu_count

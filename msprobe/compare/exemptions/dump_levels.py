@@ -14,7 +14,7 @@ from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.records.entries import Absence
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.errors import NotComparableError
-from msprobe.core.naming.names import MODULE_PREFIXES
+from msprobe.core.naming.names import is_module_name
 
 _LACKS = {"L0": "functions", "L1": "modules", "mix": None}
 _SIDES = "target", "golden run"
@@ -88,7 +88,7 @@ def _excuse_left_out(table: LeafTable, dump_levels: list[str]) -> LeafTable:
 
 
 def _kind_of_call(name: str) -> str:
-    return "modules" if name.partition(".")[0] in MODULE_PREFIXES else "functions"
+    return "modules" if is_module_name(name) else "functions"
 
 
 def _has_pair(table: LeafTable, rows: range) -> bool:

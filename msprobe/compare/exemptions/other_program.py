@@ -35,7 +35,7 @@ from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.records.entries import Absence, EntryKey, EntryPair, is_module, path_of, stem_of
 from msprobe.compare.records.leaves import as_float
 from msprobe.compare.table.table import LeafTable
-from msprobe.core.naming.names import MODULE_PREFIXES, Phase
+from msprobe.core.naming.names import Phase, is_module_name
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, Leaf, is_tensor, leaves
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
@@ -165,7 +165,7 @@ class _Layers:
     @cached_property
     def _paired(self) -> frozenset[str]:
         """Return the paths of modules with an entry that has a partner."""
-        modules = (name for name in self._partnered if name.partition(".")[0] in MODULE_PREFIXES)
+        modules = (name for name in self._partnered if is_module_name(name))
         return frozenset(path_of(stem_of(name)) for name in modules)
 
     @cached_property
@@ -296,7 +296,7 @@ def _first_result(side: Sequence[Leaf | None], table: LeafTable, entry: int) -> 
 
 
 def _is_layer(*names: str) -> bool:
-    return all(name.partition(".")[0] in MODULE_PREFIXES for name in names)
+    return all(is_module_name(name) for name in names)
 
 
 def _is_integer(raw: Any) -> bool:

@@ -21,7 +21,7 @@ from msprobe.compare.alignment.protocol import Alignment, FusedLayers, Positions
 from msprobe.compare.layer_inference.infer import infer_layer_map
 from msprobe.compare.layer_inference.name_folding import operator, same_shapes
 from msprobe.compare.records.entries import EntryKey, is_module, path_of
-from msprobe.core.naming.names import MODULE_PREFIXES
+from msprobe.core.naming.names import is_module_name
 from msprobe.core.store.reader import Dump
 
 _ONE_SIDED = "~only "
@@ -109,7 +109,7 @@ def _renamed_keys(side: Side, names: _ModuleNames, across: bool) -> list[EntryKe
             stem = stems[key.stem, function] = _new_stem(key, names, across, function)
         parent = parents.get(key.parent)
         if parent is None:
-            module = key.parent.partition(".")[0] in MODULE_PREFIXES
+            module = is_module_name(key.parent)
             parent = parents[key.parent] = names.of_parent(key.parent) if module else key.parent
         renamed.append(key._replace(stem=stem, parent=parent))
     merged = {stem for stem, count in Counter(stems.values()).items() if count > 1}

@@ -15,7 +15,7 @@ from typing import Any
 from msprobe.compare.layer_inference.name_folding import fold_class
 from msprobe.compare.layer_inference.tensor_signature import TensorSignature, tensor_signatures
 from msprobe.core.naming import NameSyntaxError, Phase, parse_entry
-from msprobe.core.naming.names import MODULE_PREFIXES, ModuleName
+from msprobe.core.naming.names import ModuleName, is_module_name
 from msprobe.core.store.reader import Dump
 
 Counted = frozenset[tuple[Hashable, int]]
@@ -74,10 +74,10 @@ def build_tree(dump: Dump, multisets: dict[Counted, Counted]) -> Layer:
     """
     layers: dict[str, Layer] = {}
     for position, (name, body) in enumerate(dump.data.items()):
-        if name.partition(".")[0] in MODULE_PREFIXES and isinstance(body, Mapping):
+        if is_module_name(name) and isinstance(body, Mapping):
             _add_entry(layers, name, body, position)
     for name in {name for name in dump.construct.values() if isinstance(name, str)} - dump.data.keys():
-        if name.partition(".")[0] in MODULE_PREFIXES:
+        if is_module_name(name):
             _add_entry(layers, name, {}, len(dump.data))
     root = Layer("", "")
     for path, layer in layers.items():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from msprobe.compare.records.entries import EntryPair, parent_of, stem_of
 from msprobe.core.naming import NameSyntaxError, parse_entry
-from msprobe.core.naming.names import MODULE_PREFIXES, Phase
+from msprobe.core.naming.names import MODULE_PREFIXES, Phase, is_module_name
 from msprobe.core.store.reader import Dump
 
 _LIBRARY = ("site-packages", "dist-packages", "/torch/nn/", "/torch/_", "/lib/python")
@@ -66,8 +66,7 @@ def in_phase(name: str, phase: str) -> str:
     except NameSyntaxError:
         return name
     call = parsed.call or 0
-    is_module = name.partition(".")[0] in MODULE_PREFIXES
-    return f"{parsed.stem}.{phase}.{call}" if is_module else f"{parsed.stem}.{call}.{phase}"
+    return f"{parsed.stem}.{phase}.{call}" if is_module_name(name) else f"{parsed.stem}.{call}.{phase}"
 
 
 def module_text(name: str) -> str:
@@ -78,7 +77,7 @@ def module_text(name: str) -> str:
 
 
 def _module_of(dump: Dump, entry: str) -> str | None:
-    if entry.partition(".")[0] in MODULE_PREFIXES:
+    if is_module_name(entry):
         return module_text(entry)
     parent = parent_of(dump.construct, entry)
     if parent is None:

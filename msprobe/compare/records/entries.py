@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 from msprobe.core.naming import NameSyntaxError, split_entry
-from msprobe.core.naming.names import MODULE_PREFIXES
+from msprobe.core.naming.names import MODULE_PREFIXES, is_module_name
 
 _Parts = tuple[str, str, int | None]
 _ORDINARY, _BACKWARD, _REPEATED = range(3)
@@ -36,7 +36,7 @@ class EntryKey(NamedTuple):
 
 def is_module(key: EntryKey) -> bool:
     """Return whether an entry is a call of a module, and not of a function."""
-    return key.name.partition(".")[0] in MODULE_PREFIXES
+    return is_module_name(key.name)
 
 
 # Half the time of EntryKey(...).

@@ -42,6 +42,12 @@ def row_name(entry: str, leaf: Leaf) -> str:
     return entry + leaf.suffix
 
 
+def data_name(raw: Any) -> str | None:
+    """Return the tensor file of a leaf, or None when it has none."""
+    name = raw.get("data_name") if type(raw) is dict else None
+    return name if isinstance(name, str) and name not in ("", "-1") else None
+
+
 def describe(leaf: Leaf) -> Described:
     """Return the cells of one leaf: ``N/A``, or ``None`` for statistics, where the leaf has no such value."""
     raw = leaf.raw

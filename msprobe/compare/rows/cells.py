@@ -66,8 +66,8 @@ def column_types(table: LeafTable) -> ColumnTypes:
     return types
 
 
-def _side_types(leaves: Sequence[Leaf | None], ordinary: NDArray[np.float64]) -> ColumnTypes:
-    """Return the words of one side. ``ordinary`` are the statistics of ordinary rows, shape (rows, statistics),
+def _side_types(leaves: Sequence[Leaf | None], plain: NDArray[np.float64]) -> ColumnTypes:
+    """Return the words of one side. ``plain`` are the statistics of plain rows, shape (rows, statistics),
     ``leaves`` those of all other rows.
     """
     records: list[Any] = [leaf[2] if leaf is not None else None for leaf in leaves]
@@ -75,9 +75,9 @@ def _side_types(leaves: Sequence[Leaf | None], ordinary: NDArray[np.float64]) ->
         return [["other"]] * COUNT
     arguments = _type_names([record.get("value") for record in records if "dtype" not in record])
     tensors = [tuple(map(record.get, STATISTIC_NAMES)) for record in records if "dtype" in record]
-    common = {*arguments, *(["tensor"] if tensors or len(ordinary) else []), *(["float"] if len(ordinary) else [])}
+    common = {*arguments, *(["tensor"] if tensors or len(plain) else []), *(["float"] if len(plain) else [])}
     types = [common | _type_names(column) for column in zip(*tensors, strict=True)] or [common] * COUNT
-    with_nan = np.isnan(ordinary).any(axis=0).tolist()
+    with_nan = np.isnan(plain).any(axis=0).tolist()
     return [sorted(words | {"other"} if nan else words) for words, nan in zip(types, with_nan, strict=True)]
 
 
@@ -142,14 +142,14 @@ class CellMaker:
         pairs = self._table.float_pairs
         where = pairs.within(start, stop)
         usable, values, codes = _differences(pairs.values[where], self.words)
-        ordinary = pairs.rows[where][usable] - start
+        plain = pairs.rows[where][usable] - start
         all_values, all_codes = np.zeros((stop - start, 4 * COUNT)), np.zeros((stop - start, 4 * COUNT), np.int64)
-        all_values[ordinary], all_codes[ordinary] = values[usable], codes[usable]
+        all_values[plain], all_codes[plain] = values[usable], codes[usable]
         kinds = [_NO_KINDS] * (stop - start)
-        for offset, frame in zip(ordinary.tolist(), pairs.frames[where][usable].tolist(), strict=True):
+        for offset, frame in zip(plain.tolist(), pairs.kinds[where][usable].tolist(), strict=True):
             kinds[offset] = self._kinds_by_frame.get(frame) or self._kinds_of(frame)
         others = np.ones(stop - start, np.bool_)
-        others[ordinary] = False
+        others[plain] = False
         offsets = others.nonzero()[0].tolist()
         encoded = []
         for offset in offsets:
@@ -176,7 +176,7 @@ class CellMaker:
         return kinds, [self.words.column(column) for column in columns]
 
     def _kinds_of(self, frame: int) -> Kinds:
-        kinds = self._kinds_by_frame[frame] = _tensor_kinds(*self._table.float_pairs.samples[frame], self._frames)
+        kinds = self._kinds_by_frame[frame] = _tensor_kinds(*self._table.float_pairs.kind_samples[frame], self._frames)
         return kinds
 
     def _row(self, row: int) -> tuple[Kinds, _Encoded]:
@@ -226,10 +226,10 @@ _NO_KINDS: Kinds = ("N/A",) * 6
 
 
 def _differences(pairs: NDArray[np.float64], words: NumberWords) -> tuple[NDArray[np.bool_], Floats, Ints]:
-    """Compute the cells of ordinary rows from their statistics, shape (rows, 2, statistics).
+    """Compute the cells of plain rows from their statistics, shape (rows, 2, statistics).
 
     Returns:
-        Which rows are ordinary: all numbers and differences are finite. Values and codes, shape (rows, columns):
+        Which rows are plain: all numbers and differences are finite. Values and codes, shape (rows, columns):
         differences in data units, relative differences in percent, statistics of the target and of the golden run.
     """
     target, golden = pairs[:, 0], pairs[:, 1]
@@ -314,12 +314,6 @@ def _tensor_kinds(ours: dict[str, Any], theirs: dict[str, Any], known: dict[Any,
         if key is not None:
             known[key] = found
     return found
-
-
-def data_name(raw: Any) -> str | None:
-    """Return the tensor file of a leaf, or None when it has none."""
-    name = raw.get("data_name") if type(raw) is dict else None
-    return name if isinstance(name, str) and name not in ("", "-1") else None
 
 
 def _digest(leaf: Leaf | None) -> Cell:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from msprobe.compare.inputs.mode import Mode
-from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, CellMaker, RowCells, Tensors, data_name
+from msprobe.compare.records.leaves import data_name
+from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, CellMaker, RowCells, Tensors
 from msprobe.compare.rows.columns import METRICS, Column, NumberColumn, TextColumn, distinct_column, text_column
 from msprobe.compare.rows.explanations import Differences, Explained, Reasons
 from msprobe.compare.rows.levels import LEVEL_NAMES, RowLevels

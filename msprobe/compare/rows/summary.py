@@ -24,7 +24,7 @@ class Counts:
 
     Under the policy ``default`` runs diverged only where one of error, ``target_only`` and ``golden_only`` is not 0: a
     call that only one side makes is a divergence without a pair, and stands in the table as a warning. What is no
-    divergence although one side alone has it (a recomputed call, the words of another program, what followed the end of
+    divergence although one side alone has it (a recomputed call, calls of another program, what followed the end of
     a run) is counted too.
     """
 

@@ -1,4 +1,4 @@
-"""The statistics of ordinary rows as arrays: pairs of tensors whose statistics are all floats.
+"""The statistics of plain rows as arrays: pairs of tensors whose statistics are all floats.
 
 Nearly every row of a statistics table is of this kind. Measuring, judging and writing all start from these arrays.
 """
@@ -32,14 +32,14 @@ class FloatPairs:
     Attributes:
         rows: row numbers, ascending.
         values: shape (rows, 2, statistics): the statistics of the target, then of the golden tensor, in table order.
-        frames: one number per row; rows of equal dtypes, shapes and flags have the same number.
-        samples: the two records of one row of each frame, by the number of the frame.
+        kinds: one number per row; rows of equal dtypes, shapes and flags are of one kind, and have the same number.
+        kind_samples: the two records of one row of each kind, by the number of the kind.
     """
 
     rows: NDArray[np.int64]
     values: NDArray[np.float64]
-    frames: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    samples: list[tuple[Any, Any]] = field(default_factory=list)
+    kinds: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    kind_samples: list[tuple[Any, Any]] = field(default_factory=list)
 
     def within(self, start: int, stop: int) -> slice:
         """Return where the rows of ``range(start, stop)`` stand in these arrays."""
@@ -50,29 +50,29 @@ class FloatPairs:
 def float_pairs(target: Sequence[Leaf | None], golden: Sequence[Leaf | None]) -> FloatPairs:
     """Collect the statistics of the rows whose leaves, one per row and side, are ``target`` and ``golden``."""
     rows: list[int] = []
-    frames: list[int] = []
+    kinds: list[int] = []
     pairs: list[tuple[Any, ...]] = []
-    samples = _FrameSamples()
+    samples = _KindSamples()
     for row, (left, right) in enumerate(zip(target, golden, strict=True)):
         if left is None or right is None:
             continue
         record, other = left[2], right[2]
         if type(record) is type(other) is dict and _LAST in record and _LAST in other:
             try:
-                frame, pair = samples.number(record, other), _statistics_of(record) + _statistics_of(other)
+                kind, pair = samples.number(record, other), _statistics_of(record) + _statistics_of(other)
             except KeyError:
                 continue  # a description without dtype, shape or one of the statistics
             pairs.append(pair)
-            frames.append(frame)
+            kinds.append(kind)
             rows.append(row)
     if set(map(type, chain.from_iterable(pairs))) - _FLOATS:
         kept = [number for number, pair in enumerate(pairs) if set(map(type, pair)) == _FLOATS]
-        rows, frames, pairs = ([column[number] for number in kept] for column in (rows, frames, pairs))  # type: ignore[assignment]
+        rows, kinds, pairs = ([column[number] for number in kept] for column in (rows, kinds, pairs))  # type: ignore[assignment]
     values = np.fromiter(chain.from_iterable(pairs), np.float64, 2 * COUNT * len(pairs)).reshape(-1, 2, COUNT)
-    return FloatPairs(np.array(rows, np.int64), values, np.array(frames, np.int64), samples.samples)
+    return FloatPairs(np.array(rows, np.int64), values, np.array(kinds, np.int64), samples.samples)
 
 
-class _FrameSamples:
+class _KindSamples:
     """Numbers for pairs of records by what they hold beside statistics; few serve many rows."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class _FrameSamples:
         self._numbers: dict[Any, int] = {}
 
     def number(self, record: dict[str, Any], other: dict[str, Any]) -> int:
-        """Return the number of the frame of two records; ``KeyError`` where one has no dtype or shape."""
+        """Return the number of the kind of two records; ``KeyError`` where one has no dtype or shape."""
         dtype, shape = _dtype_and_shape(record)
         other_dtype, other_shape = _dtype_and_shape(other)
         try:

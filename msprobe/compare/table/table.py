@@ -101,7 +101,7 @@ class LeafTable:
 
     @cached_property
     def float_pairs(self) -> FloatPairs:
-        """The statistics of ordinary rows; none where checksums are compared."""
+        """The statistics of plain rows; none where checksums are compared."""
         return float_pairs((), ()) if self.checksums else float_pairs(self.target, self.golden)
 
     @cached_property

@@ -17,6 +17,11 @@ from enum import Enum
 MODULE_PREFIXES = ("Module", "Cell")
 
 
+def is_module_name(name: str) -> bool:
+    """Return whether the name of an entry, or a stem, is that of a module, and not of a function."""
+    return name.partition(".")[0] in MODULE_PREFIXES
+
+
 class Phase(str, Enum):
     """The part of a training step that a record belongs to."""
 

@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from msprobe.core.naming import NameSyntaxError, split_entry
-from msprobe.core.naming.names import MODULE_PREFIXES
+from msprobe.core.naming.names import MODULE_PREFIXES, is_module_name
 from msprobe.core.store.reader import Dump, Place
 
 ROOT = "DefaultModel"
@@ -217,4 +217,4 @@ def _parsed_parts(name: str) -> NameParts:
 
 def is_call_of_module(name: str) -> bool:
     """Return True for names of module calls, False for APIs, the optimizer and the root."""
-    return name != ROOT and name.partition(".")[0] in MODULE_PREFIXES
+    return name != ROOT and is_module_name(name)

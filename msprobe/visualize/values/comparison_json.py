@@ -94,11 +94,11 @@ def statistic_pairs(comparison: Comparison) -> StatisticPairs:
     pairs = comparison.table.float_pairs
     rows = pairs.rows if comparison.mode is Mode.STATISTICS else pairs.rows[:0]
     values = pairs.values[: len(rows)].reshape(len(rows), 2, len(STATISTICS))
-    same_flag = [left.get("requires_grad") == right.get("requires_grad") for left, right in pairs.samples]
+    same_flag = [left.get("requires_grad") == right.get("requires_grad") for left, right in pairs.kind_samples]
     judged = comparison.judged.sliced(rows)
     if comparison.policy is Policy.REFERENCE:
         judged = replace(judged, level=np.full(len(rows), -1))
-    consistent = np.array(same_flag, np.bool_)[pairs.frames[: len(rows)]]
+    consistent = np.array(same_flag, np.bool_)[pairs.kinds[: len(rows)]]
     return StatisticPairs(rows, values, consistent, judged, comparison.measured.sliced(rows))
 
 
