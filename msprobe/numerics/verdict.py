@@ -200,42 +200,112 @@ class _Slack:
         return cls(seen, np.zeros_like(seen))
 
 
+@dataclass(slots=True)
+class _Rows:
+    """What every step of the judgement needs of the rows; arrays with one value per row.
+
+    Attributes:
+        measured: the differences.
+        is_input: whether the row is an input or a parameter of its call.
+        hard: whether no tolerance applies to what is wrong with the row.
+        worst: the largest difference in any part, infinite where ``hard``.
+        entry: the number of the entry of the row.
+        strict: the tolerances of a result whose inputs agree exactly.
+        loose: the tolerances of any other row.
+        learned: judges rows with a learned spread by it, and leaves other rows as they are.
+    """
+
+    measured: Measured
+    is_input: Bools
+    hard: Bools
+    worst: Floats
+    entry: Ints
+    strict: Tolerances
+    loose: Tolerances
+    learned: Callable[[_Weighed], _Weighed]
+
+    @classmethod
+    def of(cls, measured: Measured, floor: NoiseFloor | None) -> _Rows:
+        """Return the rows of a table; ``floor`` as in ``judge``."""
+        hard = measured.kind >= RowKind.ARGUMENT
+        strict = _limits(measured, STRICT)
+        return cls(
+            measured,
+            is_input=measured.role != Role.RESULT,
+            hard=hard,
+            worst=np.where(hard, np.inf, measured.worst),
+            entry=np.repeat(np.arange(measured.row_starts.size - 1), np.diff(measured.row_starts)),
+            strict=strict,
+            loose=_limits(measured, LOOSE),
+            learned=_against(floor, measured, strict),
+        )
+
+
 def judge(measured: Measured, noise: float = 0.0, floor: NoiseFloor | None = None) -> Judged:
     """Judge all rows of one pair of dumps.
 
+    Each row is weighed in three ways (see ``_judge_against_inputs`` and ``_choose``):
+
+    - ``alone``: by the tolerance of its dtype, as if nothing before it differed;
+    - ``amplified``: by the tolerance plus what the differences of the inputs of its call may become in its result;
+    - ``carried``: by the tolerance plus the noise of earlier calls.
+
     Args:
         measured: the differences of all rows.
-        noise: the noise of the step before (dimensionless).
+        noise: the noise of the last step without a divergence (dimensionless).
         floor: learned spreads of reruns; where there is one, it decides instead of the tolerance of the dtype.
     """
-    is_input = measured.role != Role.RESULT
-    hard = measured.kind >= RowKind.ARGUMENT
-    worst = np.where(hard, np.inf, measured.worst)
-    entry = np.repeat(np.arange(measured.row_starts.size - 1), np.diff(measured.row_starts))
-    inherited = _inherited(measured, is_input, worst)
-    unseen = _inherited(measured, is_input, _unseen(measured))
-    strict, loose = _limits(measured, STRICT), _limits(measured, LOOSE)
-    exact = (inherited == 0.0)[entry] & (noise == 0.0)
-    slack = _Slack(AMPLIFICATION * inherited[entry], AMPLIFICATION * unseen[entry])
-    learned = _against(floor, measured, strict)
-    alone = learned(_weigh(measured, loose, _Slack.of(np.zeros_like(worst))))
-    amplified = learned(_weigh(measured, strict, slack).where(exact, _weigh(measured, loose, slack)))
-    clean = ~_any(is_input & ((alone.excess > 1.0) | hard), measured.row_starts)
-    quiet = np.where(is_input, alone.excess <= 1.0, amplified.excess <= 1.0) & ~hard & clean[entry]
-    before = _noise_before(np.where(quiet, worst, 0.0), measured.row_starts, noise)
-    input_slack = np.maximum(CARRIED * before[entry], UPDATED if noise > 0.0 else 0.0)
-    carried = learned(_weigh(measured, loose, _Slack.of(input_slack)))
-    input_differs = is_input & (hard | (carried.excess > 1.0))
-    flows = _flows(measured, input_differs, hard | (~is_input & (amplified.excess > 1.0)))
-    unknown = ~(_any(is_input, measured.row_starts) | (measured.depends >= 0))[entry] & (before[entry] > 0.0)
-    weighed = carried.where(is_input | unknown, alone.where(flows[entry], amplified))
-    beyond = np.where(is_input, input_differs, weighed.excess > 1.0)
-    soft = np.where(beyond, RowKind.VALUE, np.minimum(measured.kind, RowKind.UNCHECKED))
-    kind = np.where(hard, measured.kind, soft)
-    last = float(max(before[-1] if before.size else noise, np.where(quiet, worst, 0.0).max(initial=0.0)))
-    level = _levels(measured, kind, flows[entry])
+    rows = _Rows.of(measured, floor)
+    alone, amplified = _judge_against_inputs(rows, noise)
+    noise_by_entry, next_noise = _noise_of_earlier_calls(rows, alone, amplified, noise)
+    carried_slack = np.maximum(CARRIED * noise_by_entry[rows.entry], UPDATED if noise > 0.0 else 0.0)
+    carried = rows.learned(_weigh(measured, rows.loose, _Slack.of(carried_slack)))
+    input_differs = rows.is_input & (rows.hard | (carried.excess > 1.0))
+    result_differs = rows.hard | (~rows.is_input & (amplified.excess > 1.0))
+    flows = _flows(measured, input_differs, result_differs)[rows.entry]
+    weighed = _choose(rows, noise_by_entry, carried, alone.where(flows, amplified))
+    differs = np.where(rows.is_input, input_differs, weighed.excess > 1.0)
+    soft = np.where(differs, RowKind.VALUE, np.minimum(measured.kind, RowKind.UNCHECKED))
+    kind = np.where(rows.hard, measured.kind, soft)
     times, tolerance = weighed.times_and_tolerance()
-    return Judged(level, kind, min(last, NOISE_CAP), times, tolerance)
+    return Judged(_levels(measured, kind, flows), kind, next_noise, times, tolerance)
+
+
+def _judge_against_inputs(rows: _Rows, noise: float) -> tuple[_Weighed, _Weighed]:
+    """Return the rows weighed alone, and weighed with what the differences of their inputs may become."""
+    measured = rows.measured
+    inherited_by_entry = _inherited(measured, rows.is_input, rows.worst)
+    unseen_by_entry = _inherited(measured, rows.is_input, _unseen(measured))
+    exact = (inherited_by_entry == 0.0)[rows.entry] & (noise == 0.0)
+    slack = _Slack(AMPLIFICATION * inherited_by_entry[rows.entry], AMPLIFICATION * unseen_by_entry[rows.entry])
+    alone = rows.learned(_weigh(measured, rows.loose, _Slack.of(np.zeros_like(rows.worst))))
+    # Inputs without any difference leave only the rounding of one call, which the strict tolerance covers.
+    with_inputs = _weigh(measured, rows.strict, slack).where(exact, _weigh(measured, rows.loose, slack))
+    return alone, rows.learned(with_inputs)
+
+
+def _noise_of_earlier_calls(rows: _Rows, alone: _Weighed, amplified: _Weighed, noise: float) -> tuple[Floats, float]:
+    """Return the noise before each entry, and the noise after the last one, which the next step starts with.
+
+    Only rows that pass count, and only in calls whose inputs pass alone: other differences are no noise.
+    """
+    starts = rows.measured.row_starts
+    clean_by_entry = ~_any(rows.is_input & ((alone.excess > 1.0) | rows.hard), starts)
+    passes = np.where(rows.is_input, alone.excess <= 1.0, amplified.excess <= 1.0)
+    quiet = np.where(passes & ~rows.hard & clean_by_entry[rows.entry], rows.worst, 0.0)
+    noise_by_entry = _noise_before(quiet, starts, noise)
+    last = float(max(noise_by_entry[-1] if noise_by_entry.size else noise, quiet.max(initial=0.0)))
+    return noise_by_entry, min(last, NOISE_CAP)
+
+
+def _choose(rows: _Rows, noise_by_entry: Floats, carried: _Weighed, result: _Weighed) -> _Weighed:
+    """Return the weighing that decides about each row: ``carried`` for inputs, ``result`` for results.
+
+    A result of a call without recorded inputs is judged like an input, as soon as an earlier call has noise.
+    """
+    has_source_by_entry = _any(rows.is_input, rows.measured.row_starts) | (rows.measured.depends >= 0)
+    result_without_inputs = ~has_source_by_entry[rows.entry] & (noise_by_entry[rows.entry] > 0.0)
+    return carried.where(rows.is_input | result_without_inputs, result)
 
 
 def _levels(measured: Measured, kind: Ints, flows: Bools) -> Ints:
