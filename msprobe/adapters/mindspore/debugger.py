@@ -21,7 +21,7 @@ from msprobe.adapters.mindspore.versions import require
 from msprobe.core.backend.mindspore_modes import mode_problems
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.backend.support import MINDSPORE
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.config.watch import ConfigWatch
@@ -37,7 +37,7 @@ class PrecisionDebugger(Debugger):
     support = MINDSPORE
 
     @classmethod
-    def make(cls, config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
+    def make(cls, config: DumpConfig, relay: CurrentObserver, thread: ThreadState) -> Backend:
         return make(config, relay, thread)
 
     @classmethod

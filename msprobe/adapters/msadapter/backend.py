@@ -17,7 +17,7 @@ from msprobe.adapters.msadapter.taps.api_tap import MSAdapterApiTap
 from msprobe.adapters.msadapter.taps.collective_tap import MSAdapterCollectiveTap
 from msprobe.adapters.msadapter.taps.module_tap import MSAdapterModuleTap
 from msprobe.core.backend.protocols import Backend
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patched_apis import ListedApis
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
@@ -27,7 +27,7 @@ from msprobe.core.selection import risk_test, uses_risk_level
 NAME = "mindtorch"
 
 
-def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
+def make(config: DumpConfig, relay: CurrentObserver, thread: ThreadState) -> Backend:
     """Return the capabilities that a session with this configuration needs; nothing is wrapped yet.
 
     Raises:

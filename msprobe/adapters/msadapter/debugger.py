@@ -13,7 +13,7 @@ from msprobe.adapters.msadapter.backend import NAME, make
 from msprobe.adapters.msadapter.detection import torch_of_msadapter
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.backend.support import MSADAPTER, check_support
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.dump.session.session import DumpSession
@@ -24,7 +24,7 @@ class PrecisionDebugger(MindSporeDebugger):
     """The documented API over the collection of this process; see ``Debugger``."""
 
     @classmethod
-    def make(cls, config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
+    def make(cls, config: DumpConfig, relay: CurrentObserver, thread: ThreadState) -> Backend:
         make_backend = super().make if torch_of_msadapter() is None else make
         return make_backend(config, relay, thread)
 

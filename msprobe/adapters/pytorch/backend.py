@@ -20,13 +20,13 @@ from msprobe.adapters.pytorch.taps.package_taps import TritonTap, VendorTap
 from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
 from msprobe.adapters.pytorch.tensors.values import TorchValues
 from msprobe.core.backend.protocols import Backend, CollectiveTap
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.selection import asks_for_operators, risk_test, uses_risk_level
 
 
-def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
+def make(config: DumpConfig, relay: CurrentObserver, thread: ThreadState) -> Backend:
     """Return the capabilities that a session with this configuration needs; nothing is wrapped yet."""
     table = _table()
     level = config.risk_level if uses_risk_level(config) else "ALL"
@@ -57,7 +57,9 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
     )
 
 
-def _collectives(config: DumpConfig, names: list[str], relay: Relay, thread: ThreadState) -> CollectiveTap | None:
+def _collectives(
+    config: DumpConfig, names: list[str], relay: CurrentObserver, thread: ThreadState
+) -> CollectiveTap | None:
     if not torch.distributed.is_available():
         return None
     from msprobe.adapters.pytorch.taps.collective_tap import TorchCollectiveTap

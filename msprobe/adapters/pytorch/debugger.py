@@ -9,7 +9,7 @@ import torch
 from msprobe.adapters.pytorch.backend import make
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.backend.support import PYTORCH
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.dump.session.debugger import Debugger
@@ -21,7 +21,7 @@ class PrecisionDebugger(Debugger):
     support = PYTORCH
 
     @classmethod
-    def make(cls, config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
+    def make(cls, config: DumpConfig, relay: CurrentObserver, thread: ThreadState) -> Backend:
         """Return the backend of PyTorch for this configuration."""
         return make(config, relay, thread)
 

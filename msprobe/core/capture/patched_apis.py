@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msprobe.core.capture.observer import CallSite, Relay
+from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patching import Patches, find_holder, require_patchable
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import bind_like_original, wrap
@@ -41,7 +41,11 @@ class WrappedApis:
     """
 
     def __init__(
-        self, recorded: Callable[[str], bool], relay: Relay, thread: ThreadState, listed: ListedApis | None = None
+        self,
+        recorded: Callable[[str], bool],
+        relay: CurrentObserver,
+        thread: ThreadState,
+        listed: ListedApis | None = None,
     ) -> None:
         self._recorded = recorded
         self._relay = relay

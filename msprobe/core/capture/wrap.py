@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from msprobe.core.capture.observer import CallSite, Observer, Relay
+from msprobe.core.capture.observer import CallSite, CurrentObserver, Observer
 from msprobe.core.capture.thread_state import CALLING, Quiet, ThreadState
 
 
@@ -31,7 +31,7 @@ def never() -> bool:
 def wrap(
     original: Callable[..., Any],
     site: CallSite,
-    relay: Relay,
+    relay: CurrentObserver,
     thread: ThreadState,
     traced: Callable[[], bool] = never,
 ) -> Callable[..., Any]:
@@ -94,7 +94,7 @@ _NEVER_TRACED = Tracing(never, _call_original)
 def wrap_module_call(
     original: Callable[..., Any],
     find_site: Callable[[Any], Any],
-    relay: Relay,
+    relay: CurrentObserver,
     thread: ThreadState,
     tracing: Tracing = _NEVER_TRACED,
     around_begin: Callable[[Any], AbstractContextManager[None]] | None = None,

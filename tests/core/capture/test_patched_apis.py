@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patched_apis import WrappedApis
 from msprobe.core.capture.patching import find_holder
 from msprobe.core.capture.thread_state import ThreadState
@@ -23,7 +23,7 @@ def double(x: int) -> int:
 
 
 def apis(recorded: Any = lambda name: True) -> WrappedApis:
-    return WrappedApis(recorded, Relay(), ThreadState())
+    return WrappedApis(recorded, CurrentObserver(), ThreadState())
 
 
 def test_a_registered_function_is_wrapped_inside_only() -> None:

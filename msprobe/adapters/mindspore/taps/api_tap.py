@@ -25,7 +25,7 @@ import mindspore
 from mindspore import mint, nn, ops
 
 from msprobe.adapters.mindspore.taps.jit_tap import JitTap
-from msprobe.core.capture.observer import CallSite, Relay
+from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patched_apis import ListedApis, WrappedApis
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
@@ -59,7 +59,7 @@ class MindSporeApiTap(WrappedApis):
         self,
         tables: Sequence[Mapping[str, Sequence[str]]],
         recorded: Callable[[str], bool],
-        relay: Relay,
+        relay: CurrentObserver,
         thread: ThreadState,
         cells: Callable[[], Iterable[Any]] | None,
         listed: ListedApis | None = None,
@@ -91,7 +91,7 @@ class PrimitiveTap:
         self,
         cells: Callable[[], Iterable[nn.Cell]],
         site: Callable[[str, str], CallSite],
-        relay: Relay,
+        relay: CurrentObserver,
         thread: ThreadState,
     ) -> None:
         self._cells = cells

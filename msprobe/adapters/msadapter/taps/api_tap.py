@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from msprobe.adapters.mindspore.taps.api_tap import MindSporeApiTap
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patched_apis import ListedApis
 from msprobe.core.capture.patching import find_holder
 from msprobe.core.capture.thread_state import ThreadState
@@ -40,7 +40,7 @@ class MSAdapterApiTap(MindSporeApiTap):
         torch: ModuleType,
         table: Mapping[str, Sequence[str]],
         recorded: Callable[[str], bool],
-        relay: Relay,
+        relay: CurrentObserver,
         thread: ThreadState,
         listed: ListedApis | None = None,
     ) -> None:

@@ -30,7 +30,7 @@ from msprobe.adapters.pytorch.compile.compiler_guard import unobserved_compiler
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced, skip_in_dynamo
 from msprobe.core.backend.protocols import ApiTap
 from msprobe.core.backend.support import DEFAULT_NAMESPACES
-from msprobe.core.capture.observer import CallSite, Relay
+from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patched_apis import ListedApis, WrappedApis
 from msprobe.core.capture.patching import Patches, find_holder
 from msprobe.core.capture.thread_state import ThreadState
@@ -62,7 +62,7 @@ class TorchApiTap(WrappedApis):
         self,
         tables: Sequence[Mapping[str, Sequence[str]]],
         recorded: Callable[[str], bool],
-        relay: Relay,
+        relay: CurrentObserver,
         thread: ThreadState,
         operators: bool = False,
         listed: ListedApis | None = None,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD
-from msprobe.core.capture.observer import CallSite, Relay
+from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patching import Patches, find_holder
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import copy_signature, observe_with_output
@@ -38,7 +38,9 @@ class VendorTap:
         recorded: the risk test over API names.
     """
 
-    def __init__(self, table: Table, recorded: Callable[[str], bool], relay: Relay, thread: ThreadState) -> None:
+    def __init__(
+        self, table: Table, recorded: Callable[[str], bool], relay: CurrentObserver, thread: ThreadState
+    ) -> None:
         self._table = table
         self._recorded = recorded
         self._relay = relay
@@ -117,7 +119,7 @@ class TritonTap:
         self,
         launchers: Mapping[str, list[str]],
         recorded: Callable[[str], bool],
-        relay: Relay,
+        relay: CurrentObserver,
         thread: ThreadState,
     ) -> None:
         self._launchers = launchers

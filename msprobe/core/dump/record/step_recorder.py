@@ -51,8 +51,12 @@ class StepRecorder:
         self.errors = output.errors
         self.nodes = nodes
         self._faults: list[tuple[str, Exception]] = []
-        self.values = Describer(
-            nodes.leaf, values.is_tensor, values.handlers(), values.keyed(), lambda *fault: self._faults.append(fault)
+        self.describer = Describer(
+            nodes.leaf,
+            values.is_tensor,
+            values.handlers(),
+            values.by_keyword(),
+            lambda *fault: self._faults.append(fault),
         )
         self.before_record: Callable[[], Any] | None = None
         self.recorded = 0
@@ -76,7 +80,7 @@ class StepRecorder:
         listed = self.selection.listed
         return listed is None or listed(name) or listed(stem) or listed(f"{stem}.backward.0")
 
-    def finish(self, record: CallRecord) -> None:
+    def write_call(self, record: CallRecord) -> None:
         """Write the record of a call that is over, unless it is empty, and close the scope that it may end."""
         if self.before_record is not None:
             self.before_record()
@@ -102,7 +106,7 @@ class StepRecorder:
         if len(self.skipped) < NAMES_SHOWN:
             self.skipped.append(name)
 
-    def end(self) -> None:
+    def end_step(self) -> None:
         """End the step: take nothing more."""
         self.closed = True
 

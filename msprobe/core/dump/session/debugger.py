@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.backend.support import Support, check_support
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig, load_config
 from msprobe.core.config.load import attributed
@@ -132,7 +132,7 @@ class Debugger:
         raise NotImplementedError
 
     @classmethod
-    def make(cls, config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
+    def make(cls, config: DumpConfig, relay: CurrentObserver, thread: ThreadState) -> Backend:
         """Return the framework's capabilities for one session."""
         raise NotImplementedError
 

@@ -92,7 +92,7 @@ class KernelCollector(Collector):
 
     def api_begin(self, site: CallSite, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallRecord | None:
         record: CallRecord | None = super().api_begin(site, args, kwargs)
-        if record is not None and self._target in (record.name, record.backward):
+        if record is not None and self._target in (record.name, record.backward_name):
             self._before(record, args, kwargs)
         return record
 
@@ -113,9 +113,9 @@ class KernelCollector(Collector):
             self.close_window(record)
         super().fail(record, error)
 
-    def finish(self) -> None:
+    def end_step(self) -> None:
         self.close_window(None)
-        super().finish()
+        super().end_step()
 
     @never_raises
     def _before(self, record: CallRecord, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:

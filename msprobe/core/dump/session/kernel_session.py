@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
@@ -41,7 +41,7 @@ class KernelSession:
 
     def __init__(self, config: DumpConfig, make_backend: MakeBackend) -> None:
         self.config = config
-        self.backend = make_backend(config, Relay(), ThreadState())
+        self.backend = make_backend(config, CurrentObserver(), ThreadState())
         self.init_step = 0
         self.loop = 0
         self.running = False

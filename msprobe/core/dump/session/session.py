@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.capture.call_stack import StackTable
-from msprobe.core.capture.observer import Observer, Relay
+from msprobe.core.capture.observer import CurrentObserver, Observer
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.dump.record.step_recorder import RecordingPlan
@@ -29,7 +29,7 @@ from msprobe.core.dump.session.task_factory import StepContext, make_golden, mak
 from msprobe.core.errors import ConfigError, MsprobeException, Problem
 from msprobe.core.log import set_rank
 
-MakeBackend = Callable[[DumpConfig, Relay, ThreadState], Backend]
+MakeBackend = Callable[[DumpConfig, CurrentObserver, ThreadState], Backend]
 
 
 class DumpSession:
@@ -49,7 +49,7 @@ class DumpSession:
 
     def __init__(self, config: DumpConfig, make_backend: MakeBackend, label: Mapping[str, str] | None = None) -> None:
         self.config = config
-        self.relay = Relay(self._update_rank)
+        self.relay = CurrentObserver(self._update_rank)
         self.thread = ThreadState()
         self._make_backend = make_backend
         self.backend = make_backend(config, self.relay, self.thread)
@@ -294,9 +294,9 @@ class DumpSession:
         if self._step is not None:
             if self.plan.modules or self._focused:
                 self._step.watch_parameters()
-            self._filters.open(self._step.collector)
+            self._filters.show(self._step.collector)
         elif self._lazy is not None:
-            self._filters.open(cast(Observer, self._lazy))
+            self._filters.show(cast(Observer, self._lazy))
 
     def _begin_lazy(self) -> Observer | None:
         """Open the lazy step, if there is still one; return the collector of the step that is open then."""

@@ -129,7 +129,7 @@ class Step:
         FLUSHER.remove(self.collector)
         self.unwatch_parameters()
         self.saved_values.finish()
-        self.collector.finish()
+        self.collector.end_step()
         if self._context.backend.collectives is not None:
             self._context.backend.collectives.reset()
 
@@ -150,7 +150,7 @@ class Step:
         config = self._context.config
         if config.level == "L0":
             return "no call of a module inside the model was seen between start and stop (the model itself is no entry)"
-        if config.level != "L1" or not self._context.backend.ranked:
+        if config.level != "L1" or not self._context.backend.has_risk_levels:
             return "no call was seen between start and stop"
         compiled = "compiled code calls no APIs: levels L0 and mix record the modules in it"
         if config.risk_level == "ALL":
