@@ -54,7 +54,7 @@ class FakeRuntime:
         raise MsprobeException(0, "the fake framework counts no calls of models")
 
 
-def make(config: DumpConfig, relay: CurrentObserver, thread: ThreadState, *, deferred: bool = False) -> Backend:
+def make_backend(config: DumpConfig, relay: CurrentObserver, thread: ThreadState, *, deferred: bool = False) -> Backend:
     """The capabilities a session with this configuration needs; nothing is wrapped yet."""
     level = config.risk_level if uses_risk_level(config) else "ALL"
     return Backend(

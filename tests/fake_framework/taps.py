@@ -26,8 +26,8 @@ LISTED = {
 class FakeApiTap(WrappedApis):
     """Implements ``ApiTap``."""
 
-    def __init__(self, recorded: Callable[[str], bool], relay: CurrentObserver, thread: ThreadState) -> None:
-        super().__init__(recorded, relay, thread)
+    def __init__(self, passes_risk: Callable[[str], bool], relay: CurrentObserver, thread: ThreadState) -> None:
+        super().__init__(passes_risk, relay, thread)
         self._plan_table(LISTED, OWNERS)
 
 

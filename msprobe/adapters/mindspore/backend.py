@@ -1,4 +1,4 @@
-"""The MindSpore backend: all capabilities put together. ``make`` is the only name of this adapter that core uses."""
+"""The MindSpore backend: all capabilities put together. Core uses only ``make_backend`` of this adapter."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from msprobe.core.config import DumpConfig
 from msprobe.core.selection import DataMode, risk_test
 
 
-def make(config: DumpConfig, relay: CurrentObserver, thread: ThreadState) -> Backend:
+def make_backend(config: DumpConfig, relay: CurrentObserver, thread: ThreadState) -> Backend:
     """Return the capabilities that a session with this configuration needs; nothing is wrapped yet."""
     table = _table()
-    recorded = risk_test("ALL", (), ())  # no function is ranked; ``warn_unused_settings`` warns of CORE
+    passes_risk = risk_test("ALL", (), ())  # no function is ranked; ``warn_unused_settings`` warns of CORE
     modules = MindSporeModuleTap(relay, thread)
-    apis = MindSporeApiTap([table["apis"]], recorded, relay, thread, modules.cells, ListedApis(config))
+    apis = MindSporeApiTap([table["apis"]], passes_risk, relay, thread, modules.cells, ListedApis(config))
     kernels = config.level == "L2" and config.task_spec.kernels
     return Backend(
         name="mindspore",

@@ -83,18 +83,18 @@ class CallSite:
     """The names of the calls of one API, made from a prefix built once and a counter.
 
     Attributes:
-        recorded: the verdict of the risk table. A site that is not recorded still counts its calls, because the call
-            numbers of a dump do not depend on what was filtered.
+        passes_risk: whether the API passes the risk test. A site that does not pass it is not recorded, and still
+            counts its calls, because the call numbers of a dump do not depend on what was filtered.
         differentiable: False for calls through which no gradient flows, so that their backward is not looked for.
     """
 
-    __slots__ = ("api", "calls", "differentiable", "prefix", "recorded", "stem")
+    __slots__ = ("api", "calls", "differentiable", "passes_risk", "prefix", "stem")
 
     def __init__(self, prefix: str, api: str) -> None:
         self.prefix = prefix
         self.api = api
         self.stem = f"{prefix}.{api}."
-        self.recorded = True
+        self.passes_risk = True
         self.differentiable = True
         self.calls: Iterator[int] = itertools.count()
 

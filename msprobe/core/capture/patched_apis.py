@@ -34,7 +34,7 @@ class WrappedApis:
     """Implements ``ApiTap`` for functions that need nothing but ``wrap``. ``listed`` is refreshed at each ``attach``.
 
     Args:
-        recorded: the risk test over API names; an API that fails it is counted but not recorded.
+        passes_risk: the risk test over API names; an API that fails it is counted but not recorded.
         relay: holds the current observer.
         thread: is made busy while a call is observed.
         listed: the APIs that the configuration adds.
@@ -42,12 +42,12 @@ class WrappedApis:
 
     def __init__(
         self,
-        recorded: Callable[[str], bool],
+        passes_risk: Callable[[str], bool],
         relay: CurrentObserver,
         thread: ThreadState,
         listed: ListedApis | None = None,
     ) -> None:
-        self._recorded = recorded
+        self._passes_risk = passes_risk
         self._relay = relay
         self._thread = thread
         self._patches = Patches()
@@ -111,7 +111,7 @@ class WrappedApis:
             listed: its name in the table, where that has dots; the risk test knows it by either.
         """
         site = self._sites.setdefault((prefix, api), CallSite(prefix, api))
-        site.recorded = site.recorded and (self._recorded(api) or self._recorded(listed or api))
+        site.passes_risk = site.passes_risk and (self._passes_risk(api) or self._passes_risk(listed or api))
         return site
 
     def _refresh_listed(self) -> None:

@@ -229,10 +229,14 @@ def bind_like_original(owner: Any, name: str, observe: Observe, traced: Callable
     return wrapper
 
 
+_PLAIN_FUNCTION = never
+"""Any function: it stands for the attributes of owners that bind nothing, such as modules."""
+
+
 def _held_attribute(owner: Any, name: str) -> Any:
-    """Return what a class itself, or the base it inherits from, holds; a function for owners that bind nothing."""
+    """Return what a class itself, or the base it inherits from, holds; ``_PLAIN_FUNCTION`` for other owners."""
     classes = owner.__mro__ if isinstance(owner, type) else ()
-    return next((vars(kind)[name] for kind in classes if name in vars(kind)), _held_attribute)
+    return next((vars(kind)[name] for kind in classes if name in vars(kind)), _PLAIN_FUNCTION)
 
 
 def _class_call(function: Callable[..., Any], observe: Observe, traced: Callable[[], bool]) -> Callable[..., Any]:

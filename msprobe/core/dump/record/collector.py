@@ -47,7 +47,7 @@ class Collector:
         self._gradients = backend.gradients if recorder.modes.backward else None
         self._backward = BackwardCalls(recorder)
         self._declared: set[int] = set()
-        self._open: dict[int, CallRecord] = {}
+        self._running_calls: dict[int, CallRecord] = {}
         self._graphs = GraphCalls(recorder)
 
     # ---- calls of functions ----
@@ -56,12 +56,12 @@ class Collector:
     def api_begin(self, site: CallSite, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallRecord | None:
         """Begin a call of a function; return its record, or None for a call that is not recorded."""
         number = next(site.calls)
-        if not site.recorded and not self._plan.construct:
+        if not site.passes_risk and not self._plan.construct:
             return None
         record = CallRecord(f"{site.stem}{number}.forward", None)
         if site.differentiable:
             record.backward_name = f"{site.stem}{number}.backward"
-        self._begin(record, site.recorded, (args, kwargs))
+        self._begin(record, site.passes_risk, (args, kwargs))
         return record
 
     @never_raises
@@ -171,7 +171,7 @@ class Collector:
 
         So a process that dies inside a long call leaves its inputs.
         """
-        for record in list(self._open.values()):
+        for record in list(self._running_calls.values()):
             if record.ticks == 1:
                 self.recorder.sink.write(EarlyRecord(record))
             record.ticks += 1
@@ -183,15 +183,15 @@ class Collector:
         """End the step: write what is still incomplete and take nothing more."""
         self._backward.end_step()
         self._graphs.flush()
-        for record in list(self._open.values()):
+        for record in list(self._running_calls.values()):
             self._finish(record)
         self.recorder.end_step()
 
     # ---- inside ----
 
-    def _begin(self, record: CallRecord, recorded: bool, arguments: Arguments) -> None:
-        keep, keep_backward = recorded, recorded and self._gradients is not None
-        if recorded and self._selection.filtered:
+    def _begin(self, record: CallRecord, wanted: bool, arguments: Arguments) -> None:
+        keep, keep_backward = wanted, wanted and self._gradients is not None
+        if wanted and self._selection.filtered:
             listed, listed_backward = self._select(record)
             keep, keep_backward = listed, keep_backward and listed_backward
         scopes = self._thread.scopes
@@ -218,7 +218,7 @@ class Collector:
             body["input_kwargs"] = describer.keywords(keywords, prefix and f"{prefix}.kwargs") if keywords else {}
         if record.recompute:
             body["is_recompute"] = True
-        self._open[id(record)] = record
+        self._running_calls[id(record)] = record
 
     def _note_stack(self, record: CallRecord) -> None:
         """Note the stack of the forward call, whichever phase is recorded: users look for the forward."""
@@ -273,7 +273,7 @@ class Collector:
         return self._backward.running_module() if self._runtime.in_written_backward() else None
 
     def _finish(self, record: CallRecord) -> None:
-        self._open.pop(id(record), None)
+        self._running_calls.pop(id(record), None)
         self.recorder.write_call(record)
 
     def _expect_backward(self, record: CallRecord, result: Any) -> None:

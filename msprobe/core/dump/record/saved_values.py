@@ -79,7 +79,7 @@ class SavedValues:
         number = next(self._counters.setdefault(name, itertools.count()))
         entry = f"{name}.{number}{POINT}"
         recorder = self._recorder
-        recorder.recorded += 1
+        recorder.record_count += 1
         recorder.sink.write(SavedValueRecord(entry, recorder.describer.node(value, self._save_name(entry))))
         if not backward:
             return

@@ -35,7 +35,7 @@ class StepRecorder:
 
     Attributes:
         closed: True at the end of the step; what arrives afterwards is ignored.
-        recorded: the number of records so far.
+        record_count: the number of records so far.
         skipped: the first few names that a filter left out.
         before_record: writes records that come before any other; called before each record, None to call nothing.
     """
@@ -59,7 +59,7 @@ class StepRecorder:
             lambda *fault: self._faults.append(fault),
         )
         self.before_record: Callable[[], Any] | None = None
-        self.recorded = 0
+        self.record_count = 0
         self.skipped: list[str] = []
         self.closed = False
 
@@ -89,7 +89,7 @@ class StepRecorder:
         if self._faults:
             self.log_faults(record.name)
         if record.body is not None or record.stack is not None:
-            self.recorded += 1
+            self.record_count += 1
         elif record.parent is UNRELATED:
             return
         self.sink.write(record)

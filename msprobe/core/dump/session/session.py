@@ -163,7 +163,11 @@ class DumpSession:
 
     def save(self, value: Any, name: str, backward: bool = True) -> None:
         """Record one value of the user's choice (and its gradients) in debug.json, between start and stop or not."""
-        if not self.plan.bodies or not self._step_filter.step(self.current_step) or not self._rank_selected(None):
+        if (
+            not self.plan.bodies
+            or not self._step_filter.selects_step(self.current_step)
+            or not self._rank_selected(None)
+        ):
             return
         self._begin_lazy()
         if self._step is None:
@@ -224,7 +228,9 @@ class DumpSession:
     def _collects(self, rank_id: int | None, again: bool = False) -> bool:
         """Return whether this start collects; ``again`` for a step that begins without a start."""
         selected = (
-            self._rank_selected(rank_id) and self._step_filter.step(self.current_step) and not self.config.load_only
+            self._rank_selected(rank_id)
+            and self._step_filter.selects_step(self.current_step)
+            and not self.config.load_only
         )
         selected = selected and (self.plan.apis or self.plan.modules)  # level debug: save() opens the step
         return selected and (self._filters.admit_next_step() if again else self._filters.admit())
@@ -245,7 +251,7 @@ class DumpSession:
 
     def _rank_selected(self, rank_id: int | None) -> bool:
         self._update_rank(rank_id)
-        return self._step_filter.rank(self.rank)
+        return self._step_filter.selects_rank(self.rank)
 
     def _update_rank(self, rank_id: int | None = None) -> None:
         """Ask for the rank until there is one; then rename the folder of an open step."""

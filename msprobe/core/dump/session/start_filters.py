@@ -41,7 +41,7 @@ class StepRankFilter:
         self._rejected: tuple[int, int] | None = None  # the first and the last step that were left out
         self._collected = False
 
-    def step(self, number: int) -> bool:
+    def selects_step(self, number: int) -> bool:
         """Return whether step ``number`` is collected."""
         if not self._steps or number in self._steps:
             self._collected = True
@@ -63,7 +63,7 @@ class StepRankFilter:
                 run,
             )
 
-    def rank(self, rank: int | None) -> bool:
+    def selects_rank(self, rank: int | None) -> bool:
         """Return whether the process of ``rank`` is collected; a list of ranks never selects a process without rank."""
         if not self._ranks or (rank is not None and rank in self._ranks):
             return True

@@ -20,7 +20,7 @@ from msprobe.core.dump.record.tensor_node import MeasuredTensors
 from msprobe.core.selection import build_selection
 from tests.core.memory_sink import MemorySink
 from tests.fake_framework import functional, nn
-from tests.fake_framework.backend import make
+from tests.fake_framework.backend import make_backend
 from tests.fake_framework.tensor import Tensor
 from tests.stable_ids import stable_id
 
@@ -31,7 +31,7 @@ class Watched:
     def __init__(self, **settings: Any) -> None:
         config = load_config({"dump_path": "unused", "risk_level": "ALL", **settings})
         self.relay, thread, self.sink = CurrentObserver(), ThreadState(), MemorySink()
-        self.backend = make(config, self.relay, thread)
+        self.backend = make_backend(config, self.relay, thread)
         selection, plan = build_selection(config), RecordingPlan.of(config)
         nodes = MeasuredTensors(self.backend.ops, str(config.section.summary_mode), None)
         recorder = StepRecorder(plan, selection, self.backend, nodes, StepOutput(self.sink, ErrorLog(None)))
