@@ -119,7 +119,7 @@ def fake() -> Framework:
 
     return Framework(
         name="fake",
-        make=backend.make,
+        make=backend.make_backend,
         ops=FakeTensorOps,
         tensor=lambda array, requires_grad=False: Tensor(np.array(array), requires_grad),
         array=lambda tensor: np.asarray(tensor.data),
@@ -144,14 +144,14 @@ def _by_backward(array: Callable[[Any], Array]) -> Callable[..., list[Array]]:
 def torch() -> Framework:
     import torch
 
-    from msprobe.adapters.pytorch.backend import make
+    from msprobe.adapters.pytorch.backend import make_backend
     from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
 
     mlp, broken = _networks(torch.nn.Module, torch.nn.Linear, torch.nn.ReLU)
 
     return Framework(
         name="torch",
-        make=make,
+        make=make_backend,
         ops=TorchTensorOps,
         tensor=lambda array, requires_grad=False: torch.from_numpy(np.array(array)).requires_grad_(requires_grad),
         array=lambda tensor: tensor.detach().numpy(),
@@ -170,7 +170,7 @@ def msadapter() -> Framework:
     import mindspore
 
     from msprobe.adapters.mindspore.tensors.tensor_ops import MindSporeTensorOps
-    from msprobe.adapters.msadapter.backend import make
+    from msprobe.adapters.msadapter.backend import make_backend
     from tests.msadapter_stand_in import install
 
     torch = install()
@@ -180,7 +180,7 @@ def msadapter() -> Framework:
 
     return Framework(
         name="msadapter",
-        make=make,
+        make=make_backend,
         ops=MindSporeTensorOps,
         tensor=lambda array, requires_grad=False: mindspore.Tensor(np.array(array)),
         array=lambda tensor: tensor.asnumpy(),
@@ -198,7 +198,7 @@ def msadapter() -> Framework:
 def mindspore() -> Framework:
     import mindspore
 
-    from msprobe.adapters.mindspore.backend import make
+    from msprobe.adapters.mindspore.backend import make_backend
     from msprobe.adapters.mindspore.tensors.tensor_ops import MindSporeTensorOps
 
     mindspore.runtime.launch_blocking()  # an operator that fails does so where it is called
@@ -212,7 +212,7 @@ def mindspore() -> Framework:
 
     return Framework(
         name="mindspore",
-        make=make,
+        make=make_backend,
         ops=MindSporeTensorOps,
         tensor=lambda array, requires_grad=False: mindspore.Tensor(np.array(array)),
         array=lambda tensor: tensor.asnumpy(),

@@ -10,14 +10,14 @@ from typing import Any
 from msprobe.core.backend import protocols
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.backend.support import supports_of
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import load_config
 from tests.contracts.frameworks import Framework
 
 
 def made(framework: Framework, folder: Path, **config: Any) -> Backend:
-    backend = framework.make(load_config({"dump_path": str(folder), **config}), Relay(), ThreadState())
+    backend = framework.make(load_config({"dump_path": str(folder), **config}), CurrentObserver(), ThreadState())
     assert isinstance(backend, Backend)
     return backend
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import load_config
 from msprobe.core.dump.session.session import DumpSession
@@ -156,7 +156,7 @@ def test_gradients_are_those_of_a_run_without_the_tool(framework: Framework, col
 
 
 def test_every_gradient_of_a_watched_tensor_is_reported(framework: Framework) -> None:
-    gradients = framework.make(load_config({"dump_path": "unused"}), Relay(), ThreadState()).gradients
+    gradients = framework.make(load_config({"dump_path": "unused"}), CurrentObserver(), ThreadState()).gradients
     x, two = framework.tensor(ONES, True), framework.tensor(ONES * 2)
     found: list[Any] = []
 

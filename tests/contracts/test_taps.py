@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import load_config
 from msprobe.core.dump.session.session import DumpSession
@@ -195,7 +195,7 @@ def test_added_functions_are_recorded_until_removed(framework: Framework, tmp_pa
             return x
 
     calls: list[str] = []
-    relay, thread = Relay(), ThreadState()
+    relay, thread = CurrentObserver(), ThreadState()
 
     class Watch:
         def api_begin(self, site: Any, args: Any, kwargs: Any) -> None:

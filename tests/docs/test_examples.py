@@ -22,7 +22,7 @@ SHOWN_IN_TABLES_ONLY = {
     "error_data_path": "of task acc_check, which is not in this release",
     "check_mode": "of MindSpore before 2.3, which is not supported",
 }
-INSIDE = {"check", "is_model", "look_again", "make", "open"}  # what a framework fills in
+INSIDE = {"before_first_start", "check", "is_model", "make_backend", "make_session"}  # what a framework fills in
 
 
 def tried() -> Iterator[Block]:

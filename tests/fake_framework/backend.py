@@ -7,7 +7,7 @@ from typing import Any
 
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.capture.describe import Handler
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.errors import MsprobeException
@@ -31,7 +31,7 @@ class FakeValues:
     def handlers(self) -> Mapping[type, Handler]:
         return {}
 
-    def keyed(self) -> Mapping[str, Handler]:
+    def by_keyword(self) -> Mapping[str, Handler]:
         return {}
 
 
@@ -54,7 +54,7 @@ class FakeRuntime:
         raise MsprobeException(0, "the fake framework counts no calls of models")
 
 
-def make(config: DumpConfig, relay: Relay, thread: ThreadState, *, deferred: bool = False) -> Backend:
+def make_backend(config: DumpConfig, relay: CurrentObserver, thread: ThreadState, *, deferred: bool = False) -> Backend:
     """The capabilities a session with this configuration needs; nothing is wrapped yet."""
     level = config.risk_level if uses_risk_level(config) else "ALL"
     return Backend(

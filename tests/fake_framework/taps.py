@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patched_apis import WrappedApis
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
@@ -26,15 +26,15 @@ LISTED = {
 class FakeApiTap(WrappedApis):
     """Implements ``ApiTap``."""
 
-    def __init__(self, recorded: Callable[[str], bool], relay: Relay, thread: ThreadState) -> None:
-        super().__init__(recorded, relay, thread)
+    def __init__(self, passes_risk: Callable[[str], bool], relay: CurrentObserver, thread: ThreadState) -> None:
+        super().__init__(passes_risk, relay, thread)
         self._plan_table(LISTED, OWNERS)
 
 
 class FakeModuleTap:
     """Implements ``ModuleTap``."""
 
-    def __init__(self, relay: Relay, thread: ThreadState) -> None:
+    def __init__(self, relay: CurrentObserver, thread: ThreadState) -> None:
         self._relay, self._thread = relay, thread
         self._sites: dict[int, tuple[nn.Module, NamedModule]] = {}
         self._unfocused: dict[int, tuple[nn.Module, NamedModule]] | None = None
@@ -112,7 +112,7 @@ class FakeModuleTap:
 class FakeOptimizerTap:
     """Implements ``OptimizerTap``."""
 
-    def __init__(self, relay: Relay) -> None:
+    def __init__(self, relay: CurrentObserver) -> None:
         self._relay = relay
 
     @contextlib.contextmanager

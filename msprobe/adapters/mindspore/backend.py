@@ -1,4 +1,4 @@
-"""The MindSpore backend: all capabilities put together. ``make`` is the only name of this adapter that core uses."""
+"""The MindSpore backend: all capabilities put together. Core uses only ``make_backend`` of this adapter."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from msprobe.adapters.mindspore.tensors.tensor_ops import MindSporeTensorOps
 from msprobe.adapters.mindspore.tensors.values import MindSporeValues
 from msprobe.adapters.mindspore.versions import has_gradient_nodes
 from msprobe.core.backend.protocols import Backend
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patched_apis import ListedApis
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.selection import DataMode, risk_test
 
 
-def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
+def make_backend(config: DumpConfig, relay: CurrentObserver, thread: ThreadState) -> Backend:
     """Return the capabilities that a session with this configuration needs; nothing is wrapped yet."""
     table = _table()
-    recorded = risk_test("ALL", (), ())  # no function is ranked; ``warn_unused_settings`` warns of CORE
+    passes_risk = risk_test("ALL", (), ())  # no function is ranked; ``warn_unused_settings`` warns of CORE
     modules = MindSporeModuleTap(relay, thread)
-    apis = MindSporeApiTap([table["apis"]], recorded, relay, thread, modules.cells, ListedApis(config))
+    apis = MindSporeApiTap([table["apis"]], passes_risk, relay, thread, modules.cells, ListedApis(config))
     kernels = config.level == "L2" and config.task_spec.kernels
     return Backend(
         name="mindspore",
@@ -51,7 +51,7 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
         ),
         gradients=MindSporeGradientTap(thread) if has_gradient_nodes() else MindSporeOutputGradientTap(thread),
         apis_in_models=True,
-        ranked=False,
+        has_risk_levels=False,
         kernel_dump=partial(MindSporeKernelDump, config) if kernels else None,
         header=_header(config),
     )

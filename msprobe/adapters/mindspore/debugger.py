@@ -11,7 +11,7 @@ from typing import Any
 
 from mindspore import nn
 
-from msprobe.adapters.mindspore.backend import make
+from msprobe.adapters.mindspore.backend import make_backend
 from msprobe.adapters.mindspore.kernel.exception_dump import ask_for_failed_kernels
 from msprobe.adapters.mindspore.kernel.runtime_dump import withdraw_request
 from msprobe.adapters.mindspore.launch_mode import launch_at_once, looks_at_values
@@ -21,7 +21,7 @@ from msprobe.adapters.mindspore.versions import require
 from msprobe.core.backend.mindspore_modes import mode_problems
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.backend.support import MINDSPORE
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.config.watch import ConfigWatch
@@ -37,15 +37,15 @@ class PrecisionDebugger(Debugger):
     support = MINDSPORE
 
     @classmethod
-    def make(cls, config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
-        return make(config, relay, thread)
+    def make_backend(cls, config: DumpConfig, relay: CurrentObserver, thread: ThreadState) -> Backend:
+        return make_backend(config, relay, thread)
 
     @classmethod
-    def open(cls, config: DumpConfig, watch: ConfigWatch | None, label: Mapping[str, str] | None = None) -> Any:
+    def make_session(cls, config: DumpConfig, watch: ConfigWatch | None, label: Mapping[str, str] | None = None) -> Any:
         request = ask_for_failed_kernels(config) if config.task == "exception_dump" else None
         if looks_at_values(config):
             launch_at_once()
-        session = super().open(config, watch, label)
+        session = super().make_session(config, watch, label)
         if request is not None:
             session.closing.callback(withdraw_request, request)
         return session
@@ -58,7 +58,7 @@ class PrecisionDebugger(Debugger):
         warn_unused_settings(config)
 
     @classmethod
-    def look_again(cls, session: Any) -> None:
+    def before_first_start(cls, session: Any) -> None:
         """Check the mode again before the first step: it may have been set after the construction."""
         if session.current_step == session.init_step:
             refuse_for_mode(session.config)

@@ -1,4 +1,4 @@
-"""The MSAdapter backend: PyTorch's names over MindSpore's tensors. ``make`` is its only name that core uses."""
+"""The MSAdapter backend: PyTorch's names over MindSpore's tensors. ``make_backend`` is its only name that core uses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from msprobe.adapters.msadapter.taps.api_tap import MSAdapterApiTap
 from msprobe.adapters.msadapter.taps.collective_tap import MSAdapterCollectiveTap
 from msprobe.adapters.msadapter.taps.module_tap import MSAdapterModuleTap
 from msprobe.core.backend.protocols import Backend
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patched_apis import ListedApis
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
@@ -27,7 +27,7 @@ from msprobe.core.selection import risk_test, uses_risk_level
 NAME = "mindtorch"
 
 
-def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
+def make_backend(config: DumpConfig, relay: CurrentObserver, thread: ThreadState) -> Backend:
     """Return the capabilities that a session with this configuration needs; nothing is wrapped yet.
 
     Raises:
@@ -38,9 +38,9 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
         raise MsprobeException(0, "MSAdapter is not there: import its torch before PrecisionDebugger is constructed")
     table = _table()
     level = config.risk_level if uses_risk_level(config) else "ALL"
-    recorded = risk_test(level, table["risk"]["core"], table["risk"]["low"])
+    passes_risk = risk_test(level, table["risk"]["core"], table["risk"]["low"])
     names = {**table["apis"], "NPU": table["packages"]["NPU"]["apis"]}
-    apis = MSAdapterApiTap(torch, names, recorded, relay, thread, ListedApis(config))
+    apis = MSAdapterApiTap(torch, names, passes_risk, relay, thread, ListedApis(config))
     modules = MSAdapterModuleTap(torch.nn.Module, relay, thread)
     return Backend(
         name=NAME,

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from msprobe.adapters.mindspore.debugger import PrecisionDebugger as MindSporeDebugger
-from msprobe.adapters.msadapter.backend import NAME, make
+from msprobe.adapters.msadapter.backend import NAME, make_backend
 from msprobe.adapters.msadapter.detection import torch_of_msadapter
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.backend.support import MSADAPTER, check_support
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.dump.session.session import DumpSession
@@ -24,8 +24,9 @@ class PrecisionDebugger(MindSporeDebugger):
     """The documented API over the collection of this process; see ``Debugger``."""
 
     @classmethod
-    def make(cls, config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
-        make_backend = super().make if torch_of_msadapter() is None else make
+    def make_backend(cls, config: DumpConfig, relay: CurrentObserver, thread: ThreadState) -> Backend:
+        if torch_of_msadapter() is None:
+            return super().make_backend(config, relay, thread)
         return make_backend(config, relay, thread)
 
     @classmethod
@@ -44,11 +45,11 @@ class PrecisionDebugger(MindSporeDebugger):
         return bool(parts) and all(isinstance(part, torch.nn.Module) for part in parts)
 
     @classmethod
-    def look_again(cls, session: DumpSession) -> None:
+    def before_first_start(cls, session: DumpSession) -> None:
         if (session.backend.name == NAME) == (torch_of_msadapter() is not None):
             if session.backend.name != NAME:
-                super().look_again(session)
+                super().before_first_start(session)
             return
         cls.check(session.config)
-        session.renew(session.config, cls.make)
+        session.renew(session.config, cls.make_backend)
         logger.info("the program works with %s", session.backend.name)

@@ -1,4 +1,4 @@
-"""The PyTorch backend: all capabilities put together. Core uses only ``make`` of this adapter."""
+"""The PyTorch backend: all capabilities put together. Core uses only ``make_backend`` of this adapter."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from msprobe.adapters.pytorch.taps.package_taps import TritonTap, VendorTap
 from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
 from msprobe.adapters.pytorch.tensors.values import TorchValues
 from msprobe.core.backend.protocols import Backend, CollectiveTap
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.selection import asks_for_operators, risk_test, uses_risk_level
 
 
-def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
+def make_backend(config: DumpConfig, relay: CurrentObserver, thread: ThreadState) -> Backend:
     """Return the capabilities that a session with this configuration needs; nothing is wrapped yet."""
     table = _table()
     level = config.risk_level if uses_risk_level(config) else "ALL"
-    recorded = risk_test(level, table["risk"]["core"], table["risk"]["low"])
+    passes_risk = risk_test(level, table["risk"]["core"], table["risk"]["low"])
     kernels = find_npu_runtime() if config.level == "L2" else None
     operators = asks_for_operators(config, PREFIX) or (config.level == "L2" and kernels is None)
     tables = [table["apis"], table["extra"]]
-    apis = TorchApiTap(tables, recorded, relay, thread, operators, TorchListedApis(config))
+    apis = TorchApiTap(tables, passes_risk, relay, thread, operators, TorchListedApis(config))
     packages: list[PackageTap] = [
-        VendorTap(table["packages"], recorded, relay, thread),
-        TritonTap(table["triton"], recorded, relay, thread),
+        VendorTap(table["packages"], passes_risk, relay, thread),
+        TritonTap(table["triton"], passes_risk, relay, thread),
     ]
     gradients = TorchGradientTap(thread)
     modules = TorchModuleTap(relay, thread, gradients)
@@ -57,7 +57,9 @@ def make(config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
     )
 
 
-def _collectives(config: DumpConfig, names: list[str], relay: Relay, thread: ThreadState) -> CollectiveTap | None:
+def _collectives(
+    config: DumpConfig, names: list[str], relay: CurrentObserver, thread: ThreadState
+) -> CollectiveTap | None:
     if not torch.distributed.is_available():
         return None
     from msprobe.adapters.pytorch.taps.collective_tap import TorchCollectiveTap

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from msprobe.adapters.pytorch.backend import make
+from msprobe.adapters.pytorch.backend import make_backend
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.backend.support import PYTORCH
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.dump.session.debugger import Debugger
@@ -21,9 +21,9 @@ class PrecisionDebugger(Debugger):
     support = PYTORCH
 
     @classmethod
-    def make(cls, config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
+    def make_backend(cls, config: DumpConfig, relay: CurrentObserver, thread: ThreadState) -> Backend:
         """Return the backend of PyTorch for this configuration."""
-        return make(config, relay, thread)
+        return make_backend(config, relay, thread)
 
     @classmethod
     def is_model(cls, value: Any) -> bool:

@@ -3,7 +3,8 @@
 - Core works without any framework installed, so a capability is passed in and never imported.
 - The session uses a capability once per start, the collector thousands of times a step. The methods that the collector
   uses (``describe``, ``prepare``, ``attach``) take and return plain values and allocate little.
-- Taps are made with the session's relay, and report to the observer that it holds at the moment, one per step.
+- Taps are made with the session's ``CurrentObserver``, and report to the observer that it holds at the moment, one per
+  step.
 - A framework that lacks a capability leaves it out (None in the ``Backend``); ``Support`` says what is missing, and the
   check of the configuration names it.
 
@@ -97,8 +98,11 @@ class Values(Protocol):
         """Return what describes the values of each type."""
         ...
 
-    def keyed(self) -> Mapping[str, Handler]:
-        """Return what describes the values of types that are known by name only (``module.Class``)."""
+    def by_keyword(self) -> Mapping[str, Handler]:
+        """Return handlers for the values of certain keyword arguments, such as ``dtype``.
+
+        A handler returns None to decline.
+        """
         ...
 
 
@@ -146,7 +150,7 @@ class GradientReceiver(Protocol):
     errors: Any
 
     def expect(self, outputs: int) -> None:
-        """Learn how many outputs of the call can have a gradient; called once, before any gradient."""
+        """Take the number of outputs of the call that can have a gradient; called once, before any gradient."""
         ...
 
     def whole(self, grad_outputs: Sequence[Any], grad_inputs: Mapping[int, Any]) -> None:
@@ -444,7 +448,7 @@ class Backend:
         kernel_dump: is there only at level L2 of a framework whose runtime dumps the kernels of whole steps by itself.
             It asks the runtime, and raises MsprobeException when that cannot be done any more.
         apis_in_models: a model given to ``start`` brings more functions to record, also at level L1.
-        ranked: its functions have a risk, so that ``risk_level`` leaves some of them out.
+        has_risk_levels: its functions have a risk, so that ``risk_level`` leaves some of them out.
         header: more fields for the header of dump.json.
     """
 
@@ -460,7 +464,7 @@ class Backend:
     collectives: CollectiveTap | None = None
     graphs: GraphTap | None = None
     apis_in_models: bool = False
-    ranked: bool = True
+    has_risk_levels: bool = True
     operators: OperatorTap | None = None
     kernels: NpuRuntime | None = None
     kernel_dump: Callable[[], KernelDump] | None = None

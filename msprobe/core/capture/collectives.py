@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from msprobe.core.capture.observer import CallSite, Observer, Relay
+from msprobe.core.capture.observer import CallSite, CurrentObserver, Observer
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import Arguments, never
@@ -38,7 +38,11 @@ class CollectiveCalls:
     """
 
     def __init__(
-        self, receives: Mapping[str, int], relay: Relay, thread: ThreadState, traced: Callable[[], bool] = never
+        self,
+        receives: Mapping[str, int],
+        relay: CurrentObserver,
+        thread: ThreadState,
+        traced: Callable[[], bool] = never,
     ) -> None:
         self._receives = receives
         self._relay = relay
@@ -84,13 +88,13 @@ class CollectiveCalls:
         return observed
 
     def with_rank_notice(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a wrapper of the function that gives the process its rank; it calls ``Relay.ranked`` afterwards."""
+        """Return a wrapper of the function that gives the process its rank; it calls ``on_rank`` afterwards."""
 
         @functools.wraps(original)
         def with_notice(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
-            if self._relay.ranked is not None:
-                self._relay.ranked()
+            if self._relay.on_rank is not None:
+                self._relay.on_rank()
             return result
 
         return with_notice
@@ -120,7 +124,7 @@ def without_parameter(arguments: Arguments, hidden: HiddenParameter) -> Argument
 class PendingWorks:
     """The works of recorded calls that nobody has waited for yet; a work that dies before is dropped."""
 
-    def __init__(self, relay: Relay, thread: ThreadState) -> None:
+    def __init__(self, relay: CurrentObserver, thread: ThreadState) -> None:
         self._relay = relay
         self._thread = thread
         self._waiting: dict[int, tuple[weakref.ref[Any], PendingCall, int]] = {}

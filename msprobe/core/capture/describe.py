@@ -41,7 +41,8 @@ class Describer:
         leaf: returns the node of a tensor; called with the tensor and its path (``Torch.add.0.forward.input.1``).
         is_tensor: tells for a type whether its instances are tensors of the framework.
         handlers: the framework's own value types (sizes, dtypes, devices, process groups), subclasses included.
-        keyed: handlers for values under certain keyword names, such as ``dtype``; a handler returns None to decline.
+        by_keyword: handlers for the values of certain keyword arguments, such as ``dtype``; a handler returns None to
+            decline.
         report: called for every value that could not be described, with a word for it and the reason.
     """
 
@@ -50,7 +51,7 @@ class Describer:
         leaf: Handler,
         is_tensor: Callable[[type], bool],
         handlers: Mapping[type, Handler | Expansion],
-        keyed: Mapping[str, Handler],
+        by_keyword: Mapping[str, Handler],
         report: Callable[[str, Exception], None] | None = None,
     ) -> None:
         self._report = report
@@ -61,7 +62,7 @@ class Describer:
             kind: self._expanding(handler) if isinstance(handler, Expansion) else handler
             for kind, handler in handlers.items()
         }
-        self._keyed = keyed
+        self._by_keyword = by_keyword
         self._handlers: dict[type, Handler] = {
             type(None): _nothing,
             bool: _scalar,
@@ -110,8 +111,8 @@ class Describer:
         for key, value in pairs:
             name = key if type(key) is str else key_text(key)
             try:
-                keyed = self._keyed.get(name)
-                node = keyed(value, path, around) if keyed is not None and value is not None else None
+                handler = self._by_keyword.get(name)
+                node = handler(value, path, around) if handler is not None and value is not None else None
                 nodes[name] = self.node(value, path and f"{path}.{name}", around) if node is None else node
             except Exception:  # noqa: BLE001  (that value is null, the others stay)
                 nodes[name] = self._node_or_null(value, path, name, around)

@@ -1,4 +1,4 @@
-"""The interface between taps and recorders: a tap reports each call to an ``Observer``, found through a ``Relay``.
+"""The interface between taps and recorders: a tap reports each call to the observer of a ``CurrentObserver``.
 
 The observer answers the begin of a call with a token, and the tap returns the token with the end of the call. A
 ``CallSite`` names the calls of one wrapped function.
@@ -62,36 +62,39 @@ class Observer(Protocol):
         ...
 
 
-class Relay:
-    """Hold the current observer: the taps live as long as the session, an observer lives for one step.
+class CurrentObserver:
+    """Hold the observer: the taps live as long as the session, an observer lives for one step.
+
+    ``StartFilters.show`` sets it when taps are attached, ``DumpSession._close_step`` clears it; between stop and step
+    it stays, only the taps are gone.
 
     Args:
-        ranked: called when this process has just got its rank.
+        on_rank: called when this process has just got its rank.
     """
 
-    __slots__ = ("observer", "ranked")
+    __slots__ = ("observer", "on_rank")
 
-    def __init__(self, ranked: Callable[[], None] | None = None) -> None:
+    def __init__(self, on_rank: Callable[[], None] | None = None) -> None:
         self.observer: Observer | None = None
-        self.ranked = ranked
+        self.on_rank = on_rank
 
 
 class CallSite:
     """The names of the calls of one API, made from a prefix built once and a counter.
 
     Attributes:
-        recorded: the verdict of the risk table. A site that is not recorded still counts its calls, because the call
-            numbers of a dump do not depend on what was filtered.
+        passes_risk: whether the API passes the risk test. A site that does not pass it is not recorded, and still
+            counts its calls, because the call numbers of a dump do not depend on what was filtered.
         differentiable: False for calls through which no gradient flows, so that their backward is not looked for.
     """
 
-    __slots__ = ("api", "calls", "differentiable", "prefix", "recorded", "stem")
+    __slots__ = ("api", "calls", "differentiable", "passes_risk", "prefix", "stem")
 
     def __init__(self, prefix: str, api: str) -> None:
         self.prefix = prefix
         self.api = api
         self.stem = f"{prefix}.{api}."
-        self.recorded = True
+        self.passes_risk = True
         self.differentiable = True
         self.calls: Iterator[int] = itertools.count()
 

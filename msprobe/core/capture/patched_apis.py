@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msprobe.core.capture.observer import CallSite, Relay
+from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patching import Patches, find_holder, require_patchable
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import bind_like_original, wrap
@@ -34,16 +34,20 @@ class WrappedApis:
     """Implements ``ApiTap`` for functions that need nothing but ``wrap``. ``listed`` is refreshed at each ``attach``.
 
     Args:
-        recorded: the risk test over API names; an API that fails it is counted but not recorded.
+        passes_risk: the risk test over API names; an API that fails it is counted but not recorded.
         relay: holds the current observer.
         thread: is made busy while a call is observed.
         listed: the APIs that the configuration adds.
     """
 
     def __init__(
-        self, recorded: Callable[[str], bool], relay: Relay, thread: ThreadState, listed: ListedApis | None = None
+        self,
+        passes_risk: Callable[[str], bool],
+        relay: CurrentObserver,
+        thread: ThreadState,
+        listed: ListedApis | None = None,
     ) -> None:
-        self._recorded = recorded
+        self._passes_risk = passes_risk
         self._relay = relay
         self._thread = thread
         self._patches = Patches()
@@ -107,7 +111,7 @@ class WrappedApis:
             listed: its name in the table, where that has dots; the risk test knows it by either.
         """
         site = self._sites.setdefault((prefix, api), CallSite(prefix, api))
-        site.recorded = site.recorded and (self._recorded(api) or self._recorded(listed or api))
+        site.passes_risk = site.passes_risk and (self._passes_risk(api) or self._passes_risk(listed or api))
         return site
 
     def _refresh_listed(self) -> None:

@@ -16,9 +16,9 @@ class ThreadState(threading.local):
     """The state of each thread. One instance serves all threads of a session; each reads attributes of its own.
 
     Attributes:
-        busy: True while an API call is observed, so that the calls it makes, and those the tool makes, are not
-            recorded. Where operators are recorded too it is ``CALLING`` while the API itself runs, so that the
-            operators it calls can be distinguished from those of the tool.
+        busy: False, True (the tool is at work or an API is observed) or ``CALLING``. While it is not False, calls are
+            not recorded. Where operators are recorded too it is ``CALLING`` while an observed API itself runs, so that
+            the operators it calls can be distinguished from those of the tool.
         compiling: True while a compiler works; the modules that it calls are not called by the program.
         scopes: the records of the running modules (and ``optimizer``, ``clip_grad``), outermost first.
     """

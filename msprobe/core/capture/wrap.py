@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from msprobe.core.capture.observer import CallSite, Observer, Relay
+from msprobe.core.capture.observer import CallSite, CurrentObserver, Observer
 from msprobe.core.capture.thread_state import CALLING, Quiet, ThreadState
 
 
@@ -31,7 +31,7 @@ def never() -> bool:
 def wrap(
     original: Callable[..., Any],
     site: CallSite,
-    relay: Relay,
+    relay: CurrentObserver,
     thread: ThreadState,
     traced: Callable[[], bool] = never,
 ) -> Callable[..., Any]:
@@ -94,7 +94,7 @@ _NEVER_TRACED = Tracing(never, _call_original)
 def wrap_module_call(
     original: Callable[..., Any],
     find_site: Callable[[Any], Any],
-    relay: Relay,
+    relay: CurrentObserver,
     thread: ThreadState,
     tracing: Tracing = _NEVER_TRACED,
     around_begin: Callable[[Any], AbstractContextManager[None]] | None = None,
@@ -229,10 +229,14 @@ def bind_like_original(owner: Any, name: str, observe: Observe, traced: Callable
     return wrapper
 
 
+_PLAIN_FUNCTION = never
+"""Any function: it stands for the attributes of owners that bind nothing, such as modules."""
+
+
 def _held_attribute(owner: Any, name: str) -> Any:
-    """Return what a class itself, or the base it inherits from, holds; a function for owners that bind nothing."""
+    """Return what a class itself, or the base it inherits from, holds; ``_PLAIN_FUNCTION`` for other owners."""
     classes = owner.__mro__ if isinstance(owner, type) else ()
-    return next((vars(kind)[name] for kind in classes if name in vars(kind)), _held_attribute)
+    return next((vars(kind)[name] for kind in classes if name in vars(kind)), _PLAIN_FUNCTION)
 
 
 def _class_call(function: Callable[..., Any], observe: Observe, traced: Callable[[], bool]) -> Callable[..., Any]:

@@ -100,7 +100,7 @@ class Section(ConfigModel):
     diff_nums: Count = Field(default=1, description="Stop after this many differences; -1 never stops.")
 
     @property
-    def one_mode(self) -> str:
+    def summary_kind(self) -> str:
         """Return ``summary_mode`` as one word: ``statistics`` when it is a list of statistics."""
         return self.summary_mode if isinstance(self.summary_mode, str) else "statistics"
 

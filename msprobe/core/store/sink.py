@@ -1,7 +1,7 @@
 """Write finished records into the files of a step. A record is any object with ``lines()``, its journal lines.
 
-``write`` is on the hot path of a training step, so it only appends to a list in memory; the flusher thread of the
-process writes to the disk.
+``write`` is on the hot path of a training step: it appends to a list in memory and serializes every 64th time. The
+flusher thread of the process, or ``publish``, writes to the disk.
 
 With ``async_dump`` a record waits for its tensor files and checksums, on a slow disk for many seconds, and a process
 that is killed meanwhile must not lose it. So the next tick writes a waiting record as it is (``EarlyWrites``), and it

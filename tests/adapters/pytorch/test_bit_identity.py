@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from msprobe.adapters.pytorch.backend import make
+from msprobe.adapters.pytorch.backend import make_backend
 from msprobe.core.config import load_config
 from msprobe.core.dump.session.session import DumpSession
 
@@ -119,7 +119,7 @@ MODELS: dict[str, Callable[[], Example]] = {
 
 
 def session_of(path: Path, **config: Any) -> DumpSession:
-    return DumpSession(load_config({"dump_path": str(path), "risk_level": "ALL", **config}), make)
+    return DumpSession(load_config({"dump_path": str(path), "risk_level": "ALL", **config}), make_backend)
 
 
 def two_steps(name: str, session: DumpSession | None) -> Iterator[tuple[str, bytes]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patched_apis import WrappedApis
 from msprobe.core.capture.patching import find_holder
 from msprobe.core.capture.thread_state import ThreadState
@@ -22,8 +22,8 @@ def double(x: int) -> int:
     return 2 * x
 
 
-def apis(recorded: Any = lambda name: True) -> WrappedApis:
-    return WrappedApis(recorded, Relay(), ThreadState())
+def apis(passes_risk: Any = lambda name: True) -> WrappedApis:
+    return WrappedApis(passes_risk, CurrentObserver(), ThreadState())
 
 
 def test_a_registered_function_is_wrapped_inside_only() -> None:
@@ -102,8 +102,8 @@ def test_wrappers_of_one_api_share_their_counter_and_start_anew_together() -> No
 
 @pytest.mark.parametrize("known", ["attention", "fused.attention"])
 def test_the_risk_table_may_know_the_name_with_or_without_dots(known: str) -> None:
-    assert apis(known.__eq__).site("MindSpeed", "attention", "fused.attention").recorded
-    assert not apis(known.__eq__).site("MindSpeed", "other", "fused.other").recorded
+    assert apis(known.__eq__).site("MindSpeed", "attention", "fused.attention").passes_risk
+    assert not apis(known.__eq__).site("MindSpeed", "other", "fused.other").passes_risk
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import Tracing, wrap_module_call
 
@@ -41,7 +41,7 @@ class Events:
 class Bench:
     def __init__(self, site: Any = "site", **options: Any) -> None:
         self.thread = ThreadState()
-        self.relay = Relay()
+        self.relay = CurrentObserver()
         self.events = Events(self.thread)
         self.relay.observer = self.events  # type: ignore[assignment]
         self.call = wrap_module_call(Module.forward, lambda module: site, self.relay, self.thread, **options)
@@ -70,7 +70,7 @@ def test_a_call_that_is_not_recorded_runs_alone(site: Any) -> None:
 
 
 def test_without_an_observer_no_site_is_looked_up() -> None:
-    call = wrap_module_call(Module.forward, lambda module: pytest.fail("looked up"), Relay(), ThreadState())
+    call = wrap_module_call(Module.forward, lambda module: pytest.fail("looked up"), CurrentObserver(), ThreadState())
     assert call(Module(), 2) == 2
     assert call.__wrapped__ is Module.forward  # type: ignore[attr-defined]
 

@@ -28,7 +28,7 @@ from msprobe.adapters.mindspore.runtime_facts import in_graph_mode, settle
 from msprobe.adapters.mindspore.tensors.values import GraphValue
 from msprobe.adapters.mindspore.versions import graph_executors, graph_runners
 from msprobe.core.backend.protocols import GraphReceiver
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.dump.record.graph_calls import PARAMETERS_GRAD, Spot
 from msprobe.core.dump.record.module_names import NamedModule
@@ -51,7 +51,7 @@ class MindSporeGraphTap:
         modes: which phases and sides are recorded.
     """
 
-    def __init__(self, relay: Relay, cells: AdoptedCells, modes: DataMode) -> None:
+    def __init__(self, relay: CurrentObserver, cells: AdoptedCells, modes: DataMode) -> None:
         self._relay = relay
         self._cells = cells
         self._modes = modes

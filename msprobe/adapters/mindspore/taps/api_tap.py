@@ -25,7 +25,7 @@ import mindspore
 from mindspore import mint, nn, ops
 
 from msprobe.adapters.mindspore.taps.jit_tap import JitTap
-from msprobe.core.capture.observer import CallSite, Relay
+from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patched_apis import ListedApis, WrappedApis
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
@@ -47,7 +47,7 @@ class MindSporeApiTap(WrappedApis):
 
     Args:
         tables: API names by prefix.
-        recorded: the risk test over API names; an API that fails it is counted but not recorded.
+        passes_risk: the risk test over API names; an API that fails it is counted but not recorded.
         relay: holds the observer of the present step.
         thread: the state of the present thread.
         cells: returns the cells whose primitives are recorded by name, beside all other primitives; None when
@@ -58,13 +58,13 @@ class MindSporeApiTap(WrappedApis):
     def __init__(
         self,
         tables: Sequence[Mapping[str, Sequence[str]]],
-        recorded: Callable[[str], bool],
-        relay: Relay,
+        passes_risk: Callable[[str], bool],
+        relay: CurrentObserver,
         thread: ThreadState,
         cells: Callable[[], Iterable[Any]] | None,
         listed: ListedApis | None = None,
     ) -> None:
-        super().__init__(recorded, relay, thread, listed)
+        super().__init__(passes_risk, relay, thread, listed)
         self._primitives = None if cells is None else PrimitiveTap(cells, self.site, relay, thread)
         self._jit = JitTap(self._patches, self.site, relay, thread)
         for table in tables:
@@ -91,7 +91,7 @@ class PrimitiveTap:
         self,
         cells: Callable[[], Iterable[nn.Cell]],
         site: Callable[[str, str], CallSite],
-        relay: Relay,
+        relay: CurrentObserver,
         thread: ThreadState,
     ) -> None:
         self._cells = cells

@@ -15,7 +15,7 @@ from typing import Any
 from mindspore import communication, mint
 
 from msprobe.core.capture.collectives import CollectiveCalls, PendingCall, PendingWorks
-from msprobe.core.capture.observer import CallSite, Relay
+from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import Arguments
@@ -42,7 +42,7 @@ class MindSporeCollectiveTap:
         names: functions to record, by prefix; none at a level that records no APIs.
     """
 
-    def __init__(self, names: Mapping[str, Sequence[str]], relay: Relay, thread: ThreadState) -> None:
+    def __init__(self, names: Mapping[str, Sequence[str]], relay: CurrentObserver, thread: ThreadState) -> None:
         self._relay = relay
         self._thread = thread
         self._patches = Patches()

@@ -89,7 +89,7 @@ class MindSporeGradientTap:
         if node is None:
             return True
         order = node._sequence_nr()
-        fed = _direct(node, prepared) if prepared.since < order < _LEAF else None
+        fed = _single_node_slots(node, prepared) if prepared.since < order < _LEAF else None
         if fed is None:
             return False
         self._note(order)
@@ -117,14 +117,14 @@ class MindSporeGradientTap:
 class GradientSlots:
     """The state of a call before it runs: the edges from its arguments into the graph, and where new nodes begin."""
 
-    __slots__ = ("_arguments", "edges", "keywords", "positional", "since", "slots")
+    __slots__ = ("_arguments", "count", "edges", "keywords", "positional", "since")
 
     def __init__(self, since: int, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         self.since = since
         self.edges: dict[Edge, tuple[int, ...]] = {}
         self.positional: tuple[Any, ...] = ()
         self.keywords = _NO_KEYWORDS
-        self.slots = 0
+        self.count = 0
         self._arguments: tuple[tuple[Any, ...], Mapping[str, Any]] | None = (args, kwargs)
 
     def find_edges(self) -> None:
@@ -142,8 +142,8 @@ class GradientSlots:
         node = tensor._grad_node if tensor._requires_grad else None
         if node is None:
             return None
-        number = self.slots
-        self.slots = number + 1
+        number = self.count
+        self.count = number + 1
         order = node._sequence_nr()
         if self.since < order < _LEAF:
             self.since = order
@@ -198,8 +198,8 @@ class SingleNodeHooks:
                 gradients[slot] = gradient if earlier is None else added(earlier, gradient)
 
 
-def _direct(node: Any, prepared: GradientSlots) -> Fed | None:
-    """Return which arguments the only new node of a call uses; None when the call made several nodes."""
+def _single_node_slots(node: Any, prepared: GradientSlots) -> Fed | None:
+    """Return the slot of each argument whose gradient ``node`` itself produces; None when the call made more nodes."""
     fed: Fed = {}
     edges, since = prepared.edges, prepared.since
     for index, (following, output) in enumerate(node.next_functions):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from msprobe.adapters.mindspore.versions import cell_executor, jit_executor
-from msprobe.core.capture.observer import CallSite, Relay
+from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import wrap
@@ -29,7 +29,7 @@ class JitTap:
     """
 
     def __init__(
-        self, others: Patches, site: Callable[[str, str], CallSite], relay: Relay, thread: ThreadState
+        self, others: Patches, site: Callable[[str, str], CallSite], relay: CurrentObserver, thread: ThreadState
     ) -> None:
         self._others = others
         self._site = site

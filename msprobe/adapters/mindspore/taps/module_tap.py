@@ -24,7 +24,7 @@ from msprobe.adapters.mindspore.runtime_facts import (
     second_runner,
 )
 from msprobe.adapters.mindspore.taps.gradient_tap import gradient_hook
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import wrap_module_call
@@ -53,7 +53,7 @@ class _Hook:
 class MindSporeModuleTap:
     """Implements ``ModuleTap``. The models themselves have no name and no record; their cells have."""
 
-    def __init__(self, relay: Relay, thread: ThreadState) -> None:
+    def __init__(self, relay: CurrentObserver, thread: ThreadState) -> None:
         self._relay = relay
         self._thread = thread
         self._sites = ModuleNames()

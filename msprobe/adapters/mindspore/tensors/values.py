@@ -32,7 +32,7 @@ class MindSporeValues:
             type(kind): _dtype for kind in (mindspore.float32, mindspore.int64, mindspore.bool_, mindspore.bfloat16)
         }
 
-    def keyed(self) -> Mapping[str, Handler]:
+    def by_keyword(self) -> Mapping[str, Handler]:
         return {"dtype": _dtype_argument}
 
 

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from msprobe.adapters.mindspore.taps.api_tap import MindSporeApiTap
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patched_apis import ListedApis
 from msprobe.core.capture.patching import find_holder
 from msprobe.core.capture.thread_state import ThreadState
@@ -31,7 +31,7 @@ class MSAdapterApiTap(MindSporeApiTap):
     Args:
         torch: the torch-shaped namespace.
         table: API names by prefix; a dotted name lies in a submodule of the prefix's owner.
-        recorded: the risk test over API names.
+        passes_risk: the risk test over API names.
         listed: the APIs that the configuration adds.
     """
 
@@ -39,12 +39,12 @@ class MSAdapterApiTap(MindSporeApiTap):
         self,
         torch: ModuleType,
         table: Mapping[str, Sequence[str]],
-        recorded: Callable[[str], bool],
-        relay: Relay,
+        passes_risk: Callable[[str], bool],
+        relay: CurrentObserver,
         thread: ThreadState,
         listed: ListedApis | None = None,
     ) -> None:
-        super().__init__([], recorded, relay, thread, None, listed)
+        super().__init__([], passes_risk, relay, thread, None, listed)
         self._torch = torch
         self._table = table
         self._planned: set[tuple[str, str]] = set()

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 
 from msprobe.adapters.mindspore.taps.collective_tap import MindSporeCollectiveTap
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 
 
@@ -23,7 +23,7 @@ class MSAdapterCollectiveTap(MindSporeCollectiveTap):
         names: functions of its ``distributed`` to record; none at a level that records no APIs.
     """
 
-    def __init__(self, torch: ModuleType, names: Sequence[str], relay: Relay, thread: ThreadState) -> None:
+    def __init__(self, torch: ModuleType, names: Sequence[str], relay: CurrentObserver, thread: ThreadState) -> None:
         super().__init__({}, relay, thread)
         self._torch = torch
         self._names = names

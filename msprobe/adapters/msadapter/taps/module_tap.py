@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msprobe.adapters.mindspore.taps.module_tap import MindSporeModuleTap
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.dump.session.debugger import models_with_prefixes
@@ -25,7 +25,7 @@ class MSAdapterModuleTap(MindSporeModuleTap):
         kind: the namespace's ``nn.Module``.
     """
 
-    def __init__(self, kind: Any, relay: Relay, thread: ThreadState) -> None:
+    def __init__(self, kind: Any, relay: CurrentObserver, thread: ThreadState) -> None:
         super().__init__(relay, thread)
         self._kind = kind
 

@@ -22,7 +22,7 @@ from torch import nn
 
 from msprobe.adapters.pytorch.compile.value_transport import NO_VALUES, Packed, pack
 from msprobe.core.backend.protocols import GradientTap, Template
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
 
 _RECOMPUTATION_MARKS = ("recompute", "ac_graph_id")
@@ -248,7 +248,7 @@ class _OperatorEmitter:
 class Target:
     """What compiled code reports to: the relay, the gradient tap, and the names of the modules."""
 
-    relay: Relay
+    relay: CurrentObserver
     gradients: TracedGradientTap
     site: FindSite
     quiet: MakeQuiet

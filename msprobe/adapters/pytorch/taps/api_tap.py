@@ -30,7 +30,7 @@ from msprobe.adapters.pytorch.compile.compiler_guard import unobserved_compiler
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced, skip_in_dynamo
 from msprobe.core.backend.protocols import ApiTap
 from msprobe.core.backend.support import DEFAULT_NAMESPACES
-from msprobe.core.capture.observer import CallSite, Relay
+from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patched_apis import ListedApis, WrappedApis
 from msprobe.core.capture.patching import Patches, find_holder
 from msprobe.core.capture.thread_state import ThreadState
@@ -51,7 +51,7 @@ class TorchApiTap(WrappedApis):
 
     Args:
         tables: API names by prefix; a dotted name lies in a submodule of the prefix's owner.
-        recorded: the risk test over API names; an API that fails it is counted but not recorded.
+        passes_risk: the risk test over API names; an API that fails it is counted but not recorded.
         relay: holds the current observer.
         thread: is made busy while a call is observed.
         operators: whether the operators inside a call are recorded too.
@@ -61,13 +61,13 @@ class TorchApiTap(WrappedApis):
     def __init__(
         self,
         tables: Sequence[Mapping[str, Sequence[str]]],
-        recorded: Callable[[str], bool],
-        relay: Relay,
+        passes_risk: Callable[[str], bool],
+        relay: CurrentObserver,
         thread: ThreadState,
         operators: bool = False,
         listed: ListedApis | None = None,
     ) -> None:
-        super().__init__(recorded, relay, thread, listed)
+        super().__init__(passes_risk, relay, thread, listed)
         self._operators = operators
         for table in tables:
             self._plan_table(table, OWNERS)

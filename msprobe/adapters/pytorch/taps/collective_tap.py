@@ -22,7 +22,7 @@ import torch.distributed.distributed_c10d as c10d
 
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
 from msprobe.core.capture.collectives import CollectiveCalls, PendingCall, PendingWorks, without_parameter
-from msprobe.core.capture.observer import CallSite, Relay
+from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import Arguments
@@ -58,7 +58,7 @@ class TorchCollectiveTap:
         thread: is made busy while a call is observed.
     """
 
-    def __init__(self, names: Sequence[str], relay: Relay, thread: ThreadState) -> None:
+    def __init__(self, names: Sequence[str], relay: CurrentObserver, thread: ThreadState) -> None:
         self._relay = relay
         self._thread = thread
         self._patches = Patches()

@@ -70,7 +70,7 @@ class TorchGradientTap:
             node = result.grad_fn
             if node is None:
                 return
-            slots = _direct(node, result.output_nr, prepared)
+            slots = _single_node_slots(node, result.output_nr, prepared)
             if slots is not None:
                 receiver.expect(1)
                 node.register_hook(SingleNodeHook(receiver, self._thread, slots))
@@ -104,21 +104,21 @@ class TorchGradientTap:
 class GradientSlots:
     """The slots of a call's arguments, by edge into the graph or, for leaves, by id; made before the call runs."""
 
-    __slots__ = ("arguments", "keywords", "positional", "since", "slots")
+    __slots__ = ("arguments", "count", "keywords", "positional", "since")
 
     def __init__(self) -> None:
         self.since: int = _sequence()
         self.arguments: dict[Edge | int, tuple[int, ...]] = {}
         self.positional: tuple[Any, ...] = ()
         self.keywords = _NO_KEYWORDS
-        self.slots = 0
+        self.count = 0
 
     def slot(self, tensor: torch.Tensor) -> int | None:
         """Give one argument a slot and return it; None when no gradient can reach the argument."""
         if not tensor.requires_grad:
             return None
-        slot = self.slots
-        self.slots = slot + 1
+        slot = self.count
+        self.count = slot + 1
         node = tensor.grad_fn
         key = id(tensor) if node is None else (node, tensor.output_nr)
         earlier = self.arguments.get(key)
@@ -156,8 +156,11 @@ def _shape(value: Any, prepared: GradientSlots) -> Any:
     return prepared.slot(value) if issubclass(kind, torch.Tensor) else shape_of(value, prepared.slot, torch.Tensor)
 
 
-def _direct(node: Any, output: int, prepared: GradientSlots) -> tuple[tuple[int, int], ...] | None:
-    """Return the index and slot of each argument that ``node`` itself feeds; None where more nodes take part."""
+def _single_node_slots(node: Any, output: int, prepared: GradientSlots) -> tuple[tuple[int, int], ...] | None:
+    """Return the index and slot of each argument whose gradient ``node`` itself produces.
+
+    None when more nodes take part in the call.
+    """
     if output or not prepared.since <= node._sequence_nr() < _NEVER:
         return None
     arguments = prepared.arguments

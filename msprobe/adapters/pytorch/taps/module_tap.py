@@ -22,7 +22,7 @@ from msprobe.adapters.pytorch.compile.recompilation import is_traced, reported, 
 from msprobe.adapters.pytorch.taps.gradient_tap import TensorHook, TorchGradientTap
 from msprobe.adapters.pytorch.tensors.memory import WithoutSubclass
 from msprobe.adapters.pytorch.tensors.sharding import FlatParameter, find_shards, flat_parameters, is_sharded
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import Quiet, ThreadState
 from msprobe.core.capture.wrap import Tracing, wrap_module_call
@@ -36,7 +36,7 @@ _jit_tracing = torch._C._get_tracing_state  # what is measured meanwhile would b
 class TorchModuleTap:
     """Implements ``ModuleTap``. The models themselves have no name and no record; their submodules do."""
 
-    def __init__(self, relay: Relay, thread: ThreadState, gradients: TorchGradientTap) -> None:
+    def __init__(self, relay: CurrentObserver, thread: ThreadState, gradients: TorchGradientTap) -> None:
         self._relay = relay
         self._thread = thread
         self._sites = ModuleNames()

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch.utils import _python_dispatch as dispatch
 
-from msprobe.core.capture.observer import CallSite, Relay
+from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.thread_state import CALLING, ThreadState
 
 PREFIX = "Aten"
@@ -24,7 +24,7 @@ NAMESPACE = "aten"
 class TorchOperatorTap:
     """Implements ``OperatorTap``."""
 
-    def __init__(self, relay: Relay, thread: ThreadState) -> None:
+    def __init__(self, relay: CurrentObserver, thread: ThreadState) -> None:
         self._relay = relay
         self._thread = thread
         self._sites: dict[Any, CallSite | None] = {}  # by overload; all overloads of one operator share a site

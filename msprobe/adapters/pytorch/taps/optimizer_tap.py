@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.wrap import name_after_owner
 
@@ -49,7 +49,7 @@ class _RunningSteps(threading.local):
 class TorchOptimizerTap:
     """Implements ``OptimizerTap`` with torch's global optimizer hooks and wrapped clipping functions."""
 
-    def __init__(self, relay: Relay) -> None:
+    def __init__(self, relay: CurrentObserver) -> None:
         self._relay = relay
 
     @contextlib.contextmanager

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD
-from msprobe.core.capture.observer import CallSite, Relay
+from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patching import Patches, find_holder
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import copy_signature, observe_with_output
@@ -35,12 +35,14 @@ class VendorTap:
     Args:
         table: prefix -> ``module`` (the import path), ``apis`` (names below it, dots lead into submodules) and
             ``hidden`` (API name -> positions of results that mean nothing and stand as null in the record).
-        recorded: the risk test over API names.
+        passes_risk: the risk test over API names.
     """
 
-    def __init__(self, table: Table, recorded: Callable[[str], bool], relay: Relay, thread: ThreadState) -> None:
+    def __init__(
+        self, table: Table, passes_risk: Callable[[str], bool], relay: CurrentObserver, thread: ThreadState
+    ) -> None:
         self._table = table
-        self._recorded = recorded
+        self._passes_risk = passes_risk
         self._relay = relay
         self._thread = thread
         self._patches = Patches()
@@ -77,7 +79,7 @@ class VendorTap:
         if not callable(original):
             return False
         site = self._sites.setdefault((prefix, attribute), CallSite(prefix, attribute))
-        site.recorded = self._recorded(attribute)
+        site.passes_risk = self._passes_risk(attribute)
         wrapper = self._observed(original, site, frozenset(hidden.get(attribute, ())))
         self._patches.plan(owner, attribute, wrapper)
         return True
@@ -110,18 +112,18 @@ class TritonTap:
 
     Args:
         launchers: module -> its classes whose ``run`` launches a kernel. Modules are never imported here.
-        recorded: the risk test over kernel names.
+        passes_risk: the risk test over kernel names.
     """
 
     def __init__(
         self,
         launchers: Mapping[str, list[str]],
-        recorded: Callable[[str], bool],
-        relay: Relay,
+        passes_risk: Callable[[str], bool],
+        relay: CurrentObserver,
         thread: ThreadState,
     ) -> None:
         self._launchers = launchers
-        self._recorded = recorded
+        self._passes_risk = passes_risk
         self._relay = relay
         self._thread = thread
         self._patches = Patches()
@@ -168,7 +170,7 @@ class TritonTap:
         if site is None:
             site = self._sites.setdefault(name, CallSite(PREFIX, name))
             site.differentiable = False
-            site.recorded = self._recorded(name)
+            site.passes_risk = self._passes_risk(name)
         return site
 
 

@@ -35,7 +35,7 @@ class TorchValues:
             **_distributed_handlers(),
         }
 
-    def keyed(self) -> Mapping[str, Handler]:
+    def by_keyword(self) -> Mapping[str, Handler]:
         return {"dtype": _dtype_argument, "output_dtype": _dtype_argument, "device": _device_argument}
 
 

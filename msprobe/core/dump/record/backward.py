@@ -53,14 +53,14 @@ class BackwardCalls:
         self._open.pop(id(call), None)
         record = call.record
         if record is not None:
-            self.recorder.finish(record)
+            self.recorder.write_call(record)
         call.reset()
 
     def running_module(self) -> str | None:
         """Return the backward entry of the module whose backward began last and has not ended."""
         return next((call.name for call in reversed(self._open.values()) if call.is_module), None)
 
-    def finish(self) -> None:
+    def end_step(self) -> None:
         """End the step: write the calls that have not got all their gradients."""
         for call in list(self._open.values()):
             call.grad_inputs({})
@@ -105,7 +105,7 @@ class BackwardCall:
             return
         if self._calls.begin(self).body is not None and recorder.modes.input:
             prefix = recorder.save_name(self.name)
-            self._nodes()[position] = recorder.values.node(gradient, prefix and f"{prefix}.input.{position}")
+            self._nodes()[position] = recorder.describer.node(gradient, prefix and f"{prefix}.input.{position}")
 
     @never_raises
     def grad_inputs(self, gradients: Mapping[int, Any]) -> None:
@@ -129,10 +129,10 @@ class BackwardCall:
         record = self._calls.new_record(self)
         if record.body is not None and recorder.modes.input:
             prefix = recorder.save_name(self.name)
-            record.body["input"] = recorder.values.sequence(grad_outputs, prefix and f"{prefix}.input")
+            record.body["input"] = recorder.describer.sequence(grad_outputs, prefix and f"{prefix}.input")
         if record.body is not None and recorder.modes.output:
             record.body["output"] = self._fill(grad_inputs)
-        recorder.finish(record)
+        recorder.write_call(record)
 
     def reset(self) -> None:
         """Prepare for another backward pass."""
@@ -148,7 +148,7 @@ class BackwardCall:
     def _fill(self, gradients: Mapping[int, Any]) -> list[Node]:
         """Return the template of the arguments with each slot replaced by the node of its gradient."""
         recorder = self._calls.recorder
-        node, prefix = recorder.values.node, recorder.save_name(self.name) and f"{self.name}.output"
+        node, prefix = recorder.describer.node, recorder.save_name(self.name) and f"{self.name}.output"
         filled = [
             None if shape is None else _fill(shape, gradients, node, prefix and f"{prefix}.{number}")
             for number, shape in enumerate(self._positional)

@@ -18,10 +18,10 @@ class CallRecord:
         name: the name of the entry.
         body: the sections of the entry in the order of dump.json (``input_args``, ``output``, ...); None when the
             entry is in construct.json only.
-        backward: the name of the backward record of a forward one.
+        backward_name: the name of the backward record of a forward one.
         parent: the entry around this one; ``UNRELATED`` when the record is not in construct.json.
         stack: the number of the call stack.
-        grads: what the gradient tap prepared for the call.
+        prepared_gradients: what ``GradientTap.prepare`` returned; given to ``attach`` when the call ends.
         owner: the module that is called, None for a function.
         recompute: whether the call repeats a forward in a backward pass.
         brings: whether the forward and the backward of calls inside this one are selected with it.
@@ -29,13 +29,13 @@ class CallRecord:
     """
 
     __slots__ = (
-        "backward",
+        "backward_name",
         "body",
         "brings",
-        "grads",
         "name",
         "owner",
         "parent",
+        "prepared_gradients",
         "recompute",
         "stack",
         "ticks",
@@ -44,10 +44,10 @@ class CallRecord:
     def __init__(self, name: str, body: dict[str, Node] | None) -> None:
         self.name = name
         self.body = body
-        self.backward: str | None = None
+        self.backward_name: str | None = None
         self.parent: str | None = UNRELATED
         self.stack: int | None = None
-        self.grads: Any = None
+        self.prepared_gradients: Any = None
         self.owner: Any = None
         self.recompute = False
         self.brings: tuple[bool, bool] = (False, False)

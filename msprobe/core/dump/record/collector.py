@@ -47,7 +47,7 @@ class Collector:
         self._gradients = backend.gradients if recorder.modes.backward else None
         self._backward = BackwardCalls(recorder)
         self._declared: set[int] = set()
-        self._open: dict[int, CallRecord] = {}
+        self._running_calls: dict[int, CallRecord] = {}
         self._graphs = GraphCalls(recorder)
 
     # ---- calls of functions ----
@@ -56,12 +56,12 @@ class Collector:
     def api_begin(self, site: CallSite, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallRecord | None:
         """Begin a call of a function; return its record, or None for a call that is not recorded."""
         number = next(site.calls)
-        if not site.recorded and not self._plan.construct:
+        if not site.passes_risk and not self._plan.construct:
             return None
         record = CallRecord(f"{site.stem}{number}.forward", None)
         if site.differentiable:
-            record.backward = f"{site.stem}{number}.backward"
-        self._begin(record, site.recorded, (args, kwargs))
+            record.backward_name = f"{site.stem}{number}.backward"
+        self._begin(record, site.passes_risk, (args, kwargs))
         return record
 
     @never_raises
@@ -72,7 +72,7 @@ class Collector:
                 self._add_output(record, result)
         finally:
             self._finish(record)
-        if record.grads is not None:
+        if record.prepared_gradients is not None:
             self._expect_backward(record, result)
 
     @never_raises
@@ -89,7 +89,7 @@ class Collector:
         """Begin a call of a module and return its record."""
         number = next(site.calls)
         record = CallRecord(f"{site.stem}.forward.{number}", None)
-        record.backward = f"{site.stem}.backward.{number}"
+        record.backward_name = f"{site.stem}.backward.{number}"
         record.owner = site
         try:
             self._begin(record, True, (args, kwargs))
@@ -109,7 +109,7 @@ class Collector:
                 self._add_parameters(record)
         finally:
             self._finish(record)
-        if record.grads is not None:
+        if record.prepared_gradients is not None:
             self._expect_backward(record, result)
 
     @never_raises
@@ -146,7 +146,7 @@ class Collector:
             recorder.skip(name)
             return
         prefix = recorder.save_name(name)
-        recorder.finish(CallRecord(name, {key: [recorder.values.node(gradient, prefix and f"{prefix}.{key}")]}))
+        recorder.write_call(CallRecord(name, {key: [recorder.describer.node(gradient, prefix and f"{prefix}.{key}")]}))
 
     # ---- calls inside compiled graphs ----
 
@@ -171,7 +171,7 @@ class Collector:
 
         So a process that dies inside a long call leaves its inputs.
         """
-        for record in list(self._open.values()):
+        for record in list(self._running_calls.values()):
             if record.ticks == 1:
                 self.recorder.sink.write(EarlyRecord(record))
             record.ticks += 1
@@ -179,19 +179,19 @@ class Collector:
     def release(self) -> None:
         """Do nothing in a forked child: the collector holds no file."""
 
-    def finish(self) -> None:
+    def end_step(self) -> None:
         """End the step: write what is still incomplete and take nothing more."""
-        self._backward.finish()
+        self._backward.end_step()
         self._graphs.flush()
-        for record in list(self._open.values()):
+        for record in list(self._running_calls.values()):
             self._finish(record)
-        self.recorder.end()
+        self.recorder.end_step()
 
     # ---- inside ----
 
-    def _begin(self, record: CallRecord, recorded: bool, arguments: Arguments) -> None:
-        keep, keep_backward = recorded, recorded and self._gradients is not None
-        if recorded and self._selection.filtered:
+    def _begin(self, record: CallRecord, wanted: bool, arguments: Arguments) -> None:
+        keep, keep_backward = wanted, wanted and self._gradients is not None
+        if wanted and self._selection.filtered:
             listed, listed_backward = self._select(record)
             keep, keep_backward = listed, keep_backward and listed_backward
         scopes = self._thread.scopes
@@ -202,9 +202,9 @@ class Collector:
             self._open_forward(record, arguments)
         if keep and self._plan.stacks:
             self._note_stack(record)
-        if keep_backward and self._gradients is not None and record.backward is not None:
+        if keep_backward and self._gradients is not None and record.backward_name is not None:
             try:
-                record.grads = self._gradients.prepare(*arguments)
+                record.prepared_gradients = self._gradients.prepare(*arguments)
             except Exception as error:  # noqa: BLE001  (an odd argument costs the gradients, not the call)
                 self.errors.note(f"the gradients of {record.name}", error)
 
@@ -212,12 +212,13 @@ class Collector:
         body: dict[str, Any] = {}
         record.body = body
         if self._modes.input:
-            values, prefix = self.recorder.values, self.recorder.save_name(record.name)
-            body["input_args"] = values.sequence(arguments[0], prefix and f"{prefix}.input")
-            body["input_kwargs"] = values.keywords(arguments[1], prefix and f"{prefix}.kwargs") if arguments[1] else {}
+            describer, prefix = self.recorder.describer, self.recorder.save_name(record.name)
+            positional, keywords = arguments
+            body["input_args"] = describer.sequence(positional, prefix and f"{prefix}.input")
+            body["input_kwargs"] = describer.keywords(keywords, prefix and f"{prefix}.kwargs") if keywords else {}
         if record.recompute:
             body["is_recompute"] = True
-        self._open[id(record)] = record
+        self._running_calls[id(record)] = record
 
     def _note_stack(self, record: CallRecord) -> None:
         """Note the stack of the forward call, whichever phase is recorded: users look for the forward."""
@@ -236,7 +237,7 @@ class Collector:
         if selection.listed is not None:
             outer = scopes[-1].brings if scopes and selection.inherits else (False, False)
             keep = outer[0] or selection.listed(record.name)
-            keep_backward = outer[1] or selection.listed(record.backward or "")
+            keep_backward = outer[1] or selection.listed(record.backward_name or "")
             record.brings = (keep, keep_backward)
         keep = self.recorder.in_scope(record.name) and keep
         if not keep:
@@ -244,16 +245,16 @@ class Collector:
         return keep, keep_backward
 
     def _add_output(self, record: CallRecord, result: Any) -> None:
-        values, prefix = self.recorder.values, self.recorder.save_name(record.name)
+        describer, prefix = self.recorder.describer, self.recorder.save_name(record.name)
         assert record.body is not None
         outputs = tuple(tuple.__iter__(result)) if isinstance(result, tuple) else (result,)
-        record.body["output"] = values.sequence(outputs, prefix and f"{prefix}.output")
+        record.body["output"] = describer.sequence(outputs, prefix and f"{prefix}.output")
 
     def _add_parameters(self, record: CallRecord) -> None:
-        values, prefix = self.recorder.values, self.recorder.save_name(record.name)
+        describer, prefix = self.recorder.describer, self.recorder.save_name(record.name)
         assert record.body is not None
         record.body["parameters"] = {
-            key: values.node(parameter, prefix and f"{prefix}.parameters.{key}")
+            key: describer.node(parameter, prefix and f"{prefix}.parameters.{key}")
             for key, parameter in record.owner.parameters()
         }
 
@@ -272,17 +273,17 @@ class Collector:
         return self._backward.running_module() if self._runtime.in_written_backward() else None
 
     def _finish(self, record: CallRecord) -> None:
-        self._open.pop(id(record), None)
-        self.recorder.finish(record)
+        self._running_calls.pop(id(record), None)
+        self.recorder.write_call(record)
 
     def _expect_backward(self, record: CallRecord, result: Any) -> None:
-        if self._gradients is None or record.backward is None:
+        if self._gradients is None or record.backward_name is None:
             return
-        prepared, record.grads = record.grads, None
+        prepared, record.prepared_gradients = record.prepared_gradients, None
         parent: str | None = UNRELATED
         if self._plan.construct:
             scopes = self._thread.scopes
-            parent = next((scope.backward for scope in reversed(scopes) if scope.name == record.parent), None)
-        call = BackwardCall(self._backward, record.backward, parent, self._gradients.template(prepared))
+            parent = next((scope.backward_name for scope in reversed(scopes) if scope.name == record.parent), None)
+        call = BackwardCall(self._backward, record.backward_name, parent, self._gradients.template(prepared))
         call.is_module = record.owner is not None
         self._gradients.attach(prepared, result, call, report_early=call.is_module)

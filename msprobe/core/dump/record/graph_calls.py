@@ -161,7 +161,7 @@ class GraphCalls:
 
     def _backward_value(self, call: GraphCall, spot: Spot, tensor: Any) -> None:
         if call.backward:
-            name = str(call.record.backward)
+            name = str(call.record.backward_name)
             node = self._measured(name, f"{name}.{spot.section}", spot, tensor)
             if not call.gradients:
                 self._waiting.append(call)
@@ -194,13 +194,13 @@ class GraphCalls:
             recorder.skip(record.name)
             self._remove_files([list(paths.values()) for paths in call.sections.values()])
         call.sections, call.inside = {}, []
-        recorder.finish(record)
+        recorder.write_call(record)
 
     def _measured(self, name: str, prefix: str, spot: Spot, tensor: Any) -> Node:
         """Return the node of a value; its file, where one is written, is named ``prefix`` and the path."""
         recorder = self._recorder
         save_as = recorder.save_name(name) and ".".join([prefix, *(str(step) for step in spot.path)])
-        return recorder.values.node(tensor, save_as)
+        return recorder.describer.node(tensor, save_as)
 
     def _fill(self, call: GraphCall) -> None:
         """Set the sections of a forward entry, in the order of dump.json."""
@@ -217,7 +217,7 @@ class GraphCalls:
         call.record.body = body
 
     def _write_backward(self, call: GraphCall) -> None:
-        recorder, name = self._recorder, str(call.record.backward)
+        recorder, name = self._recorder, str(call.record.backward_name)
         sections, call.gradients = call.gradients, {}
         record = CallRecord(name, None)
         if recorder.plan.construct:
@@ -227,7 +227,7 @@ class GraphCalls:
         else:
             recorder.skip(name)
             self._remove_files([list(paths.values()) for paths in sections.values()])
-        recorder.finish(record)
+        recorder.write_call(record)
 
     def _write_gradients(self, site: NamedModule, nodes: dict[str, Node | None]) -> None:
         recorder = self._recorder
@@ -239,7 +239,7 @@ class GraphCalls:
                 by_name.setdefault(name, {})[key] = [node]
         for name, body in by_name.items():
             if recorder.in_scope(name) and recorder.lists_gradients_of(site.stem, name):
-                recorder.finish(CallRecord(name, body))
+                recorder.write_call(CallRecord(name, body))
             else:
                 recorder.skip(name)
                 self._remove_files(list(body.values()))

@@ -58,7 +58,7 @@ class GraphTree:
         recorder, selection, modes = self._recorder, self._recorder.selection, self._recorder.modes
         number = next(site.calls)
         record = CallRecord(f"{site.stem}.forward.{number}", None)
-        record.backward = f"{site.stem}.backward.{number}"
+        record.backward_name = f"{site.stem}.backward.{number}"
         record.recompute = not self.running  # a gradient that runs a part of the graph once more
         path = site.stem.rpartition(".")[0]
         outer = call_around(path, self._begun)
@@ -66,7 +66,7 @@ class GraphTree:
         if record.recompute and outer is None:
             parents = self._parents.get(site.stem, (None, None))
         else:
-            parents = (None, None) if around is None else (around.name, around.backward)
+            parents = (None, None) if around is None else (around.name, around.backward_name)
             self._parents[site.stem] = parents
         if recorder.plan.construct:
             record.parent = parents[0]
@@ -74,7 +74,7 @@ class GraphTree:
         if selection.listed is not None:
             brought = around.brings if around is not None and selection.inherits else (False, False)
             keep = brought[0] or selection.listed(record.name)
-            keep_backward = brought[1] or selection.listed(record.backward)
+            keep_backward = brought[1] or selection.listed(record.backward_name)
             record.brings = (keep, keep_backward)
         wanted = keep and modes.forward, keep_backward and modes.backward
         call = GraphCall(record, parents[1], *wanted, path, parts)

@@ -79,8 +79,8 @@ class SavedValues:
         number = next(self._counters.setdefault(name, itertools.count()))
         entry = f"{name}.{number}{POINT}"
         recorder = self._recorder
-        recorder.recorded += 1
-        recorder.sink.write(SavedValueRecord(entry, recorder.values.node(value, self._save_name(entry))))
+        recorder.record_count += 1
+        recorder.sink.write(SavedValueRecord(entry, recorder.describer.node(value, self._save_name(entry))))
         if not backward:
             return
         gradients = _Gradients(self, f"{name}_grad.{number}{POINT}")
@@ -106,7 +106,7 @@ class SavedValues:
             return
         self._incomplete[id(gradients)] = gradients
         prefix = self._save_name(gradients.name)
-        node = self._recorder.values.node(gradient, prefix and ".".join([prefix, *map(str, path)]))
+        node = self._recorder.describer.node(gradient, prefix and ".".join([prefix, *map(str, path)]))
         gradients.put(path, node)
         if gradients.complete:
             self.write(gradients)

@@ -35,7 +35,7 @@ class StepRecorder:
 
     Attributes:
         closed: True at the end of the step; what arrives afterwards is ignored.
-        recorded: the number of records so far.
+        record_count: the number of records so far.
         skipped: the first few names that a filter left out.
         before_record: writes records that come before any other; called before each record, None to call nothing.
     """
@@ -51,11 +51,15 @@ class StepRecorder:
         self.errors = output.errors
         self.nodes = nodes
         self._faults: list[tuple[str, Exception]] = []
-        self.values = Describer(
-            nodes.leaf, values.is_tensor, values.handlers(), values.keyed(), lambda *fault: self._faults.append(fault)
+        self.describer = Describer(
+            nodes.leaf,
+            values.is_tensor,
+            values.handlers(),
+            values.by_keyword(),
+            lambda *fault: self._faults.append(fault),
         )
         self.before_record: Callable[[], Any] | None = None
-        self.recorded = 0
+        self.record_count = 0
         self.skipped: list[str] = []
         self.closed = False
 
@@ -76,7 +80,7 @@ class StepRecorder:
         listed = self.selection.listed
         return listed is None or listed(name) or listed(stem) or listed(f"{stem}.backward.0")
 
-    def finish(self, record: CallRecord) -> None:
+    def write_call(self, record: CallRecord) -> None:
         """Write the record of a call that is over, unless it is empty, and close the scope that it may end."""
         if self.before_record is not None:
             self.before_record()
@@ -85,7 +89,7 @@ class StepRecorder:
         if self._faults:
             self.log_faults(record.name)
         if record.body is not None or record.stack is not None:
-            self.recorded += 1
+            self.record_count += 1
         elif record.parent is UNRELATED:
             return
         self.sink.write(record)
@@ -102,7 +106,7 @@ class StepRecorder:
         if len(self.skipped) < NAMES_SHOWN:
             self.skipped.append(name)
 
-    def end(self) -> None:
+    def end_step(self) -> None:
         """End the step: take nothing more."""
         self.closed = True
 

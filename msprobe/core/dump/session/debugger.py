@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.backend.support import Support, check_support
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig, load_config
 from msprobe.core.config.load import attributed
@@ -103,7 +103,7 @@ class Debugger:
             if process_debugger.peek() is not None:  # `_instance = None` asks for a fresh object
                 process_debugger.peek().close()
             with attributed(config_path, overrides):
-                session = cls.open(config, watch, label)
+                session = cls.make_session(config, watch, label)
             process_debugger.put(session, in_force=lambda: cls._instance is not None)
             cls._instance = super().__new__(cls)
             cls._instance.config = settings_of(config, session.backend.name)
@@ -132,16 +132,16 @@ class Debugger:
         raise NotImplementedError
 
     @classmethod
-    def make(cls, config: DumpConfig, relay: Relay, thread: ThreadState) -> Backend:
+    def make_backend(cls, config: DumpConfig, relay: CurrentObserver, thread: ThreadState) -> Backend:
         """Return the framework's capabilities for one session."""
         raise NotImplementedError
 
     @classmethod
-    def open(cls, config: DumpConfig, watch: ConfigWatch | None, label: Mapping[str, str] | None = None) -> Any:
+    def make_session(cls, config: DumpConfig, watch: ConfigWatch | None, label: Mapping[str, str] | None = None) -> Any:
         """Return the session that serves ``config``: a ``KernelSession`` where the runtime dumps kernels by itself."""
         if cls.support.runtime_kernels and config.level == "L2" and config.task_spec.kernels:
-            return KernelSession(config, cls.make)
-        return open_session(config, cls.make, watch, label)
+            return KernelSession(config, cls.make_backend)
+        return open_session(config, cls.make_backend, watch, label)
 
     @classmethod
     def _accept(cls, source: Any, arguments: Mapping[str, Any], config: DumpConfig) -> None:
@@ -156,8 +156,8 @@ class Debugger:
         check_support(config, cls.support)
 
     @classmethod
-    def look_again(cls, session: DumpSession) -> None:
-        """Take in what the program has imported since ``make``, before a step begins. May raise ConfigError."""
+    def before_first_start(cls, session: DumpSession) -> None:
+        """Called before a start that opens a step. Adapters may override it. May raise ConfigError."""
 
     @classmethod
     @log_unexpected
@@ -183,11 +183,16 @@ class Debugger:
             session = process_debugger.current()
             _warn_unknown("start", unknown, "model", "token_range", "rank_id", "scheduled_tokens")
             if not session.opened:
-                cls.look_again(session)
+                cls.before_first_start(session)
             if cls._instance is not None and not cls._instance.service.before_start():
                 return
             rank = None if rank_id is None else _index("rank_id", rank_id)
-            session.start(cls._model if model is None else model, rank, token_range, scheduled_tokens)
+            session.start(
+                model=cls._model if model is None else model,
+                rank_id=rank,
+                token_range=token_range,
+                scheduled_tokens=scheduled_tokens,
+            )
 
     @classmethod
     @log_unexpected

@@ -3,7 +3,7 @@
 With an NPU its runtime does that (``KernelWindow``), into files of its own beside the process folder. Without one the
 operators that the call dispatches are recorded instead (``OperatorWindow``), and the header says so: ``"kernel_source":
 "cpu-fallback"``. In both cases the target call has its entry in dump.json, measured before and after the window, never
-inside it. ``make_collector`` returns the collector of a step.
+inside it. ``make_kernel_collector`` returns the collector of such a step.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from msprobe.core.dump.record.call_record import CallRecord
 from msprobe.core.dump.record.collector import Collector
 from msprobe.core.dump.record.error_boundary import never_raises
 from msprobe.core.dump.record.step_recorder import StepRecorder
-from msprobe.core.dump.session.task_factory import StepContext
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.safe_files import write_atomic
 from msprobe.core.store.sink import DirectorySink
@@ -32,18 +31,33 @@ NPU = "npu"
 FALLBACK = "cpu-fallback"
 
 
-def kernel_source(context: StepContext) -> dict[str, str]:
+def has_target(config: DumpConfig) -> bool:
+    """Return whether the configuration records the kernels of one call."""
+    return config.level == "L2" and config.task_spec.kernels
+
+
+def kernel_source(config: DumpConfig, backend: Backend) -> dict[str, str]:
     """Return the header field of level L2 that says where its kernels come from; empty at other levels."""
-    if not _has_target(context.config):
+    if not has_target(config):
         return {}
-    return {"kernel_source": FALLBACK if context.backend.kernels is None else NPU}
+    return {"kernel_source": FALLBACK if backend.kernels is None else NPU}
 
 
-def make_collector(context: StepContext, recorder: StepRecorder, sink: DirectorySink) -> Collector:
-    """Return the collector of a step."""
-    config, backend = context.config, context.backend
-    if not _has_target(config):
-        return Collector(recorder, backend, context.thread, context.stacks)
+def make_kernel_collector(
+    config: DumpConfig,
+    recorder: StepRecorder,
+    backend: Backend,
+    thread: ThreadState,
+    stacks: StackTable,
+    sink: DirectorySink,
+) -> KernelCollector:
+    """Return the collector of a step that records the kernels of one call.
+
+    Args:
+        config: names the call; ``has_target`` is True of it.
+        recorder, backend, thread, stacks: as those of ``Collector``.
+        sink: writes the step.
+    """
     (target,) = config.section.names
     if config.async_dump and first_time("kernel level async"):
         logger.warning("async_dump: has no effect on level L2 of one call, which the program waits for")
@@ -51,7 +65,7 @@ def make_collector(context: StepContext, recorder: StepRecorder, sink: Directory
     if backend.kernels is not None:
         window = KernelWindow(backend.kernels, sink)
     else:
-        window = OperatorWindow(target, context.thread)
+        window = OperatorWindow(target, thread)
         if first_time("kernel level without NPU"):
             logger.warning(
                 "level L2: there is no NPU here: the operators that %s calls are recorded instead of its kernels "
@@ -59,12 +73,7 @@ def make_collector(context: StepContext, recorder: StepRecorder, sink: Directory
                 target,
                 FALLBACK,
             )
-    return KernelCollector(recorder, backend, context.thread, context.stacks, target, window)
-
-
-def _has_target(config: DumpConfig) -> bool:
-    """Return whether the configuration records the kernels of one call."""
-    return config.level == "L2" and config.task_spec.kernels
+    return KernelCollector(recorder, backend, thread, stacks, target, window)
 
 
 class KernelCollector(Collector):
@@ -92,7 +101,7 @@ class KernelCollector(Collector):
 
     def api_begin(self, site: CallSite, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallRecord | None:
         record: CallRecord | None = super().api_begin(site, args, kwargs)
-        if record is not None and self._target in (record.name, record.backward):
+        if record is not None and self._target in (record.name, record.backward_name):
             self._before(record, args, kwargs)
         return record
 
@@ -113,9 +122,9 @@ class KernelCollector(Collector):
             self.close_window(record)
         super().fail(record, error)
 
-    def finish(self) -> None:
+    def end_step(self) -> None:
         self.close_window(None)
-        super().finish()
+        super().end_step()
 
     @never_raises
     def _before(self, record: CallRecord, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
@@ -41,7 +41,7 @@ class KernelSession:
 
     def __init__(self, config: DumpConfig, make_backend: MakeBackend) -> None:
         self.config = config
-        self.backend = make_backend(config, Relay(), ThreadState())
+        self.backend = make_backend(config, CurrentObserver(), ThreadState())
         self.init_step = 0
         self.loop = 0
         self.running = False
@@ -162,7 +162,7 @@ class KernelSession:
             set_rank(self._rank)
 
     def _selected(self) -> bool:
-        return self._step_filter.rank(self._rank or 0) and self._step_filter.step(self.current_step)
+        return self._step_filter.selects_rank(self._rank or 0) and self._step_filter.selects_step(self.current_step)
 
     @property
     def _native(self) -> NativeFolder:
@@ -208,7 +208,7 @@ class KernelSession:
             by_number.setdefault(run.number, []).append(run)
         for number, same_number in by_number.items():
             step = self.init_step + number
-            if self._step_filter.step(step) and self._step_filter.rank(self._rank or 0):
+            if self._step_filter.selects_step(step) and self._step_filter.selects_rank(self._rank or 0):
                 self._import(same_number, step)
             else:
                 self._drop(same_number)

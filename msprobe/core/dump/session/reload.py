@@ -46,7 +46,7 @@ class WatchedSession(DumpSession):
         self._reloaded = False
         self._incomplete = False  # a change of the configuration failed half-way
         self._fault = ""
-        self._recorded: tuple[Path, int] | None = None  # a step with records of an earlier configuration
+        self._step_not_to_reopen: tuple[Path, int] | None = None  # it has records of an earlier configuration
 
     def start(
         self, model: Any = None, rank_id: int | None = None, token_range: Any = None, scheduled_tokens: Any = None
@@ -101,9 +101,10 @@ class WatchedSession(DumpSession):
     def _start(self, model: Any, arguments: dict[str, Any]) -> None:
         if not self.enabled:
             return
-        if self._recorded == (self._root, self.current_step):
+        if self._step_not_to_reopen == (self._root, self.current_step):
             logger.info(
-                "step %d holds records of the earlier configuration: the next one is collected", self._recorded[1]
+                "step %d holds records of the earlier configuration: the next one is collected",
+                self.current_step,
             )
             return
         try:
@@ -128,13 +129,13 @@ class WatchedSession(DumpSession):
         """Close the current step, and make everything that follows from the configuration anew."""
         self._incomplete = self._reloaded = True
         self._started = False  # the new backend knows no models yet: only a start continues
-        empty = self._step is None or not self._step.recorder.recorded
+        empty = self._step is None or not self._step.recorder.record_count
         self._detach()
         if self._step is None:
             self._drop_lazy()
         else:
             self._close_step(discard=empty)
-            self._recorded = self._recorded if empty else (self._root, self.current_step)
+            self._step_not_to_reopen = self._step_not_to_reopen if empty else (self._root, self.current_step)
         moved = config.dump_path != self.config.dump_path
         self.renew(config, self._make_backend)
         if moved:

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.capture.call_stack import StackTable
-from msprobe.core.capture.observer import Observer, Relay
+from msprobe.core.capture.observer import CurrentObserver, Observer
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.dump.record.step_recorder import RecordingPlan
@@ -29,7 +29,7 @@ from msprobe.core.dump.session.task_factory import StepContext, make_golden, mak
 from msprobe.core.errors import ConfigError, MsprobeException, Problem
 from msprobe.core.log import set_rank
 
-MakeBackend = Callable[[DumpConfig, Relay, ThreadState], Backend]
+MakeBackend = Callable[[DumpConfig, CurrentObserver, ThreadState], Backend]
 
 
 class DumpSession:
@@ -49,7 +49,7 @@ class DumpSession:
 
     def __init__(self, config: DumpConfig, make_backend: MakeBackend, label: Mapping[str, str] | None = None) -> None:
         self.config = config
-        self.relay = Relay(self._update_rank)
+        self.relay = CurrentObserver(self._update_rank)
         self.thread = ThreadState()
         self._make_backend = make_backend
         self.backend = make_backend(config, self.relay, self.thread)
@@ -163,7 +163,11 @@ class DumpSession:
 
     def save(self, value: Any, name: str, backward: bool = True) -> None:
         """Record one value of the user's choice (and its gradients) in debug.json, between start and stop or not."""
-        if not self.plan.bodies or not self._step_filter.step(self.current_step) or not self._rank_selected(None):
+        if (
+            not self.plan.bodies
+            or not self._step_filter.selects_step(self.current_step)
+            or not self._rank_selected(None)
+        ):
             return
         self._begin_lazy()
         if self._step is None:
@@ -224,7 +228,9 @@ class DumpSession:
     def _collects(self, rank_id: int | None, again: bool = False) -> bool:
         """Return whether this start collects; ``again`` for a step that begins without a start."""
         selected = (
-            self._rank_selected(rank_id) and self._step_filter.step(self.current_step) and not self.config.load_only
+            self._rank_selected(rank_id)
+            and self._step_filter.selects_step(self.current_step)
+            and not self.config.load_only
         )
         selected = selected and (self.plan.apis or self.plan.modules)  # level debug: save() opens the step
         return selected and (self._filters.admit_next_step() if again else self._filters.admit())
@@ -245,7 +251,7 @@ class DumpSession:
 
     def _rank_selected(self, rank_id: int | None) -> bool:
         self._update_rank(rank_id)
-        return self._step_filter.rank(self.rank)
+        return self._step_filter.selects_rank(self.rank)
 
     def _update_rank(self, rank_id: int | None = None) -> None:
         """Ask for the rank until there is one; then rename the folder of an open step."""
@@ -294,9 +300,9 @@ class DumpSession:
         if self._step is not None:
             if self.plan.modules or self._focused:
                 self._step.watch_parameters()
-            self._filters.open(self._step.collector)
+            self._filters.show(self._step.collector)
         elif self._lazy is not None:
-            self._filters.open(cast(Observer, self._lazy))
+            self._filters.show(cast(Observer, self._lazy))
 
     def _begin_lazy(self) -> Observer | None:
         """Open the lazy step, if there is still one; return the collector of the step that is open then."""

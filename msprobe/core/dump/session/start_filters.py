@@ -5,7 +5,7 @@ start and the findings so far decide; a session calls it in this order:
 
     begin(...)  check the arguments of a start()
     admit()     return whether this start collects
-    open(...)   show the observer to the taps: now, or token by token
+    show(...)   show the observer to the taps: now, or token by token
     close()     stop() was called
 
 ``token_range`` (``TokenRange``) collects only while an inference model works on certain tokens. Each forward call of
@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from msprobe.core.backend.protocols import Runtime
-from msprobe.core.capture.observer import Observer, Relay
+from msprobe.core.capture.observer import CurrentObserver, Observer
 from msprobe.core.config import DumpConfig, IntRanges
 from msprobe.core.config.models import SliceItem
 from msprobe.core.dump.tasks.judged_recorder import Findings
@@ -41,7 +41,7 @@ class StepRankFilter:
         self._rejected: tuple[int, int] | None = None  # the first and the last step that were left out
         self._collected = False
 
-    def step(self, number: int) -> bool:
+    def selects_step(self, number: int) -> bool:
         """Return whether step ``number`` is collected."""
         if not self._steps or number in self._steps:
             self._collected = True
@@ -63,7 +63,7 @@ class StepRankFilter:
                 run,
             )
 
-    def rank(self, rank: int | None) -> bool:
+    def selects_rank(self, rank: int | None) -> bool:
         """Return whether the process of ``rank`` is collected; a list of ranks never selects a process without rank."""
         if not self._ranks or (rank is not None and rank in self._ranks):
             return True
@@ -90,7 +90,7 @@ class StartFilters:
         tokens: the cut for the request of the present start; None when tensors are recorded whole.
     """
 
-    def __init__(self, config: DumpConfig, relay: Relay, runtime: Runtime) -> None:
+    def __init__(self, config: DumpConfig, relay: CurrentObserver, runtime: Runtime) -> None:
         section = config.section
         self.findings = Findings(section.finding_limit, self._end)
         self.tokens: SliceItem | None = None
@@ -129,8 +129,8 @@ class StartFilters:
         """Return whether a step that begins without a start collects, under the arguments of the last start."""
         return not self.findings.exhausted and (self._request is None or self.tokens is not None)
 
-    def open(self, observer: Observer) -> None:
-        """Report to ``observer`` from now on, or while the token range lasts."""
+    def show(self, observer: Observer) -> None:
+        """Let the taps report to ``observer`` from now on, or while the token range lasts."""
         if self.findings.exhausted:
             self._relay.observer = None
         elif self._token_range is None:
@@ -163,7 +163,7 @@ class StartFilters:
 class TokenRange:
     """Show the observer to the relay while the count lies in ``first`` to ``last``, both included."""
 
-    def __init__(self, first: int, last: int, relay: Relay) -> None:
+    def __init__(self, first: int, last: int, relay: CurrentObserver) -> None:
         self.first = first
         self.last = last
         self.count = -1

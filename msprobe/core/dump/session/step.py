@@ -11,8 +11,8 @@ from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
 from msprobe.core.dump.record.saved_values import SavedValues
 from msprobe.core.dump.record.step_recorder import StepOutput
 from msprobe.core.dump.session import process_debugger
-from msprobe.core.dump.session.kernel_level import kernel_source, make_collector
-from msprobe.core.dump.session.task_factory import StepContext, make_barrier, make_recorder
+from msprobe.core.dump.session.kernel_level import kernel_source
+from msprobe.core.dump.session.task_factory import StepContext, make_barrier, make_collector, make_recorder
 from msprobe.core.dump.tasks.judged_recorder import Judge
 from msprobe.core.log import logger
 from msprobe.core.selection import build_selection
@@ -45,7 +45,7 @@ class Step:
             "dump_data_dir": str(folder / TENSORS) if saves else None,
             **backend.header,
             **context.label,
-            **kernel_source(context),
+            **kernel_source(config, backend),
         }
         self._context = context
         self._implicit = implicit
@@ -105,7 +105,7 @@ class Step:
 
     def close(self) -> None:
         """End the step: publish its files, and log its conclusion or why it is empty."""
-        if self._implicit and not self.recorder.recorded and not self._sink.failed:
+        if self._implicit and not self.recorder.record_count and not self._sink.failed:
             self.discard()
             return
         self._finish()
@@ -129,12 +129,12 @@ class Step:
         FLUSHER.remove(self.collector)
         self.unwatch_parameters()
         self.saved_values.finish()
-        self.collector.finish()
+        self.collector.end_step()
         if self._context.backend.collectives is not None:
             self._context.backend.collectives.reset()
 
     def _explain_empty(self) -> None:
-        if self.recorder.recorded or self._sink.failed:
+        if self.recorder.record_count or self._sink.failed:
             return
         filters = self._selection.describe()
         names = ", ".join(self.recorder.skipped)
@@ -150,7 +150,7 @@ class Step:
         config = self._context.config
         if config.level == "L0":
             return "no call of a module inside the model was seen between start and stop (the model itself is no entry)"
-        if config.level != "L1" or not self._context.backend.ranked:
+        if config.level != "L1" or not self._context.backend.has_risk_levels:
             return "no call was seen between start and stop"
         compiled = "compiled code calls no APIs: levels L0 and mix record the modules in it"
         if config.risk_level == "ALL":

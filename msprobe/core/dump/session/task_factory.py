@@ -1,4 +1,4 @@
-"""From the task of the configuration to the recorder of one step: its tensor nodes, and the judge of its calls."""
+"""From the task of the configuration to the objects of one step: its recorder, tensor nodes, judge and collector."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from msprobe.core.capture.call_stack import StackTable
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.dump.record.async_worker import AsyncTensors, AsyncWorker, SettleBarrier, queue_limit
+from msprobe.core.dump.record.collector import Collector
 from msprobe.core.dump.record.step_recorder import RecordingPlan, StepOutput, StepRecorder
 from msprobe.core.dump.record.tensor_node import MeasuredTensors, SlicedTensors, TensorNodes
+from msprobe.core.dump.session.kernel_level import has_target, make_kernel_collector
 from msprobe.core.dump.session.start_filters import StartFilters
 from msprobe.core.dump.tasks.judged_recorder import DeferredTensors, Judge, JudgedRecorder, Judging
 from msprobe.core.dump.tasks.live_compare import GoldenSteps, LiveComparison
 from msprobe.core.selection import Selection
+from msprobe.core.store.sink import DirectorySink
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ def make_worker(config: DumpConfig, thread: ThreadState) -> AsyncWorker | None:
 def make_golden(config: DumpConfig) -> GoldenSteps | None:
     """Return the golden dump of ``bench_path``, or None. Raises FileCheckException when it is no folder."""
     path = config.section.bench_path
-    return GoldenSteps(path, config.section.one_mode) if path and config.task_spec.compares_live else None
+    return GoldenSteps(path, config.section.summary_kind) if path and config.task_spec.compares_live else None
 
 
 def make_judge(context: StepContext) -> Judge | None:
@@ -91,7 +94,7 @@ def make_recorder(
     """
     ops, plan, backend = context.backend.ops, context.plan, context.backend
     section = context.config.section
-    mode = section.one_mode
+    mode = section.summary_kind
     if judge is not None:
         if judge.needs_statistics and mode == "xor":
             mode = "statistics"
@@ -103,6 +106,14 @@ def make_recorder(
     if context.worker is not None:
         nodes = AsyncTensors(measured, context.worker, output.errors)
     return StepRecorder(plan, selection, backend, _sliced(context, nodes), output)
+
+
+def make_collector(context: StepContext, recorder: StepRecorder, sink: DirectorySink) -> Collector:
+    """Return the collector of a step, which is the observer that the taps report to."""
+    config, backend, thread, stacks = context.config, context.backend, context.thread, context.stacks
+    if has_target(config):
+        return make_kernel_collector(config, recorder, backend, thread, stacks, sink)
+    return Collector(recorder, backend, thread, stacks)
 
 
 def _sliced(context: StepContext, nodes: TensorNodes) -> TensorNodes:

@@ -58,14 +58,14 @@ class JudgedRecorder(StepRecorder):
         """Return the name to save the tensors of the entry under: every call may have a finding."""
         return name
 
-    def finish(self, record: CallRecord) -> None:
+    def write_call(self, record: CallRecord) -> None:
         """Judge the call, and write its record when the verdict keeps it."""
         body = record.body
         if self.closed:
             self._drop(record)
             return
         if body is None:
-            super().finish(record)
+            super().write_call(record)
             return
         if self._deferred.ops.outstanding:
             self._deferred.ops.settle()
@@ -79,10 +79,10 @@ class JudgedRecorder(StepRecorder):
         if self._undecided:
             self._judge_undecided()
 
-    def end(self) -> None:
+    def end_step(self) -> None:
         """Judge what was deferred, and take nothing more."""
         self._judge_undecided(final=True)
-        super().end()
+        super().end_step()
 
     def conclusion(self) -> str | None:
         """Return what the judge says of the whole step."""
@@ -113,7 +113,7 @@ class JudgedRecorder(StepRecorder):
             record.body = record.stack = None
         elif record.stack is None and verdict.finding is not None:
             record.stack = self._stacks.get(".forward".join(record.name.rsplit(".backward", 1)))
-        super().finish(record)
+        super().write_call(record)
         if verdict.finding is not None and record.name not in self._reported:  # gradients of a module come one by one
             self._reported.add(record.name)
             self._findings.add(record.name, verdict.finding)

@@ -9,7 +9,7 @@ import mindspore
 import numpy as np
 from mindspore import Tensor, ops
 
-from msprobe.adapters.mindspore.backend import make
+from msprobe.adapters.mindspore.backend import make_backend
 from msprobe.adapters.mindspore.taps.output_gradient_tap import MindSporeOutputGradientTap
 from msprobe.core.config import load_config
 from msprobe.core.dump.session.session import DumpSession
@@ -20,7 +20,7 @@ def test_gradients_of_outputs_are_recorded(tmp_path: Path) -> None:
     def older(config: Any, relay: Any, thread: Any) -> Any:
         import dataclasses
 
-        return dataclasses.replace(make(config, relay, thread), gradients=MindSporeOutputGradientTap(thread))
+        return dataclasses.replace(make_backend(config, relay, thread), gradients=MindSporeOutputGradientTap(thread))
 
     gradient = mindspore.grad(lambda x: (ops.exp(x) * 3).sum())
     x = Tensor(np.zeros(2, np.float32))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from msprobe.core.capture.call_stack import StackTable
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import load_config
 from msprobe.core.dump.record.collector import Collector
@@ -20,7 +20,7 @@ from msprobe.core.dump.record.tensor_node import MeasuredTensors
 from msprobe.core.selection import build_selection
 from tests.core.memory_sink import MemorySink
 from tests.fake_framework import functional, nn
-from tests.fake_framework.backend import make
+from tests.fake_framework.backend import make_backend
 from tests.fake_framework.tensor import Tensor
 from tests.stable_ids import stable_id
 
@@ -30,8 +30,8 @@ class Watched:
 
     def __init__(self, **settings: Any) -> None:
         config = load_config({"dump_path": "unused", "risk_level": "ALL", **settings})
-        self.relay, thread, self.sink = Relay(), ThreadState(), MemorySink()
-        self.backend = make(config, self.relay, thread)
+        self.relay, thread, self.sink = CurrentObserver(), ThreadState(), MemorySink()
+        self.backend = make_backend(config, self.relay, thread)
         selection, plan = build_selection(config), RecordingPlan.of(config)
         nodes = MeasuredTensors(self.backend.ops, str(config.section.summary_mode), None)
         recorder = StepRecorder(plan, selection, self.backend, nodes, StepOutput(self.sink, ErrorLog(None)))
@@ -196,7 +196,7 @@ def test_gradients_after_the_end_are_ignored() -> None:
     watched = Watched()
     with watched.on():
         product = tensor(2, True).mul(tensor(3))
-    watched.collector.finish()
+    watched.collector.end_step()
     product.backward()
     assert list(watched.entries) == ["Tensor.mul.0.forward"]
 
@@ -206,7 +206,7 @@ def test_incomplete_backwards_are_written_at_the_end() -> None:
     with watched.on():
         first, _never_used = tensor(1, True).chunk(2)
         first.backward()
-    watched.collector.finish()
+    watched.collector.end_step()
     record = watched.entries["Tensor.chunk.0.backward"]
     assert record["input"][0]["Max"] == 1
     assert record["input"][1] is None

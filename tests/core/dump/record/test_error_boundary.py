@@ -14,7 +14,7 @@ from msprobe.core.config import load_config
 from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
 from msprobe.core.dump.session.session import DumpSession
 from tests.fake_framework import nn
-from tests.fake_framework.backend import make
+from tests.fake_framework.backend import make_backend
 from tests.fake_framework.tensor import Tensor
 from tests.fake_framework.tensor_ops import FakeTensorOps
 
@@ -31,7 +31,7 @@ class FragileOps(FakeTensorOps):
 def fragile(config: Any, relay: Any, thread: Any) -> Any:
     import dataclasses
 
-    return dataclasses.replace(make(config, relay, thread), ops=FragileOps())
+    return dataclasses.replace(make_backend(config, relay, thread), ops=FragileOps())
 
 
 def tensor(value: float, grad: bool = False) -> Tensor:

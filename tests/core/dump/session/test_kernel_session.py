@@ -62,10 +62,10 @@ def session_of(folder: Path, **config: Any) -> tuple[KernelSession, RecordedRunt
     settings = load_config({"dump_path": str(folder), "task": "tensor", "level": "L2", **config})
     runtime = RecordedRuntime(settings)
 
-    def make(*arguments: Any) -> Backend:
-        return dataclasses.replace(backend.make(*arguments), kernel_dump=lambda: runtime)
+    def make_with_kernels(*arguments: Any) -> Backend:
+        return dataclasses.replace(backend.make_backend(*arguments), kernel_dump=lambda: runtime)
 
-    return KernelSession(settings, make), runtime
+    return KernelSession(settings, make_with_kernels), runtime
 
 
 def test_what_the_runtime_writes_in_a_step_becomes_a_dump(tmp_path: Path) -> None:

@@ -19,13 +19,13 @@ from msprobe.core.dump.session.session import DumpSession
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
 from tests.fake_framework import functional, nn
-from tests.fake_framework.backend import make
+from tests.fake_framework.backend import make_backend
 from tests.fake_framework.tensor import Tensor
 from tests.stable_ids import stable_id
 
 
 def session_of(path: Path | str, **config: Any) -> DumpSession:
-    return DumpSession(load_config({"dump_path": str(path), "risk_level": "ALL", **config}), make)
+    return DumpSession(load_config({"dump_path": str(path), "risk_level": "ALL", **config}), make_backend)
 
 
 def recorded(path: Path | str) -> dict[int, dict[str, Any]]:
@@ -232,7 +232,7 @@ def test_a_step_with_records_says_nothing_of_emptiness(tmp_path: Path, said: lis
 
 def test_statistics_from_a_device_arrive_before_the_documents(tmp_path: Path) -> None:
     config = load_config({"dump_path": str(tmp_path), "risk_level": "ALL"})
-    session = DumpSession(config, lambda *parts: make(*parts, deferred=True))
+    session = DumpSession(config, lambda *parts: make_backend(*parts, deferred=True))
     session.start()
     for _ in range(3):
         functional.relu(tensor())

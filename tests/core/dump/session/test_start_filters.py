@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe.core.capture.observer import Relay
+from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.dump.session.start_filters import TokenRange
 
 OBSERVER: Any = object()
@@ -15,7 +15,7 @@ OBSERVER: Any = object()
 
 @given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 12))
 def test_the_observer_is_there_exactly_in_the_range(first: int, more: int, calls: int) -> None:
-    relay = Relay()
+    relay = CurrentObserver()
     gate = TokenRange(first, first + more, relay)
     gate.hold(OBSERVER)
     shown = [relay.observer is OBSERVER]
@@ -26,7 +26,7 @@ def test_the_observer_is_there_exactly_in_the_range(first: int, more: int, calls
 
 
 def test_calls_count_on_while_nothing_is_held() -> None:
-    relay = Relay()
+    relay = CurrentObserver()
     gate = TokenRange(2, 2, relay)
     for _ in range(3):
         gate.next_token()
@@ -37,7 +37,7 @@ def test_calls_count_on_while_nothing_is_held() -> None:
 
 def test_close_removes_the_hook_once() -> None:
     removed: list[int] = []
-    gate = TokenRange(0, 1, Relay())
+    gate = TokenRange(0, 1, CurrentObserver())
     gate.count_calls(lambda model, report: lambda: removed.append(1), None)
     gate.close()
     gate.close()
