@@ -52,7 +52,7 @@ def run(folder: Path, job: list[Any]) -> dict[str, Any]:
     compare.cpu_count = lambda: processes
     shared: list[bool] = []
     warnings: list[str] = []
-    conclude = compare_rank._conclude
+    conclude = compare_rank._finish_pair
     name = (lose or "").removeprefix("interrupt:")
     kept = getattr(_module(name), name) if name else None
     if lose:
@@ -62,7 +62,7 @@ def run(folder: Path, job: list[Any]) -> dict[str, Any]:
         conclude(outcome, rows, *rest)
         shared.append(rows.further is not share_rows._no_further)
 
-    compare_rank._conclude, logger.warning = concluded, lambda text, *values: warnings.append(text % values)
+    compare_rank._finish_pair, logger.warning = concluded, lambda text, *values: warnings.append(text % values)
     found: dict[str, Any] = {}
     try:
         result = compare.compare(target, golden, output=folder, **options)
@@ -74,7 +74,7 @@ def run(folder: Path, job: list[Any]) -> dict[str, Any]:
     except (MsprobeException, KeyboardInterrupt) as error:
         found["error"] = f"{type(error).__name__}: {error}"
     finally:
-        compare_rank._conclude = conclude
+        compare_rank._finish_pair = conclude
         if kept is not None:
             setattr(_module(name), name, kept)
     return {**found, "shared": shared, "warnings": warnings, "files": os.listdir(folder), "children": children()}
