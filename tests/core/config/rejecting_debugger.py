@@ -21,7 +21,7 @@ class Refusing(Debugger):
         return False
 
     @classmethod
-    def open(cls, *_: Any) -> Any:
+    def make_session(cls, *_: Any) -> Any:
         raise AssertionError("the configuration was accepted")
 
 
