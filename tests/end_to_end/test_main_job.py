@@ -14,7 +14,7 @@ import pytest
 
 from tests.end_to_end.fork_runner import ROOT, log_of, run_scripts
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 SCRIPT = Path(__file__).resolve().parent / "scripts" / "two_steps.py.txt"
 STATISTICS = {"task": "statistics", "level": "mix"}

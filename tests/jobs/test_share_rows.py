@@ -127,6 +127,7 @@ WHAT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["default", "reference"])
 @pytest.mark.parametrize("what", WHAT)
 def test_the_same_to_the_last_bit(what: str, policy: str, tmp_path: Path) -> None:

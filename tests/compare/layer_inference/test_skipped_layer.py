@@ -12,7 +12,7 @@ import msprobe
 from tests.compare.layer_inference.conftest import Record
 from tests.compare.layer_inference.transformers import Gpt, Transformer, copy_weights
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 SKIPPED = {
     "post_layernorm": ("h.1.post_layernorm", "layers.1.norm2.LayerNorm"),

@@ -19,7 +19,7 @@ from tests.compare.layer_inference.transformers import (
     gpt_path,
 )
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 
 def _found(layer_map: LayerMap) -> dict[str, str]:

@@ -15,7 +15,7 @@ import msprobe
 from tests.compare.layer_inference.conftest import Record
 from tests.compare.layer_inference.transformers import Gpt, SelfAttention, Transformer, Wrapper, copy_weights
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 
 @pytest.fixture
