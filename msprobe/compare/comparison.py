@@ -26,7 +26,7 @@ from msprobe.compare.extensions import Extras
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
 from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, column_types, float_columns
 from msprobe.compare.rows.columns import columns
-from msprobe.compare.rows.explanations import explained_columns
+from msprobe.compare.rows.explanations import differences_of, explained_columns
 from msprobe.compare.rows.levels import RowLevels, row_levels
 from msprobe.compare.rows.rows import CompareRow, RowBlock, RowMaker, RowSource
 from msprobe.compare.rows.summary import Counts
@@ -98,7 +98,7 @@ class Comparison:
             self.table,
             self.row_levels,
             self.judged,
-            self.measured,
+            differences_of(self.measured),
             self.tensors,
             metrics=len(self.metrics),
             as_floats=self._as_floats(),

@@ -7,7 +7,6 @@ the tasks (``compare_rank``), in this process or in others, and returns an outco
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -40,6 +39,8 @@ from msprobe.report.html.page import write_page
 from msprobe.report.rank_outcome import PairOptions, PairOutcome, RankTask, outcomes_of, task_text
 
 if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
+
     import pandas as pd
     from typing_extensions import Unpack
 
@@ -187,11 +188,13 @@ def _absolute_path(file: PathLike | None) -> str | None:
     return str(file) if is_url(file) else os.path.abspath(file)
 
 
-def _page_folder(html: Path) -> tempfile.TemporaryDirectory[str]:
+def _page_folder(html: Path) -> TemporaryDirectory[str]:
     """Return a temporary folder beside the HTML report, into which every worker writes its part of the report."""
+    from tempfile import TemporaryDirectory
+
     try:
         make_folder(html.absolute().parent)
-        return tempfile.TemporaryDirectory(prefix=".msprobe-", dir=html.absolute().parent)
+        return TemporaryDirectory(prefix=".msprobe-", dir=html.absolute().parent)
     except OSError as error:
         reason = f"the report cannot be written to {html} ({error.strerror}); choose another file"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error

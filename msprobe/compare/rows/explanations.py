@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from msprobe.compare.rows.columns import FLOAT, INTEGER, NumberColumn, NumberWor
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import Leaf, is_tensor
 from msprobe.numerics.metrics.statistics import Cell
-from msprobe.numerics.verdict import Floats, Ints, Judged, Role, RowKind
+from msprobe.numerics.verdict import Floats, Ints, Judged, Measured, Role, RowKind
 
 if TYPE_CHECKING:
     from msprobe.numerics.metrics.elements import ElementDifference
@@ -38,33 +39,34 @@ _FIXED = {
 }
 
 
-class Differences(Protocol):
-    """What sentences need of ``Measured``."""
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """What sentences need of ``Measured``: arrays with one value per row."""
 
-    @property
-    def role(self) -> Ints: ...
-    @property
-    def element(self) -> Floats: ...
-    @property
-    def mean(self) -> Floats: ...
-    @property
-    def norm(self) -> Floats: ...
-    @property
-    def projection(self) -> Floats: ...
+    role: Ints
+    element: Floats
+    mean: Floats
+    norm: Floats
+    projection: Floats
+
+
+def differences_of(measured: Measured, rows: slice = slice(None)) -> Differences:
+    """Return the differences of some rows, or of all."""
+    return Differences(*(getattr(measured, item.name)[rows] for item in fields(Differences)))
 
 
 class Reasons:
     """Makes the sentences for the rows of one comparison."""
 
-    def __init__(self, measured: Differences, judged: Judged, rows: slice = slice(None)) -> None:
+    def __init__(self, differences: Differences, judged: Judged, rows: slice = slice(None)) -> None:
         """``rows`` are those that will be asked for, if not all."""
         self._first = rows.start or 0
-        values = (measured.element, measured.mean, measured.norm, measured.projection)
+        values = (differences.element, differences.mean, differences.norm, differences.projection)
         parts = np.stack([one[rows] for one in values], axis=1)
         times, tolerance = judged.times[rows], judged.tolerance[rows]
         part = _deciding(parts, times, tolerance)
         worst = np.take_along_axis(parts, part[:, None], axis=1)[:, 0]
-        result = measured.role[rows] == Role.RESULT
+        result = differences.role[rows] == Role.RESULT
         self._columns: tuple[NDArray[Any], ...] = worst, part, times, tolerance, result
 
     def text(self, kind: int, row: int, ours: Leaf | None, theirs: Leaf | None) -> str:

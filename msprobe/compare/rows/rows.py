@@ -88,7 +88,7 @@ class RowSource:
     table: LeafTable
     levels: RowLevels
     judged: Judged
-    measured: Differences
+    differences: Differences
     tensors: Tensors = None
     metrics: int = 0
     as_floats: Sequence[bool] = NO_FLOAT_COLUMNS
@@ -101,7 +101,7 @@ class RowMaker:
         self._dump, self._mode, self._table = source.dump, source.mode, source.table
         self._tensors, self._judged, self._levels = source.tensors, source.judged, source.levels
         self._cells = CellMaker(source.mode, source.table, source.tensors, source.as_floats)
-        self._reasons = Reasons(source.measured, source.judged)
+        self._reasons = Reasons(source.differences, source.judged)
         self._explained = Explained(source.mode, source.table, source.judged, source.tensors)
         self._metrics = source.metrics
         self._stack_texts: dict[int, str] = {}

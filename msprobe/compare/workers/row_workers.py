@@ -21,15 +21,17 @@ import numpy as np
 
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.inputs.mode import Mode, Policy
+from msprobe.compare.rows.explanations import Differences, differences_of
 from msprobe.compare.rows.levels import row_levels
 from msprobe.compare.rows.rows import RowBlock, RowMaker, RowSource
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.workers.fork_channel import Arrays, Channel, exit_worker, worker_pool
 from msprobe.compare.workers.partial_compare import LocalPart
-from msprobe.numerics.verdict import Judged, Measured
+from msprobe.numerics.verdict import Judged
 
-_JUDGED = ("level", "kind", "times", "tolerance")
-_MEASURED = tuple(item.name for item in fields(Measured))
+_SMALL = ("level", "kind")  # a byte holds them
+_JUDGED = ("times", "tolerance")
+_DIFFERENCES = tuple(item.name for item in fields(Differences))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,33 +44,42 @@ class Verdicts:
     first: int
     as_floats: tuple[bool, ...]
     judged: Judged
-    measured: Measured
+    differences: Differences
 
     def send(self, channel: Channel) -> None:
         """Send the verdicts to the other process."""
-        arrays = {name: getattr(self.judged, name) for name in _JUDGED}
-        arrays.update((f"measured.{name}", getattr(self.measured, name)) for name in _MEASURED)
+        arrays = {name: getattr(self.judged, name).astype(np.int8) for name in _SMALL}
+        arrays.update((name, getattr(self.judged, name)) for name in _JUDGED)
+        arrays.update((name, getattr(self.differences, name)) for name in _DIFFERENCES)
         channel.send([self.first, self.as_floats], arrays)
 
 
 def verdicts_of(comparison: Comparison, first: int, last: int, as_floats: tuple[bool, ...]) -> Verdicts:
     """Return the verdicts of the rows [first, last)."""
     rows = slice(first, last)
-    return Verdicts(first, as_floats, comparison.judged.sliced(rows), comparison.measured.sliced(rows))
+    return Verdicts(first, as_floats, comparison.judged.sliced(rows), differences_of(comparison.measured, rows))
 
 
 def received_verdicts(head: Sequence[Any], arrays: Arrays) -> Verdicts:
     """Return the verdicts that were sent."""
-    level, kind, times, tolerance = (arrays[name] for name in _JUDGED)
-    measured = Measured(**{name: arrays[f"measured.{name}"] for name in _MEASURED})
-    return Verdicts(head[0], tuple(head[1]), Judged(level, kind, 0.0, times, tolerance), measured)
+    level, kind = (arrays[name].astype(np.int64) for name in _SMALL)
+    times, tolerance = (arrays[name] for name in _JUDGED)
+    differences = Differences(*(arrays[name] for name in _DIFFERENCES))
+    return Verdicts(head[0], tuple(head[1]), Judged(level, kind, 0.0, times, tolerance), differences)
 
 
 def part_blocks(own: LocalPart, verdicts: Verdicts, policy: Policy) -> Iterator[RowBlock]:
     """Yield the rows of a part; see ``Comparison.blocks``."""
-    judged, measured = verdicts.judged, verdicts.measured
-    levels = row_levels(own.table, judged, policy)
-    source = RowSource(own.target, own.summary.mode, own.table, levels, judged, measured, as_floats=verdicts.as_floats)
+    levels = row_levels(own.table, verdicts.judged, policy)
+    source = RowSource(
+        own.target,
+        own.summary.mode,
+        own.table,
+        levels,
+        verdicts.judged,
+        verdicts.differences,
+        as_floats=verdicts.as_floats,
+    )
     return RowMaker(source).blocks(reference=policy is Policy.REFERENCE)
 
 
