@@ -44,7 +44,7 @@ _UNUSED_BY_DIFF_ANALYZE = ("xlsx", "html", "junit", "json_path", "noise", "confi
     type=click.Choice(["default", "reference"]),
     default="default",
     show_default=True,
-    help="Whose rules fill Result and Err_message: ours or the published thresholds.",
+    help="Whose rules fill Result and Err_message: those of msprobe or the published thresholds.",
 )
 @click.option(
     "--fail-on",

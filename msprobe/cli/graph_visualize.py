@@ -68,7 +68,7 @@ class _ListOptions(click.Command):
     type=click.Choice(["default", "reference"]),
     default="default",
     show_default=True,
-    help="Whose rules colour the nodes: ours or the published thresholds.",
+    help="Whose rules colour the nodes: those of msprobe or the published thresholds.",
 )
 @mapping_flags
 def command(target_path: str, golden_path: str | None, output_path: str, **options: Any) -> int:

@@ -8,7 +8,6 @@ SIGTERM and SIGHUP end a command as Ctrl-C does: it cleans up, and the exit stat
 
 from __future__ import annotations
 
-import difflib
 import gc
 import importlib
 import io
@@ -92,6 +91,8 @@ class LazyGroup(click.Group):
         """Find the command of the first word; fail with the name that is closest to an unknown one."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
+            import difflib  # loaded for a wrong name only
+
             close = difflib.get_close_matches(name, COMMANDS, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"commands: {', '.join(sorted(COMMANDS))}"
             ctx.fail(f"no such command {name!r}; {hint}")

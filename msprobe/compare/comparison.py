@@ -24,7 +24,7 @@ from msprobe.compare.exemptions.recompute import Recompute
 from msprobe.compare.exemptions.uninitialised import Uninitialised
 from msprobe.compare.extensions import Extras
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
-from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, column_types, float_columns
+from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, Tensors, column_types, float_columns
 from msprobe.compare.rows.columns import columns
 from msprobe.compare.rows.explanations import differences_of, explained_columns
 from msprobe.compare.rows.levels import RowLevels, row_levels
@@ -151,44 +151,58 @@ def compare_dumps(
         from msprobe.compare.inputs.training_vs_inference import forward_alone  # only for training against inference
 
         target, golden = forward_alone(target), forward_alone(golden)
-    mode = mode_of(target, golden)
-    reference = policy is Policy.REFERENCE
+    dumps = ComparedDumps(target, golden, mode_of(target, golden), policy)
     with paused_gc(), np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
-        if isinstance(mapping, MappingOptions):
-            from msprobe.compare.select_strategy import strategy_of  # a pair that is divided needs none
-
-            strategy = strategy_of(target, golden, mapping, published=reference)
-            # Ranks are merged where they are spread: each layout has calls of its own, like another program.
-            different_programs, published_pairs = mapping.spread, reference
-        else:
-            # A strategy that the caller hands in decides alone which leaves are pairs.
-            strategy, different_programs, published_pairs = mapping, False, False
-        table = build_table(
-            target,
-            golden,
-            strategy,
-            dtype_gate=published_pairs,
-            loose=different_programs,
-            checksums=mode is Mode.CHECKSUM,
-        )
-        for exemption in EXEMPTIONS:
-            table = exemption.apply(table, ComparedDumps(target, golden, mode, policy))
-        tensors, metrics = None, tuple["Metric", ...]()
-        if mode is Mode.TENSOR:
-            from msprobe.compare.differences.whole_tensors import (
-                tensor_differences,  # zip files and threads: only where they are read
-            )
-
-            metrics = tuple(extras.metrics())
-            folders = target.tensor_folder, golden.tensor_folder
-            tensors = tensor_differences(table, *folders, metrics, extras.calibration)
-        elif extras.calibration is not None:
-            raise NotComparableError("--config multiplies whole tensors, and these dumps are not of the task tensor")
-        facts = row_facts(table, checksums=mode is Mode.CHECKSUM)
+        table = _paired_table(dumps, mapping)
+        tensors, metrics = _whole_tensors(dumps, table, extras)
+        facts = row_facts(table, checksums=dumps.mode is Mode.CHECKSUM)
         measured = measure(table, facts, EXEMPTIONS, tensors=tensors, cancelled_gradients=history.cancelled_gradients)
-        judged = judged_as(mode, measured, history, None if extras.noise is None else extras.noise.floor(table, mode))
+        floor = None if extras.noise is None else extras.noise.floor(table, dumps.mode)
+        judged = judged_as(dumps.mode, measured, history, floor)
     leveled = row_levels(table, judged, policy)
-    return Comparison(target, golden, mode, policy, table, measured, judged, leveled, tensors, metrics)
+    return Comparison(target, golden, dumps.mode, policy, table, measured, judged, leveled, tensors, metrics)
+
+
+def _paired_table(dumps: ComparedDumps, mapping: MappingOptions | Strategy) -> LeafTable:
+    """Return the pairs of leaves, without the differences that are exempt."""
+    if isinstance(mapping, MappingOptions):
+        from msprobe.compare.select_strategy import strategy_of  # a pair that is divided needs none
+
+        published = dumps.policy is Policy.REFERENCE
+        strategy = strategy_of(dumps.target, dumps.golden, mapping, published=published)
+        # Ranks are merged where they are spread: each layout has calls of its own, like another program.
+        different_programs = mapping.spread
+    else:
+        # A strategy that the caller hands in decides alone which leaves are pairs.
+        strategy, different_programs, published = mapping, False, False
+    table = build_table(
+        dumps.target,
+        dumps.golden,
+        strategy,
+        dtype_gate=published,
+        loose=different_programs,
+        checksums=dumps.mode is Mode.CHECKSUM,
+    )
+    for exemption in EXEMPTIONS:
+        table = exemption.apply(table, dumps)
+    return table
+
+
+def _whole_tensors(dumps: ComparedDumps, table: LeafTable, extras: Extras) -> tuple[Tensors, tuple[Metric, ...]]:
+    """Return the differences of whole tensors, where they were recorded, and the metrics of the user.
+
+    Raises:
+        NotComparableError: a calibration is given, and no whole tensors were recorded.
+    """
+    if dumps.mode is not Mode.TENSOR:
+        if extras.calibration is not None:
+            raise NotComparableError("--config multiplies whole tensors, and these dumps are not of the task tensor")
+        return None, ()
+    from msprobe.compare.differences.whole_tensors import tensor_differences  # loads zip files and threads
+
+    metrics = tuple(extras.metrics())
+    folders = dumps.target.tensor_folder, dumps.golden.tensor_folder
+    return tensor_differences(table, *folders, metrics, extras.calibration), metrics
 
 
 def judged_as(mode: Mode, measured: Measured, history: StepHistory, floor: NoiseFloor | None = None) -> Judged:

@@ -8,8 +8,7 @@ gives: the first two translate names before these are matched (``_translated``),
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msprobe.compare.alignment import cross_framework
 from msprobe.compare.alignment.options import MappingOptions
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
 _NO_OPTIONS = MappingOptions()
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """What a strategy is chosen by: two dumps, the options, and the policy (``published`` is the reference policy)."""
 
     target: Dump
@@ -109,8 +107,7 @@ def _sequence_match(_choice: Choice) -> Strategy:
 _NOTHING = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A strategy and when it is used. What is None does not matter.
 
     Args:

@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msprobe.analyze.rank_order import earliest
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps
 from msprobe.compare.dump_pairs import Located, locate
@@ -293,6 +292,8 @@ def _earliest(compared: list[PairOutcome], diverged: list[PairOutcome]) -> PairO
     step = min((outcome.step for outcome in diverged), key=lambda step: -1 if step is None else step)
     if sum(outcome.step == step for outcome in diverged) == 1:
         return next(outcome for outcome in diverged if outcome.step == step)
+    from msprobe.analyze.rank_order import earliest  # loaded for several ranks only
+
     findings = [outcome.finding for outcome in compared if outcome.step == step and outcome.finding is not None]
     first = earliest(findings)[0].rank
     return next(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -71,6 +70,8 @@ def check_options(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOp
     names = [*own, *MappingKeywords.__annotations__]
     for name in options:
         if name not in names:
+            import difflib  # loaded for a wrong name only
+
             close = difflib.get_close_matches(name, names, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"options: {', '.join(names)}"
             raise InterfaceError(f"compare: no option {name!r}; {hint}")

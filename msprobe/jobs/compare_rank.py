@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import cast
 
 from msprobe.analyze.first_divergence import first_divergence
-from msprobe.analyze.rank_order import rank_finding
 from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps, counts, level_names_of
 from msprobe.compare.coverage import incomplete
 from msprobe.compare.extensions import Extras, load_extras
@@ -29,9 +28,9 @@ from msprobe.core.store.layout import DEBUG, DUMP, JOURNAL
 from msprobe.core.store.reader import Place, paused_gc
 from msprobe.core.store.safe_files import make_folder
 from msprobe.jobs.row_observer import RowObserver
-from msprobe.jobs.share_rows import Rows, shared_rows, split_compare
+from msprobe.jobs.share_rows import Rows, row_writer, shared_rows, split_compare
 from msprobe.numerics.verdict import Level
-from msprobe.report.csv_table import chunks, write_chunks
+from msprobe.report.csv_table import write_chunks
 from msprobe.report.mapping_files import layer_map_note, write_data_mapping, write_layer_map
 from msprobe.report.rank_outcome import PairOptions, PairOutcome, RankTask, outcomes_text, task_of
 
@@ -59,8 +58,8 @@ def may_share_rows(rows: int, options: PairOptions) -> bool:
 
 
 def _may_share(options: PairOptions) -> bool:
-    """Return whether the rows become text, which other processes can make; a workbook is written by one process."""
-    return options.processes > 1 and options.output is not None and not options.xlsx
+    """Return whether the rows become text, which other processes can make."""
+    return options.processes > 1 and options.output is not None
 
 
 def _is_large(place: Place) -> bool:
@@ -178,7 +177,10 @@ def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHi
     history.agreed = divergence is None
     # A pair of folders that are no ranks gets a negative number of its own, which no rank has.
     rank = place.number if place.kind == "rank" and place.number is not None else -1 - outcome.order
-    outcome.finding = rank_finding(comparison, rank, divergence)
+    if not rows.options.alone:
+        from msprobe.analyze.rank_order import rank_finding  # loaded for several ranks only
+
+        outcome.finding = rank_finding(comparison, rank, divergence)
     if divergence is None:
         history.noise = comparison.judged.noise
     else:
@@ -245,13 +247,13 @@ def _write(outcome: PairOutcome, rows: Rows, place: Place) -> list[str]:
 
 
 def _write_table(folder: Path, stem: str, rows: Rows, observer: RowObserver) -> list[Path]:
-    columns = rows.comparison.columns
-    blocks = observer.through(rows.blocks())
+    own = row_writer(rows.options)(observer.through(rows.blocks()), 0)
+    texts = chain(own, rows.further(observer.merge))
     if not rows.options.xlsx:
-        return write_chunks(folder, stem, columns, chain(chunks(blocks), rows.further(observer.merge)))
-    from msprobe.report.xlsx_table import write_workbook  # loads zipfile
+        return write_chunks(folder, stem, rows.comparison.columns, texts)
+    from msprobe.report import xlsx_table  # loads zipfile
 
-    return write_workbook(folder, stem, columns, blocks)
+    return xlsx_table.write_chunks(folder, stem, rows.comparison.columns, texts)
 
 
 def _stem(place: Place, options: PairOptions, what: str = "compare_result") -> str:

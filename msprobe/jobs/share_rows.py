@@ -22,7 +22,7 @@ from msprobe.report.csv_table import Chunks, chunks
 from msprobe.report.rank_outcome import PairOptions
 
 if TYPE_CHECKING:
-    from msprobe.compare.workers.row_workers import Report
+    from msprobe.compare.workers.row_workers import Report, Writer
 
 
 def _no_further(_take: object) -> Chunks:
@@ -79,6 +79,7 @@ def _row_report(options: PairOptions) -> tuple[Report, Path]:
 
     Raises:
         UndividedError: the folder cannot be made; the writer of the table reports that.
+        MsprobeException: see ``row_writer``.
     """
     from msprobe.compare.workers.fork_channel import UndividedError
     from msprobe.compare.workers.row_workers import Report
@@ -89,4 +90,17 @@ def _row_report(options: PairOptions) -> tuple[Report, Path]:
         make_folder(folder)
     except OSError as error:
         raise UndividedError from error
-    return Report(chunks, partial(RowObserver, options)), folder
+    return Report(row_writer(options), partial(RowObserver, options)), folder
+
+
+def row_writer(options: PairOptions) -> Writer:
+    """Return what makes texts of rows: lines of a csv file, or XML of a workbook.
+
+    Raises:
+        MsprobeException: a workbook is wanted, and xlsxwriter is not installed.
+    """
+    if not options.xlsx:
+        return chunks
+    from msprobe.report import xlsx_table  # loads zipfile
+
+    return xlsx_table.row_writer()

@@ -10,12 +10,15 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from msprobe.compare.alignment.layer_map import LayerMap
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.rows.cells import item_names
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.safe_files import write_atomic
+
+if TYPE_CHECKING:
+    from msprobe.compare.alignment.layer_map import LayerMap
 
 _PLAIN = re.compile(r"[A-Za-z_][\w.]*\Z|N/A\Z", re.ASCII)
 

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json, to_json
 
-from msprobe.analyze.communication import Exchange
-from msprobe.analyze.rank_order import RankFinding
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.inputs.locations import is_path, opened
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.parallel.layout import Layout, Replica
 from msprobe.compare.rows.summary import Counts, FirstDivergence
 from msprobe.core.store.reader import Place
+
+if TYPE_CHECKING:
+    from msprobe.analyze.rank_order import RankFinding
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +183,9 @@ def _outcome(content: dict[str, Any]) -> PairOutcome:
 def _finding(content: dict[str, Any] | None) -> RankFinding | None:
     if content is None:
         return None
+    from msprobe.analyze.communication import Exchange  # loaded for several ranks only
+    from msprobe.analyze.rank_order import RankFinding
+
     program = [
         Exchange(call["entry"], tuple(call["sends"]), tuple(call["receives"]), call["waits"])
         for call in content["program"]

@@ -17,8 +17,9 @@ import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,6 +28,7 @@ from msprobe.compare.rows.rows import RowBlock
 from msprobe.compare.table.float_pairs import float_texts
 from msprobe.core.errors import MsprobeException, error_text
 from msprobe.numerics.metrics.statistics import Cell
+from msprobe.report.csv_table import Chunks
 from msprobe.report.result_file import publish, unfinished
 
 ROWS_OF_SHEET = 1_048_500
@@ -52,18 +54,45 @@ def write_workbook(folder: Path, stem: str, columns: Sequence[str], blocks: Iter
         OSError: the file cannot be written.
         MsprobeException: xlsxwriter is not installed.
     """
-    xlsxwriter = _library()
-    percent = _percent_style(_empty_book(xlsxwriter, columns, [1]))
+    return write_chunks(folder, stem, columns, row_writer()(blocks, 0))
+
+
+def row_writer() -> Callable[[Iterable[RowBlock], int], Chunks]:
+    """Return a function that yields numbers of rows and these rows as XML; its second argument is the number of the
+    first row in its table. No chunk goes beyond the end of a sheet.
+
+    Raises:
+        MsprobeException: xlsxwriter is not installed.
+    """
+    return partial(_chunks, _percent_style())
+
+
+def _chunks(percent: str, blocks: Iterable[RowBlock], first: int) -> Chunks:
+    """Yield rows as XML; ``percent`` is the number of the style of percentages."""
+    template = ""
+    for block in blocks:
+        template = template or _row_template(len(block.columns))
+        rows = list(zip(*(_cells(column, percent) for column in block.columns), strict=True))
+        while rows:
+            number = first % ROWS_OF_SHEET
+            part, rows = rows[: ROWS_OF_SHEET - number], rows[ROWS_OF_SHEET - number :]
+            numbered = enumerate(part, _FIRST_ROW + number)
+            yield len(part), "".join([template.replace("#", str(row)) % cells for row, cells in numbered]).encode()
+            first += len(part)
+
+
+def write_chunks(folder: Path, stem: str, columns: Sequence[str], rows: Chunks) -> list[Path]:
+    """Write what ``row_writer`` made of consecutive rows; see ``write_workbook``."""
     with unfinished(folder, stem) as (temporary, descriptor), ExitStack() as stack:
         file = stack.enter_context(os.fdopen(descriptor, "wb"))
         sheets: list[tuple[IO[bytes], int]] = []
-        for count, text in _row_texts(blocks, percent, len(columns)):
+        for count, text in rows:
             if not sheets or sheets[-1][1] == ROWS_OF_SHEET:
                 sheets.append((stack.enter_context(tempfile.TemporaryFile(dir=folder)), 0))
-            rows, before = sheets[-1]
-            rows.write(text)
-            sheets[-1] = rows, before + count
-        book = _empty_book(xlsxwriter, columns, [count for _, count in sheets] or [0])
+            sheet, before = sheets[-1]
+            sheet.write(text)
+            sheets[-1] = sheet, before + count
+        book = _empty_book(columns, [count for _, count in sheets] or [0])
         _put_together(file, book, sheets)
         file.flush()
         return [publish(temporary, folder, stem, ".xlsx")]
@@ -81,11 +110,11 @@ def _library() -> Any:
 # The book without its rows
 
 
-def _empty_book(xlsxwriter: Any, columns: Sequence[str], counts: Sequence[int]) -> zipfile.ZipFile:
+def _empty_book(columns: Sequence[str], counts: Sequence[int]) -> zipfile.ZipFile:
     """Return a book with a sheet for each number of rows. A sheet has its title row and, as row 2, a mark in the style
     of percentages, which the rows replace."""
     file = io.BytesIO()
-    with xlsxwriter.Workbook(file, {"in_memory": True}) as book:
+    with _library().Workbook(file, {"in_memory": True}) as book:
         head = book.add_format({"bold": True, "bottom": 1, "bg_color": "#D9E1F2", "text_wrap": True})
         percent = book.add_format({"num_format": _PERCENT})
         fills = {
@@ -114,9 +143,9 @@ def _colour(sheet: Any, columns: Sequence[str], rows: int, fills: dict[str, Any]
         sheet.conditional_format(1, 0, rows, len(columns) - 1, rule)
 
 
-def _percent_style(book: zipfile.ZipFile) -> str:
-    """Return the number of the style of percentages."""
-    match = _STYLE.search(book.read("xl/worksheets/sheet1.xml").decode())
+def _percent_style() -> str:
+    """Return the number of the style of percentages; every book has the same styles."""
+    match = _STYLE.search(_empty_book([""], [1]).read("xl/worksheets/sheet1.xml").decode())
     return match[1] if match else "0"
 
 
@@ -140,21 +169,9 @@ def _put_together(file: IO[bytes], book: zipfile.ZipFile, sheets: Sequence[tuple
 # The rows
 
 
-def _row_texts(blocks: Iterable[RowBlock], percent: str, columns: int) -> Iterator[tuple[int, bytes]]:
-    """Yield numbers of rows and these rows as XML; none go beyond the end of a sheet.
-
-    ``percent`` is the number of the style of percentages, ``columns`` the number of columns.
-    """
-    template = f'<row r="#">{"".join(f"""<c r="{_letters(column)}#"%s""" for column in range(columns))}</row>'
-    first = 0
-    for block in blocks:
-        rows = list(zip(*(_cells(column, percent) for column in block.columns), strict=True))
-        while rows:
-            number = first % ROWS_OF_SHEET
-            part, rows = rows[: ROWS_OF_SHEET - number], rows[ROWS_OF_SHEET - number :]
-            numbered = enumerate(part, _FIRST_ROW + number)
-            yield len(part), "".join([template.replace("#", str(row)) % cells for row, cells in numbered]).encode()
-            first += len(part)
+def _row_template(columns: int) -> str:
+    """Return a row with the sign # for its number, and a place for what follows the address of each cell."""
+    return f'<row r="#">{"".join(f"""<c r="{_letters(column)}#"%s""" for column in range(columns))}</row>'
 
 
 def _cells(column: Column, percent: str) -> list[str]:

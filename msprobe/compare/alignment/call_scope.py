@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from msprobe.compare.alignment.cross_framework import FRAMEWORKS
 from msprobe.compare.alignment.protocol import Side
@@ -71,8 +70,7 @@ Path = tuple[str, ...]
 _STAGED, _LAYERS = "ParallelTransformer", "layers"
 
 
-@dataclass(frozen=True, slots=True)
-class Scopes:
+class Scopes(NamedTuple):
     """The paths of all entries of one side.
 
     Args:

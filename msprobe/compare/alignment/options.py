@@ -11,7 +11,7 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum, auto
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from msprobe.compare.inputs.locations import PathLike
 from msprobe.compare.parallel.layout import Layout, parse_layout
@@ -30,8 +30,7 @@ class Value(Enum):
     """A mapping as above, or True (a flag without a file) for what is built in."""
 
 
-@dataclass(frozen=True, slots=True)
-class MappingOption:
+class MappingOption(NamedTuple):
     """An option that says which entries belong together.
 
     Args:

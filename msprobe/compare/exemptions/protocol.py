@@ -8,7 +8,7 @@ when the answer is put into words. An exemption overrides the methods that it ne
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from msprobe.compare.inputs.mode import Mode, Policy
 from msprobe.compare.table.table import LeafTable
@@ -16,8 +16,7 @@ from msprobe.core.store.reader import Dump
 from msprobe.numerics.verdict import Ints, Measured
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedDumps:
+class ComparedDumps(NamedTuple):
     """The two dumps behind a table, and how they are compared."""
 
     target: Dump

@@ -7,7 +7,7 @@ ask ``call_source`` with the dump that recorded the entry, or ``source_of_pair``
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from msprobe.compare.records.entries import EntryPair, parent_of, stem_of
 from msprobe.core.naming import NameSyntaxError, parse_entry
@@ -18,8 +18,7 @@ _LIBRARY = ("site-packages", "dist-packages", "/torch/nn/", "/torch/_", "/lib/py
 _GENERATED = "File <"
 
 
-@dataclass(frozen=True, slots=True)
-class CallSource:
+class CallSource(NamedTuple):
     """Where one call was made.
 
     ``stack`` has the frames of the forward call, innermost first; it is empty where none were recorded. ``module`` is

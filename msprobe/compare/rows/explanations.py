@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +38,7 @@ _FIXED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Differences:
+class Differences(NamedTuple):
     """What sentences need of ``Measured``: arrays with one value per row."""
 
     role: Ints
@@ -52,13 +50,13 @@ class Differences:
 
 def differences_of(measured: Measured, rows: slice = slice(None)) -> Differences:
     """Return the differences of some rows, or of all."""
-    return Differences(*(getattr(measured, item.name)[rows] for item in fields(Differences)))
+    return Differences(*(getattr(measured, name)[rows] for name in Differences._fields))
 
 
 class Reasons:
     """Makes the sentences for the rows of one comparison."""
 
-    def __init__(self, differences: Differences, judged: Judged, rows: slice = slice(None)) -> None:
+    def __init__(self, differences: Differences | Measured, judged: Judged, rows: slice = slice(None)) -> None:
         """``rows`` are those that will be asked for, if not all."""
         self._first = rows.start or 0
         values = (differences.element, differences.mean, differences.norm, differences.projection)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from json.encoder import encode_basestring as _quoted
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -73,8 +73,7 @@ class RowBlock:
             yield CompareRow(str(row[0]), str(row[1]), list(row), level, messages)
 
 
-@dataclass(frozen=True, slots=True)
-class RowSource:
+class RowSource(NamedTuple):
     """What the rows of one comparison are made from.
 
     Attributes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -31,7 +31,6 @@ from msprobe.numerics.verdict import Judged
 
 _SMALL = ("level", "kind")  # a byte holds them
 _JUDGED = ("times", "tolerance")
-_DIFFERENCES = tuple(item.name for item in fields(Differences))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class Verdicts:
         """Send the verdicts to the other process."""
         arrays = {name: getattr(self.judged, name).astype(np.int8) for name in _SMALL}
         arrays.update((name, getattr(self.judged, name)) for name in _JUDGED)
-        arrays.update((name, getattr(self.differences, name)) for name in _DIFFERENCES)
+        arrays.update((name, getattr(self.differences, name)) for name in Differences._fields)
         channel.send([self.first, self.as_floats], arrays)
 
 
@@ -64,7 +63,7 @@ def received_verdicts(head: Sequence[Any], arrays: Arrays) -> Verdicts:
     """Return the verdicts that were sent."""
     level, kind = (arrays[name].astype(np.int64) for name in _SMALL)
     times, tolerance = (arrays[name] for name in _JUDGED)
-    differences = Differences(*(arrays[name] for name in _DIFFERENCES))
+    differences = Differences(*(arrays[name] for name in Differences._fields))
     return Verdicts(head[0], tuple(head[1]), Judged(level, kind, 0.0, times, tolerance), differences)
 
 

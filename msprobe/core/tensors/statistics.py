@@ -59,8 +59,7 @@ class ToleranceOf(Enum):
     NORM = "norm"
 
 
-@dataclass(frozen=True, slots=True)
-class StatisticSpec:
+class StatisticSpec(NamedTuple):
     """One statistic of a tensor: everything that config, dump, compare, graphs and trends know about it.
 
     Attributes:
