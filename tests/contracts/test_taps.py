@@ -195,17 +195,17 @@ def test_added_functions_are_recorded_until_removed(framework: Framework, tmp_pa
             return x
 
     calls: list[str] = []
-    relay, thread = CurrentObserver(), ThreadState()
+    current, thread = CurrentObserver(), ThreadState()
 
     class Watch:
         def api_begin(self, site: Any, args: Any, kwargs: Any) -> None:
             calls.append(f"{site.stem}{next(site.calls)}")
 
-    apis = framework.make(load_config(None, dump_path=str(tmp_path)), relay, thread).apis
+    apis = framework.make(load_config(None, dump_path=str(tmp_path)), current, thread).apis
     original = vars(Owner)["double"]
     apis.add(Owner, "double", "Mine")
     with apis.attach():
-        relay.observer = Watch()  # type: ignore[assignment]
+        current.observer = Watch()  # type: ignore[assignment]
         Owner.double(1)
         Owner.double(2)
         apis.remove(Owner, "double")

@@ -54,7 +54,9 @@ class FakeRuntime:
         raise MsprobeException(0, "the fake framework counts no calls of models")
 
 
-def make_backend(config: DumpConfig, relay: CurrentObserver, thread: ThreadState, *, deferred: bool = False) -> Backend:
+def make_backend(
+    config: DumpConfig, current: CurrentObserver, thread: ThreadState, *, deferred: bool = False
+) -> Backend:
     """The capabilities a session with this configuration needs; nothing is wrapped yet."""
     level = config.risk_level if uses_risk_level(config) else "ALL"
     return Backend(
@@ -62,8 +64,8 @@ def make_backend(config: DumpConfig, relay: CurrentObserver, thread: ThreadState
         ops=FakeTensorOps(config.precision, deferred),
         values=FakeValues(),
         runtime=FakeRuntime(),
-        apis=FakeApiTap(risk_test(level, CORE_APIS, LOW_APIS), relay, thread),
-        modules=FakeModuleTap(relay, thread),
+        apis=FakeApiTap(risk_test(level, CORE_APIS, LOW_APIS), current, thread),
+        modules=FakeModuleTap(current, thread),
         gradients=FakeGradientTap(),
-        optimizers=FakeOptimizerTap(relay),
+        optimizers=FakeOptimizerTap(current),
     )

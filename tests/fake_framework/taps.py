@@ -26,16 +26,16 @@ LISTED = {
 class FakeApiTap(WrappedApis):
     """Implements ``ApiTap``."""
 
-    def __init__(self, passes_risk: Callable[[str], bool], relay: CurrentObserver, thread: ThreadState) -> None:
-        super().__init__(passes_risk, relay, thread)
+    def __init__(self, passes_risk: Callable[[str], bool], current: CurrentObserver, thread: ThreadState) -> None:
+        super().__init__(passes_risk, current, thread)
         self._plan_table(LISTED, OWNERS)
 
 
 class FakeModuleTap:
     """Implements ``ModuleTap``."""
 
-    def __init__(self, relay: CurrentObserver, thread: ThreadState) -> None:
-        self._relay, self._thread = relay, thread
+    def __init__(self, current: CurrentObserver, thread: ThreadState) -> None:
+        self._current, self._thread = current, thread
         self._sites: dict[int, tuple[nn.Module, NamedModule]] = {}
         self._unfocused: dict[int, tuple[nn.Module, NamedModule]] | None = None
 
@@ -85,13 +85,13 @@ class FakeModuleTap:
         entries[id(module)] = (module, NamedModule(stem, module.own_parameters))
 
     def _report(self, site: NamedModule, key: str, gradient: Any) -> None:
-        if self._relay.observer is not None:
+        if self._current.observer is not None:
             with self._thread.quiet():
-                self._relay.observer.parameter_gradient(site, key, Tensor(gradient))
+                self._current.observer.parameter_gradient(site, key, Tensor(gradient))
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            entry, observer = self._sites.get(id(module)), self._relay.observer
+            entry, observer = self._sites.get(id(module)), self._current.observer
             if entry is None or observer is None:
                 return original(module, *args, **kwargs)
             with self._thread.quiet():
@@ -112,20 +112,20 @@ class FakeModuleTap:
 class FakeOptimizerTap:
     """Implements ``OptimizerTap``."""
 
-    def __init__(self, relay: CurrentObserver) -> None:
-        self._relay = relay
+    def __init__(self, current: CurrentObserver) -> None:
+        self._current = current
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
         running: list[Any] = []
 
         def before() -> None:
-            if self._relay.observer is not None:
-                running.append(self._relay.observer.enter("optimizer"))
+            if self._current.observer is not None:
+                running.append(self._current.observer.enter("optimizer"))
 
         def after() -> None:
-            if self._relay.observer is not None and running:
-                self._relay.observer.leave(running.pop())
+            if self._current.observer is not None and running:
+                self._current.observer.leave(running.pop())
 
         nn.step_hooks.append((before, after))
         try:

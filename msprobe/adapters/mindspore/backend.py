@@ -30,12 +30,12 @@ from msprobe.core.config import DumpConfig
 from msprobe.core.selection import DataMode, risk_test
 
 
-def make_backend(config: DumpConfig, relay: CurrentObserver, thread: ThreadState) -> Backend:
+def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadState) -> Backend:
     """Return the capabilities that a session with this configuration needs; nothing is wrapped yet."""
     table = _table()
     passes_risk = risk_test("ALL", (), ())  # no function is ranked; ``warn_unused_settings`` warns of CORE
-    modules = MindSporeModuleTap(relay, thread)
-    apis = MindSporeApiTap([table["apis"]], passes_risk, relay, thread, modules.cells, ListedApis(config))
+    modules = MindSporeModuleTap(current, thread)
+    apis = MindSporeApiTap([table["apis"]], passes_risk, current, thread, modules.cells, ListedApis(config))
     kernels = config.level == "L2" and config.task_spec.kernels
     return Backend(
         name="mindspore",
@@ -44,10 +44,10 @@ def make_backend(config: DumpConfig, relay: CurrentObserver, thread: ThreadState
         runtime=MindSporeRuntime(),
         apis=apis,
         modules=modules,
-        graphs=MindSporeGraphTap(relay, modules, DataMode.of(config.section.data_mode)),
+        graphs=MindSporeGraphTap(current, modules, DataMode.of(config.section.data_mode)),
         inputs=MindSporeInputTap(nn.Cell, modules.stem, thread),
         collectives=MindSporeCollectiveTap(
-            table["distributed"] if config.level in ("L1", "mix") else {}, relay, thread
+            table["distributed"] if config.level in ("L1", "mix") else {}, current, thread
         ),
         gradients=MindSporeGradientTap(thread) if has_gradient_nodes() else MindSporeOutputGradientTap(thread),
         apis_in_models=True,

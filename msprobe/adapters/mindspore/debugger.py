@@ -37,8 +37,8 @@ class PrecisionDebugger(Debugger):
     support = MINDSPORE
 
     @classmethod
-    def make_backend(cls, config: DumpConfig, relay: CurrentObserver, thread: ThreadState) -> Backend:
-        return make_backend(config, relay, thread)
+    def make_backend(cls, config: DumpConfig, current: CurrentObserver, thread: ThreadState) -> Backend:
+        return make_backend(config, current, thread)
 
     @classmethod
     def make_session(cls, config: DumpConfig, watch: ConfigWatch | None, label: Mapping[str, str] | None = None) -> Any:

@@ -27,7 +27,7 @@ from msprobe.core.selection import risk_test, uses_risk_level
 NAME = "mindtorch"
 
 
-def make_backend(config: DumpConfig, relay: CurrentObserver, thread: ThreadState) -> Backend:
+def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadState) -> Backend:
     """Return the capabilities that a session with this configuration needs; nothing is wrapped yet.
 
     Raises:
@@ -40,8 +40,8 @@ def make_backend(config: DumpConfig, relay: CurrentObserver, thread: ThreadState
     level = config.risk_level if uses_risk_level(config) else "ALL"
     passes_risk = risk_test(level, table["risk"]["core"], table["risk"]["low"])
     names = {**table["apis"], "NPU": table["packages"]["NPU"]["apis"]}
-    apis = MSAdapterApiTap(torch, names, passes_risk, relay, thread, ListedApis(config))
-    modules = MSAdapterModuleTap(torch.nn.Module, relay, thread)
+    apis = MSAdapterApiTap(torch, names, passes_risk, current, thread, ListedApis(config))
+    modules = MSAdapterModuleTap(torch.nn.Module, current, thread)
     return Backend(
         name=NAME,
         ops=MindSporeTensorOps(config.precision),
@@ -51,7 +51,7 @@ def make_backend(config: DumpConfig, relay: CurrentObserver, thread: ThreadState
         modules=modules,
         inputs=MindSporeInputTap(torch.nn.Module, modules.stem, thread),
         collectives=MSAdapterCollectiveTap(
-            torch, table["distributed"] if config.level in ("L1", "mix") else (), relay, thread
+            torch, table["distributed"] if config.level in ("L1", "mix") else (), current, thread
         ),
         gradients=MindSporeGradientTap(thread),
     )

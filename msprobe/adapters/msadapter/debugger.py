@@ -24,10 +24,10 @@ class PrecisionDebugger(MindSporeDebugger):
     """The documented API over the collection of this process; see ``Debugger``."""
 
     @classmethod
-    def make_backend(cls, config: DumpConfig, relay: CurrentObserver, thread: ThreadState) -> Backend:
+    def make_backend(cls, config: DumpConfig, current: CurrentObserver, thread: ThreadState) -> Backend:
         if torch_of_msadapter() is None:
-            return super().make_backend(config, relay, thread)
-        return make_backend(config, relay, thread)
+            return super().make_backend(config, current, thread)
+        return make_backend(config, current, thread)
 
     @classmethod
     def check(cls, config: DumpConfig) -> None:

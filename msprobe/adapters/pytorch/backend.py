@@ -26,7 +26,7 @@ from msprobe.core.config import DumpConfig
 from msprobe.core.selection import asks_for_operators, risk_test, uses_risk_level
 
 
-def make_backend(config: DumpConfig, relay: CurrentObserver, thread: ThreadState) -> Backend:
+def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadState) -> Backend:
     """Return the capabilities that a session with this configuration needs; nothing is wrapped yet."""
     table = _table()
     level = config.risk_level if uses_risk_level(config) else "ALL"
@@ -34,13 +34,13 @@ def make_backend(config: DumpConfig, relay: CurrentObserver, thread: ThreadState
     kernels = find_npu_runtime() if config.level == "L2" else None
     operators = asks_for_operators(config, PREFIX) or (config.level == "L2" and kernels is None)
     tables = [table["apis"], table["extra"]]
-    apis = TorchApiTap(tables, passes_risk, relay, thread, operators, TorchListedApis(config))
+    apis = TorchApiTap(tables, passes_risk, current, thread, operators, TorchListedApis(config))
     packages: list[PackageTap] = [
-        VendorTap(table["packages"], passes_risk, relay, thread),
-        TritonTap(table["triton"], passes_risk, relay, thread),
+        VendorTap(table["packages"], passes_risk, current, thread),
+        TritonTap(table["triton"], passes_risk, current, thread),
     ]
     gradients = TorchGradientTap(thread)
-    modules = TorchModuleTap(relay, thread, gradients)
+    modules = TorchModuleTap(current, thread, gradients)
     return Backend(
         name="pytorch",
         ops=TorchTensorOps(config.precision),
@@ -49,22 +49,22 @@ def make_backend(config: DumpConfig, relay: CurrentObserver, thread: ThreadState
         apis=ApiTaps(apis, packages),
         modules=modules,
         inputs=TorchInputTap(modules, thread),
-        collectives=_collectives(config, table["distributed"], relay, thread),
+        collectives=_collectives(config, table["distributed"], current, thread),
         gradients=gradients,
-        optimizers=TorchOptimizerTap(relay),
-        operators=TorchOperatorTap(relay, thread) if operators else None,
+        optimizers=TorchOptimizerTap(current),
+        operators=TorchOperatorTap(current, thread) if operators else None,
         kernels=kernels,
     )
 
 
 def _collectives(
-    config: DumpConfig, names: list[str], relay: CurrentObserver, thread: ThreadState
+    config: DumpConfig, names: list[str], current: CurrentObserver, thread: ThreadState
 ) -> CollectiveTap | None:
     if not torch.distributed.is_available():
         return None
     from msprobe.adapters.pytorch.taps.collective_tap import TorchCollectiveTap
 
-    return TorchCollectiveTap(names if config.level in ("L1", "mix") else [], relay, thread)
+    return TorchCollectiveTap(names if config.level in ("L1", "mix") else [], current, thread)
 
 
 def _table() -> Any:

@@ -21,9 +21,9 @@ class PrecisionDebugger(Debugger):
     support = PYTORCH
 
     @classmethod
-    def make_backend(cls, config: DumpConfig, relay: CurrentObserver, thread: ThreadState) -> Backend:
+    def make_backend(cls, config: DumpConfig, current: CurrentObserver, thread: ThreadState) -> Backend:
         """Return the backend of PyTorch for this configuration."""
-        return make_backend(config, relay, thread)
+        return make_backend(config, current, thread)
 
     @classmethod
     def is_model(cls, value: Any) -> bool:

@@ -32,7 +32,7 @@ class CollectiveCalls:
 
     Args:
         receives: by function, the position of the parameter that carries no data yet.
-        relay: holds the current observer.
+        current: holds the current observer.
         thread: is made busy while a call is observed.
         traced: returns whether a compiler reads the code instead of running it.
     """
@@ -40,12 +40,12 @@ class CollectiveCalls:
     def __init__(
         self,
         receives: Mapping[str, int],
-        relay: CurrentObserver,
+        current: CurrentObserver,
         thread: ThreadState,
         traced: Callable[[], bool] = never,
     ) -> None:
         self._receives = receives
-        self._relay = relay
+        self._current = current
         self._thread = thread
         self._traced = traced
 
@@ -60,14 +60,14 @@ class CollectiveCalls:
             end: called when the function has returned.
             call: is called in place of ``original``.
         """
-        relay, thread, traced, run = self._relay, self._thread, self._traced, call or original
+        current, thread, traced, run = self._current, self._thread, self._traced, call or original
         receive_buffer = receive_parameter(original, self._receives.get(site.api))
 
         @functools.wraps(original)
         def observed(*args: Any, **kwargs: Any) -> Any:
             if traced():
                 return original(*args, **kwargs)
-            observer = relay.observer
+            observer = current.observer
             if thread.busy or observer is None:
                 return run(*args, **kwargs)
             thread.busy = True
@@ -93,8 +93,8 @@ class CollectiveCalls:
         @functools.wraps(original)
         def with_notice(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
-            if self._relay.on_rank is not None:
-                self._relay.on_rank()
+            if self._current.on_rank is not None:
+                self._current.on_rank()
             return result
 
         return with_notice
@@ -124,8 +124,8 @@ def without_parameter(arguments: Arguments, hidden: HiddenParameter) -> Argument
 class PendingWorks:
     """The works of recorded calls that nobody has waited for yet; a work that dies before is dropped."""
 
-    def __init__(self, relay: CurrentObserver, thread: ThreadState) -> None:
-        self._relay = relay
+    def __init__(self, current: CurrentObserver, thread: ThreadState) -> None:
+        self._current = current
         self._thread = thread
         self._waiting: dict[int, tuple[weakref.ref[Any], PendingCall, int]] = {}
         self._patches = Patches()
@@ -187,15 +187,15 @@ class PendingWorks:
     def _done(self, call: PendingCall, position: int) -> None:
         busy, self._thread.busy = self._thread.busy, True
         try:
-            call.done(position, self._relay.observer)
+            call.done(position, self._current.observer)
         finally:
             self._thread.busy = busy
         self._undo_if_idle()
 
     def _failed(self, call: PendingCall, error: BaseException) -> None:
         record, call.record = call.record, None
-        if record is not None and self._relay.observer is not None:
-            self._relay.observer.fail(record, error)
+        if record is not None and self._current.observer is not None:
+            self._current.observer.fail(record, error)
         self._undo_if_idle()
 
 

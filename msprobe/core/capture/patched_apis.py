@@ -35,7 +35,7 @@ class WrappedApis:
 
     Args:
         passes_risk: the risk test over API names; an API that fails it is counted but not recorded.
-        relay: holds the current observer.
+        current: holds the current observer.
         thread: is made busy while a call is observed.
         listed: the APIs that the configuration adds.
     """
@@ -43,12 +43,12 @@ class WrappedApis:
     def __init__(
         self,
         passes_risk: Callable[[str], bool],
-        relay: CurrentObserver,
+        current: CurrentObserver,
         thread: ThreadState,
         listed: ListedApis | None = None,
     ) -> None:
         self._passes_risk = passes_risk
-        self._relay = relay
+        self._current = current
         self._thread = thread
         self._patches = Patches()
         self._sites: dict[tuple[str, str], CallSite] = {}
@@ -129,7 +129,9 @@ class WrappedApis:
         if not callable(getattr(owner, name, None)):
             return None
         site = self.site(prefix, name)
-        replacement = bind_like_original(owner, name, lambda original: wrap(original, site, self._relay, self._thread))
+        replacement = bind_like_original(
+            owner, name, lambda original: wrap(original, site, self._current, self._thread)
+        )
         self._patches.plan(owner, name, replacement)
         return replacement
 

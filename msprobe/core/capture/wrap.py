@@ -31,7 +31,7 @@ def never() -> bool:
 def wrap(
     original: Callable[..., Any],
     site: CallSite,
-    relay: CurrentObserver,
+    current: CurrentObserver,
     thread: ThreadState,
     traced: Callable[[], bool] = never,
 ) -> Callable[..., Any]:
@@ -40,7 +40,7 @@ def wrap(
     Args:
         original: the function to call.
         site: the API that the calls are recorded as.
-        relay: holds the current observer.
+        current: holds the current observer.
         thread: is made busy while a call is observed, so that the calls it makes are not reported.
         traced: returns whether a compiler reads the code instead of running it; it then reads the original only.
     """
@@ -50,7 +50,7 @@ def wrap(
     def observed(*args: Any, **kwargs: Any) -> Any:
         if traced():
             return original(*args, **kwargs)
-        observer = relay.observer
+        observer = current.observer
         if thread.busy or observer is None:
             return original(*args, **kwargs)
         thread.busy = True
@@ -94,7 +94,7 @@ _NEVER_TRACED = Tracing(never, _call_original)
 def wrap_module_call(
     original: Callable[..., Any],
     find_site: Callable[[Any], Any],
-    relay: CurrentObserver,
+    current: CurrentObserver,
     thread: ThreadState,
     tracing: Tracing = _NEVER_TRACED,
     around_begin: Callable[[Any], AbstractContextManager[None]] | None = None,
@@ -104,7 +104,7 @@ def wrap_module_call(
     Args:
         original: the ``__call__`` of the class of modules.
         find_site: returns the site that a module's call is recorded under, or None for a call that is not recorded.
-        relay: holds the current observer.
+        current: holds the current observer.
         thread: is made busy while the observer works.
         tracing: what a compiler that traces a module call reads.
         around_begin: returns a context in which ``Observer.module_begin`` is called.
@@ -116,7 +116,7 @@ def wrap_module_call(
     def call(module: Any, *args: Any, **kwargs: Any) -> Any:
         if is_traced():
             return call_traced(original, module, args, kwargs)
-        observer = relay.observer
+        observer = current.observer
         site = None if observer is None else find_site(module)
         if observer is None or site is None:
             return original(module, *args, **kwargs)

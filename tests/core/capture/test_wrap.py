@@ -41,10 +41,10 @@ class Events:
 class Bench:
     def __init__(self, site: Any = "site", **options: Any) -> None:
         self.thread = ThreadState()
-        self.relay = CurrentObserver()
+        self.current = CurrentObserver()
         self.events = Events(self.thread)
-        self.relay.observer = self.events  # type: ignore[assignment]
-        self.call = wrap_module_call(Module.forward, lambda module: site, self.relay, self.thread, **options)
+        self.current.observer = self.events  # type: ignore[assignment]
+        self.call = wrap_module_call(Module.forward, lambda module: site, self.current, self.thread, **options)
 
 
 def test_a_call_is_reported_with_its_arguments_and_its_result() -> None:

@@ -46,13 +46,13 @@ class MindSporeGraphTap:
     """Taps the cells of the adopted models wherever they are compiled. Implements ``GraphTap``.
 
     Args:
-        relay: holds the observer of the present step.
+        current: holds the observer of the present step.
         cells: the cells of the models.
         modes: which phases and sides are recorded.
     """
 
-    def __init__(self, relay: CurrentObserver, cells: AdoptedCells, modes: DataMode) -> None:
-        self._relay = relay
+    def __init__(self, current: CurrentObserver, cells: AdoptedCells, modes: DataMode) -> None:
+        self._current = current
         self._cells = cells
         self._modes = modes
         self._spots: list[tuple[Spot, bool]] = []
@@ -102,7 +102,7 @@ class MindSporeGraphTap:
             receiver.end(call)
 
     def _receiver(self) -> GraphReceiver | None:
-        observer = self._relay.observer
+        observer = self._current.observer
         return None if observer is None else observer.graphs()
 
     def _settle(self) -> None:
@@ -130,7 +130,7 @@ class MindSporeGraphTap:
 
     def _key(self, original: Callable[..., Any]) -> Callable[..., str]:
         def generate_arguments_key(executor: Any, *args: Any, **kwargs: Any) -> str:
-            observer = self._relay.observer
+            observer = self._current.observer
             if observer is not None:
                 observer.graph_run(self._parts_of_model())
             return f"{original(executor, *args, **kwargs)}{self._tag}.{len(self._cells.named_cells())}"

@@ -48,7 +48,7 @@ class MindSporeApiTap(WrappedApis):
     Args:
         tables: API names by prefix.
         passes_risk: the risk test over API names; an API that fails it is counted but not recorded.
-        relay: holds the observer of the present step.
+        current: holds the observer of the present step.
         thread: the state of the present thread.
         cells: returns the cells whose primitives are recorded by name, beside all other primitives; None when
             primitives are below the functions that are recorded.
@@ -59,14 +59,14 @@ class MindSporeApiTap(WrappedApis):
         self,
         tables: Sequence[Mapping[str, Sequence[str]]],
         passes_risk: Callable[[str], bool],
-        relay: CurrentObserver,
+        current: CurrentObserver,
         thread: ThreadState,
         cells: Callable[[], Iterable[Any]] | None,
         listed: ListedApis | None = None,
     ) -> None:
-        super().__init__(passes_risk, relay, thread, listed)
-        self._primitives = None if cells is None else PrimitiveTap(cells, self.site, relay, thread)
-        self._jit = JitTap(self._patches, self.site, relay, thread)
+        super().__init__(passes_risk, current, thread, listed)
+        self._primitives = None if cells is None else PrimitiveTap(cells, self.site, current, thread)
+        self._jit = JitTap(self._patches, self.site, current, thread)
         for table in tables:
             self._plan_table(table, OWNERS)
 
@@ -83,7 +83,7 @@ class PrimitiveTap:
     Args:
         cells: returns the cells of the models, whose attributes name primitives; it is called at each ``attach``.
         site: returns the counter of an API by prefix and name.
-        relay: holds the observer of the present step.
+        current: holds the observer of the present step.
         thread: the state of the present thread.
     """
 
@@ -91,13 +91,13 @@ class PrimitiveTap:
         self,
         cells: Callable[[], Iterable[nn.Cell]],
         site: Callable[[str, str], CallSite],
-        relay: CurrentObserver,
+        current: CurrentObserver,
         thread: ThreadState,
     ) -> None:
         self._cells = cells
         self._site = site
         self._patches = Patches()
-        self._relay = relay
+        self._current = current
         self._thread = thread
         self._calls: dict[
             int, tuple[Any, Callable[..., Any]]
@@ -134,7 +134,7 @@ class PrimitiveTap:
         self._plan(kind)
         site = self._site("Primitive", f"{name}.{kind.__name__}")
         original = functools.partial(_original(kind), primitive)
-        self._calls[id(primitive)] = primitive, wrap(original, site, self._relay, self._thread)
+        self._calls[id(primitive)] = primitive, wrap(original, site, self._current, self._thread)
 
     def _plan(self, kind: type) -> None:
         """Plan the patches of a class and of its subclasses, once each."""
@@ -149,11 +149,11 @@ class PrimitiveTap:
                 self._plan(subclass)
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        calls, relay, thread, site_of = self._calls, self._relay, self._thread, self._site
+        calls, current, thread, site_of = self._calls, self._current, self._thread, self._site
 
         @functools.wraps(original)
         def call(primitive: Any, *args: Any, **kwargs: Any) -> Any:
-            observer = relay.observer
+            observer = current.observer
             if thread.busy or observer is None:
                 return original(primitive, *args, **kwargs)
             entry = calls.get(id(primitive))

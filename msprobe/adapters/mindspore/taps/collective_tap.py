@@ -42,13 +42,13 @@ class MindSporeCollectiveTap:
         names: functions to record, by prefix; none at a level that records no APIs.
     """
 
-    def __init__(self, names: Mapping[str, Sequence[str]], relay: CurrentObserver, thread: ThreadState) -> None:
-        self._relay = relay
+    def __init__(self, names: Mapping[str, Sequence[str]], current: CurrentObserver, thread: ThreadState) -> None:
+        self._current = current
         self._thread = thread
         self._patches = Patches()
-        self._works = PendingWorks(relay, thread)
-        self._calls = CollectiveCalls(_RECEIVES, relay, thread)
-        self._returning = CollectiveCalls({}, relay, thread)
+        self._works = PendingWorks(current, thread)
+        self._calls = CollectiveCalls(_RECEIVES, current, thread)
+        self._returning = CollectiveCalls({}, current, thread)
         self._sites: list[CallSite] = []
         self._originals: dict[Any, Any] = {}
         owners = _owners()
@@ -101,8 +101,8 @@ class MindSporeCollectiveTap:
         handles = [part for part in _parts(result) if _is_handle(part)]
         if handles:
             self._works.add(PendingCall(record, lambda: outputs), handles)
-        elif self._relay.observer is not None:
-            self._relay.observer.end(record, outputs)
+        elif self._current.observer is not None:
+            self._current.observer.end(record, outputs)
 
     def _unwrap_operation_arguments(self, operation: type) -> None:
         """Pass the original functions to ``P2POp``, which refuses the wrappers."""

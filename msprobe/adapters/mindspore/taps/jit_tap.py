@@ -24,16 +24,16 @@ class JitTap:
     Args:
         others: the patches that the compiler must not find.
         site: returns the counter of an API by prefix and name.
-        relay: holds the observer of the present step.
+        current: holds the observer of the present step.
         thread: the state of the present thread.
     """
 
     def __init__(
-        self, others: Patches, site: Callable[[str, str], CallSite], relay: CurrentObserver, thread: ThreadState
+        self, others: Patches, site: Callable[[str, str], CallSite], current: CurrentObserver, thread: ThreadState
     ) -> None:
         self._others = others
         self._site = site
-        self._relay = relay
+        self._current = current
         self._thread = thread
         self._patches = Patches()
         if EXECUTOR is not None:
@@ -51,7 +51,7 @@ class JitTap:
         @functools.wraps(original)
         def call(executor: Any, *args: Any, **kwargs: Any) -> Any:
             function = wrap(
-                self._unwrapped(original, executor), self._site("Jit", _name(executor)), self._relay, self._thread
+                self._unwrapped(original, executor), self._site("Jit", _name(executor)), self._current, self._thread
             )
             return function(*args, **kwargs)
 

@@ -53,8 +53,8 @@ class _Hook:
 class MindSporeModuleTap:
     """Implements ``ModuleTap``. The models themselves have no name and no record; their cells have."""
 
-    def __init__(self, relay: CurrentObserver, thread: ThreadState) -> None:
-        self._relay = relay
+    def __init__(self, current: CurrentObserver, thread: ThreadState) -> None:
+        self._current = current
         self._thread = thread
         self._sites = ModuleNames()
         self._again: dict[int, Entry] = {}  # cells that run an adopted one again
@@ -148,13 +148,13 @@ class MindSporeModuleTap:
             entry = sites.get(id(cell)) or (again.get(id(cell)) if reopens(cell) else None)
             return entry[1] if entry is not None and entry[0]() is cell else None
 
-        return wrap_module_call(original, find_site, self._relay, self._thread, around_begin=_around_begin)
+        return wrap_module_call(original, find_site, self._current, self._thread, around_begin=_around_begin)
 
     def _gradient_reporter(self, site: NamedModule, key: str) -> Callable[[Any], None]:
         """Return the hook that records the gradient of the parameter ``key`` of a cell."""
 
         def report(gradient: Any) -> None:
-            observer = self._relay.observer
+            observer = self._current.observer
             if observer is not None:
                 observer.parameter_gradient(site, key, gradient)
 

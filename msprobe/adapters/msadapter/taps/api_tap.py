@@ -40,11 +40,11 @@ class MSAdapterApiTap(MindSporeApiTap):
         torch: ModuleType,
         table: Mapping[str, Sequence[str]],
         passes_risk: Callable[[str], bool],
-        relay: CurrentObserver,
+        current: CurrentObserver,
         thread: ThreadState,
         listed: ListedApis | None = None,
     ) -> None:
-        super().__init__([], passes_risk, relay, thread, None, listed)
+        super().__init__([], passes_risk, current, thread, None, listed)
         self._torch = torch
         self._table = table
         self._planned: set[tuple[str, str]] = set()

@@ -23,8 +23,8 @@ class MSAdapterCollectiveTap(MindSporeCollectiveTap):
         names: functions of its ``distributed`` to record; none at a level that records no APIs.
     """
 
-    def __init__(self, torch: ModuleType, names: Sequence[str], relay: CurrentObserver, thread: ThreadState) -> None:
-        super().__init__({}, relay, thread)
+    def __init__(self, torch: ModuleType, names: Sequence[str], current: CurrentObserver, thread: ThreadState) -> None:
+        super().__init__({}, current, thread)
         self._torch = torch
         self._names = names
         self._planned: set[str] = set()

@@ -25,8 +25,8 @@ class MSAdapterModuleTap(MindSporeModuleTap):
         kind: the namespace's ``nn.Module``.
     """
 
-    def __init__(self, kind: Any, relay: CurrentObserver, thread: ThreadState) -> None:
-        super().__init__(relay, thread)
+    def __init__(self, kind: Any, current: CurrentObserver, thread: ThreadState) -> None:
+        super().__init__(current, thread)
         self._kind = kind
 
     def adopt(self, model: Any) -> None:

@@ -98,7 +98,7 @@ class CompiledCalls:
         target = self.target
         module = self.modules[number]() if number in self.modules else None
         site = None if target is None or module is None else target.site(module)
-        observer = None if target is None else target.relay.observer
+        observer = None if target is None else target.current.observer
         if target is None or site is None or observer is None:
             return 0
         ticket = next(self._counter)
@@ -246,9 +246,9 @@ class _OperatorEmitter:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What compiled code reports to: the relay, the gradient tap, and the names of the modules."""
+    """What compiled code reports to: the current observer, the gradient tap, and the names of the modules."""
 
-    relay: CurrentObserver
+    current: CurrentObserver
     gradients: TracedGradientTap
     site: FindSite
     quiet: MakeQuiet

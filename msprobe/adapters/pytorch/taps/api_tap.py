@@ -52,7 +52,7 @@ class TorchApiTap(WrappedApis):
     Args:
         tables: API names by prefix; a dotted name lies in a submodule of the prefix's owner.
         passes_risk: the risk test over API names; an API that fails it is counted but not recorded.
-        relay: holds the current observer.
+        current: holds the current observer.
         thread: is made busy while a call is observed.
         operators: whether the operators inside a call are recorded too.
         listed: the APIs that the configuration adds.
@@ -62,12 +62,12 @@ class TorchApiTap(WrappedApis):
         self,
         tables: Sequence[Mapping[str, Sequence[str]]],
         passes_risk: Callable[[str], bool],
-        relay: CurrentObserver,
+        current: CurrentObserver,
         thread: ThreadState,
         operators: bool = False,
         listed: ListedApis | None = None,
     ) -> None:
-        super().__init__(passes_risk, relay, thread, listed)
+        super().__init__(passes_risk, current, thread, listed)
         self._operators = operators
         for table in tables:
             self._plan_table(table, OWNERS)
@@ -97,7 +97,7 @@ class TorchApiTap(WrappedApis):
     def _observed(self, site: CallSite, original: Callable[..., Any]) -> Callable[..., Any]:
         if self._operators:
             original = mark_calling(original, self._thread, is_traced)
-        return wrap(original, site, self._relay, self._thread, is_traced)
+        return wrap(original, site, self._current, self._thread, is_traced)
 
 
 class ApiTaps:

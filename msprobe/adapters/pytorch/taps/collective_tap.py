@@ -54,16 +54,16 @@ class TorchCollectiveTap:
 
     Args:
         names: functions of ``torch.distributed`` to record; none at a level that records no APIs.
-        relay: holds the current observer.
+        current: holds the current observer.
         thread: is made busy while a call is observed.
     """
 
-    def __init__(self, names: Sequence[str], relay: CurrentObserver, thread: ThreadState) -> None:
-        self._relay = relay
+    def __init__(self, names: Sequence[str], current: CurrentObserver, thread: ThreadState) -> None:
+        self._current = current
         self._thread = thread
         self._patches = Patches()
-        self._works = PendingWorks(relay, thread)
-        self._calls = CollectiveCalls(_RECEIVES, relay, thread, is_traced)
+        self._works = PendingWorks(current, thread)
+        self._calls = CollectiveCalls(_RECEIVES, current, thread, is_traced)
         self._sites: list[CallSite] = []
         self._originals: dict[Any, Any] = {}  # isend and irecv by their wrappers
         for name in names:
@@ -126,8 +126,8 @@ class TorchCollectiveTap:
             return  # it runs with others when their manager ends, so only its inputs can be recorded
         elif works:
             self._works.add(PendingCall(record, lambda: values), works)
-        elif self._relay.observer is not None:
-            self._relay.observer.end(record, values)
+        elif self._current.observer is not None:
+            self._current.observer.end(record, values)
 
     def _batch(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:

@@ -36,11 +36,11 @@ _jit_tracing = torch._C._get_tracing_state  # what is measured meanwhile would b
 class TorchModuleTap:
     """Implements ``ModuleTap``. The models themselves have no name and no record; their submodules do."""
 
-    def __init__(self, relay: CurrentObserver, thread: ThreadState, gradients: TorchGradientTap) -> None:
-        self._relay = relay
+    def __init__(self, current: CurrentObserver, thread: ThreadState, gradients: TorchGradientTap) -> None:
+        self._current = current
         self._thread = thread
         self._sites = ModuleNames()
-        self._target = Target(relay, gradients, self._sites.get, functools.partial(Quiet, thread))
+        self._target = Target(current, gradients, self._sites.get, functools.partial(Quiet, thread))
         self._compiled = CompiledModels()
         self._observed: dict[Callable[..., Any], Callable[..., Any]] = {}
         self._models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
@@ -174,7 +174,7 @@ class TorchModuleTap:
     def _observed_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function that stands for ``nn.Module.__call__``; Dynamo skips its frame."""
         find_site = self._site_lookup()
-        call = wrap_module_call(original, find_site, self._relay, self._thread, Tracing(is_traced, _traced_call))
+        call = wrap_module_call(original, find_site, self._current, self._thread, Tracing(is_traced, _traced_call))
         skip_in_dynamo(call)
         skip_in_dynamo(find_site, inside=True)
         return call
@@ -200,7 +200,7 @@ class TorchModuleTap:
                 self._report_gradient(site, key, part)
 
     def _report_gradient(self, site: NamedModule, key: str, gradient: Any) -> None:
-        observer = self._relay.observer
+        observer = self._current.observer
         if observer is not None:
             observer.parameter_gradient(site, key, gradient)
 

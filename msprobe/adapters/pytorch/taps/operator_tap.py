@@ -24,8 +24,8 @@ NAMESPACE = "aten"
 class TorchOperatorTap:
     """Implements ``OperatorTap``."""
 
-    def __init__(self, relay: CurrentObserver, thread: ThreadState) -> None:
-        self._relay = relay
+    def __init__(self, current: CurrentObserver, thread: ThreadState) -> None:
+        self._current = current
         self._thread = thread
         self._sites: dict[Any, CallSite | None] = {}  # by overload; all overloads of one operator share a site
         self._named: dict[str, CallSite] = {}
@@ -46,7 +46,7 @@ class TorchOperatorTap:
 
     def run(self, operator: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Call ``operator`` and report it, unless the tool itself called it."""
-        thread, observer = self._thread, self._relay.observer
+        thread, observer = self._thread, self._current.observer
         busy = thread.busy
         site = None if observer is None or (busy and busy != CALLING) else self._site(operator)
         if observer is None or site is None:

@@ -49,8 +49,8 @@ class _RunningSteps(threading.local):
 class TorchOptimizerTap:
     """Implements ``OptimizerTap`` with torch's global optimizer hooks and wrapped clipping functions."""
 
-    def __init__(self, relay: CurrentObserver) -> None:
-        self._relay = relay
+    def __init__(self, current: CurrentObserver) -> None:
+        self._current = current
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
@@ -67,12 +67,12 @@ class TorchOptimizerTap:
         running = _RunningSteps()
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> None:
-            if self._relay.observer is not None:
-                running.records.append(self._relay.observer.enter("optimizer"))
+            if self._current.observer is not None:
+                running.records.append(self._current.observer.enter("optimizer"))
 
         def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-            if running.records and self._relay.observer is not None:
-                self._relay.observer.leave(running.records.pop())
+            if running.records and self._current.observer is not None:
+                self._current.observer.leave(running.records.pop())
 
         block = torch.autograd.profiler.record_function
         original = block.__exit__
@@ -103,7 +103,7 @@ class TorchOptimizerTap:
         def call(*args: Any, **kwargs: Any) -> Any:
             if is_traced():
                 return original(*args, **kwargs)
-            observer = self._relay.observer
+            observer = self._current.observer
             if observer is None:
                 return original(*args, **kwargs)
             record = observer.enter(name)

@@ -39,11 +39,11 @@ class VendorTap:
     """
 
     def __init__(
-        self, table: Table, passes_risk: Callable[[str], bool], relay: CurrentObserver, thread: ThreadState
+        self, table: Table, passes_risk: Callable[[str], bool], current: CurrentObserver, thread: ThreadState
     ) -> None:
         self._table = table
         self._passes_risk = passes_risk
-        self._relay = relay
+        self._current = current
         self._thread = thread
         self._patches = Patches()
         self._sites: dict[tuple[str, str], CallSite] = {}
@@ -85,11 +85,11 @@ class VendorTap:
         return True
 
     def _observed(self, original: Any, site: CallSite, hidden: frozenset[int]) -> Callable[..., Any]:
-        relay, thread = self._relay, self._thread
+        current, thread = self._current, self._thread
         make_output = functools.partial(_hide_results, hidden)
 
         def observed(*args: Any, **kwargs: Any) -> Any:
-            observer = relay.observer
+            observer = current.observer
             if thread.busy or observer is None:
                 return original(*args, **kwargs)
             call = functools.partial(original, *args, **kwargs)
@@ -119,12 +119,12 @@ class TritonTap:
         self,
         launchers: Mapping[str, list[str]],
         passes_risk: Callable[[str], bool],
-        relay: CurrentObserver,
+        current: CurrentObserver,
         thread: ThreadState,
     ) -> None:
         self._launchers = launchers
         self._passes_risk = passes_risk
-        self._relay = relay
+        self._current = current
         self._thread = thread
         self._patches = Patches()
         self._planned: set[type] = set()
@@ -150,11 +150,11 @@ class TritonTap:
             self._patches.plan(launcher, "run", self._observed(launcher.run))  # type: ignore[attr-defined]
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        relay, thread = self._relay, self._thread
+        current, thread = self._current, self._thread
 
         @functools.wraps(original)
         def run(kernel: Any, *args: Any, **kwargs: Any) -> Any:
-            observer = relay.observer
+            observer = current.observer
             if thread.busy or observer is None or kwargs.get("warmup"):  # a warm-up only compiles
                 return original(kernel, *args, **kwargs)
             keywords = {key: value for key, value in kwargs.items() if key not in _LAUNCHER}

@@ -132,7 +132,7 @@ class Debugger:
         raise NotImplementedError
 
     @classmethod
-    def make_backend(cls, config: DumpConfig, relay: CurrentObserver, thread: ThreadState) -> Backend:
+    def make_backend(cls, config: DumpConfig, current: CurrentObserver, thread: ThreadState) -> Backend:
         """Return the framework's capabilities for one session."""
         raise NotImplementedError
 

@@ -37,7 +37,7 @@ class DumpSession:
 
     Args:
         config: what to collect.
-        make_backend: builds the framework's capabilities around this session's relay and per-thread state.
+        make_backend: builds the framework's capabilities around this session's current observer and per-thread state.
         label: more fields for the header of dump.json.
 
     Attributes:
@@ -49,10 +49,10 @@ class DumpSession:
 
     def __init__(self, config: DumpConfig, make_backend: MakeBackend, label: Mapping[str, str] | None = None) -> None:
         self.config = config
-        self.relay = CurrentObserver(self._update_rank)
+        self.current = CurrentObserver(self._update_rank)
         self.thread = ThreadState()
         self._make_backend = make_backend
-        self.backend = make_backend(config, self.relay, self.thread)
+        self.backend = make_backend(config, self.current, self.thread)
         self.plan = RecordingPlan.of(config)
         self._label = dict(label or {})
         self.closing = contextlib.ExitStack()
@@ -73,14 +73,14 @@ class DumpSession:
         """Make what follows from the configuration."""
         config = self.config
         self._step_filter = StepRankFilter(config)
-        self._filters = StartFilters(config, self.relay, self.backend.runtime)
+        self._filters = StartFilters(config, self.current, self.backend.runtime)
         self._worker = make_worker(config, self.thread)
         self._golden = make_golden(config)
         self._override = InputOverride(config.load) if config.load is not None else None
 
     def renew(self, config: DumpConfig, make_backend: MakeBackend) -> None:
         """Change the configuration or the framework, while no step is open: make all that follows from it anew."""
-        backend = make_backend(config, self.relay, self.thread)
+        backend = make_backend(config, self.current, self.thread)
         if backend.kernel_dump is not None:
             expected = "a run that began with dump_enable cannot change to kernels; use L0, L1, mix or debug"
             raise ConfigError([Problem("level", config.level, expected)])
@@ -212,7 +212,7 @@ class DumpSession:
             self._worker.abandon()
         if self._step is not None:
             self._step.unwatch_parameters()
-        self.relay.observer = self._step = self._lazy = None
+        self.current.observer = self._step = self._lazy = None
         self._started, self.closing = False, contextlib.ExitStack()
         self._detach()
         self._filters.close()
@@ -315,7 +315,7 @@ class DumpSession:
 
     def _drop_lazy(self) -> None:
         if self._lazy is not None:
-            self._lazy = self.relay.observer = None
+            self._lazy = self.current.observer = None
 
     def _detach(self) -> None:
         if self._taps is not None:
@@ -328,7 +328,7 @@ class DumpSession:
         if self._step is not None:
             self._update_rank()
             step, self._step = self._step, None
-            self.relay.observer = None
+            self.current.observer = None
             (step.discard if discard else step.close)()
 
 

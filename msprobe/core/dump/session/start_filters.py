@@ -90,11 +90,11 @@ class StartFilters:
         tokens: the cut for the request of the present start; None when tensors are recorded whole.
     """
 
-    def __init__(self, config: DumpConfig, relay: CurrentObserver, runtime: Runtime) -> None:
+    def __init__(self, config: DumpConfig, current: CurrentObserver, runtime: Runtime) -> None:
         section = config.section
         self.findings = Findings(section.finding_limit, self._end)
         self.tokens: SliceItem | None = None
-        self._relay = relay
+        self._current = current
         self._runtime = runtime
         self._request = section.request_id
         self._model: Any = None
@@ -120,7 +120,7 @@ class StartFilters:
                 return False
         self.close()
         if self._range is not None:
-            self._token_range = TokenRange(*self._range, self._relay)
+            self._token_range = TokenRange(*self._range, self._current)
             self._token_range.count_calls(self._runtime.watch_calls, self._model)
             self._model = None
         return True
@@ -132,9 +132,9 @@ class StartFilters:
     def show(self, observer: Observer) -> None:
         """Let the taps report to ``observer`` from now on, or while the token range lasts."""
         if self.findings.exhausted:
-            self._relay.observer = None
+            self._current.observer = None
         elif self._token_range is None:
-            self._relay.observer = observer
+            self._current.observer = observer
         else:
             self._token_range.hold(observer)
 
@@ -150,7 +150,7 @@ class StartFilters:
         """Observe nothing more, in this step and all that follow: the last finding was added."""
         if self._token_range is not None:
             self._token_range.release()
-        self._relay.observer = None
+        self._current.observer = None
 
     def _warn_request_absent(self) -> None:
         if self._scheduled is None:
@@ -161,14 +161,14 @@ class StartFilters:
 
 
 class TokenRange:
-    """Show the observer to the relay while the count lies in ``first`` to ``last``, both included."""
+    """Make the observer the current one while the count lies in ``first`` to ``last``, both included."""
 
-    def __init__(self, first: int, last: int, relay: CurrentObserver) -> None:
+    def __init__(self, first: int, last: int, current: CurrentObserver) -> None:
         self.first = first
         self.last = last
         self.count = -1
         self._unwatch: Callable[[], None] | None = None
-        self._relay = relay
+        self._current = current
         self._observer: Observer | None = None
 
     @property
@@ -219,7 +219,7 @@ class TokenRange:
             self._unwatch = None
 
     def _show(self) -> None:
-        self._relay.observer = self._observer if self.within else None
+        self._current.observer = self._observer if self.within else None
 
 
 def check_token_range(value: Any, model: Any) -> tuple[int, int] | None:

@@ -17,10 +17,10 @@ from msprobe.core.store.reader import find_dumps, load_dump
 
 
 def test_gradients_of_outputs_are_recorded(tmp_path: Path) -> None:
-    def older(config: Any, relay: Any, thread: Any) -> Any:
+    def older(config: Any, current: Any, thread: Any) -> Any:
         import dataclasses
 
-        return dataclasses.replace(make_backend(config, relay, thread), gradients=MindSporeOutputGradientTap(thread))
+        return dataclasses.replace(make_backend(config, current, thread), gradients=MindSporeOutputGradientTap(thread))
 
     gradient = mindspore.grad(lambda x: (ops.exp(x) * 3).sum())
     x = Tensor(np.zeros(2, np.float32))

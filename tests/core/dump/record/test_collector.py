@@ -30,8 +30,8 @@ class Watched:
 
     def __init__(self, **settings: Any) -> None:
         config = load_config({"dump_path": "unused", "risk_level": "ALL", **settings})
-        self.relay, thread, self.sink = CurrentObserver(), ThreadState(), MemorySink()
-        self.backend = make_backend(config, self.relay, thread)
+        self.current, thread, self.sink = CurrentObserver(), ThreadState(), MemorySink()
+        self.backend = make_backend(config, self.current, thread)
         selection, plan = build_selection(config), RecordingPlan.of(config)
         nodes = MeasuredTensors(self.backend.ops, str(config.section.summary_mode), None)
         recorder = StepRecorder(plan, selection, self.backend, nodes, StepOutput(self.sink, ErrorLog(None)))
@@ -46,7 +46,7 @@ class Watched:
             if model is not None:
                 self.backend.modules.adopt(model)
                 taps.enter_context(self.backend.modules.attach())
-            self.relay.observer = self.collector
+            self.current.observer = self.collector
             yield
         assert self.collector.errors.count == 0
 

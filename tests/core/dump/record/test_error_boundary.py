@@ -28,10 +28,10 @@ class FragileOps(FakeTensorOps):
         return super().describe(tensor, statistics)
 
 
-def fragile(config: Any, relay: Any, thread: Any) -> Any:
+def fragile(config: Any, current: Any, thread: Any) -> Any:
     import dataclasses
 
-    return dataclasses.replace(make_backend(config, relay, thread), ops=FragileOps())
+    return dataclasses.replace(make_backend(config, current, thread), ops=FragileOps())
 
 
 def tensor(value: float, grad: bool = False) -> Tensor:

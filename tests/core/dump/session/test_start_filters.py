@@ -15,24 +15,24 @@ OBSERVER: Any = object()
 
 @given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 12))
 def test_the_observer_is_there_exactly_in_the_range(first: int, more: int, calls: int) -> None:
-    relay = CurrentObserver()
-    gate = TokenRange(first, first + more, relay)
+    current = CurrentObserver()
+    gate = TokenRange(first, first + more, current)
     gate.hold(OBSERVER)
-    shown = [relay.observer is OBSERVER]
+    shown = [current.observer is OBSERVER]
     for _ in range(calls):
         gate.next_token()
-        shown.append(relay.observer is OBSERVER)
+        shown.append(current.observer is OBSERVER)
     assert shown == [first <= token <= first + more for token in range(-1, calls)]
 
 
 def test_calls_count_on_while_nothing_is_held() -> None:
-    relay = CurrentObserver()
-    gate = TokenRange(2, 2, relay)
+    current = CurrentObserver()
+    gate = TokenRange(2, 2, current)
     for _ in range(3):
         gate.next_token()
-    assert relay.observer is None
+    assert current.observer is None
     gate.hold(OBSERVER)
-    assert relay.observer is OBSERVER
+    assert current.observer is OBSERVER
 
 
 def test_close_removes_the_hook_once() -> None:
