@@ -54,6 +54,7 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
         optimizers=TorchOptimizerTap(current),
         operators=TorchOperatorTap(current, thread) if operators else None,
         kernels=kernels,
+        version=torch.__version__,
     )
 
 

@@ -53,6 +53,12 @@ class TorchRuntime:
             return False
         return self._operators or (_is_user_function() and _node_name() not in _CHECKPOINTS)
 
+    def autograd(self) -> str:
+        """Return ``grad``, ``no_grad`` or ``inference``."""
+        if torch.is_inference_mode_enabled():
+            return "inference"
+        return "grad" if torch.is_grad_enabled() else "no_grad"
+
     def expected(self, error: BaseException) -> bool:
         """Return whether ``error`` is the one by which non-reentrant checkpointing ends a recomputation early."""
         return type(error).__name__ in _EARLY_EXITS

@@ -124,6 +124,13 @@ class Runtime(Protocol):
         """Return whether a backward function written by the user is running."""
         ...
 
+    def autograd(self) -> str | None:
+        """Return the autograd mode of this thread: ``grad``, ``no_grad`` or ``inference``.
+
+        None where the framework has no such mode.
+        """
+        ...
+
     def expected(self, error: BaseException) -> bool:
         """Return whether the framework raises this exception to leave a call early, so that it is no error."""
         ...
@@ -450,6 +457,7 @@ class Backend:
         apis_in_models: a model given to ``start`` brings more functions to record, also at level L1.
         has_risk_levels: its functions have a risk, so that ``risk_level`` leaves some of them out.
         header: more fields for the header of dump.json.
+        version: the version of the framework.
     """
 
     name: str
@@ -469,6 +477,7 @@ class Backend:
     kernels: NpuRuntime | None = None
     kernel_dump: Callable[[], KernelDump] | None = None
     header: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""
 
     def take_over(self, earlier: Backend, focused: Iterable[tuple[Any, str]] = ()) -> None:
         """Continue for a backend that this one replaces.

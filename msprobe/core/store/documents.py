@@ -7,7 +7,7 @@ thousands of leaves would cost more than reading them. A leaf is an object with 
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
@@ -27,6 +27,33 @@ class Entry(BaseModel):
     parameters: dict[str, Node] | None = None
     is_recompute: bool | None = Field(default=None, description="forward call repeated by activation checkpointing")
     error: str | None = Field(default=None, description="text of the exception the call raised")
+    training: bool | None = Field(default=None, description="of a module call: whether the module was in training mode")
+    autograd: Literal["grad", "no_grad", "inference"] | None = Field(
+        default=None, description="autograd mode at the begin of the call; a function without it ran with `grad`"
+    )
+    group_id: str | None = Field(default=None, description="of a collective: its group in `process_groups`")
+
+
+class Writer(BaseModel):
+    """What wrote the dump, and for which framework."""
+
+    name: str
+    version: str
+    framework_version: str | None = None
+
+
+class End(BaseModel):
+    """How the step ended. A process that was killed leaves none."""
+
+    by: Literal["step", "stop", "reset", "exit", "exception"]
+    error: str | None = Field(default=None, description="text of the exception that ended the step")
+
+
+class ProcessGroup(BaseModel):
+    """One process group that a recorded collective ran in."""
+
+    group_id: str
+    ranks: list[int]
 
 
 class DumpDocument(BaseModel):
@@ -38,6 +65,9 @@ class DumpDocument(BaseModel):
     level: str | None = None
     framework: str | None = None
     dump_data_dir: str | None = None
+    written_by: Writer | None = None
+    end: End | None = None
+    process_groups: list[ProcessGroup] | None = None
     data: dict[str, Entry] = Field(description="by entry name; NaN and Infinity may appear as bare tokens")
 
 

@@ -24,6 +24,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from msprobe import __version__
 from msprobe.core.errors import error_text
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.flusher import FLUSHER
@@ -329,3 +330,9 @@ def drop_statistics(node: Any, names: Collection[str]) -> Any:
         tensor = "shape" in node and "dtype" in node
         return {key: drop_statistics(part, names) for key, part in node.items() if not (tensor and key in names)}
     return [drop_statistics(part, names) for part in node] if isinstance(node, list) else node
+
+
+def writer_mark(framework_version: str) -> dict[str, str]:
+    """Return the field ``written_by`` of a dump that this version of msprobe writes."""
+    mark = {"name": "msprobe", "version": __version__}
+    return {**mark, "framework_version": framework_version} if framework_version else mark

@@ -218,7 +218,20 @@ class Collector:
             body["input_kwargs"] = describer.keywords(keywords, prefix and f"{prefix}.kwargs") if keywords else {}
         if record.recompute:
             body["is_recompute"] = True
+        self._note_modes(record.owner, body)
         self._running_calls[id(record)] = record
+
+    def _note_modes(self, module: NamedModule | None, body: dict[str, Any]) -> None:
+        """Note the modes in which a call runs; of a function only an autograd mode that is not the usual one."""
+        autograd = self._runtime.autograd()
+        if module is not None:
+            training = module.training()
+            if training is not None:
+                body["training"] = training
+            if autograd is not None:
+                body["autograd"] = autograd
+        elif autograd != "grad" and autograd is not None:
+            body["autograd"] = autograd
 
     def _note_stack(self, record: CallRecord) -> None:
         """Note the stack of the forward call, whichever phase is recorded: users look for the forward."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.core.capture.observer import Observer
+from msprobe.core.dump.record.call_record import HeaderRecord
 from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
 from msprobe.core.dump.record.saved_values import SavedValues
 from msprobe.core.dump.record.step_recorder import StepOutput
@@ -14,11 +15,12 @@ from msprobe.core.dump.session import process_debugger
 from msprobe.core.dump.session.kernel_level import kernel_source
 from msprobe.core.dump.session.task_factory import StepContext, make_barrier, make_collector, make_recorder
 from msprobe.core.dump.tasks.judged_recorder import Judge
+from msprobe.core.errors import error_text
 from msprobe.core.log import logger
 from msprobe.core.selection import build_selection
 from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.layout import DUMP, ERRORS, TENSORS
-from msprobe.core.store.sink import DirectorySink
+from msprobe.core.store.sink import DirectorySink, writer_mark
 
 _BEGINNINGS = frozenset({"api_begin", "module_begin", "parameter_gradient", "enter", "graph_run"})
 
@@ -43,6 +45,7 @@ class Step:
             "level": config.level,
             "framework": backend.name,
             "dump_data_dir": str(folder / TENSORS) if saves else None,
+            "written_by": writer_mark(backend.version),
             **backend.header,
             **context.label,
             **kernel_source(config, backend),
@@ -51,6 +54,8 @@ class Step:
         self._implicit = implicit
         self._selection = selection
         self._unwatch: Callable[[], None] | None = None
+        self._error: str | None = None
+        self._stopped: tuple[str | None, int] | None = None
         self._sink = DirectorySink(
             folder,
             header,
@@ -74,8 +79,20 @@ class Step:
         """The folder that the step is recorded into."""
         return self._sink.folder
 
-    def publish(self) -> None:
-        """Make everything so far readable, and log where it is."""
+    def resume(self) -> None:
+        """Record more calls after a stop."""
+        if self._stopped is not None:
+            self._stopped = None
+            self._sink.write(HeaderRecord(end=None))
+
+    def fail(self, error: BaseException) -> None:
+        """Note that this exception of the program ends the step."""
+        self._error = error_text(error)
+
+    def stop(self) -> None:
+        """Make everything so far readable, as no more calls will be recorded, and log where it is."""
+        self._note_end("stop")
+        self._stopped = self._error, self.recorder.record_count
         self._sink.publish()
         if not self._sink.failed:
             logger.info("%s is at %s", DUMP, self.folder.parent)
@@ -103,12 +120,18 @@ class Step:
         self.recorder.errors.move(folder / ERRORS)
         return True
 
-    def close(self) -> None:
-        """End the step: publish its files, and log its conclusion or why it is empty."""
+    def close(self, by: str) -> None:
+        """End the step: publish its files, and log its conclusion or why it is empty.
+
+        Args:
+            by: what ends the step, as in the field ``end`` of dump.json.
+        """
         if self._implicit and not self.recorder.record_count and not self._sink.failed:
             self.discard()
             return
         self._finish()
+        if self._stopped != (self._error, self.recorder.record_count):  # else the documents need not change
+            self._note_end(by)
         conclusion = self.recorder.conclusion()
         if conclusion is None:
             self._explain_empty()
@@ -123,6 +146,10 @@ class Step:
             self._context.worker.drain()
         self._sink.discard()
         logger.info("what was recorded in %s is discarded", self.folder)
+
+    def _note_end(self, by: str) -> None:
+        end = {"by": by} if self._error is None else {"by": "exception", "error": self._error}
+        self._sink.write(HeaderRecord(end=end))
 
     def _finish(self) -> None:
         """Take nothing more."""
