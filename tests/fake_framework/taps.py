@@ -72,6 +72,9 @@ class FakeModuleTap:
         with patches.in_force():
             yield
 
+    def shared_parameters(self) -> list[list[str]]:
+        return []
+
     def attach_gradients(self) -> Callable[[], None]:
         detach = [
             parameter.hook(partial(self._report, site, key))
@@ -116,7 +119,10 @@ class FakeOptimizerTap:
         self._current = current
 
     @contextlib.contextmanager
-    def attach(self) -> Iterator[None]:
+    def attach(self, scopes: bool) -> Iterator[None]:
+        if not scopes:
+            yield
+            return
         running: list[Any] = []
 
         def before() -> None:

@@ -392,6 +392,10 @@ class ModuleTap(Protocol):
         """Observe all adopted modules again."""
         ...
 
+    def shared_parameters(self) -> list[list[str]]:
+        """Return the names of parameters that share memory, in groups of two and more."""
+        ...
+
     def attach_gradients(self) -> Callable[[], None]:
         """Report the gradients of parameters until the returned function is called."""
         ...
@@ -416,8 +420,11 @@ class CollectiveTap(Protocol):
 class OptimizerTap(Protocol):
     """Observes the parts of a step that are neither forward nor backward."""
 
-    def attach(self) -> AbstractContextManager[None]:
-        """Report the begin and end of optimizer steps and of gradient clipping."""
+    def attach(self, scopes: bool) -> AbstractContextManager[None]:
+        """Report optimizer steps with their settings inside the returned context.
+
+        With ``scopes`` also report when optimizer steps and gradient clipping begin and end.
+        """
         ...
 
 

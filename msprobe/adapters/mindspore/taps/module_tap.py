@@ -100,6 +100,10 @@ class MindSporeModuleTap:
         with patches.in_force():
             yield
 
+    def shared_parameters(self) -> list[list[str]]:
+        """Return nothing: parameters of cells carry their own names, which tell when two cells hold one."""
+        return []
+
     def attach_gradients(self) -> Callable[[], None]:
         if in_graph_mode():
             return lambda: None  # the graph's own taps see them

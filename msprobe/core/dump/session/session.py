@@ -374,8 +374,8 @@ def attach_taps(backend: Backend, plan: RecordingPlan, taps: contextlib.ExitStac
         taps.enter_context(backend.graphs.attach())
     if plan.modules and backend.modules is not None:
         taps.enter_context(backend.modules.attach())
-        if plan.construct and plan.apis and backend.optimizers is not None:
-            taps.enter_context(backend.optimizers.attach())
+    if backend.optimizers is not None:
+        taps.enter_context(backend.optimizers.attach(scopes=plan.construct and plan.apis and plan.modules))
     if backend.operators is not None:
         taps.enter_context(backend.operators.attach())
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from msprobe.core.backend.protocols import ModuleTap
 from msprobe.core.capture.observer import Observer
 from msprobe.core.dump.record.call_record import HeaderRecord
 from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
@@ -55,6 +56,7 @@ class Step:
         self._selection = selection
         self._unwatch: Callable[[], None] | None = None
         self._error: str | None = None
+        self._shared: list[list[str]] = []
         self._stopped: tuple[str | None, int] | None = None
         self._sink = DirectorySink(
             folder,
@@ -65,7 +67,8 @@ class Step:
             dropped=plan.dropped,
         )
         tensors = folder / TENSORS if saves and not self._sink.failed else None
-        output = StepOutput(self._sink, ErrorLog(folder / ERRORS))
+        self.errors = ErrorLog(folder / ERRORS)
+        output = StepOutput(self._sink, self.errors)
         self.recorder = make_recorder(context, selection, output, tensors, judge)
         self.collector = make_collector(context, self.recorder, self._sink)
         self.saved_values = SavedValues(self.recorder, backend)
@@ -98,8 +101,10 @@ class Step:
             logger.info("%s is at %s", DUMP, self.folder.parent)
 
     def watch_parameters(self) -> None:
-        """Observe the gradients of the parameters from now until the step ends."""
+        """Observe the gradients of the parameters from now until the step ends, and note which share memory."""
         modules = self._context.backend.modules
+        if modules is not None:
+            self._note_shared(modules)
         if modules is not None and self._selection.modes.parameters_grad:
             self.unwatch_parameters()
             self._unwatch = modules.attach_gradients()
@@ -146,6 +151,13 @@ class Step:
             self._context.worker.drain()
         self._sink.discard()
         logger.info("what was recorded in %s is discarded", self.folder)
+
+    @never_raises
+    def _note_shared(self, modules: ModuleTap) -> None:
+        shared = modules.shared_parameters()
+        if shared != self._shared:
+            self._shared = shared
+            self._sink.write(HeaderRecord(shared_storage=shared))
 
     def _note_end(self, by: str) -> None:
         end = {"by": by} if self._error is None else {"by": "exception", "error": self._error}
