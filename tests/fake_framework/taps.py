@@ -75,6 +75,9 @@ class FakeModuleTap:
     def shared_parameters(self) -> list[list[str]]:
         return []
 
+    def named_parameters(self) -> list[tuple[str, Any, Any]]:
+        return []
+
     def attach_gradients(self) -> Callable[[], None]:
         detach = [
             parameter.hook(partial(self._report, site, key))

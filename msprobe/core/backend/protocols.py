@@ -125,10 +125,7 @@ class Runtime(Protocol):
         ...
 
     def autograd(self) -> str | None:
-        """Return the autograd mode of this thread: ``grad``, ``no_grad`` or ``inference``.
-
-        None where the framework has no such mode.
-        """
+        """Return the autograd mode of this thread (``grad``, ``no_grad``, ``inference``); None where there is none."""
         ...
 
     def expected(self, error: BaseException) -> bool:
@@ -396,6 +393,10 @@ class ModuleTap(Protocol):
         """Return the names of parameters that share memory, in groups of two and more."""
         ...
 
+    def named_parameters(self) -> list[tuple[str, Any, Any]]:
+        """Return name, value and present gradient (None without one) of every parameter, each once."""
+        ...
+
     def attach_gradients(self) -> Callable[[], None]:
         """Report the gradients of parameters until the returned function is called."""
         ...
@@ -421,10 +422,7 @@ class OptimizerTap(Protocol):
     """Observes the parts of a step that are neither forward nor backward."""
 
     def attach(self, scopes: bool) -> AbstractContextManager[None]:
-        """Report optimizer steps with their settings inside the returned context.
-
-        With ``scopes`` also report when optimizer steps and gradient clipping begin and end.
-        """
+        """Report optimizer steps with their settings inside the context; with ``scopes`` the calls inside them too."""
         ...
 
 

@@ -56,6 +56,39 @@ class ProcessGroup(BaseModel):
     ranks: list[int]
 
 
+class ParameterGroup(BaseModel):
+    """One parameter group of an optimizer: its settings, such as `lr`, as they were when the step began."""
+
+    model_config = ConfigDict(extra="allow")
+
+    lr: Node = None
+    parameters: list[str | None] | None = Field(
+        default=None, description="names, null for a tensor that is no parameter of the model; at the first step only"
+    )
+
+
+class OptimizerStep(BaseModel):
+    """One step of an optimizer."""
+
+    optimizer: int = Field(description="number of the optimizer in this dump")
+    class_: str | None = Field(default=None, alias="class", description="at the first step of an optimizer only")
+    groups: list[ParameterGroup]
+
+
+class NamedTensor(BaseModel):
+    """One parameter, or its gradient, as this process holds it."""
+
+    name: str
+    value: Node
+
+
+class StepGradients(BaseModel):
+    """Gradients as an optimizer gets them: summed over micro steps and ranks, unscaled and clipped."""
+
+    optimizer: int | None = Field(description="its number in `optimizers`; null: no optimizer was seen")
+    gradients: list[NamedTensor]
+
+
 class DumpDocument(BaseModel):
     """dump.json; keys of `data` stand in the order in which the calls completed."""
 
@@ -68,6 +101,12 @@ class DumpDocument(BaseModel):
     written_by: Writer | None = None
     end: End | None = None
     process_groups: list[ProcessGroup] | None = None
+    shared_storage: list[list[str]] | None = Field(
+        default=None, description="names of parameters that are one tensor or begin at one address"
+    )
+    optimizers: list[OptimizerStep] | None = Field(default=None, description="in the order in which the steps began")
+    gradients_of_step: list[StepGradients] | None = Field(default=None, description="with `step_records`")
+    parameters_after_step: list[NamedTensor] | None = Field(default=None, description="with `step_records`")
     data: dict[str, Entry] = Field(description="by entry name; NaN and Infinity may appear as bare tokens")
 
 

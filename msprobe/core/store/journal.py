@@ -172,7 +172,7 @@ class JournalIndex:
                     del self.header[key]
         elif "a" in line:
             for key, items in line["a"].items():
-                self.header[key] = [*self.header.get(key, ()), *items]
+                self.header.setdefault(key, []).extend(items)
 
     def stack_document(self) -> dict[str, list[list[str]]]:
         """Return the content of stack.json."""

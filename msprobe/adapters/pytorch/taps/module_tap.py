@@ -149,6 +149,10 @@ class TorchModuleTap:
     def shared_parameters(self) -> list[list[str]]:
         return self.parameter_names.shared()
 
+    def named_parameters(self) -> list[tuple[str, Any, Any]]:
+        once = {id(parameter): (name, parameter) for name, parameter in reversed([*self.parameter_names.all()])}
+        return [(name, parameter, parameter.grad) for name, parameter in reversed(once.values())]
+
     def attach_gradients(self) -> Callable[[], None]:
         entries = self._sites.items()
         modules = (*self._models, *(reference() for reference, _ in entries))

@@ -21,6 +21,7 @@ from msprobe.core.dump.record.call_record import UNRELATED, CallRecord, EarlyRec
 from msprobe.core.dump.record.error_boundary import never_raises
 from msprobe.core.dump.record.graph_calls import GraphCalls
 from msprobe.core.dump.record.module_names import NamedModule
+from msprobe.core.dump.record.parameter_records import ParameterRecords
 from msprobe.core.dump.record.step_recorder import StepRecorder
 from msprobe.core.errors import error_text
 
@@ -52,6 +53,7 @@ class Collector:
         self._declared: set[int] = set()
         self._running_calls: dict[int, CallRecord] = {}
         self._graphs = GraphCalls(recorder)
+        self.parameters = ParameterRecords(recorder, backend.modules, thread)
         self._groups: set[str] = set()
         self._optimizers: list[weakref.ref[Any]] = []
 
@@ -166,6 +168,10 @@ class Collector:
                 if number is None:
                     written[-1]["parameters"] = list(names)
             self.recorder.sink.write(HeaderItem("optimizers", item))
+            if number is None:
+                self.parameters.optimizer_begins(
+                    item["optimizer"], {name for group in written for name in group["parameters"]}
+                )
 
     @never_raises
     def parameter_gradient(self, site: NamedModule, key: str, gradient: Any) -> None:

@@ -134,6 +134,8 @@ class Step:
         if self._implicit and not self.recorder.record_count and not self._sink.failed:
             self.discard()
             return
+        if self._error is None and (by == "step" or self._stopped is not None):
+            self.collector.parameters.end_step()
         self._finish()
         if self._stopped != (self._error, self.recorder.record_count):  # else the documents need not change
             self._note_end(by)
