@@ -72,7 +72,7 @@ def test_module_calls_say_their_modes(bench: Bench) -> None:
     assert not any("training" in call for call in functions)
 
 
-def test_a_property_named_training_is_not_asked(bench: Bench) -> None:
+def test_a_property_that_raises_costs_the_flag_only(bench: Bench) -> None:
     class Odd(nn.Identity):
         @property
         def training(self) -> bool:
@@ -86,7 +86,8 @@ def test_a_property_named_training_is_not_asked(bench: Bench) -> None:
     debugger.start(model=model)
     model(torch.ones(2))
     debugger.stop()
-    assert "training" not in bench.read().data["Module.0.Odd.forward.0"]
+    body = bench.read().data["Module.0.Odd.forward.0"]
+    assert "training" not in body and body["autograd"] == "grad" and body["output"]
 
 
 @pytest.mark.parametrize("level", ["L0", "L1", "mix"])
@@ -223,3 +224,61 @@ def test_further_keys_are_no_differences(bench: Bench, tmp_path: Path) -> None:
     (tmp_path / "older" / "dump.json").write_text(json.dumps(document))
     summary = compare(tmp_path / "older", found.folder).summary
     assert (summary.verdict, summary.reason) == ("same", compare(found.folder, found.folder).summary.reason)
+
+
+STEP_RECORDS = ["parameters", "gradients"]
+
+
+def norms(items: list[dict[str, Any]]) -> dict[str, float]:
+    return {item["name"]: item["value"]["Norm"] for item in items}
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_parameters_after_the_step_and_gradients_before_it(bench: Bench, by_hand: bool) -> None:
+    model = Tied()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    debugger = bench.open("mix", step_records=STEP_RECORDS)
+    debugger.start(model=model)
+    model(TOKENS).sum().backward()
+    model(TOKENS).sum().backward()  # a second micro step
+    nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+    gradients = {name: value.grad.norm().item() for name, value in model.named_parameters() if value.grad is not None}
+    if by_hand:
+        for parameter in model.parameters():
+            parameter.data -= 0.1 * parameter.grad if parameter.grad is not None else 0.0
+    else:
+        optimizer.step()
+        optimizer.zero_grad()
+    debugger.stop()
+    debugger.step()
+    header = bench.read().dump
+    expected = {name: value.detach().norm().item() for name, value in model.named_parameters()}
+    assert list(expected) == ["embedding.weight", "layer.weight", "layer.bias"]
+    assert norms(header["parameters_after_step"]) == pytest.approx(expected)
+    (found,) = header["gradients_of_step"]
+    assert found["optimizer"] == (None if by_hand else 0)
+    assert norms(found["gradients"]) == pytest.approx(gradients)
+
+
+def test_each_optimizer_has_the_gradients_of_its_own_parameters(bench: Bench) -> None:
+    model = Tied()
+    debugger = bench.open("L0", step_records=["gradients"])
+    debugger.start(model=model)
+    model(TOKENS).sum().backward()
+    for part in (model.layer, model.head):
+        torch.optim.SGD(part.parameters(), lr=0.1).step()
+    debugger.step()
+    debugger.stop()
+    header = bench.read().dump
+    assert "parameters_after_step" not in header
+    names = [(found["optimizer"], list(norms(found["gradients"]))) for found in header["gradients_of_step"]]
+    assert names == [(0, ["layer.weight", "layer.bias"]), (1, ["embedding.weight"])]
+
+
+def test_a_step_that_did_not_end_has_no_parameters_after_it(bench: Bench) -> None:
+    debugger = bench.open("L0", step_records=STEP_RECORDS)
+    debugger.start(model=Tied())
+    bench.close()
+    header = bench.read().dump
+    assert header["end"] == {"by": "exit"}
+    assert "parameters_after_step" not in header

@@ -139,9 +139,12 @@ def _parameters_if_alive(own_parameters: OwnParameters, reference: weakref.ref[A
 
 
 def _training_if_alive(reference: weakref.ref[Any]) -> bool | None:
-    """Return the flag ``training`` that the module itself holds; a property of the user's class is not called."""
+    """Return the flag ``training`` of the module; None when it is no flag, or cannot be read."""
     module = reference()
-    training = None if module is None else vars(module).get("training")
+    try:
+        training = getattr(module, "training", None)
+    except Exception:  # noqa: BLE001  (a property of the user's class costs the flag, not the record)
+        return None
     return training if type(training) is bool else None
 
 
