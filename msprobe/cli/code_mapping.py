@@ -4,10 +4,10 @@ import click
 
 
 @click.command("code_mapping")
-@click.option("--ir", type=click.Path(exists=True), required=True, help="A printed graph (.ir), or a folder of them.")
+@click.option("--ir", type=click.Path(), required=True, help="A printed graph (.ir), or a folder of them.")
 @click.option(
     "--dump_data",
-    type=click.Path(exists=True),
+    type=click.Path(),
     required=True,
     help="A folder of a kernel dump with .npy or statistic.csv files, or one statistic.csv.",
 )

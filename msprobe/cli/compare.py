@@ -35,7 +35,7 @@ _UNUSED_BY_DIFF_ANALYZE = ("xlsx", "html", "junit", "json_path", "noise", "confi
     type=click.Path(file_okay=False),
     help="Folder for the result tables.",
 )
-@click.option("--xlsx", is_flag=True, help="Result tables as .xlsx instead of .csv.")
+@click.option("--xlsx", is_flag=True, help="Write the result tables as .xlsx instead of .csv.")
 @click.option("--html", metavar="FILE", help="Also write one HTML report that works offline.")
 @click.option("--junit", metavar="FILE", help="Also write the verdicts as JUnit XML, for CI systems.")
 @click.option("--json", "json_path", metavar="FILE|-", help="Write the summary as JSON; - prints it, and only it.")
@@ -65,7 +65,7 @@ _UNUSED_BY_DIFF_ANALYZE = ("xlsx", "html", "junit", "json_path", "noise", "confi
     "--metrics",
     metavar="MODULE:FUNCTION",
     multiple=True,
-    help="A further column for whole tensors (repeatable); also FILE.py:FUNCTION.",
+    help="Add a column for whole tensors, made by this function (repeatable); also FILE.py:FUNCTION.",
 )
 @click.option(
     "--executor",

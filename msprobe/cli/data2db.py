@@ -14,7 +14,12 @@ import click
     show_default=True,
     help="What lies in --data.",
 )
-@click.option("--mapping", type=click.Path(), metavar="FILE", help='JSON {"text": "replacement"} for names of calls.')
+@click.option(
+    "--mapping",
+    type=click.Path(),
+    metavar="FILE",
+    help='JSON file {"text": "replacement"} to change names of calls with.',
+)
 @click.option(
     "--micro_step",
     "--micro-step",

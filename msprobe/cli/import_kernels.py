@@ -4,7 +4,7 @@ import click
 
 
 @click.command("import")
-@click.argument("native_dir", type=click.Path(exists=True, file_okay=False))
+@click.argument("native_dir", type=click.Path())
 @click.option("-o", "--output", type=click.Path(), required=True, help="Folder for the imported dump.")
 @click.option("--md5", is_flag=True, help="Also compute an MD5 of every tensor.")
 def command(native_dir: str, output: str, md5: bool) -> int:

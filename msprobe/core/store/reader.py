@@ -15,12 +15,13 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
 from pydantic_core import from_json
 
-from msprobe.core.errors import ReadError
+from msprobe.core.errors import ReadError, json_text
 from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, JOURNAL, STACK, TENSORS
 
 _STEP = re.compile(r"step(\d+)$")
@@ -103,7 +104,7 @@ def find_dumps(path: Path) -> list[Place]:
     """
     if path.is_file() or _in_journal(path):
         if path.suffix != ".json" and path.name != JOURNAL:
-            raise ReadError(f"{path}: no dump document; give a {DUMP} or a folder with one")
+            raise ReadError(f"{path}: no dump, its name does not end in .json; {_GIVE}")
         return [_place(path.parent, path)]
     if not path.is_dir():
         raise ReadError(f"{path}: no such file or folder; {_GIVE}")
@@ -225,9 +226,9 @@ def _build(
 ) -> Dump:
     task, data = document.get("task"), document.get("data")
     if not isinstance(task, str) or not task:
-        raise ReadError(f"{place.document}: no dump document, its `task` is missing")
+        raise ReadError(f"{place.document}: no dump, {_wrong_part(document, 'task')}; {_GIVE}")
     if not isinstance(data, dict):
-        raise ReadError(f"{place.document}: no dump document, its `data` is not an object")
+        raise ReadError(f"{place.document}: no dump, {_wrong_part(document, 'data')}; {_GIVE}")
     check_records(place, data)
     return Dump(
         place=place,
@@ -241,6 +242,13 @@ def _build(
         recovered=recovered,
         header={name: value for name, value in document.items() if name != "data"},
     )
+
+
+def _wrong_part(document: dict[str, Any], key: str) -> str:
+    """Return what is wrong with the header field ``key`` of a document that is no dump."""
+    if key in document:
+        return f"its `{key}` is {json_text(document[key])}"
+    return f"it has no `{key}` (found: {', '.join(map(repr, islice(document, 5))) or 'nothing'})"
 
 
 def check_records(place: Place, data: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ removed symlink points to stays as it is. The path of the dump itself belongs to
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import stat
@@ -50,6 +51,24 @@ def file_mode(text: str | None) -> int:
 def folder_mode(files: int) -> int:
     """Return the permissions of folders for files with the permissions ``files``."""
     return files | (files & 0o444) >> 2
+
+
+def disk_remedy(error: OSError, setting: str = "dump_path") -> str:
+    """Return what to do about an error of the disk, as a sentence without a point.
+
+    Args:
+        error: the error.
+        setting: what says where files are written.
+    """
+    if error.errno in (None, errno.ENOSPC, errno.EDQUOT):  # torch's writer gives no number
+        return f"Free some space or choose another {setting}"
+    if error.errno in (errno.ENOENT, errno.ESTALE):
+        return "The folder was removed while it was in use: leave it until the program ends"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"Give this user the right to write there or choose another {setting}"
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return "Allow more open files (ulimit -n)"
+    return f"Choose another {setting}"
 
 
 FILE_MODE = file_mode(os.environ.get(VARIABLE))

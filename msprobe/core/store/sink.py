@@ -28,9 +28,9 @@ from msprobe.core.errors import error_text
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.journal import VERSION, JournalWriter
-from msprobe.core.store.layout import JOURNAL, TENSORS, root_of
+from msprobe.core.store.layout import DEBUG, DUMP, JOURNAL, TENSORS, root_of
 from msprobe.core.store.process_folders import clear_earlier_run, remove_documents
-from msprobe.core.store.safe_files import make_folder_below, remove_symlink
+from msprobe.core.store.safe_files import disk_remedy, make_folder_below, remove_symlink
 
 BATCH = 64
 
@@ -102,6 +102,11 @@ class DirectorySink:
             if not self.failed:
                 self._journal.announce(folder / JOURNAL)
         FLUSHER.add(self)
+
+    @property
+    def document(self) -> Path:
+        """The document that ``publish`` writes."""
+        return self.folder / (DEBUG if self._journal.index.only_points else DUMP)
 
     def write(self, record: Record) -> None:
         """Take a record; it is encoded with its batch, or when its statistics have arrived."""
@@ -247,11 +252,11 @@ class _DiskGuard:
         if not self._sink.failed:
             self._sink.failed = True
             logger.error(
-                "cannot %s the dump in %s (%s): nothing more is recorded in this step, training goes on. "
-                "Free some space or choose another dump_path.",
+                "cannot %s the dump in %s (%s): nothing more is recorded in this step, training goes on. %s.",
                 self._what,
                 self._sink.folder,
                 _reason(error),
+                disk_remedy(error),
             )
         return True
 

@@ -17,7 +17,7 @@ from msprobe.core.dump.tasks.judged_recorder import Judge
 from msprobe.core.log import logger
 from msprobe.core.selection import build_selection
 from msprobe.core.store.flusher import FLUSHER
-from msprobe.core.store.layout import DUMP, ERRORS, TENSORS
+from msprobe.core.store.layout import ERRORS, TENSORS
 from msprobe.core.store.sink import DirectorySink
 
 _BEGINNINGS = frozenset({"api_begin", "module_begin", "parameter_gradient", "enter", "graph_run"})
@@ -78,7 +78,7 @@ class Step:
         """Make everything so far readable, and log where it is."""
         self._sink.publish()
         if not self._sink.failed:
-            logger.info("%s is at %s", DUMP, self.folder.parent)
+            logger.info("%s is at %s", self._sink.document.name, self._sink.document)
 
     def watch_parameters(self) -> None:
         """Observe the gradients of the parameters from now until the step ends."""
