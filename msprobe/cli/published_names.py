@@ -9,7 +9,7 @@ from collections.abc import Mapping
 _RECORD_BOTH = "record the run on both devices and compare the two dumps with msprobe compare"
 _ASCEND_FILES = "compares files of an Ascend tool chain; leave it out and give two dumps with -tp and -gp"
 _MODEL_FILES = "belongs to -m offline_model, which runs model files; leave it out and give two dumps with -tp and -gp"
-_RULE_FILES = "belongs to -m offline_data, which compares files of an Ascend tool chain; leave it out: -cm, -am, -dm and -lm map names of dumps"
+_RULE_FILES = f"belongs to -m offline_data, which {_ASCEND_FILES}"
 _OLD_COMPARE = "gave a compare.json; write its npu_path after -tp and its bench_path after -gp"
 
 _COMMANDS: Mapping[str, str] = {
@@ -18,8 +18,8 @@ _COMMANDS: Mapping[str, str] = {
     "run_ut": f"checks single APIs, which msprobe does not do; {_RECORD_BOTH}",
     "multi_run_ut": f"checks single APIs, which msprobe does not do; {_RECORD_BOTH}",
     "api_precision_compare": f"compares results of acc_check, which msprobe does not have; {_RECORD_BOTH}",
-    "op_generate": "writes a script for one API, which msprobe does not do; record with task tensor and load the inputs "
-    "of the call from dump_tensor_data",
+    "op_generate": "writes a script for one API, which msprobe does not do; record with task tensor and load the "
+    "inputs of the call from dump_tensor_data",
     "parse": "converts files of an Ascend tool chain; a kernel dump of MindSpore is read with msprobe import",
     "offline_dump": "runs model files (ONNX, OM), which msprobe does not do; record the training or inference script "
     "with msprobe run",

@@ -159,6 +159,11 @@ class DirectorySink:
                 (self.folder / JOURNAL).unlink()
             self.release()
 
+    def add_header(self, fields: Mapping[str, Any]) -> None:
+        """Add fields to the header of dump.json, for the next ``publish``."""
+        with self._adding:
+            self._add({**self._journal.index.header, **fields})
+
     def move(self, folder: Path) -> bool:
         """Rename the folder to ``folder``, replacing the files of an earlier run; return False when that fails."""
         with self._writing:
@@ -172,10 +177,8 @@ class DirectorySink:
             except OSError:
                 return False
             self.folder = folder
-            header = dict(self._journal.index.header)
-            if header.get("dump_data_dir"):
-                with self._adding:
-                    self._add({**header, "dump_data_dir": str(folder / TENSORS)})
+            if self._journal.index.header.get("dump_data_dir"):
+                self.add_header({"dump_data_dir": str(folder / TENSORS)})
             return True
 
     def discard(self) -> None:
