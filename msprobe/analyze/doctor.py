@@ -265,7 +265,9 @@ def _why_empty(dump: Dump, config: DumpConfig) -> str:
         return recorded
     filters = describe_filters(config)
     return (
-        f"between start() and stop() no call passed {filters}" if filters else "no call was seen between start and stop"
+        f"between start() and stop() no call passed {filters}"
+        if filters
+        else "between start() and stop() no call was recorded"
     )
 
 

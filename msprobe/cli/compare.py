@@ -10,6 +10,7 @@ import click
 
 from msprobe.cli.compare_flags import legacy_flags, mapping_flags, mapping_keywords
 from msprobe.cli.main import EXIT_NOT_COMPARABLE
+from msprobe.cli.option_types import OutputFolder
 
 if TYPE_CHECKING:
     from msprobe.compare.rows.summary import CompareSummary
@@ -32,7 +33,7 @@ _UNUSED_BY_DIFF_ANALYZE = ("xlsx", "html", "junit", "json_path", "noise", "confi
     flag_value="./output",
     default="./output",
     show_default=True,
-    type=click.Path(file_okay=False),
+    type=OutputFolder(),
     help="Folder for the result tables.",
 )
 @click.option("--xlsx", is_flag=True, help="Write the result tables as .xlsx instead of .csv.")

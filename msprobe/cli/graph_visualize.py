@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from msprobe.cli.compare_flags import mapping_flags, mapping_keywords
+from msprobe.cli.option_types import OutputFolder
 
 _LIST_FLAGS = ("--rank_size", "--tp", "--pp", "--vpp", "--order")
 _SIZES = ("rank_size", "tp", "pp", "vpp")
@@ -43,7 +44,7 @@ class _ListOptions(click.Command):
     "--output_path",
     "--output-path",
     required=True,
-    type=click.Path(),
+    type=OutputFolder(),
     help="Folder for the database; made when missing.",
 )
 @click.option("-oc", "--overflow_check", "--overflow-check", is_flag=True, help="Mark NaN and infinities.")

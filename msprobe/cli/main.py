@@ -22,7 +22,7 @@ from typing import NoReturn
 import click
 
 from msprobe import __version__
-from msprobe.cli.framework_option import FrameworkName
+from msprobe.cli.option_types import FrameworkName
 from msprobe.core.errors import MEMORY_ERROR, MsprobeException, NotComparableError
 
 EXIT_USAGE = 2

@@ -27,9 +27,6 @@ _COMMANDS: Mapping[str, str] = {
     "run_overflow_check": "is msprobe overflow_check -i STEP_FOLDER",
     "graph": "is msprobe graph_visualize -tp DUMP -o FOLDER",
     "config_checking": "is msprobe config_check",
-    "free_benchmark": f"is no command, and a task that msprobe does not have; {_RECORD_BOTH}",
-    "grad_probe": "is no command, and a task that msprobe does not have; level mix records gradients",
-    "monitor": "is no command; msprobe data2db follows the statistics of a dump over its steps",
 }
 
 _OPTIONS: Mapping[str, Mapping[str, str]] = {

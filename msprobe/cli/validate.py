@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from msprobe.cli.framework_option import FrameworkName
 from msprobe.cli.main import EXIT_USAGE
+from msprobe.cli.option_types import FrameworkName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

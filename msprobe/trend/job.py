@@ -198,7 +198,7 @@ def read_mapping(path: Path) -> dict[str, str]:
     content = read_json_object(path, '{"old text": "new text"}', "correct --mapping")
     wrong = [key for key, value in content.items() if not key or not isinstance(value, str)]
     if wrong:
-        raise ReadError(f"{path}: key {wrong[0]!r}: both sides must be texts, the left one not empty")
+        raise ReadError(f"{path}: key {wrong[0]!r}: both sides are texts, the left one not empty; correct --mapping")
     return content
 
 

@@ -203,7 +203,7 @@ def _check_consistency(values: dict[str, Any]) -> None:
     if (backend is not None or wanted) and backend not in BACKENDS:
         raise _invalid(f"consistent_check needs backend, one of {', '.join(BACKENDS)}; got {backend!r}")
     if backend is not None and not wanted:
-        raise _invalid(f"backend {backend!r} says something about consistent_check alone, which is not asked for")
+        raise _invalid(f"backend {backend!r} has a meaning with consistent_check only; add that, or leave backend out")
     if wanted and not any(values.get(keyword) for keyword in _ABOUT_ENTRIES):
         values["layer_mapping"] = True
 

@@ -30,6 +30,7 @@ _KERNELS = re.compile(r"rank_\d+$")
 _MODES = ("graph", "pynative")
 _RECORDS = (DUMP, DEBUG, JOURNAL)
 _GIVE = f"give the dump_path of a run, a step or rank folder of it, or a {DUMP}"
+_AGAIN = "copy it again, or record the run again"
 _DO_WITHOUT = "copy it again, or remove it: a dump is read without it too"
 
 
@@ -206,7 +207,7 @@ def _local(path: Path) -> Iterator[Path]:
 
 
 def _from_documents(place: Place) -> Dump:
-    return dump_of(place, read_json_object(place.document, remedy="copy it again, or record the run again"))
+    return dump_of(place, read_json_object(place.document, remedy=_AGAIN))
 
 
 def dump_of(place: Place, document: dict[str, Any]) -> Dump:
@@ -259,7 +260,7 @@ def check_records(place: Place, data: dict[str, Any]) -> None:
     """
     for name, body in data.items():
         if not isinstance(body, (dict, list)) and not name.endswith(".debug"):
-            raise ReadError(f"{place.document}: data[{name!r}] is not an object")
+            raise ReadError(f"{place.document}: data[{name!r}] is {json_text(body)} and no record; {_AGAIN}")
 
 
 def _text_or_none(value: Any) -> str | None:
