@@ -22,7 +22,7 @@ from typing import NoReturn
 import click
 
 from msprobe import __version__
-from msprobe.cli.option_types import FrameworkName
+from msprobe.cli.option_types import PublishedFramework
 from msprobe.core.errors import MEMORY_ERROR, MsprobeException, NotComparableError
 
 EXIT_USAGE = 2
@@ -138,7 +138,7 @@ def _refuse_published_options(command: str, words: Sequence[str]) -> None:
 @click.option(
     "-f",
     "--framework",
-    type=FrameworkName(),
+    type=PublishedFramework(),
     metavar="FRAMEWORK",
     help="As older scripts write it; only doctor and validate use it, all others find it in the dump.",
 )

@@ -30,6 +30,14 @@ def _choice() -> "click.Choice[str]":
     return click.Choice(FRAMEWORKS)
 
 
+class PublishedFramework(FrameworkName):
+    """The framework before the command, as the published tool has it; a usual name loads no table."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the name, or fail with the names that exist."""
+        return value if value in ("pytorch", "mindspore") else super().convert(value, param, ctx)
+
+
 class OutputFolder(click.Path):
     """A folder for results; it may be missing, but is no file."""
 
