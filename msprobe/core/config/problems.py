@@ -76,8 +76,9 @@ def _problem(item: Any) -> Problem:
         return Problem(path, ABSENT, _EXPECTED[kind])
     if kind == "literal_error":
         choices = _QUOTED.findall(context["expected"])
-        if path == "task" and isinstance(value, str) and value in REMOVED_TASKS:
-            return Problem(path, value, REMOVED_TASKS[value])
+        removed = REMOVED_TASKS.get(value) if path == "task" and isinstance(value, str) else None
+        if removed is not None:
+            return Problem(path, value, f"{removed}; allowed: {', '.join(choices)}")
         word = value[0] if isinstance(value, list | tuple) and len(value) == 1 else value
         return Problem(path, value, f"allowed: {', '.join(choices)}", _quoted(nearest(word, choices)))
     if kind == "value_error":
