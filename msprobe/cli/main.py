@@ -29,6 +29,7 @@ EXIT_USAGE = 2
 EXIT_NOT_COMPARABLE = 3
 _EXIT_INTERRUPTED = 130
 _EXIT_BROKEN_PIPE = 141
+_MAY_BE_EMPTY = ("--rank", "--step")
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -96,7 +97,7 @@ class LazyGroup(click.Group):
         if name not in COMMANDS and not name.startswith("-"):
             ctx.fail(_no_command(name))
         if name != "run":  # the words behind it belong to a program of the user
-            _refuse_published_options(name, args[1:])
+            _refuse_wrong_words(name, args[1:])
         return super().resolve_command(ctx, args)
 
 
@@ -113,11 +114,14 @@ def _no_command(name: str) -> str:
     return f"no such command {name!r}; {hint}"
 
 
-def _refuse_published_options(command: str, words: Sequence[str]) -> None:
-    """Raise UsageError for an option of the published tool that ``command`` does not have."""
+def _refuse_wrong_words(command: str, words: Sequence[str]) -> None:
+    """Raise UsageError for an empty path, and for an option of the published tool that ``command`` does not have."""
     from msprobe.cli.published_names import option_advice
 
-    for word in words:
+    for before, word in zip(("", *words), words, strict=False):
+        if not word and before not in _MAY_BE_EMPTY:
+            place = f"behind {before}" if before else "as the first word"
+            raise click.UsageError(f"{command}: an empty text stands {place}, as of an unset variable; give it")
         if word.startswith("-") and (advice := option_advice(command, word)):
             raise click.UsageError(f"{command} has no option {word.partition('=')[0]}: it {advice}")
 

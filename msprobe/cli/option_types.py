@@ -43,7 +43,7 @@ class OutputFolder(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path, or fail where a file is in the way."""
-        if os.path.isfile(value):
+        if os.path.lexists(value) and not os.path.isdir(value):
             self.fail(f"{value} is a file; give a folder for the result", param, ctx)
         return super().convert(value, param, ctx)
 
@@ -55,6 +55,8 @@ class OutputFile(click.Path):
         """Return the path, or fail where a folder is there, or none can be made for it."""
         if os.path.isdir(value):
             self.fail(f"{value} is a folder; give the name of a file for the result", param, ctx)
+        if os.path.exists(value) and not os.path.isfile(value):
+            self.fail(f"{value} is a device; give the name of a file for the result", param, ctx)
         folder = os.path.dirname(value)
         if os.path.isfile(folder):
             self.fail(f"{folder} is a file and no folder; give another file for the result", param, ctx)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -181,6 +183,14 @@ WRONG: list[tuple[str, int, str, str]] = [
     ("view no.vis.db --port 70000", 2, "70000 is not in the range", "see msprobe view --help"),
 ]
 assert len(WRONG) >= 58
+DEVICES = [
+    ("compare {pair} --json device", "json device: a device is there"),
+    ("compare {pair} --html device", "html device: a device is there"),
+    ("compare {pair} --junit device", "junit device: a device is there"),
+    ("compare -tp good -gp good -o device", "device is a file; give a folder"),
+    ("noise good good -o device", "device is a device; give the name of a file"),
+    ("config_check -c x.safetensors x.safetensors -o device", "device: exists already"),
+]
 
 
 def words_of(text: str) -> list[str]:
@@ -203,6 +213,29 @@ def test_one_line_says_what_where_and_what_to_do(
     assert out == ""
     assert err.startswith("msprobe: error: ") and err.count("\n") == 1, err
     assert what in err and remedy in err
+
+
+@pytest.mark.parametrize(("text", "said"), DEVICES, ids=[case[0] for case in DEVICES])
+def test_a_device_is_never_replaced(
+    text: str, said: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    device = place / "device"
+    if not device.exists():
+        try:
+            os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))  # as /dev/null, which must not be risked
+        except PermissionError:
+            pytest.skip("only root makes a device, and only root could replace one")
+    monkeypatch.chdir(place)
+    assert run(words_of(text)) == 2
+    err = capsys.readouterr().err
+    assert said in err and err.count("\n") == 1
+    assert device.is_char_device()
+
+
+@pytest.mark.parametrize("words", [["-tp", "", "-gp", "good"], ["-tp", "good", "-gp", "good", "-o", ""]])
+def test_an_empty_path_is_a_variable_that_is_not_set(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", *words]) == 2
+    assert f"an empty text stands behind {words[words.index('') - 1]}" in capsys.readouterr().err
 
 
 def test_every_command_has_wrong_inputs() -> None:

@@ -71,6 +71,7 @@ def disk_remedy(error: OSError, setting: str = "dump_path") -> str:
     return f"Choose another {setting}"
 
 
+_DEVICES = Path("/dev")
 FILE_MODE = file_mode(os.environ.get(VARIABLE))
 FOLDER_MODE = folder_mode(FILE_MODE)
 
@@ -79,8 +80,11 @@ def write_atomic(path: Path, chunks: Iterable[bytes]) -> int:
     """Replace ``path`` by the joined ``chunks`` in one step and return the size in bytes.
 
     Raises:
-        OSError: the disk is full or the folder cannot be written; the old file, if any, is untouched.
+        OSError: the disk is full or the folder cannot be written, or the path is a device, which a file would replace
+            (``/dev/null``); the old file, if any, is untouched.
     """
+    if is_device(path):
+        raise OSError(errno.EEXIST, "is a device and no file", str(path))
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     size = 0
     try:
@@ -93,6 +97,17 @@ def write_atomic(path: Path, chunks: Iterable[bytes]) -> int:
             temporary.unlink()
         raise
     return size
+
+
+def is_device(path: str | os.PathLike[str]) -> bool:
+    """Return whether ``path`` is a device, or a link in the folder of devices, such as ``/dev/stdout``."""
+    try:
+        mode = os.lstat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return (
+        stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or (stat.S_ISLNK(mode) and _DEVICES in Path(path).absolute().parents)
+    )
 
 
 def create_new(path: Path) -> int:
