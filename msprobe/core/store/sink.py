@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from msprobe import __version__
 from msprobe.core.errors import error_text
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.flusher import FLUSHER
@@ -342,5 +342,6 @@ def drop_statistics(node: Any, names: Collection[str]) -> Any:
 
 def writer_mark(framework_version: str) -> dict[str, str]:
     """Return the field ``written_by`` of a dump that this version of msprobe writes."""
-    mark = {"name": "msprobe", "version": __version__}
+    version = sys.modules["msprobe"].__version__  # core must not import the package, whose facade names the tools
+    mark = {"name": "msprobe", "version": version}
     return {**mark, "framework_version": framework_version} if framework_version else mark
