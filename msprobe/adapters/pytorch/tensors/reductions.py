@@ -18,11 +18,11 @@ from __future__ import annotations
 import math
 import threading
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import torch
 
-from msprobe.adapters.pytorch.tensors.memory import dense, with_memory
+from msprobe.adapters.pytorch.tensors.memory import with_memory, without_repeats
 from msprobe.core.tensors.dtypes import DType, DtypeKind, find_dtype
 from msprobe.core.tensors.projection import BLOCK, KEY, block_weights, position_weights, projection
 from msprobe.core.tensors.statistics import (
@@ -203,12 +203,12 @@ class Projector:
         """Write the projection into the record ``node``, now or at the next ``settle``; None without numbers."""
         node[KEY] = None
         plain = with_memory(tensor)
-        if plain is None or plain.numel() == 0:
+        if plain is None or plain.numel() == 0 or without_repeats(plain)[1] > 1:
             return
         try:
             with torch.no_grad():
                 if plain.is_cpu:
-                    node[KEY] = self._on_host(dense(plain.contiguous()))  # in row-major order
+                    node[KEY] = self._on_host(plain.contiguous())
                     return
                 scalar = device_projection(plain)
         except (RuntimeError, TypeError):  # torch has no arithmetic for this dtype
@@ -228,7 +228,7 @@ class Projector:
     def _on_host(self, plain: torch.Tensor) -> float | None:
         dtype = find_dtype(str(plain.dtype))
         if self._kernel is not None and dtype is not None and dtype.code >= 0:
-            return self._kernel.projection(plain.data_ptr(), plain.numel(), dtype.code)
+            return cast(float, self._kernel.summary(plain.data_ptr(), plain.numel(), dtype.code, False, True)[-1])
         real = plain.to(torch.complex128).abs() if plain.is_complex() else plain
         return projection(real.to(torch.float64).numpy())
 
