@@ -117,8 +117,12 @@ class MindSporeTensorOps:
         array = host(tensor)
         if array is None:
             return False
-        array = _of_numpy(array, tensor)
-        if array.dtype.kind == "V" or array.dtype.name == "bfloat16":  # no dtype of the npy format
+        array, dtype = _of_numpy(array, tensor), find_dtype(str(tensor.dtype))
+        if array.dtype.kind == "V" and array.dtype.names is not None:  # bytes of a dtype that numpy does not have
+            if dtype is None or dtype.itemsize != array.dtype.itemsize:
+                return False
+            array = decode(array.view(dtype.container), dtype).astype(np.float32)
+        elif array.dtype.kind == "V" or array.dtype.name == "bfloat16":  # no dtype of the npy format
             array = array.astype(np.float32)
         with os.fdopen(create_new(path), "wb") as file:
             np.save(file, array, allow_pickle=False)

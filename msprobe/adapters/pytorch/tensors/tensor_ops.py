@@ -270,15 +270,15 @@ class DlpackDescriber:
         return node
 
 
-def _shape(tensor: torch.Tensor) -> list[int | None]:
+def _shape(tensor: torch.Tensor) -> tuple[int | None, ...]:
     """Return the lengths of the dimensions; None for a dimension whose length differs between parts of a nested tensor.
 
-    The list is empty when the tensor has no shape yet (lazy modules).
+    It is empty when the tensor has no shape yet (lazy modules).
     """
     try:
-        return list(tensor.shape)
+        return tuple(tensor.shape)
     except RuntimeError:
-        return [_length(tensor, dim) for dim in range(tensor.dim())] if tensor.is_nested else []
+        return tuple(_length(tensor, dim) for dim in range(tensor.dim())) if tensor.is_nested else ()
 
 
 def _length(tensor: torch.Tensor, dim: int) -> int | None:
