@@ -7,8 +7,8 @@ the unit round-off of the dtype, n the number of elements and k the length of th
     mean, norm   element / sqrt(n) + floor         independent element errors average out; the floor is the error of
                                                    the statistic itself
 
-The tolerance of an element is never more than half the largest element: u of an 8-bit float is 1/16 to 1/2. u_acc is the
-unit round-off of the accumulator, which is float32 or better in every framework. ``STRICT`` is for results
+The tolerance of an element is never more than half the largest element (u of an 8-bit float is 1/16 to 1/2). u_acc is
+the unit round-off of the accumulator, which is float32 or better in every framework. ``STRICT`` is for results
 of equal inputs, ``LOOSE`` for results of inputs that carry rounding noise already.
 Source of the model: N. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., sections 3.1 and 4.2.
 """

@@ -181,7 +181,7 @@ _HIFLOAT8_FIELDS = ((0x60, 4, 1), (0x40, 3, 2), (0x20, 2, 3), (0x10, 1, 3), (0x0
 
 
 def _hifloat8(bits: int) -> float:
-    """Return a HiFloat8: after the sign a prefix says how many bits the exponent has, which has a sign and a hidden 1."""
+    """Return a HiFloat8: after its sign a prefix gives the bits of the exponent, which has a sign and a hidden 1."""
     sign, rest = (-1.0 if bits & 0x80 else 1.0), bits & 0x7F
     if rest in (0, 0x6F):
         return (math.nan if bits else 0.0) if rest == 0 else sign * math.inf

@@ -161,8 +161,8 @@ def _steps(n: Array, b: Array, dtype: str) -> int | None:
         return None
     if n.dtype.kind == "c":
         if dtype == "complex32" and n.dtype.name == "complex64":  # the parts are widened float16
-            halves = (values.view(np.float32).astype(np.float16) for values in map(np.ascontiguousarray, (n, b)))
-            return _steps(*halves, "float16")
+            left, right = (np.ascontiguousarray(values).view(np.float32).astype(np.float16) for values in (n, b))
+            return _steps(left, right, "float16")
         parts = (_steps(n.real, b.real, dtype), _steps(n.imag, b.imag, dtype))
         return None if None in parts else max(part for part in parts if part is not None)
     if n.dtype.kind in "biu":

@@ -117,6 +117,7 @@ def test_the_same_bytes_of_another_dtype_or_shape_are_another_file(tmp_path: Pat
 NARROW = [value for name, value in vars(torch).items() if name.startswith("float8_")]
 
 
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 @pytest.mark.parametrize("dtype", [*NARROW, torch.complex32], ids=str)
 @pytest.mark.parametrize("turn", [False, True], ids=["dense", "turned"])
 def test_narrow_dtypes_are_read_back(dtype: Any, turn: bool, tmp_path: Path) -> None:
