@@ -43,6 +43,7 @@ _item = torch._C.TensorBase.item
 _view = torch._C.TensorBase.view
 _NO_FLOAT64 = ("npu", "mps", "xpu")
 _PIECE = 1 << 18  # elements, 2 MB of float64
+_WIDENED = 1 << 22  # elements, 32 MB of float64
 _NO_EXTREMES = ("uint16", "uint32", "uint64")  # torch has no reductions for them
 _SAFE_SQUARES = (1e-290, 1e290)
 
@@ -235,13 +236,17 @@ class Projector:
 
 def device_projection(plain: torch.Tensor) -> torch.Tensor:
     """Return the projection of a detached, non-empty tensor as a scalar on its device."""
-    wide = torch.float32 if plain.device.type in _NO_FLOAT64 else torch.float64
-    flat = (plain.abs() if plain.is_complex() else plain).reshape(-1).to(wide)
-    whole = flat.numel() // BLOCK * BLOCK
-    places, blocks = _weights(str(plain.device), wide, -(-flat.numel() // BLOCK))
-    total = _F.dot(_F.mv(flat[:whole].view(-1, BLOCK), places), blocks[: whole // BLOCK])
-    if whole < flat.numel():
-        total = total + _F.dot(flat[whole:], places[: flat.numel() - whole]) * blocks[-1]
+    wide = _accumulator(plain)
+    source = plain.reshape(-1)
+    places, blocks = _weights(str(plain.device), wide, -(-source.numel() // BLOCK))
+    total = _F.zeros((), dtype=wide, device=plain.device)
+    for start in range(0, source.numel(), _WIDENED):  # few elements at a time: they take up to eight times their memory
+        flat = _as_float(source[start : start + _WIDENED]).to(wide)
+        factors = blocks[start // BLOCK : (start + _WIDENED) // BLOCK]
+        whole = flat.numel() // BLOCK
+        total = total + _F.dot(_F.mv(flat[: whole * BLOCK].view(-1, BLOCK), places), factors[:whole])
+        if whole * BLOCK < flat.numel():
+            total = total + _F.dot(flat[whole * BLOCK :], places[: flat.numel() - whole * BLOCK]) * factors[-1]
     return total
 
 

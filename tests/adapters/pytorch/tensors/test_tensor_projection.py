@@ -38,7 +38,7 @@ def test_every_path_computes_the_same_sum(native: bool, dtype: Any) -> None:
         assert projected(given, native) == pytest.approx(expected(given), rel=1e-6 if dtype.is_complex else 1e-11)
 
 
-@pytest.mark.parametrize("size", [1, BLOCK, BLOCK + 1, 4 * BLOCK])
+@pytest.mark.parametrize("size", [1, BLOCK, BLOCK + 1, 4 * BLOCK, (1 << 22) - 1, (1 << 22) + BLOCK + 7])
 def test_the_path_of_devices(size: int) -> None:
     tensor = torch.linspace(-1, 3, size)
     assert float(device_projection(tensor)) == pytest.approx(expected(tensor), rel=1e-11)
