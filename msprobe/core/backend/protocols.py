@@ -38,15 +38,18 @@ class TensorOps(Protocol[T_contra]):
     suffix: str
     """The suffix of saved tensor files, such as ``.pt``."""
 
-    def describe(self, tensor: T_contra, statistics: bool) -> dict[str, Any]:
+    def describe(self, tensor: T_contra, statistics: bool, projection: bool = False) -> dict[str, Any]:
         """Return the node of a tensor: type, dtype, shape, Max, Min, Mean, Norm, requires_grad, as in dump.json.
 
         The statistics are numbers at once, or null now and filled in at the next ``settle``. Without ``statistics``
-        they are left out.
+        they are left out. With ``projection`` the key ``Projection`` follows them where the pass over the memory that
+        measures them gives it too; elsewhere it is left out, see ``project``.
         """
         ...
 
-    def describe_with_checksum(self, tensor: T_contra, statistics: bool, kind: str) -> dict[str, Any]:
+    def describe_with_checksum(
+        self, tensor: T_contra, statistics: bool, kind: str, projection: bool = False
+    ) -> dict[str, Any]:
         """Return the node of ``describe`` with the checksum of this kind as the last key, ``md5``.
 
         Both are computed in one pass where the framework can do that.
@@ -63,7 +66,7 @@ class TensorOps(Protocol[T_contra]):
         ...
 
     def project(self, tensor: T_contra, node: dict[str, Any]) -> None:
-        """Add the key ``Projection`` (see ``core.tensors.projection``) to the node.
+        """Add the key ``Projection`` (see ``core.tensors.projection``) to the node, whatever it takes.
 
         Like the statistics, it may be null until the next ``settle``.
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 
 from msprobe.adapters.pytorch.tensors import saver as tensor_saver
 from msprobe.adapters.pytorch.tensors.saver import TensorSaver
+from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
+from msprobe.core.store.tensor_reader import read_tensor
 
 pytestmark = pytest.mark.torch
 
@@ -109,3 +112,20 @@ def test_the_same_bytes_of_another_dtype_or_shape_are_another_file(tmp_path: Pat
         found = torch.load(tmp_path / f"{name}.pt", weights_only=True)
         assert (found.dtype, found.shape) == (tensor.dtype, tensor.shape)
     assert [os.stat(tmp_path / f"{name}.pt").st_nlink for name in "abcd"] == [2, 1, 1, 2]
+
+
+NARROW = [value for name, value in vars(torch).items() if name.startswith("float8_")]
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+@pytest.mark.parametrize("dtype", [*NARROW, torch.complex32], ids=str)
+@pytest.mark.parametrize("turn", [False, True], ids=["dense", "turned"])
+def test_narrow_dtypes_are_read_back(dtype: Any, turn: bool, tmp_path: Path) -> None:
+    tensor = torch.tensor([[0.5, 1.0, 2.0], [4.0, 8.0, 16.0]]).to(dtype)
+    if dtype.is_complex:
+        tensor = tensor.to(torch.complex64).mul(1 - 2j).to(dtype)
+    tensor = tensor.t() if turn else tensor
+    assert TorchTensorOps().save(tensor, tmp_path / "x.pt")
+    read, wide = read_tensor(tmp_path / "x.pt"), tensor.to(torch.complex64 if dtype.is_complex else torch.float32)
+    assert str(read.dtype) == str(wide.dtype).rpartition(".")[2]
+    assert read.tolist() == wide.tolist()
