@@ -7,6 +7,8 @@ r"""The journal: records are appended to it while training runs, and folded into
        "input_args": [ ...                                      they will stand in dump.json
     {"e":"Tensor.view.0.forward","p":null}                      a name for construct.json only
 
+A process that dies while it creates the journal leaves a part of the header, or an empty file: it has no records.
+
 A body is serialized once, when it is recorded; folding copies it. A later body of the same entry adds to it and moves
 the entry to the end, so a call that is still running may be written early and completed later. A process that dies
 leaves at worst an incomplete last piece, which is dropped.
@@ -45,6 +47,7 @@ POINT = ".debug"
 """How the names of single points (``save``) end; they stand in a document of their own, debug.json."""
 _NAME = re.compile(rb' {2}"[^"\\]*(?:\\.[^"\\]*)*"')
 
+_BEGIN = b'{"v":'
 _NO_BODY = object()
 
 
@@ -206,13 +209,15 @@ def fold(path: str | os.PathLike[str], *, points: bool = False) -> Folded:
 
 
 def scan(file: BinaryIO) -> JournalIndex:
-    """Build the index of a journal on disk, up to its last complete piece.
+    """Build the index of a journal on disk, up to its last complete piece; without a header where it was just created.
 
     Raises:
         ReadError: the file does not start with a journal header.
     """
     index = JournalIndex()
     size = os.fstat(file.fileno()).st_size
+    if not _has_header(file):
+        return index
     for text in iter(file.readline, b""):
         line = _complete_line(text)
         if line is not None and "q" in line:
@@ -229,6 +234,16 @@ def scan(file: BinaryIO) -> JournalIndex:
             "remove it to read the dump.json beside it"
         )
     return index
+
+
+def _has_header(file: BinaryIO) -> bool:
+    """Return whether the first line of a journal is complete; False for an empty file or a part of a header."""
+    start = file.read(len(_BEGIN))
+    whole = not _BEGIN.startswith(start) and start != bytes(len(start))
+    if start == _BEGIN:
+        whole = file.readline().endswith(b"\n")
+    file.seek(0)
+    return whole
 
 
 def publish(path: Path, index: JournalIndex, extra_info: bool) -> int:

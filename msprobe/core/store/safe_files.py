@@ -1,6 +1,7 @@
 """Write files and folders safely: complete or absent, private, and never through a symlink below the dump.
 
-A file is written beside its target and renamed over it (``write_atomic``).
+A file is written beside its target and renamed over it (``write_atomic``, ``replacement``): a process that is killed
+leaves the whole file or none of that name, and at most a hidden file that ends in ``.tmp``.
 
 Permissions are private, unless ``MSPROBE_FILE_MODE`` allows more:
 
@@ -19,7 +20,8 @@ import contextlib
 import os
 import re
 import stat
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msprobe.core.log import logger
@@ -74,6 +76,29 @@ def write_atomic(path: Path, chunks: Iterable[bytes]) -> int:
             temporary.unlink()
         raise
     return size
+
+
+def temporary_beside(path: Path) -> Path:
+    """Return the path of a hidden file in the folder of ``path``. Each thread of each process has one per folder."""
+    return path.with_name(f".{os.getpid()}-{threading.get_ident()}.tmp")
+
+
+@contextlib.contextmanager
+def replacement(path: Path) -> Iterator[Path]:
+    """Yield a new, empty file that becomes ``path`` when the block ends; it is removed where the block raises.
+
+    Raises:
+        OSError: the file cannot be created or renamed.
+    """
+    temporary = temporary_beside(path)
+    os.close(create_new(temporary))
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
 
 
 def create_new(path: Path) -> int:
