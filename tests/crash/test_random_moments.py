@@ -58,7 +58,7 @@ def test_what_is_left_is_whole(number: int, whole_runs: dict[str, Path], tmp_pat
     assert lost == []
     result = msprobe.compare(tmp_path, whole_runs[task])
     assert result.verdict == ("same" if promised else result.verdict)
-    assert result.verdict != "diverged"
+    assert result.verdict != "diverged", result.summary.first_divergence
 
 
 def numbered(lines: list[bytes]) -> Iterator[tuple[float, int, int]]:
