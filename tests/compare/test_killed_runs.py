@@ -15,7 +15,7 @@ from msprobe.core.store.journal import VERSION, JournalWriter
 from msprobe.core.store.layout import DUMP, JOURNAL
 from msprobe.core.store.reader import Place, ended_at_start, find_dumps, load_dump
 from msprobe.visualize.job import Request, visualize
-from tests.compare.dumps import call, tensor, write
+from tests.compare.dumps import call, gradient, tensor, write
 
 HEADER = {"v": VERSION, "task": "statistics", "level": "L1", "framework": "pytorch", "dump_data_dir": None}
 STATES = ("empty", "zeros", "part of the header", "header", "announced")
@@ -157,6 +157,43 @@ def test_in_one_step_the_rank_with_the_fewest_exchanges_stopped_first(tmp_path: 
         kill(tmp_path / "bad" / "step0" / f"rank{rank}", "recorded", dict(list(whole.items())[:done]))
     result = msprobe.compare(tmp_path / "bad", tmp_path / "good")
     assert "rank 1 of the target stopped first, in step 0" in result.summary.reason
+
+
+def backward(number: int, *gradients: str) -> dict[str, object]:
+    """The records of the backward pass of a layer, with the gradients of these parameters."""
+    return {
+        f"Functional.linear.{number}.backward": gradient([tensor()], [tensor()]),
+        f"Module.layer.Linear.parameters_grad.{number}": {name: [tensor()] for name in gradients},
+    }
+
+
+def test_gradients_that_were_on_their_way_are_not_missing(tmp_path: Path) -> None:
+    """The gradient of the bias comes before that of the weight, whose arrival moves the entry behind the function."""
+    first = backward(0, "bias", "weight")
+    write(tmp_path / "good" / "rank0", {**calls(), **first, **backward(1, "bias", "weight")})
+    moved = dict(reversed(backward(1, "bias").items()))
+    kill(tmp_path / "function" / "rank0", "recorded", {**calls(), **first, **moved})
+    moved.popitem()
+    kill(tmp_path / "parameters" / "rank0", "recorded", {**calls(), **first, **moved})
+    for side in ("function", "parameters"):
+        assert msprobe.compare(tmp_path / side, tmp_path / "good").verdict == "same", side
+        assert msprobe.compare(tmp_path / "good", tmp_path / side).verdict == "same", side
+
+
+def test_a_gradient_that_is_missing_long_before_the_end_is_a_divergence(tmp_path: Path) -> None:
+    later = {**calls(), **backward(1, "bias", "weight")}
+    write(tmp_path / "good" / "rank0", {**backward(0, "bias", "weight"), **later})
+    kill(tmp_path / "bad" / "rank0", "recorded", {**backward(0, "bias"), **later})
+    first = msprobe.compare(tmp_path / "bad", tmp_path / "good").summary.first_divergence
+    assert first is not None
+    assert (first.target, first.kind) == ("Module.layer.Linear.parameters_grad.0", "missing_in_target")
+
+
+def test_a_value_that_differs_at_the_end_is_a_divergence(tmp_path: Path) -> None:
+    write(tmp_path / "good" / "rank0", {**calls(), **backward(0, "bias", "weight")})
+    wrong = {**backward(0, "bias"), "Functional.linear.0.backward": gradient([tensor()], [tensor(5.0)])}
+    kill(tmp_path / "bad" / "rank0", "recorded", {**calls(), **wrong})
+    assert msprobe.compare(tmp_path / "bad", tmp_path / "good").verdict == "diverged"
 
 
 def test_ranks_that_were_ended_together_are_not_named(tmp_path: Path) -> None:
