@@ -48,6 +48,7 @@ POINT = ".debug"
 _NAME = re.compile(rb' {2}"[^"\\]*(?:\\.[^"\\]*)*"')
 
 _BEGIN = b'{"v":'
+_REMEDY = "remove it to read the dump.json beside it"
 _NO_BODY = object()
 
 
@@ -196,7 +197,7 @@ def fold(path: str | os.PathLike[str], *, points: bool = False) -> Folded:
     """Read a journal into dump.json, or into debug.json with ``points`` and at level debug.
 
     Raises:
-        ReadError: it cannot be opened or is no journal.
+        ReadError: it cannot be opened, is no journal, or a record in it is damaged.
     """
     try:
         with open(path, "rb") as file:
@@ -205,6 +206,8 @@ def fold(path: str | os.PathLike[str], *, points: bool = False) -> Folded:
             data = {name: _body(file, index, name, numbers) for name, numbers in entries.items()}
     except OSError as error:
         raise ReadError(f"{os.fspath(path)}: cannot be read ({error.strerror})") from error
+    except (KeyError, ValueError) as error:  # a body that is no JSON, or has another name than its line says
+        raise ReadError(f"{os.fspath(path)}: a record is damaged; {_REMEDY}") from error
     return Folded(index.dump_header(), data, index.stack_document(), index.construct)
 
 
@@ -229,10 +232,7 @@ def scan(file: BinaryIO) -> JournalIndex:
         if "v" not in index.header:
             break
     if index.header.get("v") != VERSION:
-        raise ReadError(
-            f"{getattr(file, 'name', 'journal')}: not a journal of this version of msprobe; "
-            "remove it to read the dump.json beside it"
-        )
+        raise ReadError(f"{getattr(file, 'name', 'journal')}: not a journal of this version of msprobe; {_REMEDY}")
     return index
 
 
@@ -380,11 +380,22 @@ def _name(text: bytes) -> str | None:
 
 
 def _complete_line(text: bytes) -> dict[str, Any] | None:
-    """Return the JSON object of a line; None when it is incomplete or not an object."""
+    """Return the JSON object of a line; None when it is incomplete or no line of a journal."""
     if not text.endswith(b"\n"):
         return None
     try:
         line = from_json(text)
     except ValueError:
         return None
-    return line if isinstance(line, dict) else None
+    return line if isinstance(line, dict) and all(_is_valid(key, value) for key, value in line.items()) else None
+
+
+def _is_valid(key: str, value: object) -> bool:
+    """Return whether a line may have this value under ``key``."""
+    if key in "qnsk":
+        return type(value) is int and value >= 0
+    if key == "e":
+        return isinstance(value, str)
+    if key == "p":
+        return value is None or isinstance(value, str)
+    return key != "f" or (isinstance(value, list) and set(map(type, value)) <= {str})
