@@ -8,7 +8,6 @@ all its numbers at once (``device_reductions``); checksums and files copy the va
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from msprobe.adapters.mindspore.tensors.bfloat16 import bits_of, from_bits, wide
 from msprobe.adapters.mindspore.tensors.reductions import DeferredStatistics
 from msprobe.adapters.mindspore.tensors.values import GraphValue
 from msprobe.adapters.mindspore.versions import address_of_tensors
-from msprobe.core.store.safe_files import create_new
+from msprobe.core.store.safe_files import replacement
 from msprobe.core.tensors.checksums import crc32, xor
 from msprobe.core.tensors.dtypes import DType, find_dtype
 from msprobe.core.tensors.numpy_ops import decode
@@ -124,7 +123,7 @@ class MindSporeTensorOps:
             array = decode(array.view(dtype.container), dtype).astype(np.float32)
         elif array.dtype.kind == "V" or array.dtype.name == "bfloat16":  # no dtype of the npy format
             array = array.astype(np.float32)
-        with os.fdopen(create_new(path), "wb") as file:
+        with replacement(path) as temporary, open(temporary, "wb") as file:
             np.save(file, array, allow_pickle=False)
         return True
 
