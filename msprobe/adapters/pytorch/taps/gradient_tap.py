@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -93,10 +94,11 @@ class TorchGradientTap:
             return
         receiver.expect(count)
         contributions = _contributions(targets, prepared)
-        call = CallGradients(receiver, self._thread, map(id, contributions), len(targets), _sum)
+        through = {node: _passed_through(node, outputs, prepared) for node, outputs in targets.items()}
+        single = _single_slots(contributions.values(), through.values())
+        call = CallGradients(receiver, self._thread, map(id, contributions), len(targets), _sum, single)
         for node, outputs in targets.items():
-            through = _passed_through(node, outputs, prepared)
-            node.register_prehook(call.before(interned(outputs), interned(through)))
+            node.register_prehook(call.before(interned(outputs), interned(through[node])))
         for node, slots in contributions.items():
             node.register_hook(call.after(id(node), interned(slots)))
 
@@ -202,6 +204,13 @@ def _contributions(targets: Mapping[Any, Any], prepared: GradientSlots) -> dict[
                 seen.add(following)
                 stack.append(following)
     return contributions
+
+
+def _single_slots(contributions: Iterable[Slots], passed_through: Iterable[Slots]) -> tuple[int, ...]:
+    """Return the slots that occur once in ``contributions`` and not in ``passed_through``."""
+    uses = Counter(slot for pairs in contributions for _, slot in pairs)
+    uses.update(slot for pairs in passed_through for _, slot in (*pairs, *pairs))
+    return interned([slot for slot, number in uses.items() if number == 1])
 
 
 def _passed_through(node: Any, outputs: list[tuple[int, int]], prepared: GradientSlots) -> tuple[tuple[int, int], ...]:
