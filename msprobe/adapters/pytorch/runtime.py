@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from msprobe.adapters.pytorch.taps.call_counter import CALL_COUNTER
+from msprobe.adapters.pytorch.tensors.modes import in_modes, outside_modes
 from msprobe.core.dump.session.debugger import counted_model
 
 _graph_task = torch._C._current_graph_task_id
 _node = torch._C._current_autograd_node
 _saved_tensor_hooks = torch._C._autograd._top_saved_tensors_default_hooks
-_dispatch_modes = torch._C._len_torch_dispatch_stack
-_function_modes = torch._C._is_torch_function_mode_enabled
 _CHECKPOINTS = ("CheckpointFunctionBackward",)
 _EARLY_EXITS = ("_StopRecomputationError",)
 
@@ -60,38 +58,12 @@ class TorchRuntime:
         """Return whether ``error`` is the one by which non-reentrant checkpointing ends a recomputation early."""
         return type(error).__name__ in _EARLY_EXITS
 
-    def in_modes(self) -> bool:
-        """Return whether this thread is in a ``TorchDispatchMode`` or ``TorchFunctionMode``."""
-        return _dispatch_modes() > 0 or _function_modes()
-
-    def outside_modes(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context without the modes of this thread, those of torch itself (FakeTensorMode) included."""
-        return outside_modes()
+    in_modes = staticmethod(in_modes)
+    outside_modes = staticmethod(outside_modes)
 
     def watch_calls(self, model: Any, report: Callable[[], None]) -> Callable[[], None]:
         """Call ``report`` at each call of ``model`` until the returned function is called; the model is not changed."""
         return CALL_COUNTER.watch(counted_model(model, torch.nn.Module, "torch.nn.Module"), report)
-
-
-@contextlib.contextmanager
-def outside_modes() -> Iterator[None]:
-    """Take the modes off the stacks of this thread inside this context.
-
-    ``_disable_current_modes`` of torch does the same for dispatch modes, and imports sympy first.
-    """
-    functions: list[Any] = []
-    dispatches: list[Any] = []
-    try:
-        while _function_modes():
-            functions.append(torch._C._pop_torch_function_stack())
-        while _dispatch_modes():
-            dispatches.append(torch._C._pop_torch_dispatch_stack(None))
-        yield
-    finally:
-        while dispatches:
-            torch._C._push_on_torch_dispatch_stack(dispatches.pop())
-        while functions:
-            torch._C._push_on_torch_function_stack(functions.pop())
 
 
 def _is_user_function() -> bool:

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from msprobe.adapters.pytorch.tensors.modes import in_modes, outside_modes
 from msprobe.core.backend.protocols import GradientReceiver, Template
 from msprobe.core.capture.containers import interned, shape_of, tensors_in
 from msprobe.core.capture.thread_state import ThreadState, quiet_hook
@@ -146,7 +147,7 @@ class SingleNodeHook:
 
 
 def _sum(earlier: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    with torch.no_grad():
+    with outside_modes(), torch.no_grad():
         return _add(earlier, gradient)
 
 
@@ -238,4 +239,8 @@ class TensorHook:
 
     @quiet_hook
     def __call__(self, gradient: Any, others: Any = None) -> None:
-        self._report(gradient)
+        if in_modes():
+            with outside_modes():
+                self._report(gradient)
+        else:
+            self._report(gradient)

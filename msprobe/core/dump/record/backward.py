@@ -220,7 +220,17 @@ class CallGradients:
             the call are to come, and copies a gradient that is held meanwhile.
     """
 
-    __slots__ = ("_add", "_feeding", "_gradients", "_outputs_left", "_pending", "_receiver", "_single", "_targets", "_thread")
+    __slots__ = (
+        "_add",
+        "_feeding",
+        "_gradients",
+        "_outputs_left",
+        "_pending",
+        "_receiver",
+        "_single",
+        "_targets",
+        "_thread",
+    )
 
     def __init__(
         self,
