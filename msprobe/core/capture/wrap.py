@@ -14,6 +14,7 @@ wrote. Only functions record their instance as well.
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -278,7 +279,7 @@ def name_after_owner(wrapper: Any, owner: Any, attribute: str) -> None:
     if not isinstance(owner, (type, ModuleType)) or _leads_to(wrapper, owner, attribute):
         return
     if isinstance(owner, type):
-        has_module = hasattr(wrapper.__wrapped__, "__module__")
+        has_module = hasattr(inspect.unwrap(wrapper), "__module__")
         wrapper.__module__ = owner.__module__ if has_module else None
         wrapper.__qualname__ = f"{owner.__qualname__}.{attribute}"
     else:
@@ -287,7 +288,7 @@ def name_after_owner(wrapper: Any, owner: Any, attribute: str) -> None:
 
 def _leads_to(wrapper: Any, owner: Any, attribute: str) -> bool:
     """Return whether the names of ``wrapper`` lead to ``attribute`` of ``owner``, or can lead nowhere."""
-    if not hasattr(wrapper.__wrapped__, "__module__") or wrapper.__module__ is None:
+    if not hasattr(inspect.unwrap(wrapper), "__module__") or wrapper.__module__ is None:
         return False
     *path, last = wrapper.__qualname__.split(".")
     if "<locals>" in path:

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from msprobe.adapters.pytorch.tensors.memory import PLAIN, WithoutSubclass
 from msprobe.adapters.pytorch.tensors.modes import in_modes, outside_modes
 from msprobe.core.backend.protocols import GradientReceiver, Template
 from msprobe.core.capture.containers import interned, shape_of, tensors_in
@@ -86,11 +87,12 @@ class TorchGradientTap:
         """Attach hooks for any number of outputs made by any number of nodes."""
         targets: dict[Any, list[tuple[int, int]]] = {}
         count = 0
-        for tensor in tensors_in(result, torch.Tensor):
-            node = tensor.grad_fn
-            if node is not None:
-                targets.setdefault(node, []).append((tensor.output_nr, count))
-                count += 1
+        with WithoutSubclass():
+            for tensor in tensors_in(result, torch.Tensor):
+                node = tensor.grad_fn
+                if node is not None:
+                    targets.setdefault(node, []).append((tensor.output_nr, count))
+                    count += 1
         if not targets:
             return
         receiver.expect(count)
@@ -118,15 +120,25 @@ class GradientSlots:
 
     def slot(self, tensor: torch.Tensor) -> int | None:
         """Give one argument a slot and return it; None when no gradient can reach the argument."""
-        if not tensor.requires_grad:
+        if type(tensor) not in PLAIN:
+            with WithoutSubclass():
+                edge = _edge_of(tensor)
+        else:
+            edge = _edge_of(tensor)
+        if edge is None:
             return None
         slot = self.count
         self.count = slot + 1
-        node = tensor.grad_fn
-        key = id(tensor) if node is None else (node, tensor.output_nr)
+        node = edge[0]
+        key = id(tensor) if node is None else edge
         earlier = self.arguments.get(key)
         self.arguments[key] = (slot,) if earlier is None else (*earlier, slot)
         return slot
+
+
+def _edge_of(tensor: torch.Tensor) -> Edge | None:
+    """Return where the gradient of ``tensor`` comes from: node and output; no node for a leaf, None for no gradient."""
+    return (tensor.grad_fn, tensor.output_nr) if tensor.requires_grad else None
 
 
 class SingleNodeHook:
@@ -222,9 +234,10 @@ def _passed_through(node: Any, outputs: list[tuple[int, int]], prepared: Gradien
 
 def watch(tensor: Any, thread: ThreadState, report: Callable[[Any], None]) -> Callable[[], None] | None:
     """Report every gradient of ``tensor`` until the returned function is called; return None when it can have none."""
-    if not tensor.requires_grad:
-        return None
-    remove: Callable[[], None] = tensor.register_hook(TensorHook(thread, report)).remove
+    with WithoutSubclass():
+        if not tensor.requires_grad:
+            return None
+        remove: Callable[[], None] = tensor.register_hook(TensorHook(thread, report)).remove
     return remove
 
 
