@@ -1,8 +1,8 @@
 """Random programs: text made of blocks, one seed each, which must run with the tool as they run without it.
 
-``program(seed)`` returns the text: a function for each block, in which the words after ``$`` are
-drawn from ``WORDS``; the bodies are in ``random_blocks.txt``. ``run(text)`` executes it and returns what each block has made: values, gradients, the type and
-text of an exception, and the state of all random generators afterwards.
+``program(seed)`` returns the text: a function for each block of ``random_blocks.txt``, in which the words after ``$``
+are drawn from ``WORDS``. ``run(load(text))`` executes it and returns what each block has made: values, gradients, the
+type and text of an exception, and the state of all random generators afterwards.
 
     python -m tests.adapters.pytorch.random_programs 17        prints the program of seed 17, and what it makes
 """
@@ -170,7 +170,7 @@ def load(text: str) -> dict[str, Any]:
     """Return the names of a program that was defined and not run; ``MODEL`` is its model."""
     module = types.ModuleType("random_program")
     sys.modules[module.__name__] = module  # where dataclasses and pickle look for it
-    exec(compile(text, "<program>", "exec"), vars(module))  # noqa: S102  (the text is made above)
+    exec(compile(text, "<program>", "exec"), vars(module))
     return vars(module)
 
 
