@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.taps.call_counter import CALL_COUNTER
-from msprobe.adapters.pytorch.tensors.modes import in_modes, outside_modes
+from msprobe.adapters.pytorch.tensors.operation_modes import in_modes, outside_modes
 from msprobe.core.dump.session.debugger import counted_model
 
 _graph_task = torch._C._current_graph_task_id

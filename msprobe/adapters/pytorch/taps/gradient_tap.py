@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.tensors.memory import PLAIN, WithoutSubclass
-from msprobe.adapters.pytorch.tensors.modes import in_modes, outside_modes
+from msprobe.adapters.pytorch.tensors.operation_modes import in_modes, outside_modes
 from msprobe.core.backend.protocols import GradientReceiver, Template
 from msprobe.core.capture.containers import interned, shape_of, tensors_in
 from msprobe.core.capture.thread_state import ThreadState, quiet_hook

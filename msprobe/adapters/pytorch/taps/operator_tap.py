@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from msprobe.adapters.pytorch.tensors.modes import outside_modes
+from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
 from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.thread_state import CALLING, ThreadState
 

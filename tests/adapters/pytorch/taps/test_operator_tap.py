@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import (
 )
 from torch.utils.checkpoint import checkpoint
 
-from msprobe.adapters.pytorch.tensors.modes import outside_modes
+from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
 from tests.adapters.pytorch.networks import Mlp
 
 pytestmark = pytest.mark.torch
