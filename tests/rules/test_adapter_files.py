@@ -27,7 +27,7 @@ OWN = {
         "taps/optimizer_tap.py": "optimizers of PyTorch are no modules; those of MindSpore are cells",
         "taps/package_taps.py": "NPU, MindSpeed and Triton are packages beside torch",
         "tensors/checkpoint_reader.py": "checkpoints of torch.save",
-        "tensors/operation_modes.py": "TorchDispatchMode and TorchFunctionMode see operations; MindSpore has no such modes",
+        "tensors/operation_modes.py": "dispatch and function modes see operations; MindSpore has none",
         "tensors/memory.py": "storage, aliases and subclasses of torch.Tensor",
         "tensors/saver.py": "files of task tensor are written without a copy",
         "tensors/sharding.py": "DTensor and FSDP",
