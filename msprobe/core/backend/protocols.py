@@ -135,6 +135,14 @@ class Runtime(Protocol):
         """Return whether the framework raises this exception to leave a call early, so that it is no error."""
         ...
 
+    def in_modes(self) -> bool:
+        """Return whether a mode sees the operations of this thread, such as a ``TorchDispatchMode``; it is cheap."""
+        ...
+
+    def outside_modes(self) -> AbstractContextManager[None]:
+        """Return a context in which no mode sees operations; afterwards the modes are as they were before."""
+        ...
+
     def watch_calls(self, model: Any, report: Callable[[], None]) -> Callable[[], None]:
         """Report the begin of each forward call of ``model`` until the returned function is called.
 
@@ -168,8 +176,15 @@ class GradientReceiver(Protocol):
         """Take the gradient of output ``position``."""
         ...
 
+    def grad_input(self, slot: int, gradient: Any) -> None:
+        """Take the gradient of one argument while other parts of the call's backward still run.
+
+        It must not be kept: where a framework passes a gradient on, it copies one that somebody else holds.
+        """
+        ...
+
     def grad_inputs(self, gradients: Mapping[int, Any]) -> None:
-        """Take the gradients of the inputs by the slots of the template; the backward of the call is done."""
+        """Take the other gradients of the inputs by the slots of the template; the backward of the call is done."""
         ...
 
 

@@ -11,9 +11,10 @@ kernel takes to measure a small tensor.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -55,6 +56,20 @@ _DTYPES: dict[torch.dtype, tuple[str, DType]] = {
     if isinstance(dtype, torch.dtype) and (neutral := find_dtype(str(dtype))) is not None
 }
 _detach = torch._C.TensorBase.detach
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def without_overrides(method: F) -> F:
+    """Decorate a method whose first argument is a tensor: a subclass does not see what is asked of the tensor."""
+
+    @functools.wraps(method)
+    def measured(self: Any, tensor: torch.Tensor, *args: Any) -> Any:
+        if type(tensor) in PLAIN:
+            return method(self, tensor, *args)
+        with WithoutSubclass():
+            return method(self, tensor, *args)
+
+    return measured  # type: ignore[return-value]
 
 
 class TorchTensorOps:
@@ -99,6 +114,7 @@ class TorchTensorOps:
         node["requires_grad"] = tensor.requires_grad
         return node
 
+    @without_overrides
     def describe_with_checksum(
         self, tensor: torch.Tensor, statistics: bool, kind: str, projection: bool = False
     ) -> dict[str, Any]:
@@ -118,10 +134,12 @@ class TorchTensorOps:
         self._deferred.settle()
         self._projector.settle()
 
+    @without_overrides
     def project(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
         with WithoutSubclass():
             self._projector.project(tensor, node)
 
+    @without_overrides
     def checksum(self, tensor: torch.Tensor, kind: str) -> str | None:
         plain = with_memory(tensor)
         if plain is None:
@@ -142,6 +160,7 @@ class TorchTensorOps:
         data = flat.view(torch.uint8).numpy()
         return crc32(data) if kind == "crc32" else xor(data)
 
+    @without_overrides
     def snapshot(self, tensor: torch.Tensor) -> tuple[Callable[[], torch.Tensor], int] | None:
         plain = with_memory(tensor)
         if plain is None:
@@ -159,6 +178,7 @@ class TorchTensorOps:
                 return (lambda: host().expand(plain.shape)), size
             return _host_copy(plain), size
 
+    @without_overrides
     def save(self, tensor: torch.Tensor, path: Path) -> bool:
         plain = with_memory(tensor)
         if plain is None:
