@@ -23,6 +23,7 @@ OWN = {
         "compile/compiler_guard.py": "Dynamo and inductor call modules and functions while they compile",
         "compile/recompilation.py": "Dynamo compiles again when functions change; MindSpore keeps a graph per key",
         "random/random_trace.py": "random_save exists for PyTorch only",
+        "taps/distribution.py": "FSDP, DTensor and pipelines are Python code that calls functions of torch",
         "taps/operator_tap.py": "operators below the APIs, prefix Aten; MindSpore has primitives (api_tap.py)",
         "taps/optimizer_tap.py": "optimizers of PyTorch are no modules; those of MindSpore are cells",
         "taps/package_taps.py": "NPU, MindSpeed and Triton are packages beside torch",

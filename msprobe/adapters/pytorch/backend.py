@@ -11,6 +11,7 @@ import yaml
 from msprobe.adapters.pytorch.kernel.runtime_dump import find_npu_runtime
 from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.adapters.pytorch.taps.api_tap import ApiTaps, PackageTap, TorchApiTap, TorchListedApis
+from msprobe.adapters.pytorch.taps.distribution import made_by_torch
 from msprobe.adapters.pytorch.taps.gradient_tap import TorchGradientTap
 from msprobe.adapters.pytorch.taps.input_tap import TorchInputTap
 from msprobe.adapters.pytorch.taps.module_tap import TorchModuleTap
@@ -53,6 +54,7 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
         gradients=gradients,
         optimizers=TorchOptimizerTap(current),
         operators=TorchOperatorTap(current, thread) if operators else None,
+        made_by_framework=made_by_torch if torch.distributed.is_available() else None,
         kernels=kernels,
     )
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from msprobe.core.capture.describe import Expansion, Handler
+from msprobe.core.capture.observer import CallSite
 
 T_contra = TypeVar("T_contra", contravariant=True)
 Template = tuple[Sequence[Any], Mapping[str, Any]]
@@ -444,6 +445,7 @@ class Backend:
     Args:
         graphs: sees the modules inside compiled graphs; None where every call passes through Python.
         operators: is there only where the configuration asks for operators.
+        made_by_framework: tells whether the framework itself makes the call that begins, to spread a model over ranks.
         kernels: is there only at level L2 on an NPU: core chooses the call around which kernels are dumped.
         kernel_dump: is there only at level L2 of a framework whose runtime dumps the kernels of whole steps by itself.
             It asks the runtime, and raises MsprobeException when that cannot be done any more.
@@ -466,6 +468,7 @@ class Backend:
     apis_in_models: bool = False
     has_risk_levels: bool = True
     operators: OperatorTap | None = None
+    made_by_framework: Callable[[CallSite], bool] | None = None
     kernels: NpuRuntime | None = None
     kernel_dump: Callable[[], KernelDump] | None = None
     header: Mapping[str, str] = field(default_factory=dict)

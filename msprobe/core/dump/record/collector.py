@@ -44,6 +44,7 @@ class Collector:
         self._modes = recorder.modes
         self._selection = recorder.selection
         self._runtime = backend.runtime
+        self._made_by_framework = backend.made_by_framework if backend.runtime.rank() is not None else None
         self._gradients = backend.gradients if recorder.modes.backward else None
         self._backward = BackwardCalls(recorder)
         self._declared: set[int] = set()
@@ -55,6 +56,8 @@ class Collector:
     @never_raises
     def api_begin(self, site: CallSite, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallRecord | None:
         """Begin a call of a function; return its record, or None for a call that is not recorded."""
+        if self._made_by_framework is not None and self._made_by_framework(site):
+            return None
         number = next(site.calls)
         if not site.passes_risk and not self._plan.construct:
             return None
