@@ -1,6 +1,7 @@
 """Values that were never written: the memory that ``empty`` and similar functions return.
 
-The content of such a tensor differs from run to run and means nothing; so does what is computed from it until a call
+Newer dumps say so of each tensor, and have no values for it. In older ones, and for what is computed from such memory:
+the content of such a tensor differs from run to run and means nothing; so does what is computed from it until a call
 writes it. The tensor is recognised at later uses by its statistics or checksum on both sides. What a call overwrites as
 a whole (``copy_``, ``fill_``) needs no such proof. Where both sides agree there is nothing to excuse. A wrong shape,
 dtype or argument stays an error.

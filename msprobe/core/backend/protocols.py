@@ -24,6 +24,7 @@ from typing import Any, Protocol, TypeVar
 
 from msprobe.core.capture.describe import Expansion, Handler
 from msprobe.core.capture.observer import CallSite
+from msprobe.core.capture.wrap import Arguments
 
 T_contra = TypeVar("T_contra", contravariant=True)
 Template = tuple[Sequence[Any], Mapping[str, Any]]
@@ -445,6 +446,7 @@ class Backend:
     Args:
         graphs: sees the modules inside compiled graphs; None where every call passes through Python.
         operators: is there only where the configuration asks for operators.
+        read_arguments: returns the arguments of a call with those that the function does not read without their values.
         made_by_framework: tells whether the framework itself makes the call that begins, to spread a model over ranks.
         kernels: is there only at level L2 on an NPU: core chooses the call around which kernels are dumped.
         kernel_dump: is there only at level L2 of a framework whose runtime dumps the kernels of whole steps by itself.
@@ -468,6 +470,7 @@ class Backend:
     apis_in_models: bool = False
     has_risk_levels: bool = True
     operators: OperatorTap | None = None
+    read_arguments: Callable[[str, tuple[Any, ...], Mapping[str, Any]], Arguments] | None = None
     made_by_framework: Callable[[CallSite], bool] | None = None
     kernels: NpuRuntime | None = None
     kernel_dump: Callable[[], KernelDump] | None = None

@@ -22,7 +22,9 @@ import torch.distributed.distributed_c10d as c10d
 
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
 from msprobe.adapters.pytorch.taps.distribution import COLLECTIVES, TrialRuns
+from msprobe.adapters.pytorch.tensors.unwritten import UnwrittenMemory
 from msprobe.core.capture.collectives import CollectiveCalls, PendingCall, PendingWorks, without_parameter
+from msprobe.core.capture.containers import tensors_in
 from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
@@ -57,14 +59,18 @@ class TorchCollectiveTap:
         names: functions of ``torch.distributed`` to record; none at a level that records no APIs.
         current: holds the current observer.
         thread: is made busy while a call is observed.
+        unwritten: forgets the memory that a collective is given.
     """
 
-    def __init__(self, names: Sequence[str], current: CurrentObserver, thread: ThreadState) -> None:
+    def __init__(
+        self, names: Sequence[str], current: CurrentObserver, thread: ThreadState, unwritten: UnwrittenMemory
+    ) -> None:
         self._current = current
         self._thread = thread
         self._patches = Patches()
         self._works = PendingWorks(current, thread)
         self._calls = CollectiveCalls(_RECEIVES, current, thread, is_traced)
+        self._unwritten = unwritten
         self._trials = TrialRuns(thread)
         self._sites: list[CallSite] = []
         self._originals: dict[Any, Any] = {}  # isend and irecv by their wrappers
@@ -121,7 +127,9 @@ class TorchCollectiveTap:
         works = [work for work in works if isinstance(work, c10d.Work)]
         positional, keywords = arguments
         values = (*positional, *keywords.values())
+        self._unwritten.forget(tensors_in(values, torch.Tensor))
         if isinstance(result, list) and works and values and isinstance(values[0], list):
+            self._unwritten.forget(operation.tensor for operation in values[0])
             outputs = BatchOutputs(values[0], values[1:], len(works) == len(values[0]))
             self._works.add(PendingCall(record, outputs, outputs.on_work), works)
         elif c10d._world.pg_coalesce_state:

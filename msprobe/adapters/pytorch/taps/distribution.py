@@ -44,17 +44,25 @@ def made_by_torch(site: CallSite) -> bool:
     """
     if site.prefix == COLLECTIVES:
         return False
-    frame: FrameType | None = sys._getframe(_PASSED)
+    module = _caller(sys._getframe(_PASSED))
+    return module.startswith(_PACKAGE) and (site.prefix != "Functional" or not module.startswith(_PIPELINES))
+
+
+def below_distribution() -> bool:
+    """Return whether torch's own code below ``torch.distributed`` makes the present call."""
+    return _caller(sys._getframe(1)).startswith(_PACKAGE)
+
+
+def _caller(frame: FrameType | None) -> str:
+    """Return the module of the code that makes a call, behind what the call passes through on its way."""
     while frame is not None:
         name = frame.f_globals.get("__name__")
         if type(name) is not str:
-            return False
-        if name.startswith(_PACKAGE):
-            return site.prefix != "Functional" or not name.startswith(_PIPELINES)
+            break
         if not name.startswith(_BETWEEN):
-            return False
+            return name
         frame = frame.f_back
-    return False
+    return ""
 
 
 class TrialRuns:

@@ -12,11 +12,15 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import torch
 from torch.utils import _python_dispatch as dispatch
 
+from msprobe.adapters.pytorch.tensors.unwritten import MAKERS, UnwrittenMemory
+from msprobe.core.capture.containers import tensors_in
 from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.thread_state import CALLING, ThreadState
 
+_MAKERS = frozenset(name for names in MAKERS.values() for name in names)
 PREFIX = "Aten"
 NAMESPACE = "aten"
 
@@ -24,7 +28,8 @@ NAMESPACE = "aten"
 class TorchOperatorTap:
     """Implements ``OperatorTap``."""
 
-    def __init__(self, current: CurrentObserver, thread: ThreadState) -> None:
+    def __init__(self, current: CurrentObserver, thread: ThreadState, unwritten: UnwrittenMemory) -> None:
+        self._unwritten = unwritten
         self._current = current
         self._thread = thread
         self._sites: dict[Any, CallSite | None] = {}  # by overload; all overloads of one operator share a site
@@ -48,8 +53,11 @@ class TorchOperatorTap:
         """Call ``operator`` and report it, unless the tool itself called it."""
         thread, observer = self._thread, self._current.observer
         busy = thread.busy
-        site = None if observer is None or (busy and busy != CALLING) else self._site(operator)
-        if observer is None or site is None:
+        if observer is None or (busy and busy != CALLING):
+            return operator(*args, **kwargs)
+        site = self._site(operator)
+        if site is None:
+            self._unwritten.forget(tensors_in((args, kwargs), torch.Tensor))  # who knows what the operator writes
             return operator(*args, **kwargs)
         thread.busy = True
         try:
@@ -61,10 +69,18 @@ class TorchOperatorTap:
             except BaseException as error:
                 observer.fail(token, error)
                 raise
+            self._note(operator, site.api, (args, kwargs), result)
             observer.end(token, result)
             return result
         finally:
             thread.busy = busy
+
+    def _note(self, operator: Any, api: str, arguments: Any, result: Any) -> None:
+        """Know the memory that ``operator`` has made, or forget that which it has written."""
+        if api in _MAKERS:
+            self._unwritten.add(result)
+        elif operator._schema.is_mutable:
+            self._unwritten.forget(tensors_in(arguments, torch.Tensor))
 
     def _site(self, operator: Any) -> CallSite | None:
         if operator not in self._sites:

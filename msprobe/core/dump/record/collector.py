@@ -44,6 +44,7 @@ class Collector:
         self._modes = recorder.modes
         self._selection = recorder.selection
         self._runtime = backend.runtime
+        self._read_arguments = backend.read_arguments
         self._made_by_framework = backend.made_by_framework if backend.runtime.rank() is not None else None
         self._gradients = backend.gradients if recorder.modes.backward else None
         self._backward = BackwardCalls(recorder)
@@ -64,7 +65,7 @@ class Collector:
         record = CallRecord(f"{site.stem}{number}.forward", None)
         if site.differentiable:
             record.backward_name = f"{site.stem}{number}.backward"
-        self._begin(record, site.passes_risk, (args, kwargs))
+        self._begin(record, site.passes_risk, (args, kwargs), site.api)
         return record
 
     @never_raises
@@ -192,7 +193,7 @@ class Collector:
 
     # ---- inside ----
 
-    def _begin(self, record: CallRecord, wanted: bool, arguments: Arguments) -> None:
+    def _begin(self, record: CallRecord, wanted: bool, arguments: Arguments, api: str = "") -> None:
         keep, keep_backward = wanted, wanted and self._gradients is not None
         if wanted and self._selection.filtered:
             listed, listed_backward = self._select(record)
@@ -202,7 +203,8 @@ class Collector:
         if self._plan.construct:
             record.parent = scopes[-1].name if scopes else self._parent_in_backward()
         if keep and self._modes.forward and self._plan.bodies:
-            self._open_forward(record, arguments)
+            read = self._read_arguments is not None and api and arguments[1]
+            self._open_forward(record, self._read_arguments(api, *arguments) if read else arguments)
         if keep and self._plan.stacks:
             self._note_stack(record)
         if keep_backward and self._gradients is not None and record.backward_name is not None:
