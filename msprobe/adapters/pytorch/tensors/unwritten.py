@@ -128,8 +128,7 @@ def _sample(tensor: torch.Tensor, size: int) -> bytes:
     """Return bytes of the memory of ``tensor``, spread over all of it; no mode of the user sees how."""
     step = max(size // _SAMPLES, 1)
     if tensor.is_cpu:
-        content: bytes = (ctypes.c_char * size).from_address(_base(tensor))[::step]
-        return content
+        return bytes((ctypes.c_char * size).from_address(_base(tensor))[::step])  # type: ignore[arg-type]
     with torch.no_grad(), torch._C._DisableTorchDispatch():
         whole = _empty(0, dtype=torch.uint8, device=tensor.device).set_(storage(tensor))
         return bytes(whole.as_strided((size // step,), (step,)).tolist())

@@ -203,8 +203,8 @@ class Collector:
         if self._plan.construct:
             record.parent = scopes[-1].name if scopes else self._parent_in_backward()
         if keep and self._modes.forward and self._plan.bodies:
-            read = self._read_arguments is not None and api and arguments[1]
-            self._open_forward(record, self._read_arguments(api, *arguments) if read else arguments)
+            read = self._read_arguments if api and arguments[1] else None
+            self._open_forward(record, arguments if read is None else read(api, *arguments))
         if keep and self._plan.stacks:
             self._note_stack(record)
         if keep_backward and self._gradients is not None and record.backward_name is not None:
