@@ -122,6 +122,10 @@ class Runtime(Protocol):
         """Return whether the present call repeats a forward in a backward pass, as activation checkpointing does."""
         ...
 
+    def repeats_without_gradients(self) -> bool:
+        """Return whether the present recomputation only restores values: gradients flow through the first call."""
+        ...
+
     def in_written_backward(self) -> bool:
         """Return whether a backward function written by the user is running."""
         ...

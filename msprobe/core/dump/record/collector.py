@@ -207,6 +207,8 @@ class Collector:
             self._open_forward(record, arguments if read is None else read(api, *arguments))
         if keep and self._plan.stacks:
             self._note_stack(record)
+        if record.recompute and keep_backward:
+            keep_backward = not self._runtime.repeats_without_gradients()
         if keep_backward and self._gradients is not None and record.backward_name is not None:
             try:
                 record.prepared_gradients = self._gradients.prepare(*arguments)

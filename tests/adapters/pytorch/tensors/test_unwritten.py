@@ -46,7 +46,13 @@ def _leftovers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def record(folder: Path, program: Callable[[], Any], **options: Any) -> dict[str, Any]:
     forget()
-    probe = PrecisionDebugger({"dump_path": str(folder), "level": "L1", "task": "statistics", "risk_level": "ALL", **options})
+    probe = PrecisionDebugger({
+        "dump_path": str(folder),
+        "level": "L1",
+        "task": "statistics",
+        "risk_level": "ALL",
+        **options,
+    })
     probe.start()
     program()
     probe.stop()
@@ -107,7 +113,11 @@ def asked_for() -> None:
 PROGRAMS = [viewed, like, strided, new, grown, shrunk, computed, without_beta, into, asked_for]
 
 
-@pytest.mark.parametrize("options", [{}, {"summary_mode": "md5"}, {"task": "tensor"}, {"list": ["Aten."]}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"statistics": {"summary_mode": "md5"}}, {"task": "tensor"}, {"statistics": {"list": ["Aten."]}}],
+    ids=str,
+)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_two_equal_runs_are_the_same(tmp_path: Path, program: Callable[[], Any], options: dict[str, str]) -> None:
     for name in ("first", "second"):
@@ -128,7 +138,7 @@ def test_no_file_and_no_checksum(tmp_path: Path) -> None:
     (entry,) = record(tmp_path / "tensor", viewed, task="tensor").values()
     assert "data_name" not in entry["output"][0]
     assert not list(tmp_path.glob("tensor/step0/*/dump_tensor_data/*"))
-    (entry,) = record(tmp_path / "md5", viewed, summary_mode="md5").values()
+    (entry,) = record(tmp_path / "md5", viewed, statistics={"summary_mode": "md5"}).values()
     assert entry["output"][0]["md5"] is None
 
 
