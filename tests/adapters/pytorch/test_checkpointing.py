@@ -69,8 +69,9 @@ class InPlace(nn.Module):
         self.linear, self.act = nn.Linear(4, 4), nn.ReLU(inplace=True)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        hidden = self.act(self.linear(x))
+        hidden = self.linear(x)
         hidden += 0.5
+        hidden = self.act(hidden)
         return x + hidden.to(x.dtype)
 
 

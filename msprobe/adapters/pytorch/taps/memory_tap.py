@@ -91,7 +91,7 @@ def _growing(original: Callable[..., Any], unwritten: UnwrittenMemory) -> Callab
 
     @functools.wraps(original)
     def grown(*args: Any, **kwargs: Any) -> Any:
-        written = not args or (unwritten.has_memory(args[0]) and not unwritten.holds(args[0]))
+        written = not args or unwritten.is_written(args[0])
         result = original(*args, **kwargs)
         if not written:
             unwritten.add(result)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils import _python_dispatch as dispatch
 
-from msprobe.adapters.pytorch.tensors.unwritten import MAKERS, UnwrittenMemory
+from msprobe.adapters.pytorch.tensors.unwritten import GROWING, MAKERS, UnwrittenMemory
 from msprobe.core.capture.containers import tensors_in
 from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.thread_state import CALLING, ThreadState
@@ -64,20 +64,21 @@ class TorchOperatorTap:
             token = observer.api_begin(site, args, kwargs)
             if token is None:
                 return operator(*args, **kwargs)
+            grows = site.api in GROWING and not self._unwritten.is_written(args[0])
             try:
                 result = operator(*args, **kwargs)
             except BaseException as error:
                 observer.fail(token, error)
                 raise
-            self._note(operator, site.api, (args, kwargs), result)
+            self._note(operator, grows or site.api in _MAKERS, (args, kwargs), result)
             observer.end(token, result)
             return result
         finally:
             thread.busy = busy
 
-    def _note(self, operator: Any, api: str, arguments: Any, result: Any) -> None:
+    def _note(self, operator: Any, makes: bool, arguments: Any, result: Any) -> None:
         """Know the memory that ``operator`` has made, or forget that which it has written."""
-        if api in _MAKERS:
+        if makes:
             self._unwritten.add(result)
         elif operator._schema.is_mutable:
             self._unwritten.forget(tensors_in(arguments, torch.Tensor))

@@ -47,9 +47,9 @@ class UnwrittenMemory:
     def __init__(self) -> None:
         self._made: dict[int, _Memory] = {}
 
-    def has_memory(self, tensor: Any) -> bool:
-        """Return whether ``tensor`` has memory already; True for what is no plain tensor."""
-        return type(tensor) not in PLAIN or storage(tensor).nbytes() > 0
+    def is_written(self, tensor: Any) -> bool:
+        """Return whether ``tensor`` has memory that somebody has written; True for what is no plain tensor."""
+        return type(tensor) not in PLAIN or (storage(tensor).nbytes() > 0 and not self.holds(tensor))
 
     def add(self, tensor: Any) -> None:
         """Know ``tensor`` as memory that nobody has written; anything but a tensor with memory is ignored.
