@@ -50,6 +50,9 @@ class FakeRuntime:
     def in_written_backward(self) -> bool:
         return False
 
+    def autograd(self) -> None:
+        """The fake framework always follows gradients, and has no mode."""
+
     def expected(self, error: BaseException) -> bool:
         return False
 
@@ -71,4 +74,5 @@ def make_backend(
         modules=FakeModuleTap(current, thread),
         gradients=FakeGradientTap(),
         optimizers=FakeOptimizerTap(current),
+        version="1.0",
     )

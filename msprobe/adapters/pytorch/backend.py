@@ -57,11 +57,12 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
         inputs=TorchInputTap(modules, thread),
         collectives=_collectives(config, table["distributed"], (current, thread), unwritten),
         gradients=gradients,
-        optimizers=TorchOptimizerTap(current),
+        optimizers=TorchOptimizerTap(current, modules.parameter_names),
         operators=TorchOperatorTap(current, thread, unwritten) if operators else None,
         read_arguments=read_arguments,
         made_by_framework=made_by_torch if torch.distributed.is_available() else None,
         kernels=kernels,
+        version=torch.__version__,
     )
 
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from msprobe.core.backend.mindspore_modes import RuntimeFacts
 from msprobe.core.capture.describe import Expansion, Handler
 from msprobe.core.capture.observer import CallSite
 from msprobe.core.capture.wrap import Arguments
@@ -128,6 +129,10 @@ class Runtime(Protocol):
 
     def in_written_backward(self) -> bool:
         """Return whether a backward function written by the user is running."""
+        ...
+
+    def autograd(self) -> str | None:
+        """Return the autograd mode of this thread (``grad``, ``no_grad``, ``inference``); None where there is none."""
         ...
 
     def expected(self, error: BaseException) -> bool:
@@ -238,33 +243,6 @@ class OperatorTap(Protocol):
 
 
 # ---- kernels
-
-
-@dataclass(frozen=True, slots=True)
-class RuntimeFacts:
-    """The version of MindSpore and how it is set up. What can be collected depends on it.
-
-    Args:
-        graph_mode: whether graphs are static (``GRAPH_MODE``).
-        jit_level: ``O0``, ``O1`` or ``O2``; "" when the user chose none.
-        device: the target device, such as ``CPU`` or ``Ascend``.
-        version: the version of MindSpore as numbers, such as ``(2, 10, 0)``.
-    """
-
-    graph_mode: bool
-    jit_level: str
-    device: str
-    version: tuple[int, ...]
-
-    @property
-    def whole_graph(self) -> bool:
-        """Return whether a graph is compiled and run as one piece (O2) and not kernel by kernel."""
-        return self.graph_mode and self.jit_level == "O2"
-
-    @property
-    def on_cpu(self) -> bool:
-        """Return whether the target device is the CPU."""
-        return self.device == "CPU"
 
 
 class NpuRuntime(Protocol):
@@ -391,6 +369,14 @@ class ModuleTap(Protocol):
         """Observe all adopted modules again."""
         ...
 
+    def shared_parameters(self) -> list[list[str]]:
+        """Return the names of parameters that share memory, in groups of two and more."""
+        ...
+
+    def named_parameters(self) -> list[tuple[str, Any, Any]]:
+        """Return name, value and present gradient (None without one) of every parameter, each once."""
+        ...
+
     def attach_gradients(self) -> Callable[[], None]:
         """Report the gradients of parameters until the returned function is called."""
         ...
@@ -415,8 +401,8 @@ class CollectiveTap(Protocol):
 class OptimizerTap(Protocol):
     """Observes the parts of a step that are neither forward nor backward."""
 
-    def attach(self) -> AbstractContextManager[None]:
-        """Report the begin and end of optimizer steps and of gradient clipping."""
+    def attach(self, scopes: bool) -> AbstractContextManager[None]:
+        """Report optimizer steps with their settings inside the context; with ``scopes`` the calls inside them too."""
         ...
 
 
@@ -458,6 +444,7 @@ class Backend:
         apis_in_models: a model given to ``start`` brings more functions to record, also at level L1.
         has_risk_levels: its functions have a risk, so that ``risk_level`` leaves some of them out.
         header: more fields for the header of dump.json.
+        version: the version of the framework.
     """
 
     name: str
@@ -479,6 +466,7 @@ class Backend:
     kernels: NpuRuntime | None = None
     kernel_dump: Callable[[], KernelDump] | None = None
     header: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""
 
     def take_over(self, earlier: Backend, focused: Iterable[tuple[Any, str]] = ()) -> None:
         """Continue for a backend that this one replaces.
