@@ -45,6 +45,9 @@ class FakeRuntime:
     def recomputing(self) -> bool:
         return autograd.running > 0
 
+    def repeats_without_gradients(self) -> bool:
+        return False
+
     def in_written_backward(self) -> bool:
         return False
 

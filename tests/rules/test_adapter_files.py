@@ -23,6 +23,8 @@ OWN = {
         "compile/compiler_guard.py": "Dynamo and inductor call modules and functions while they compile",
         "compile/recompilation.py": "Dynamo compiles again when functions change; MindSpore keeps a graph per key",
         "random/random_trace.py": "random_save exists for PyTorch only",
+        "taps/distribution.py": "FSDP, DTensor and pipelines are Python code that calls functions of torch",
+        "taps/memory_tap.py": "MindSpore has no function that returns memory without writing it",
         "taps/operator_tap.py": "operators below the APIs, prefix Aten; MindSpore has primitives (api_tap.py)",
         "taps/optimizer_tap.py": "optimizers of PyTorch are no modules; those of MindSpore are cells",
         "taps/parameter_names.py": "parameters of MindSpore carry their names",
@@ -31,6 +33,7 @@ OWN = {
         "tensors/operation_modes.py": "dispatch and function modes see operations; MindSpore has none",
         "tensors/memory.py": "storage, aliases and subclasses of torch.Tensor",
         "tensors/saver.py": "files of task tensor are written without a copy",
+        "tensors/unwritten.py": "MindSpore has no function that returns memory without writing it",
         "tensors/sharding.py": "DTensor and FSDP",
     },
     "mindspore": {

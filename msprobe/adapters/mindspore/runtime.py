@@ -31,6 +31,10 @@ class MindSporeRuntime:
     def recomputing(self) -> bool:
         return recomputing()
 
+    def repeats_without_gradients(self) -> bool:
+        """Return False: the gradients of a recomputed call flow through the repetition."""
+        return False
+
     def in_written_backward(self) -> bool:
         return False
 

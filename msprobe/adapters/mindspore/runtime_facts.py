@@ -20,7 +20,7 @@ from msprobe.adapters.mindspore.versions import (
     native_executor,
     number,
 )
-from msprobe.core.backend.protocols import RuntimeFacts
+from msprobe.core.backend.mindspore_modes import RuntimeFacts
 
 
 def runtime_facts() -> RuntimeFacts:

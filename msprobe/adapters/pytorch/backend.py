@@ -11,13 +11,16 @@ import yaml
 from msprobe.adapters.pytorch.kernel.runtime_dump import find_npu_runtime
 from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.adapters.pytorch.taps.api_tap import ApiTaps, PackageTap, TorchApiTap, TorchListedApis
+from msprobe.adapters.pytorch.taps.distribution import made_by_torch
 from msprobe.adapters.pytorch.taps.gradient_tap import TorchGradientTap
 from msprobe.adapters.pytorch.taps.input_tap import TorchInputTap
+from msprobe.adapters.pytorch.taps.memory_tap import TorchMemoryTap, inside_calls
 from msprobe.adapters.pytorch.taps.module_tap import TorchModuleTap
 from msprobe.adapters.pytorch.taps.operator_tap import PREFIX, TorchOperatorTap
 from msprobe.adapters.pytorch.taps.optimizer_tap import TorchOptimizerTap
 from msprobe.adapters.pytorch.taps.package_taps import TritonTap, VendorTap
 from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
+from msprobe.adapters.pytorch.tensors.unwritten import UnwrittenMemory, read_arguments
 from msprobe.adapters.pytorch.tensors.values import TorchValues
 from msprobe.core.backend.protocols import Backend, CollectiveTap
 from msprobe.core.capture.observer import CurrentObserver
@@ -34,8 +37,11 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
     kernels = find_npu_runtime() if config.level == "L2" else None
     operators = asks_for_operators(config, PREFIX) or (config.level == "L2" and kernels is None)
     tables = [table["apis"], table["extra"]]
-    apis = TorchApiTap(tables, passes_risk, current, thread, operators, TorchListedApis(config))
+    unwritten = UnwrittenMemory()
+    inside = inside_calls(unwritten, thread, operators)
+    apis = TorchApiTap(tables, passes_risk, current, thread, inside, TorchListedApis(config))
     packages: list[PackageTap] = [
+        TorchMemoryTap(unwritten, thread),
         VendorTap(table["packages"], passes_risk, current, thread),
         TritonTap(table["triton"], passes_risk, current, thread),
     ]
@@ -43,29 +49,31 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
     modules = TorchModuleTap(current, thread, gradients)
     return Backend(
         name="pytorch",
-        ops=TorchTensorOps(config.precision),
+        ops=TorchTensorOps(config.precision, unwritten=unwritten),
         values=TorchValues(),
         runtime=TorchRuntime(operators),
         apis=ApiTaps(apis, packages),
         modules=modules,
         inputs=TorchInputTap(modules, thread),
-        collectives=_collectives(config, table["distributed"], current, thread),
+        collectives=_collectives(config, table["distributed"], (current, thread), unwritten),
         gradients=gradients,
         optimizers=TorchOptimizerTap(current, modules.parameter_names),
-        operators=TorchOperatorTap(current, thread) if operators else None,
+        operators=TorchOperatorTap(current, thread, unwritten) if operators else None,
+        read_arguments=read_arguments,
+        made_by_framework=made_by_torch if torch.distributed.is_available() else None,
         kernels=kernels,
         version=torch.__version__,
     )
 
 
 def _collectives(
-    config: DumpConfig, names: list[str], current: CurrentObserver, thread: ThreadState
+    config: DumpConfig, names: list[str], watch: tuple[CurrentObserver, ThreadState], unwritten: UnwrittenMemory
 ) -> CollectiveTap | None:
     if not torch.distributed.is_available():
         return None
     from msprobe.adapters.pytorch.taps.collective_tap import TorchCollectiveTap
 
-    return TorchCollectiveTap(names if config.level in ("L1", "mix") else [], current, thread)
+    return TorchCollectiveTap(names if config.level in ("L1", "mix") else [], *watch, unwritten)
 
 
 def _table() -> Any:

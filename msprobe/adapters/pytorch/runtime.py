@@ -16,6 +16,7 @@ _graph_task = torch._C._current_graph_task_id
 _node = torch._C._current_autograd_node
 _saved_tensor_hooks = torch._C._autograd._top_saved_tensors_default_hooks
 _CHECKPOINTS = ("CheckpointFunctionBackward",)
+_RESTORING = "_recomputation_hook."
 _EARLY_EXITS = ("_StopRecomputationError",)
 
 
@@ -48,6 +49,14 @@ class TorchRuntime:
             return True
         # operators of torch's own nodes run with autograd under create_graph
         return torch.is_grad_enabled() and (not self._operators or _is_user_function())
+
+    def repeats_without_gradients(self) -> bool:
+        """Return whether non-reentrant checkpointing recomputes; what it runs again gets no gradients.
+
+        A call that does nothing returns a tensor of the graph of the first run, whose gradient was recorded there.
+        """
+        hooks = _saved_tensor_hooks(True)
+        return hooks is not None and getattr(hooks[0], "__qualname__", "").startswith(_RESTORING)
 
     def in_written_backward(self) -> bool:
         """Return whether a backward function runs whose calls are recorded."""

@@ -25,7 +25,7 @@ from msprobe.compare.differences.statistics_arrays import (
 from msprobe.compare.records.leaves import element_count
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import INPUT, PARAMETER, Leaf, is_tensor
+from msprobe.core.store.record_walk import INPUT, PARAMETER, Leaf, has_no_values, is_tensor
 from msprobe.core.tensors.dtypes import same_dtype
 from msprobe.core.tensors.statistics import LARGEST, NORM_COLUMN, ToleranceOf, columns_of
 from msprobe.numerics.tolerance import rounded_to
@@ -171,8 +171,8 @@ def _classify(table: LeafTable, kinds: Ints, known: Bools, digest: Callable[[Any
 
 
 def _is_unmeasured(raw: dict[str, Any]) -> bool:
-    """Return whether a tensor has no statistics, or in a dump without them no checksum."""
-    return raw.get(LARGEST.name, raw.get("md5")) is None
+    """Return whether a tensor has no statistics, or in a dump without them no checksum, and does not say why."""
+    return not has_no_values(raw) and raw.get(LARGEST.name, raw.get("md5")) is None
 
 
 def tensor_kind(leaf: Leaf, target: dict[str, Any], golden: dict[str, Any]) -> RowKind:

@@ -1,6 +1,7 @@
 """Values that were never written: the memory that ``empty`` and similar functions return.
 
-The content of such a tensor differs from run to run and means nothing; so does what is computed from it until a call
+Newer dumps say so of each tensor, and have no values for it. In older ones, and for what is computed from such memory:
+the content of such a tensor differs from run to run and means nothing; so does what is computed from it until a call
 writes it. The tensor is recognised at later uses by its statistics or checksum on both sides. What a call overwrites as
 a whole (``copy_``, ``fill_``) needs no such proof. Where both sides agree there is nothing to excuse. A wrong shape,
 dtype or argument stays an error.
@@ -8,14 +9,16 @@ dtype or argument stays an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Any
+
+import numpy as np
 
 from msprobe.compare.exemptions.protocol import Exemption
 from msprobe.compare.table.table import LeafTable
-from msprobe.core.store.record_walk import is_tensor
+from msprobe.core.store.record_walk import UNINITIALISED, has_no_values, is_tensor
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
-from msprobe.numerics.verdict import Ints, Measured, Role
+from msprobe.numerics.verdict import Ints, Measured, Role, RowKind
 
 _MAKERS = frozenset({"empty", "empty_like", "empty_strided", "empty_with_format", "new_empty", "new_empty_strided"})
 _WRITERS = frozenset({"copy_", "fill_", "zero_", "ones_", "eye_", "constant_", "normal_", "uniform_", "random_"})
@@ -26,17 +29,39 @@ class Uninitialised(Exemption):
     """Excuses differences of values that were never written."""
 
     def meaningless_rows(self, table: LeafTable, measured: Measured) -> Sequence[int]:
-        """Return the rows whose values were never written (see ``uninitialised``)."""
-        return uninitialised(table, measured.role)
+        """Return the rows whose values were never written (see ``uninitialised``), and those that say so."""
+        differing = np.flatnonzero((measured.kind != RowKind.NONE) | (measured.worst > 0.0)).tolist()
+        marked = [row for row in differing if _says_so(table, row)]
+        entries = set((np.searchsorted(table.starts, differing, side="right") - 1).tolist())
+        readers = {number for number in entries if _reads_unwritten(table, number)}
+        return sorted({*marked, *uninitialised(table, measured.role, readers)})
 
 
-def uninitialised(table: LeafTable, roles: Ints) -> list[int]:
+def _says_so(table: LeafTable, row: int) -> bool:
+    """Return whether both sides have a tensor in this row, and one of them says that it has no values."""
+    sides = [leaf.raw for leaf in (table.target[row], table.golden[row]) if leaf is not None and is_tensor(leaf.raw)]
+    return len(sides) == 2 and any(map(has_no_values, sides))
+
+
+def _reads_unwritten(table: LeafTable, number: int) -> bool:
+    """Return whether an input of this entry says on both sides that nobody has written it."""
+    for row in table.rows_of(number):
+        sides = (table.target[row], table.golden[row])
+        if all(leaf is not None and is_tensor(leaf.raw) and UNINITIALISED in leaf.raw for leaf in sides):
+            return True
+    return False
+
+
+def uninitialised(table: LeafTable, roles: Ints, readers: Set[int] = frozenset()) -> list[int]:
     """Return the rows whose values differ because they were never written, ascending.
 
-    ``roles`` has a ``Role`` per row.
+    Args:
+        table: the rows.
+        roles: a ``Role`` per row.
+        readers: the entries that compute with memory which nobody has written, as far as the dumps say so.
     """
     apis = [key.stem.rpartition(".")[2] if key.phase == "forward" else "" for key in table.keys]
-    makers = {number for number, api in enumerate(apis) if api in _MAKERS}
+    makers = {number for number, api in enumerate(apis) if api in _MAKERS} | readers
     writers = {number for number, api in enumerate(apis) if api in _WRITERS}
     excused: list[int] = []
     unwritten: set[Any] = set()

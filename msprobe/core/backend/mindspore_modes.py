@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from msprobe.core.backend.protocols import RuntimeFacts
 from msprobe.core.config import DumpConfig
 from msprobe.core.config.fields import ALL_FLOWS
 from msprobe.core.errors import Problem
@@ -25,6 +25,33 @@ _RUNTIME_PATH = re.compile(r"[A-Za-z0-9_/-]+")
 _O2_STATISTICS = frozenset({"max", "min", "mean", "l2norm", "md5"})
 _DEVICE_STATISTICS = frozenset({"max", "min", "mean", "l2norm"})
 _DYNAMIC_ONLY = "mindspore has it in dynamic graphs"
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeFacts:
+    """The version of MindSpore and how it is set up. What can be collected depends on it.
+
+    Args:
+        graph_mode: whether graphs are static (``GRAPH_MODE``).
+        jit_level: ``O0``, ``O1`` or ``O2``; "" when the user chose none.
+        device: the target device, such as ``CPU`` or ``Ascend``.
+        version: the version of MindSpore as numbers, such as ``(2, 10, 0)``.
+    """
+
+    graph_mode: bool
+    jit_level: str
+    device: str
+    version: tuple[int, ...]
+
+    @property
+    def whole_graph(self) -> bool:
+        """Return whether a graph is compiled and run as one piece (O2) and not kernel by kernel."""
+        return self.graph_mode and self.jit_level == "O2"
+
+    @property
+    def on_cpu(self) -> bool:
+        """Return whether the target device is the CPU."""
+        return self.device == "CPU"
 
 
 def mode_problems(config: DumpConfig, facts: RuntimeFacts) -> list[Problem]:

@@ -22,7 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from msprobe.core.backend.mindspore_modes import RuntimeFacts
 from msprobe.core.capture.describe import Expansion, Handler
+from msprobe.core.capture.observer import CallSite
+from msprobe.core.capture.wrap import Arguments
 
 T_contra = TypeVar("T_contra", contravariant=True)
 Template = tuple[Sequence[Any], Mapping[str, Any]]
@@ -121,6 +124,10 @@ class Runtime(Protocol):
 
     def recomputing(self) -> bool:
         """Return whether the present call repeats a forward in a backward pass, as activation checkpointing does."""
+        ...
+
+    def repeats_without_gradients(self) -> bool:
+        """Return whether the present recomputation only restores values: gradients flow through the first call."""
         ...
 
     def in_written_backward(self) -> bool:
@@ -254,33 +261,6 @@ class OperatorTap(Protocol):
 
 
 # ---- kernels
-
-
-@dataclass(frozen=True, slots=True)
-class RuntimeFacts:
-    """The version of MindSpore and how it is set up. What can be collected depends on it.
-
-    Args:
-        graph_mode: whether graphs are static (``GRAPH_MODE``).
-        jit_level: ``O0``, ``O1`` or ``O2``; "" when the user chose none.
-        device: the target device, such as ``CPU`` or ``Ascend``.
-        version: the version of MindSpore as numbers, such as ``(2, 10, 0)``.
-    """
-
-    graph_mode: bool
-    jit_level: str
-    device: str
-    version: tuple[int, ...]
-
-    @property
-    def whole_graph(self) -> bool:
-        """Return whether a graph is compiled and run as one piece (O2) and not kernel by kernel."""
-        return self.graph_mode and self.jit_level == "O2"
-
-    @property
-    def on_cpu(self) -> bool:
-        """Return whether the target device is the CPU."""
-        return self.device == "CPU"
 
 
 class NpuRuntime(Protocol):
@@ -474,6 +454,8 @@ class Backend:
     Args:
         graphs: sees the modules inside compiled graphs; None where every call passes through Python.
         operators: is there only where the configuration asks for operators.
+        read_arguments: returns the arguments of a call with those that the function does not read without their values.
+        made_by_framework: tells whether the framework itself makes the call that begins, to spread a model over ranks.
         kernels: is there only at level L2 on an NPU: core chooses the call around which kernels are dumped.
         kernel_dump: is there only at level L2 of a framework whose runtime dumps the kernels of whole steps by itself.
             It asks the runtime, and raises MsprobeException when that cannot be done any more.
@@ -497,6 +479,8 @@ class Backend:
     apis_in_models: bool = False
     has_risk_levels: bool = True
     operators: OperatorTap | None = None
+    read_arguments: Callable[[str, tuple[Any, ...], Mapping[str, Any]], Arguments] | None = None
+    made_by_framework: Callable[[CallSite], bool] | None = None
     kernels: NpuRuntime | None = None
     kernel_dump: Callable[[], KernelDump] | None = None
     header: Mapping[str, str] = field(default_factory=dict)

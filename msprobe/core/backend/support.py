@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from msprobe.core.backend.mindspore_modes import STATIC_TASKS, call_only_problems, mode_problems
-from msprobe.core.backend.protocols import RuntimeFacts
+from msprobe.core.backend.mindspore_modes import STATIC_TASKS, RuntimeFacts, call_only_problems, mode_problems
 from msprobe.core.config import DumpConfig
 from msprobe.core.errors import ABSENT, ConfigError, Problem
 from msprobe.core.naming import ApiName, NameSyntaxError, parse_entry

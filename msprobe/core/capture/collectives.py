@@ -60,6 +60,7 @@ class CollectiveCalls:
         end: End,
         call: Callable[..., Any] | None = None,
         ranks: Ranks | None = None,
+        given: Callable[[Arguments], Arguments] | None = None,
     ) -> Callable[..., Any]:
         """Return a wrapper of ``original`` that reports its calls.
 
@@ -69,9 +70,11 @@ class CollectiveCalls:
             end: called when the function has returned.
             call: is called in place of ``original``.
             ranks: finds the group of a call; without it no group is reported.
+            given: returns the arguments to record as inputs; without it the buffer that only receives is left out.
         """
         current, thread, traced, run = self._current, self._thread, self._traced, call or original
-        receive_buffer = receive_parameter(original, self._receives.get(site.api))
+        hidden = receive_parameter(original, self._receives.get(site.api))
+        inputs = given or functools.partial(without_parameter, hidden=hidden)
 
         @functools.wraps(original)
         def observed(*args: Any, **kwargs: Any) -> Any:
@@ -82,7 +85,7 @@ class CollectiveCalls:
                 return run(*args, **kwargs)
             thread.busy = True
             try:
-                record = observer.api_begin(site, *without_parameter((args, kwargs), receive_buffer))
+                record = observer.api_begin(site, *inputs((args, kwargs)))
                 if record is None:
                     return run(*args, **kwargs)
                 if ranks is not None:

@@ -19,7 +19,8 @@ class ThreadState(threading.local):
         busy: False, True (the tool is at work or an API is observed) or ``CALLING``. While it is not False, calls are
             not recorded. Where operators are recorded too it is ``CALLING`` while an observed API itself runs, so that
             the operators it calls can be distinguished from those of the tool.
-        compiling: True while a compiler works; the modules that it calls are not called by the program.
+        compiling: True while a compiler works, or a framework tries a model out; the modules that it calls are not
+            called by the program.
         scopes: the records of the running modules (and ``optimizer``, ``clip_grad``), outermost first.
     """
 

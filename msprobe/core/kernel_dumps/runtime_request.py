@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from msprobe.core.backend.mindspore_modes import KERNEL_SIDES
-from msprobe.core.backend.protocols import RuntimeFacts
+from msprobe.core.backend.mindspore_modes import KERNEL_SIDES, RuntimeFacts
 from msprobe.core.config import DumpConfig
 from msprobe.core.store.safe_files import make_folder, write_atomic
 

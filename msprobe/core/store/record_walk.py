@@ -32,6 +32,10 @@ SECTIONS = (
 )
 """The sections of a record in row order, each with the slot and the path of what is below it."""
 
+UNINITIALISED, NOT_READ = "uninitialised", "not_read"
+"""The keys that say, with the value true, why a tensor has no values: nobody has written its memory, or the operation
+that was given the tensor does not read it."""
+
 _DEEPEST = 400
 _DEEPEST_OF_BOTH = 30
 _OPERATION = "torch.distributed.P2POp"
@@ -52,6 +56,11 @@ _leaf = cast(Callable[[tuple[str, str, Any]], Leaf], partial(tuple.__new__, Leaf
 def is_tensor(raw: Any) -> bool:
     """Return whether a node has a dtype and a shape: tensors and arrays."""
     return type(raw) is dict and "dtype" in raw and "shape" in raw
+
+
+def has_no_values(raw: Mapping[str, Any]) -> bool:
+    """Return whether a tensor says that it has no values, and why."""
+    return UNINITIALISED in raw or NOT_READ in raw
 
 
 def is_value(node: Any) -> bool:

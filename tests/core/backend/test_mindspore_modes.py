@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from msprobe.core.backend.mindspore_modes import mode_problems
-from msprobe.core.backend.protocols import RuntimeFacts
+from msprobe.core.backend.mindspore_modes import RuntimeFacts, mode_problems
 from msprobe.core.config import load_config
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from msprobe.core.backend.protocols import RuntimeFacts
+from msprobe.core.backend.mindspore_modes import RuntimeFacts
 from msprobe.core.config import DumpConfig, load_config
 from msprobe.core.kernel_dumps.runtime_request import categories, request_of
 

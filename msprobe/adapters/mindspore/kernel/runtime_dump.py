@@ -15,8 +15,7 @@ from typing import Any
 
 from msprobe.adapters.mindspore.runtime_facts import graph_compiled, runtime_facts, settle
 from msprobe.adapters.mindspore.versions import wait_for_device
-from msprobe.core.backend.mindspore_modes import mode_problems
-from msprobe.core.backend.protocols import RuntimeFacts
+from msprobe.core.backend.mindspore_modes import RuntimeFacts, mode_problems
 from msprobe.core.config import DumpConfig
 from msprobe.core.errors import ConfigError, InterfaceError, MsprobeException
 from msprobe.core.kernel_dumps.runtime_request import Document, request_of

@@ -34,7 +34,7 @@ from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patched_apis import ListedApis, WrappedApis
 from msprobe.core.capture.patching import Patches, find_holder
 from msprobe.core.capture.thread_state import ThreadState
-from msprobe.core.capture.wrap import bind_like_original, mark_calling, name_after_owner, wrap
+from msprobe.core.capture.wrap import bind_like_original, name_after_owner, wrap
 from msprobe.core.config import DumpConfig
 from msprobe.core.log import first_time, logger
 
@@ -54,7 +54,7 @@ class TorchApiTap(WrappedApis):
         passes_risk: the risk test over API names; an API that fails it is counted but not recorded.
         current: holds the current observer.
         thread: is made busy while a call is observed.
-        operators: whether the operators inside a call are recorded too.
+        inside: makes of an original function what runs inside an observed call; without it the original runs.
         listed: the APIs that the configuration adds.
     """
 
@@ -64,11 +64,11 @@ class TorchApiTap(WrappedApis):
         passes_risk: Callable[[str], bool],
         current: CurrentObserver,
         thread: ThreadState,
-        operators: bool = False,
+        inside: Callable[[CallSite, Callable[..., Any]], Callable[..., Any]] | None = None,
         listed: ListedApis | None = None,
     ) -> None:
         super().__init__(passes_risk, current, thread, listed)
-        self._operators = operators
+        self._inside = inside
         for table in tables:
             self._plan_table(table, OWNERS)
         list_device_constructors()
@@ -95,8 +95,8 @@ class TorchApiTap(WrappedApis):
         return replacement
 
     def _observed(self, site: CallSite, original: Callable[..., Any]) -> Callable[..., Any]:
-        if self._operators:
-            original = mark_calling(original, self._thread, is_traced)
+        if self._inside is not None:
+            original = self._inside(site, original)
         return wrap(original, site, self._current, self._thread, is_traced)
 
 

@@ -21,6 +21,8 @@ import torch
 import torch.distributed.distributed_c10d as c10d
 
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
+from msprobe.adapters.pytorch.taps.distribution import COLLECTIVES, TrialRuns
+from msprobe.adapters.pytorch.tensors.unwritten import UnwrittenMemory
 from msprobe.core.capture.collectives import (
     CollectiveCalls,
     PendingCall,
@@ -29,6 +31,7 @@ from msprobe.core.capture.collectives import (
     argument_named,
     without_parameter,
 )
+from msprobe.core.capture.containers import tensors_in
 from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
@@ -63,14 +66,19 @@ class TorchCollectiveTap:
         names: functions of ``torch.distributed`` to record; none at a level that records no APIs.
         current: holds the current observer.
         thread: is made busy while a call is observed.
+        unwritten: forgets the memory that a collective is given.
     """
 
-    def __init__(self, names: Sequence[str], current: CurrentObserver, thread: ThreadState) -> None:
+    def __init__(
+        self, names: Sequence[str], current: CurrentObserver, thread: ThreadState, unwritten: UnwrittenMemory
+    ) -> None:
         self._current = current
         self._thread = thread
         self._patches = Patches()
         self._works = PendingWorks(current, thread)
         self._calls = CollectiveCalls(_RECEIVES, current, thread, is_traced)
+        self._unwritten = unwritten
+        self._trials = TrialRuns(thread)
         self._sites: list[CallSite] = []
         self._originals: dict[Any, Any] = {}  # isend and irecv by their wrappers
         for name in names:
@@ -84,7 +92,7 @@ class TorchCollectiveTap:
     def attach(self) -> Iterator[None]:
         self._works.attach()
         try:
-            with RECOMPILE_GUARD.in_force(self._patches):
+            with RECOMPILE_GUARD.in_force(self._patches), self._trials.unobserved():
                 yield
         finally:
             self._works.detach()
@@ -95,7 +103,7 @@ class TorchCollectiveTap:
             site.reset()
 
     def _plan(self, name: str) -> None:
-        site = CallSite("Distributed", name)
+        site = CallSite(COLLECTIVES, name)
         site.differentiable = False  # and all of them are of risk CORE
         self._sites.append(site)
         self._replace(name, functools.partial(self._observed, site))
@@ -114,19 +122,21 @@ class TorchCollectiveTap:
 
     def _observed(self, site: CallSite, original: Callable[..., Any]) -> Callable[..., Any]:
         released = (0, "tensor") if site.api == "isend" else None
-        call = self._batch(original) if site.api == _BATCH else original
+        call, given = (self._batch(original), _without_receives) if site.api == _BATCH else (original, None)
 
         def end(record: Any, arguments: Arguments, result: Any) -> None:
             self._end(record, without_parameter(arguments, released), result)
 
-        return self._calls.observed(site, original, end, call, _ranks_finder(site.api, original))
+        return self._calls.observed(site, original, end, call, _ranks_finder(site.api, original), given)
 
     def _end(self, record: Any, arguments: Arguments, result: Any) -> None:
         works = result if isinstance(result, list) else [result]
         works = [work for work in works if isinstance(work, c10d.Work)]
         positional, keywords = arguments
         values = (*positional, *keywords.values())
+        self._unwritten.forget(tensors_in(values, torch.Tensor))
         if isinstance(result, list) and works and values and isinstance(values[0], list):
+            self._unwritten.forget(operation.tensor for operation in values[0])
             outputs = BatchOutputs(values[0], values[1:], len(works) == len(values[0]))
             self._works.add(PendingCall(record, outputs, outputs.on_work), works)
         elif c10d._world.pg_coalesce_state:
@@ -214,7 +224,25 @@ class BatchOutputs:
         return (self._operations, *self._rest)
 
 
-def _with_tensor(operation: Any, tensor: torch.Tensor) -> Any:
+def _without_receives(arguments: Arguments) -> Arguments:
+    """Return the arguments of a batch without the tensors that its operations receive into."""
+    positional, keywords = arguments
+    if positional:
+        return (_sending(positional[0]), *positional[1:]), keywords
+    return positional, {name: _sending(value) for name, value in keywords.items()}
+
+
+def _sending(operations: Any) -> Any:
+    if not isinstance(operations, list):
+        return operations
+    return [_with_tensor(each, None) if _receives(each) else each for each in operations]
+
+
+def _receives(operation: Any) -> bool:
+    return isinstance(operation, c10d.P2POp) and getattr(operation.op, "__name__", "") == "irecv"
+
+
+def _with_tensor(operation: Any, tensor: torch.Tensor | None) -> Any:
     other = object.__new__(type(operation))
     vars(other).update(vars(operation), tensor=tensor)
     return other

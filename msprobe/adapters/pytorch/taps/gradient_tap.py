@@ -29,6 +29,7 @@ from msprobe.core.dump.record.backward import CallGradients, Slots
 _AccumulateGrad = torch._C._functions.AccumulateGrad
 _add = torch._C._VariableFunctions.add
 _sequence = torch._C._autograd._get_sequence_nr
+_graph_task = torch._C._current_graph_task_id
 _NEVER = 2**64 - 1
 _ATOMS = frozenset({type(None), bool, int, float, str, torch.dtype, torch.device, torch.Size})
 
@@ -72,6 +73,7 @@ class TorchGradientTap:
         if type(result) is torch.Tensor and not report_early:
             node = result.grad_fn
             if node is None:
+                self._attach_leaf(prepared, result, receiver)
                 return
             slots = _single_node_slots(node, result.output_nr, prepared)
             if slots is not None:
@@ -82,6 +84,17 @@ class TorchGradientTap:
 
     def watch(self, tensor: Any, report: Callable[[Any], None]) -> Callable[[], None] | None:
         return watch(tensor, self._thread, report)
+
+    def _attach_leaf(self, prepared: GradientSlots, result: torch.Tensor, receiver: GradientReceiver) -> None:
+        """Observe the gradient of an argument that a recomputed call returned unchanged.
+
+        Reentrant checkpointing recomputes with copies of the arguments that have no past, where the first call was
+        given tensors of the graph.
+        """
+        slots = prepared.arguments.get(id(result)) if result.requires_grad and _graph_task() != -1 else None
+        if slots:
+            receiver.expect(1)
+            result.register_hook(PassedLeafHook(receiver, self._thread, slots[0]))
 
     def _attach_any(self, prepared: GradientSlots, result: Any, receiver: GradientReceiver) -> None:
         """Attach hooks for any number of outputs made by any number of nodes."""
@@ -156,6 +169,21 @@ class SingleNodeHook:
         count = len(grad_inputs)
         gradients = {slot: grad_inputs[index] if index < count else None for index, slot in self._slots}
         self._receiver.whole(grad_outputs[:1], gradients)
+
+
+class PassedLeafHook:
+    """Report the gradient of an argument that is the output of its call as well."""
+
+    __slots__ = ("_receiver", "_slot", "_thread")
+
+    def __init__(self, receiver: GradientReceiver, thread: ThreadState, slot: int) -> None:
+        self._receiver = receiver
+        self._thread = thread
+        self._slot = slot
+
+    @quiet_hook
+    def __call__(self, gradient: Any, others: Any = None) -> None:
+        self._receiver.whole((gradient,), {self._slot: gradient})
 
 
 def _sum(earlier: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:

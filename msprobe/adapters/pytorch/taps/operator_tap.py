@@ -16,9 +16,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
+from msprobe.adapters.pytorch.tensors.unwritten import GROWING, MAKERS, UnwrittenMemory
+from msprobe.core.capture.containers import tensors_in
 from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.thread_state import CALLING, ThreadState
 
+_MAKERS = frozenset(name for names in MAKERS.values() for name in names)
 PREFIX = "Aten"
 NAMESPACE = "aten"
 
@@ -26,7 +29,8 @@ NAMESPACE = "aten"
 class TorchOperatorTap:
     """Implements ``OperatorTap``."""
 
-    def __init__(self, current: CurrentObserver, thread: ThreadState) -> None:
+    def __init__(self, current: CurrentObserver, thread: ThreadState, unwritten: UnwrittenMemory) -> None:
+        self._unwritten = unwritten
         self._current = current
         self._thread = thread
         self._sites: dict[Any, CallSite | None] = {}  # by overload; all overloads of one operator share a site
@@ -52,23 +56,35 @@ class TorchOperatorTap:
         """Call ``operator`` and report it, unless the tool itself called it."""
         thread, observer = self._thread, self._current.observer
         busy = thread.busy
-        site = None if observer is None or (busy and busy != CALLING) else self._site(operator)
-        if observer is None or site is None:
+        if observer is None or (busy and busy != CALLING):
+            return operator(*args, **kwargs)
+        site = self._site(operator)
+        if site is None:
+            self._unwritten.forget(tensors_in((args, kwargs), torch.Tensor))  # who knows what the operator writes
             return operator(*args, **kwargs)
         thread.busy = True
         try:
             token = observer.api_begin(site, args, kwargs)
             if token is None:
                 return operator(*args, **kwargs)
+            grows = site.api in GROWING and not self._unwritten.is_written(args[0])
             try:
                 result = operator(*args, **kwargs)
             except BaseException as error:
                 observer.fail(token, error)
                 raise
+            self._note(operator, grows or site.api in _MAKERS, (args, kwargs), result)
             observer.end(token, result)
             return result
         finally:
             thread.busy = busy
+
+    def _note(self, operator: Any, makes: bool, arguments: Any, result: Any) -> None:
+        """Know the memory that ``operator`` has made, or forget that which it has written."""
+        if makes:
+            self._unwritten.add(result)
+        elif operator._schema.is_mutable:
+            self._unwritten.forget(tensors_in(arguments, torch.Tensor))
 
     def _site(self, operator: Any) -> CallSite | None:
         if operator not in self._sites:

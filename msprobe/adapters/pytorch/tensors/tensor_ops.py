@@ -32,6 +32,8 @@ from msprobe.adapters.pytorch.tensors.memory import (
 from msprobe.adapters.pytorch.tensors.reductions import DeferredStatistics, Projector, host_statistics
 from msprobe.adapters.pytorch.tensors.saver import TensorSaver
 from msprobe.adapters.pytorch.tensors.sharding import is_sharded, sharding
+from msprobe.adapters.pytorch.tensors.unwritten import NotRead, UnwrittenMemory
+from msprobe.core.store.record_walk import NOT_READ, UNINITIALISED
 from msprobe.core.tensors.checksums import crc32, format_crc32, format_xor, xor
 from msprobe.core.tensors.dtypes import ALL_DTYPES, DType, find_dtype
 from msprobe.core.tensors.projection import set_measured
@@ -78,11 +80,13 @@ class TorchTensorOps:
     Args:
         precision: ``low`` rounds Mean and Norm to the tensor's own dtype, ``high`` keeps float32 or better.
         native: use the compiled kernel where it exists; False measures with torch alone.
+        unwritten: knows the memory that nobody has written, whose content is no value.
     """
 
     suffix = ".pt"
 
-    def __init__(self, precision: str = "low", native: bool = True) -> None:
+    def __init__(self, precision: str = "low", native: bool = True, unwritten: UnwrittenMemory | None = None) -> None:
+        self._unwritten = unwritten or UnwrittenMemory()
         self._high = precision == "high"
         self._kernel = fused if native else None
         self._dlpack = DlpackDescriber.with_kernel(self._high) if native else None
@@ -94,6 +98,8 @@ class TorchTensorOps:
         self._saver = TensorSaver(native)
 
     def describe(self, tensor: torch.Tensor, statistics: bool, projection: bool = False) -> dict[str, Any]:
+        if self._unwritten.holds(tensor):
+            return self._without_values(tensor, statistics)
         if statistics and self._dlpack is not None:
             node = self._dlpack.describe(tensor, projection)
             if node is not None:
@@ -119,6 +125,8 @@ class TorchTensorOps:
         self, tensor: torch.Tensor, statistics: bool, kind: str, projection: bool = False
     ) -> dict[str, Any]:
         if statistics and kind == "crc32" and self._summary_crc32 is not None:
+            if self._unwritten.holds(tensor):
+                return {**self._without_values(tensor, True), "md5": None}
             node = self._in_one_pass(tensor, self._summary_crc32, projection)
             if node is not None:
                 return node
@@ -136,12 +144,14 @@ class TorchTensorOps:
 
     @without_overrides
     def project(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
+        if self._unwritten.holds(tensor):
+            return
         with WithoutSubclass():
             self._projector.project(tensor, node)
 
     @without_overrides
     def checksum(self, tensor: torch.Tensor, kind: str) -> str | None:
-        plain = with_memory(tensor)
+        plain = None if self._unwritten.holds(tensor) else with_memory(tensor)
         if plain is None:
             return None
         if plain.numel() == 0:
@@ -162,7 +172,7 @@ class TorchTensorOps:
 
     @without_overrides
     def snapshot(self, tensor: torch.Tensor) -> tuple[Callable[[], torch.Tensor], int] | None:
-        plain = with_memory(tensor)
+        plain = None if self._unwritten.holds(tensor) else with_memory(tensor)
         if plain is None:
             return None
         once, repeats = without_repeats(plain)
@@ -180,7 +190,7 @@ class TorchTensorOps:
 
     @without_overrides
     def save(self, tensor: torch.Tensor, path: Path) -> bool:
-        plain = with_memory(tensor)
+        plain = None if self._unwritten.holds(tensor) else with_memory(tensor)
         if plain is None:
             return False
         try:
@@ -195,6 +205,15 @@ class TorchTensorOps:
         with WithoutSubclass():
             return self._facts(tensor, statistics, projection)
 
+    def _without_values(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
+        """Return the record of a tensor that nobody has written."""
+        node: dict[str, Any] = {"type": "torch.Tensor", "dtype": str(tensor.dtype), "shape": tuple(tensor.shape)}
+        if statistics:
+            set_statistics(node, NO_STATS)
+        node["requires_grad"] = tensor.requires_grad
+        node[UNINITIALISED] = True
+        return node
+
     def _facts(self, tensor: torch.Tensor, statistics: bool, projection: bool) -> dict[str, Any]:
         kind = _TYPE_NAMES.get(type(tensor).__name__, "torch.Tensor")
         node: dict[str, Any] = {"type": kind, "dtype": str(tensor.dtype), "shape": _shape(tensor)}
@@ -202,6 +221,8 @@ class TorchTensorOps:
             set_statistics(node, NO_STATS)
             self._measure(tensor, node, projection)
         node["requires_grad"] = tensor.requires_grad
+        if type(tensor) is NotRead:
+            node[NOT_READ] = True
         if is_sharded(tensor):
             node.update(sharding(tensor))
         return node

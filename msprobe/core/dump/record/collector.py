@@ -48,6 +48,8 @@ class Collector:
         self._modes = recorder.modes
         self._selection = recorder.selection
         self.runtime = backend.runtime
+        self._read_arguments = backend.read_arguments
+        self._made_by_framework = backend.made_by_framework if backend.runtime.rank() is not None else None
         self._gradients = backend.gradients if recorder.modes.backward else None
         self._backward = BackwardCalls(recorder)
         self._declared: set[int] = set()
@@ -62,13 +64,15 @@ class Collector:
     @records
     def api_begin(self, site: CallSite, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallRecord | None:
         """Begin a call of a function; return its record, or None for a call that is not recorded."""
+        if self._made_by_framework is not None and self._made_by_framework(site):
+            return None
         number = next(site.calls)
         if not site.passes_risk and not self._plan.construct:
             return None
         record = CallRecord(f"{site.stem}{number}.forward", None)
         if site.differentiable:
             record.backward_name = f"{site.stem}{number}.backward"
-        self._begin(record, site.passes_risk, (args, kwargs))
+        self._begin(record, site.passes_risk, (args, kwargs), site.api)
         return record
 
     @records
@@ -227,7 +231,7 @@ class Collector:
 
     # ---- inside ----
 
-    def _begin(self, record: CallRecord, wanted: bool, arguments: Arguments) -> None:
+    def _begin(self, record: CallRecord, wanted: bool, arguments: Arguments, api: str = "") -> None:
         keep, keep_backward = wanted, wanted and self._gradients is not None
         if wanted and self._selection.filtered:
             listed, listed_backward = self._select(record)
@@ -237,9 +241,12 @@ class Collector:
         if self._plan.construct:
             record.parent = scopes[-1].name if scopes else self._parent_in_backward()
         if keep and self._modes.forward and self._plan.bodies:
-            self._open_forward(record, arguments)
+            read = self._read_arguments if api and arguments[1] else None
+            self._open_forward(record, arguments if read is None else read(api, *arguments))
         if keep and self._plan.stacks:
             self._note_stack(record)
+        if record.recompute and keep_backward:
+            keep_backward = not self.runtime.repeats_without_gradients()
         if keep_backward and self._gradients is not None and record.backward_name is not None:
             try:
                 record.prepared_gradients = self._gradients.prepare(*arguments)

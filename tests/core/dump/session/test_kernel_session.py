@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from msprobe.core.backend.protocols import Backend, RuntimeFacts
+from msprobe.core.backend.mindspore_modes import RuntimeFacts
+from msprobe.core.backend.protocols import Backend
 from msprobe.core.config import DumpConfig, load_config
 from msprobe.core.dump.session.kernel_session import KernelSession
 from msprobe.core.errors import MsprobeException

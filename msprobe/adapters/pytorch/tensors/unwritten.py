@@ -1,0 +1,165 @@
+"""Memory that nobody has written, and arguments that an operation does not read: neither has values to record.
+
+``torch.empty`` and its relatives return what happens to lie in the memory; on a GPU that differs from run to run.
+``UnwrittenMemory`` knows such memory from the call that made it until something is written there. A write by an
+operation of torch raises the version of the tensor. Other writes (kernels that get the address, collectives, numpy) are
+seen by a sample of the bytes. Memory of which a part is written counts as written.
+
+``read_arguments`` replaces the arguments that an operation is given without reading them by tensors without values:
+``out``, and the first operand of ``addmm`` and the like with ``beta=0``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from msprobe.adapters.pytorch.tensors.memory import PLAIN, address, storage
+
+MAKERS: Mapping[Any, tuple[str, ...]] = {
+    torch: ("empty", "empty_like", "empty_strided", "empty_permuted"),
+    torch.Tensor: ("new_empty", "new_empty_strided"),
+}
+"""The functions that return memory which nobody has written, by owner."""
+GROWING = frozenset({"resize_", "resize_as_"})
+"""Functions whose result is such memory where the tensor had none before."""
+
+_SAMPLES = 64
+_PURGE = 256
+_OPTIONAL = frozenset({
+    "addbmm", "addbmm_", "addmm", "addmm_", "addmv", "addmv_", "addr", "addr_", "baddbmm", "baddbmm_", "sspaddmm",
+})  # fmt: skip
+"""Functions that do not read their first operand where ``beta`` is 0."""
+_empty = torch._C._VariableFunctions.empty
+
+
+class NotRead(torch.Tensor):
+    """Stands for a tensor that an operation is given and does not read: shape and dtype, and no values."""
+
+
+class UnwrittenMemory:
+    """The memory that the program has got and not written; it holds nothing alive."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, _Memory] = {}
+
+    def is_written(self, tensor: Any) -> bool:
+        """Return whether ``tensor`` has memory that somebody has written; True for what is no plain tensor."""
+        return type(tensor) not in PLAIN or (storage(tensor).nbytes() > 0 and not self.holds(tensor))
+
+    def add(self, tensor: Any) -> None:
+        """Know ``tensor`` as memory that nobody has written; anything but a tensor with memory is ignored.
+
+        On a device this waits for the sample.
+        """
+        try:
+            if type(tensor) not in PLAIN or tensor.layout is not torch.strided or tensor.is_meta:
+                return
+            if not tensor.is_cpu and _is_capturing(tensor):
+                return
+            size = storage(tensor).nbytes()
+            if size:
+                if len(self._made) >= _PURGE:
+                    self._made = {base: memory for base, memory in self._made.items() if not memory.expired()}
+                self._made[_base(tensor)] = _Memory(tensor, size)
+        except RuntimeError:  # a tensor of functorch, of a mode without memory, or of a device that cannot be asked
+            return
+
+    def forget(self, tensors: Iterable[Any]) -> None:
+        """Know nothing of the memory of ``tensors`` any more: something writes it that torch does not count."""
+        for tensor in tensors if self._made else ():
+            if type(tensor) in PLAIN:
+                self._made.pop(_base(tensor), None)
+
+    def holds(self, tensor: torch.Tensor) -> bool:
+        """Return whether nobody has written the memory of ``tensor``."""
+        if not self._made or type(tensor) not in PLAIN or tensor.layout is not torch.strided:
+            return False
+        try:
+            base = _base(tensor)
+            memory = self._made.get(base)
+            if memory is None:
+                return False
+            if memory.is_that_of(tensor) and memory.unchanged(tensor):
+                return True
+        except RuntimeError:
+            return False
+        self._made.pop(base, None)
+        return False
+
+
+class _Memory:
+    """The memory of one storage, as it was when it was made."""
+
+    __slots__ = ("_sample", "_size", "_storage", "_version")
+
+    def __init__(self, tensor: torch.Tensor, size: int) -> None:
+        self._storage = StorageWeakRef(storage(tensor))
+        self._version = tensor._version
+        self._size = size
+        self._sample = _sample(tensor, size)
+
+    def expired(self) -> bool:
+        """Return whether the memory is free again."""
+        expired: bool = self._storage.expired()
+        return expired
+
+    def is_that_of(self, tensor: torch.Tensor) -> bool:
+        """Return whether ``tensor`` lies in this memory, which has not been free in between."""
+        lies: bool = self._storage.cdata == storage(tensor)._cdata and not self._storage.expired()
+        return lies
+
+    def unchanged(self, tensor: torch.Tensor) -> bool:
+        """Return whether nothing has been written."""
+        if tensor._version != self._version or storage(tensor).nbytes() != self._size:
+            return False
+        return _sample(tensor, self._size) == self._sample
+
+
+def _base(tensor: torch.Tensor) -> int:
+    return address(tensor) - tensor.storage_offset() * tensor.element_size()
+
+
+def _sample(tensor: torch.Tensor, size: int) -> bytes:
+    """Return bytes of the memory of ``tensor``, spread over all of it; no mode of the user sees how."""
+    step = max(size // _SAMPLES, 1)
+    if tensor.is_cpu:
+        return bytes((ctypes.c_char * size).from_address(_base(tensor))[::step])  # type: ignore[arg-type]
+    with torch.no_grad(), torch._C._DisableTorchDispatch():
+        whole = _empty(0, dtype=torch.uint8, device=tensor.device).set_(storage(tensor))
+        return bytes(whole.as_strided((size // step,), (step,)).tolist())
+
+
+def _is_capturing(tensor: torch.Tensor) -> bool:
+    """Return whether the device records a graph, to which nothing may be added."""
+    module = getattr(torch, tensor.device.type, None)
+    capturing = getattr(module, "is_current_stream_capturing", None)
+    return capturing is not None and capturing()
+
+
+def read_arguments(
+    api: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """Return the arguments of a call of ``api`` with a ``NotRead`` in place of every tensor that it does not read."""
+    if kwargs.get("out") is not None:
+        kwargs = {**kwargs, "out": _not_read(kwargs["out"])}
+    beta = kwargs.get("beta")
+    if api in _OPTIONAL and type(beta) in (int, float, bool) and beta == 0:
+        if args:
+            args = (_not_read(args[0]), *args[1:])
+        elif "input" in kwargs:
+            kwargs = {**kwargs, "input": _not_read(kwargs["input"])}
+    return args, kwargs
+
+
+def _not_read(value: Any) -> Any:
+    if type(value) in (tuple, list):
+        return [_not_read(part) for part in value]
+    if not isinstance(value, torch.Tensor):
+        return value
+    plain = _empty(value.shape, dtype=value.dtype, device="meta")
+    return torch.Tensor._make_subclass(NotRead, plain, value.requires_grad)
