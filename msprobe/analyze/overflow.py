@@ -73,11 +73,12 @@ class Overflow:
         yield from self.notes
 
 
-def check_overflow(path: PathLike) -> Overflow:
+def check_overflow(path: PathLike, run: str | None = None) -> Overflow:
     """Return the first NaN or infinity of a dump; of several steps, of the first step that has any.
 
     Args:
         path: path or URL of a step folder, a process folder or a dump root.
+        run: the run of a folder that holds several, by number; None for the newest.
 
     Raises:
         ReadError: there is no dump, or one is damaged.
@@ -85,7 +86,7 @@ def check_overflow(path: PathLike) -> Overflow:
     """
     result = Overflow()
     with paused_gc():
-        for step, places in groupby(find_dumps(opened(path)), key=lambda place: place.step):
+        for step, places in groupby(find_dumps(opened(path), run), key=lambda place: place.step):
             result = _check_step(step, list(places))
             if result.found:
                 break

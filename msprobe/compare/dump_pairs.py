@@ -44,7 +44,7 @@ def locate(target: Path, golden: Path, options: MappingOptions = _NO_OPTIONS) ->
         ReadError: a path holds no dump.
         NotComparableError: both hold dumps, but no pair of them belongs together, or not clearly.
     """
-    places = find_dumps(target), find_dumps(golden)
+    places = find_dumps(target, options.runs[0]), find_dumps(golden, options.runs[1])
     left = _by_step(replicas(places[0], options.target_parallel, "target"))
     right = _by_step(replicas(places[1], options.golden_parallel, "golden run"))
     if options.pair == ORDER or _are_named((target, golden), places):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msprobe.compare.alignment import cross_framework
 from msprobe.core.store.reader import Dump
 
-_KNOWN = frozenset({"task", "level", "framework", "dump_data_dir"})
+_KNOWN = frozenset({"task", "level", "framework", "dump_data_dir", "run"})
 _OWN = frozenset({"kernel_source", "producer", "record_level", "request"})  # msprobe adds them to the format
 _FORMAT = ("version", "format_version", "schema_version", "dump_version")
 _TEXTS = ("level", "framework")
