@@ -29,6 +29,15 @@ class Entry(BaseModel):
     error: str | None = Field(default=None, description="text of the exception the call raised")
 
 
+class RunTimes(BaseModel):
+    """When the program and its step began, in seconds since 1970; runs in one folder are told apart by them."""
+
+    model_config = ConfigDict(extra="allow")
+
+    program_began: float
+    step_began: float
+
+
 class DumpDocument(BaseModel):
     """dump.json; keys of `data` stand in the order in which the calls completed."""
 
@@ -38,6 +47,7 @@ class DumpDocument(BaseModel):
     level: str | None = None
     framework: str | None = None
     dump_data_dir: str | None = None
+    run: RunTimes | None = None
     data: dict[str, Entry] = Field(description="by entry name; NaN and Infinity may appear as bare tokens")
 
 
