@@ -71,7 +71,7 @@ def test_quick_start_says_where_the_dump_is(left: dict[str, Path]) -> None:
 
 def test_quick_start_records_the_apis(left: dict[str, Path]) -> None:
     recorded = _only(left["quick_start"])
-    assert list(recorded.dump) == ["task", "level", "framework", "dump_data_dir", "data"]
+    assert list(recorded.dump) == ["task", "level", "framework", "dump_data_dir", "run", "data"]
     assert recorded.names() == [
         "Functional.linear.0.forward",
         "Functional.relu.0.forward",
