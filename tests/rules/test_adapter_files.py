@@ -25,6 +25,7 @@ OWN = {
         "random/random_trace.py": "random_save exists for PyTorch only",
         "taps/operator_tap.py": "operators below the APIs, prefix Aten; MindSpore has primitives (api_tap.py)",
         "taps/optimizer_tap.py": "optimizers of PyTorch are no modules; those of MindSpore are cells",
+        "taps/parameter_names.py": "parameters of MindSpore carry their names",
         "taps/package_taps.py": "NPU, MindSpeed and Triton are packages beside torch",
         "tensors/checkpoint_reader.py": "checkpoints of torch.save",
         "tensors/memory.py": "storage, aliases and subclasses of torch.Tensor",

@@ -24,7 +24,7 @@ from msprobe.core.kernel_dumps.kernel_statistics import (
 from msprobe.core.kernel_dumps.records import KernelRun, KernelTensor, body, kernel_runs, numbered
 from msprobe.core.kernel_dumps.runtime_request import find_exception_request
 from msprobe.core.store.layout import TENSORS, file_name, process_folder, step_folder
-from msprobe.core.store.sink import DirectorySink
+from msprobe.core.store.sink import DirectorySink, writer_mark
 from msprobe.core.store.tensor_reader import read_tensor
 from msprobe.core.tensors.dtypes import find_dtype
 
@@ -65,6 +65,7 @@ def import_iterations(native: NativeFolder, runs: Sequence[Iteration], folder: P
         "level": "L2",
         "framework": "mindspore",
         "dump_data_dir": str(folder / TENSORS) if tensors else None,
+        "written_by": writer_mark(""),
         **plan.header,
     }
     sink = DirectorySink(folder, header, extra_info=True, tensors=tensors)
@@ -103,7 +104,8 @@ def import_dump(source: Path, target: Path, checksums: bool = False) -> list[Pat
             if import_iterations(native, runs, folder, ImportPlan(task, categories, header)):
                 written.append(folder)
     if not written:
-        raise ReadError(f"{source}: nothing to import: neither .npy files nor {STATISTIC} below rank_N/NET/GRAPH")
+        fault = f"nothing to import: neither .npy files nor {STATISTIC} below rank_N/NET/GRAPH"
+        raise ReadError(f"{source}: {fault}; run the step again at level L2")
     return written
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
@@ -28,10 +29,10 @@ from msprobe.core.errors import error_text
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.journal import VERSION, JournalWriter
-from msprobe.core.store.layout import JOURNAL, TENSORS, root_of
+from msprobe.core.store.layout import DEBUG, DUMP, JOURNAL, TENSORS, root_of
 from msprobe.core.store.process_folders import clear_earlier_run, remove_documents
 from msprobe.core.store.runs import run_times
-from msprobe.core.store.safe_files import make_folder_below, remove_symlink
+from msprobe.core.store.safe_files import disk_remedy, make_folder_below, remove_symlink
 
 BATCH = 64
 
@@ -104,6 +105,11 @@ class DirectorySink:
                 self._journal.announce(folder / JOURNAL)
         FLUSHER.add(self)
 
+    @property
+    def document(self) -> Path:
+        """The document that ``publish`` writes."""
+        return self.folder / (DEBUG if self._journal.index.only_points else DUMP)
+
     def write(self, record: Record) -> None:
         """Take a record; it is encoded with its batch, or when its statistics have arrived."""
         self._waiting.append(record)
@@ -155,6 +161,11 @@ class DirectorySink:
                 (self.folder / JOURNAL).unlink()
             self.release()
 
+    def add_header(self, fields: Mapping[str, Any]) -> None:
+        """Add fields to the header of dump.json, for the next ``publish``."""
+        with self._adding:
+            self._add({**self._journal.index.header, **fields})
+
     def move(self, folder: Path) -> bool:
         """Rename the folder to ``folder``, replacing the files of an earlier run; return False when that fails."""
         with self._writing:
@@ -168,10 +179,8 @@ class DirectorySink:
             except OSError:
                 return False
             self.folder = folder
-            header = dict(self._journal.index.header)
-            if header.get("dump_data_dir"):
-                with self._adding:
-                    self._add({**header, "dump_data_dir": str(folder / TENSORS)})
+            if self._journal.index.header.get("dump_data_dir"):
+                self.add_header({"dump_data_dir": str(folder / TENSORS)})
             return True
 
     def discard(self) -> None:
@@ -248,11 +257,11 @@ class _DiskGuard:
         if not self._sink.failed:
             self._sink.failed = True
             logger.error(
-                "cannot %s the dump in %s (%s): nothing more is recorded in this step, training goes on. "
-                "Free some space or choose another dump_path.",
+                "cannot %s the dump in %s (%s): nothing more is recorded in this step, training goes on. %s.",
                 self._what,
                 self._sink.folder,
                 _reason(error),
+                disk_remedy(error),
             )
         return True
 
@@ -330,3 +339,10 @@ def drop_statistics(node: Any, names: Collection[str]) -> Any:
         tensor = "shape" in node and "dtype" in node
         return {key: drop_statistics(part, names) for key, part in node.items() if not (tensor and key in names)}
     return [drop_statistics(part, names) for part in node] if isinstance(node, list) else node
+
+
+def writer_mark(framework_version: str) -> dict[str, str]:
+    """Return the field ``written_by`` of a dump that this version of msprobe writes."""
+    version = sys.modules["msprobe"].__version__  # core must not import the package, whose facade names the tools
+    mark = {"name": "msprobe", "version": version}
+    return {**mark, "framework_version": framework_version} if framework_version else mark

@@ -7,10 +7,10 @@ configurations of a session. ``conclude`` makes one line of both, or none when t
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass
 
 from msprobe.core.config import DumpConfig, IntRanges
+from msprobe.core.dump.session.process_debugger import uncaught_error
 from msprobe.core.log import logger
 
 _WORLD_SIZES = ("WORLD_SIZE", "RANK_SIZE")
@@ -106,7 +106,7 @@ class StepRankFilter:
                 f"nothing was collected: the configuration asks for step {_first_items(self._steps)}, this run had "
                 f"{run} ({reason})"
             )
-        if counts.saves or hasattr(sys, "last_value"):  # sys: the program has ended with an exception
+        if counts.saves or uncaught_error() is not None:
             return ""
         if self._level == "debug":
             return "nothing was collected: level debug records what save() is given, and save() was never called"
