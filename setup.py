@@ -23,8 +23,9 @@ HEADERS = (
     "difference",
     "elements",
     "exchange",
-    "projection",
     "rounding",
+    "strided",
+    "weights",
 )
 KERNEL = Extension(
     "msprobe.native._fused",

@@ -1,4 +1,5 @@
-"""How fast the compiled kernel reads memory, per dtype: statistics, statistics with CRC-32, CRC-32 alone, in GB/s.
+"""How fast the compiled kernel reads memory, per dtype, in GB/s: statistics, these with the projection, with
+the CRC-32, and the CRC-32 alone.
 
 The fastest of many passes over zeros and ones of the given size, beside numpy's maximum and sum of float32 over as many
 bytes. 1 MB lies in the processor's caches, so that arithmetic is the limit; with 100 MB it is the memory.
@@ -39,6 +40,7 @@ def speeds(name: str, size: int, passes: int) -> list[str]:
     at, count, kernel = memory.ctypes.data, memory.size, fused
     passed = (
         fastest(lambda: kernel.summary(at, count, dtype.code), passes),
+        fastest(lambda: kernel.summary(at, count, dtype.code, False, True), passes),
         fastest(lambda: kernel.summary_crc32(at, count, dtype.code), passes),
         fastest(lambda: kernel.crc32(at, memory.nbytes), passes),
     )
@@ -55,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("the compiled kernel is not installed: pip install msprobe where there is a C compiler", file=sys.stderr)
         return 1
     rows = [speeds(name, options.size, options.passes) for name in options.dtypes.split(",")]
-    print(table.markdown(("GB/s", "statistics", "with CRC-32", "CRC-32"), rows))
+    print(table.markdown(("GB/s", "statistics", "with projection", "with CRC-32", "CRC-32"), rows))
     floats = np.ones(options.size // 4, np.float32)
     largest, total = fastest(floats.max, options.passes), fastest(floats.sum, options.passes)
     print(f"numpy, float32: max {floats.nbytes / largest / 1e9:.1f}, sum {floats.nbytes / total / 1e9:.1f}")

@@ -22,6 +22,7 @@ OPTIONS = {
     "noextra": "extra_info off: no call stacks",
     "async": "async_dump on",
     "projection": "with the order-sensitive statistic; the reference has none",
+    "unordered": "without the order-sensitive statistic",
 }
 
 
@@ -52,7 +53,8 @@ class Variant:
             section["data_mode"] = ["all"]
         if task == "statistics":
             section["summary_mode"] = SUMMARY_MODES[self.task]
-            section["projection"] = "projection" in self.options
+            if self.options & {"projection", "unordered"}:
+                section["projection"] = "projection" in self.options
         return {
             "task": task,
             "dump_path": str(dump_path),

@@ -27,6 +27,7 @@ FUZZ = "fuzz"
 FUZZ_FACTOR = 40
 MATRICES: dict[str, str] = {
     FUZZ: f"Every property test, with {FUZZ_FACTOR} times the examples of CI.",
+    "kills": "100 trainings killed at random moments: every file is readable, at most the last 100 ms are missing.",
 }
 """Name of each matrix -> what it asks, in one sentence."""
 _LISTED_PACKAGES = ("torch", "mindspore", "numpy", "hypothesis")

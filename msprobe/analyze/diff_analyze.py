@@ -156,7 +156,8 @@ class _Analysis:
             if divergence is not None:
                 pair = comparison.table.entries[divergence.entry]
                 source = source_of_pair(pair, comparison.target, comparison.golden)
-                first_calls[rank] = _first_call(pair.name, records[divergence.entry], source)
+                record = records.get(divergence.entry, {"op_items": []})  # a call without values has no rows
+                first_calls[rank] = _first_call(pair.name, record, source)
         standings = earliest(findings)
         causes = [standing for standing in standings if standing.first] or standings[:1]
         for standing in causes:

@@ -59,7 +59,9 @@ def _prepare(server: ViewServer) -> None:
     import contextlib
     import sqlite3
 
-    with contextlib.suppress(sqlite3.Error, OSError):  # reported to the browser that asks for the graph
+    from msprobe.core.errors import ReadError
+
+    with contextlib.suppress(ReadError, sqlite3.Error, OSError):  # reported to the browser that asks for the graph
         server.prepare()
 
 

@@ -1,21 +1,21 @@
 """Pair the dumps below two paths.
 
 Dumps pair by step and rank. A single process of one side pairs with a single process of the other side, and so do two
-dumps that the user named.
+dumps that the user named. A pair is left out where a process was killed before it recorded a call of the step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 
 from msprobe.compare.alignment.options import ORDER, MappingOptions, numbers
-from msprobe.compare.parallel.layout import replicas
+from msprobe.compare.parallel.layout import Replica, replicas
 from msprobe.core.errors import NotComparableError
 from msprobe.core.log import logger
-from msprobe.core.store.reader import Place, find_dumps
+from msprobe.core.store.reader import Place, ended_at_start, find_dumps
 
 _Steps = dict[int | None, list[Place]]
 _NO_OPTIONS = MappingOptions()
@@ -28,13 +28,15 @@ class Located:
 
     Attributes:
         pairs: target and golden place, in order of step and rank.
-        unpaired: a line for each place without a partner.
+        unpaired: a line for each place without a partner, or without records because its process was killed.
         several_steps: whether the pairs are of more than one step.
+        places: all places of the target, and of the golden run.
     """
 
     pairs: list[tuple[Place, Place]] = field(default_factory=list)
     unpaired: list[str] = field(default_factory=list)
     several_steps: bool = False
+    places: tuple[Sequence[Place], Sequence[Place]] = ((), ())
 
 
 def locate(target: Path, golden: Path, options: MappingOptions = _NO_OPTIONS) -> Located:
@@ -45,9 +47,14 @@ def locate(target: Path, golden: Path, options: MappingOptions = _NO_OPTIONS) ->
         NotComparableError: both hold dumps, but no pair of them belongs together, or not clearly.
     """
     places = find_dumps(target, options.runs[0]), find_dumps(golden, options.runs[1])
+    located = _recorded(_pair((target, golden), places, options))
+    return replace(located, places=places)
+
+
+def _pair(paths: tuple[Path, Path], places: tuple[list[Place], list[Place]], options: MappingOptions) -> Located:
     left = _by_step(replicas(places[0], options.target_parallel, "target"))
     right = _by_step(replicas(places[1], options.golden_parallel, "golden run"))
-    if options.pair == ORDER or _are_named((target, golden), places):
+    if options.pair == ORDER or _are_named(paths, places):
         return _selected(_in_order(left, right), options)
     pairs: list[tuple[Place, Place]] = []
     unpaired: list[str] = []
@@ -59,6 +66,30 @@ def locate(target: Path, golden: Path, options: MappingOptions = _NO_OPTIONS) ->
     if not pairs:
         raise NotComparableError(f"no step and rank is on both sides ({_shortened(unpaired)}){_advice(left, right)}")
     return _selected(_located(pairs, unpaired), options)
+
+
+def _recorded(located: Located) -> Located:
+    """Return the pairs without those of which a side has no records, because its process was killed.
+
+    Raises:
+        NotComparableError: no pair is left.
+    """
+    pairs, unpaired = [], list(located.unpaired)
+    for pair in located.pairs:
+        ended = [side for side, place in zip(("target", "golden run"), pair, strict=True) if _ended_at_start(place)]
+        if ended:
+            sides = " and the ".join(ended)
+            unpaired.append(f"{_text(pair[0])}: the process of the {sides} ended before it recorded a call there")
+        else:
+            pairs.append(pair)
+    if not pairs:
+        raise NotComparableError(_shortened(unpaired))
+    return located if len(pairs) == len(located.pairs) else _located(pairs, unpaired)
+
+
+def _ended_at_start(place: Place) -> bool:
+    members = (member for stage in place.members for member in stage) if isinstance(place, Replica) else (place,)
+    return any(map(ended_at_start, members))
 
 
 def _are_named(paths: tuple[Path, Path], places: tuple[list[Place], list[Place]]) -> bool:

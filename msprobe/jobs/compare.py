@@ -27,6 +27,7 @@ from msprobe.compare.rows.rows import CompareRow
 from msprobe.compare.rows.summary import CompareSummary
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.host import cpu_count, is_url
+from msprobe.core.store.layout import JOURNAL
 from msprobe.core.store.reader import Place
 from msprobe.core.store.safe_files import make_folder
 from msprobe.jobs.compare_options import CompareOptions, check_options
@@ -157,6 +158,7 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
         )
         outcomes, last = _compare_ranks(located, pair_options, settings)
         summary.unpaired.extend(located.unpaired)
+        summary.incomplete += _stopped_first(located)
         result = CompareResult(
             _summarize(summary, outcomes, mapping), policy, mapping, located.pairs, outcomes, extras, last
         )
@@ -248,6 +250,17 @@ def _document_size(place: Place) -> int:
         return 0
 
 
+def _stopped_first(located: Located) -> list[str]:
+    """Return a sentence for each side on which a rank died before the others."""
+    sentences = []
+    for places, side in zip(located.places, ("target", "golden run"), strict=True):
+        if len(places) > 1 and any(place.document.with_name(JOURNAL).is_file() for place in places):
+            from msprobe.analyze.ended_run import stopped_first  # loaded for runs that died only
+
+            sentences.append(stopped_first(places, side))
+    return [sentence for sentence in sentences if sentence]
+
+
 def _summarize(summary: CompareSummary, outcomes: list[PairOutcome], mapping: MappingOptions) -> CompareSummary:
     """Add the outcomes of all pairs to the summary and return it.
 
@@ -274,8 +287,9 @@ def _summarize(summary: CompareSummary, outcomes: list[PairOutcome], mapping: Ma
                 Path(table).unlink(missing_ok=True)
             raise
     partial = [note for outcome in compared for note in outcome.partial]
-    summary.incomplete = [*summary.unpaired, *dict.fromkeys(partial)]
-    summary.reason = "; ".join(dict.fromkeys([*problems, *notes]))
+    ended = summary.incomplete
+    summary.incomplete = [*summary.unpaired, *dict.fromkeys([*partial, *ended])]
+    summary.reason = "; ".join(dict.fromkeys([*problems, *notes, *ended]))
     diverged = [outcome for outcome in compared if outcome.first_divergence is not None]
     if diverged:
         summary.verdict = "diverged"

@@ -50,7 +50,8 @@ def check_options(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOp
 
     Raises:
         InterfaceError: there is no such option.
-        MsprobeException: a mapping cannot have such a value, or a result would lie at a URL, or where a folder is.
+        MsprobeException: a mapping cannot have such a value, a result would lie at a URL or where a folder is, or needs
+            a package that is not installed.
         ReadError: a mapping file cannot be read, or contradicts itself.
     """
     own = CompareOptions(
@@ -82,7 +83,24 @@ def check_options(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOp
     for name, file in (("html", own["html"]), ("junit", own["junit"])):
         if file is not None:
             local_file(file, name)
+    _load_libraries(own)
     return own, mapping
+
+
+def _load_libraries(options: CompareOptions) -> None:
+    """Import what only the wanted results need, before the comparison and not after it.
+
+    Raises:
+        MsprobeException: a package is not installed.
+    """
+    if options["html"] is not None:
+        from msprobe.report.html import page
+
+        page.load_library()
+    if options["xlsx"] and options["output"] is not None:
+        from msprobe.report import xlsx_table
+
+        xlsx_table.load_library()
 
 
 def load_mapping_options(keywords: Mapping[str, Any]) -> MappingOptions:

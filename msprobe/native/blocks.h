@@ -12,8 +12,7 @@
 #include <string.h>
 
 #include "halves.h"
-
-#define BLOCK 2048
+#include "weights.h"
 
 /* Plain loops are compiled for three instruction sets, chosen at load time (gcc with glibc's indirect functions). */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8
@@ -24,25 +23,34 @@
 
 typedef struct {
     double max, min, sum, sumsq;
+    double turned[2];   /* the sums of the weighted elements, for each BLOCK of them; only if `projecting` is set */
     int64_t imax, imin; /* set by the integer reductions instead of max and min; unsigned ones keep their bits here */
+    uint64_t nonfinite; /* set by the caller of the reduction */
+    int projecting;
 } Block;
+
+/* The loop over n narrow elements, BLOCK of them at a time: the weights begin again with each part. */
+#define EACH_PART(part, n) for (size_t part = 0; part < 2 && (part == 0 || part * BLOCK < (n)); part++)
+#define END_OF_PART(part, n) ((n) < ((part) + 1) * BLOCK ? (n) : ((part) + 1) * BLOCK)
 
 static inline double add_lanes(const double *v) { return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])); }
 
 /* What a block of narrow elements is reduced to before its lanes are joined: lane k has the elements k, k + 16, ... */
 typedef struct {
     float top[16], low[16];
-    double sum[16], square[16];
+    double sum[16], square[16], turned[2][16];
 } Lanes;
 
-static inline void add_to_lane(Lanes *lanes, size_t k, float v) {
+/* Adds element i + k of the block, where i is a multiple of 16. */
+static inline void add_to_lane(Lanes *lanes, size_t i, size_t k, float v) {
     lanes->top[k] = v > lanes->top[k] ? v : lanes->top[k];
     lanes->low[k] = v < lanes->low[k] ? v : lanes->low[k];
     lanes->sum[k] += v;
     lanes->square[k] += (double)v * v;
+    lanes->turned[i / BLOCK][k] = fma(v, PLACE[(i + k) % BLOCK], lanes->turned[i / BLOCK][k]);
 }
 
-static inline void join_lanes(Lanes *lanes, Block *out) {
+static inline void join_lanes(Lanes *lanes, size_t n, Block *out) {
     for (size_t half = 8; half; half /= 2) {
         for (size_t k = 0; k < half; k++) {
             lanes->top[k] = lanes->top[k + half] > lanes->top[k] ? lanes->top[k + half] : lanes->top[k];
@@ -53,6 +61,7 @@ static inline void join_lanes(Lanes *lanes, Block *out) {
     out->min = lanes->low[0];
     out->sum = add_lanes(lanes->sum) + add_lanes(lanes->sum + 8);
     out->sumsq = add_lanes(lanes->square) + add_lanes(lanes->square + 8);
+    EACH_PART(part, n) out->turned[part] = add_lanes(lanes->turned[part]) + add_lanes(lanes->turned[part] + 8);
 }
 
 typedef struct {
@@ -88,6 +97,7 @@ static Reductions reduce = REDUCTIONS(_plain, NULL, NULL);
 #define HALF_OF(at, v, half) ((VARIANT(Doubles))_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)(v), half)))
 #define ADD(v, sum) ((VARIANT(Doubles))_mm256_fmadd_pd((__m256d)(v), _mm256_set1_pd(1.0), (__m256d)(sum)))
 #define ADD_SQUARE(v, square) ((VARIANT(Doubles))_mm256_fmadd_pd((__m256d)(v), (__m256d)(v), (__m256d)(square)))
+#define ADD_PRODUCT(v, weight, sum) ((VARIANT(Doubles))_mm256_fmadd_pd((__m256d)(v), (__m256d)(weight), (__m256d)(sum)))
 #include "reduce.h"
 
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw")))
@@ -101,6 +111,7 @@ static Reductions reduce = REDUCTIONS(_plain, NULL, NULL);
 #define HALF_OF(at, v, half) ((VARIANT(Doubles))_mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)(v), half)))
 #define ADD(v, sum) ((VARIANT(Doubles))_mm512_fmadd_pd((__m512d)(v), _mm512_set1_pd(1.0), (__m512d)(sum)))
 #define ADD_SQUARE(v, square) ((VARIANT(Doubles))_mm512_fmadd_pd((__m512d)(v), (__m512d)(v), (__m512d)(square)))
+#define ADD_PRODUCT(v, weight, sum) ((VARIANT(Doubles))_mm512_fmadd_pd((__m512d)(v), (__m512d)(weight), (__m512d)(sum)))
 #include "reduce.h"
 
 static void choose_reductions(void) {

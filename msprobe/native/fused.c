@@ -1,4 +1,4 @@
-/* One pass over contiguous memory for Max, Min, Mean, L2 norm (and CRC-32). Optional: everything here has a Python equivalent.
+/* One pass over memory for Max, Min, Mean, L2 norm (and CRC-32, and the projection). Optional: everything here has a Python equivalent.
  *
  * The definitions are those of msprobe.core.tensors.statistics; the Python view of this module is the Kernel protocol in loader.py.
  * Narrow elements are widened block by block (decode.h), blocks are reduced in double (blocks.h) and joined with a compensated sum,
@@ -16,19 +16,29 @@
 #include "difference.h"
 #include "elements.h"
 #include "exchange.h"
-#include "projection.h"
 #include "rounding.h"
+#include "strided.h"
 
-#define INTERFACE 7
+#define INTERFACE 8
 #define LOWEST ((uintptr_t)1 << 40) /* as in tensor_memory.py: below, an address may be an offset into freed storage */
+#define MOST_REPEATED ((int64_t)1 << 20) /* elements, as EXPANDED in tensor_memory.py: a longer expanded tensor is not read whole */
 #define RELEASE_ABOVE 65536 /* bytes: below this, giving up the interpreter lock costs more than it frees */
 
 typedef struct {
-    double max, min, sum, sumsq, sum_rest, sumsq_rest;
+    double max, min, sum, sumsq, turned, sum_rest, sumsq_rest, turned_rest;
     int64_t imax, imin;
     uint64_t nonfinite;
     uint32_t crc;
 } Total;
+
+enum { CRC = 1, PROJECTION = 2 }; /* what is measured beside the statistics */
+
+typedef struct {
+    unsigned char *at;
+    size_t n;
+    int code, high, wanted;
+    const Reader *reader; /* NULL where the elements lie one after the other */
+} Span;
 
 /* Neumaier's compensated addition; the remainder of an overflowing or infinite sum is meaningless and stays out. */
 static void add(double *sum, double *rest, double value) {
@@ -72,52 +82,68 @@ static int needs_widening(int code) {
     }
 }
 
-static void reduce_block(const void *x, size_t n, int code, double scale, Total *t) {
+static void reduce_block(const void *x, size_t n, int code, double scale, Block *b) {
     double room[BLOCK] __attribute__((aligned(64)));
-    Block b = {0};
     if (needs_widening(code)) {
         code = widen(x, n, code, room) ? FLOAT32 : FLOAT64;
         x = room;
     }
     switch (code) {
-    case INT64: reduce.int64(x, n, 1.0, &b); break;
-    case UINT64: reduce.uint64(x, n, 1.0, &b); break;
-    case FLOAT16: reduce.float16(x, n, &b); break;
-    case BFLOAT16: reduce.bfloat16(x, n, &b); break;
-    case FLOAT32: reduce.float32(x, n, &b); break;
-    default: reduce.float64(x, n, scale, &b);
+    case INT64: reduce.int64(x, n, 1.0, b); break;
+    case UINT64: reduce.uint64(x, n, 1.0, b); break;
+    case FLOAT16: reduce.float16(x, n, b); break;
+    case BFLOAT16: reduce.bfloat16(x, n, b); break;
+    case FLOAT32: reduce.float32(x, n, b); break;
+    default: reduce.float64(x, n, scale, b);
     }
-    if (code == INT64 || code == UINT64) {
-        if (code == INT64 ? b.imax > t->imax : (uint64_t)b.imax > (uint64_t)t->imax) t->imax = b.imax;
-        if (code == INT64 ? b.imin < t->imin : (uint64_t)b.imin < (uint64_t)t->imin) t->imin = b.imin;
-    } else {
-        if (b.max > t->max) t->max = b.max;
-        if (b.min < t->min) t->min = b.min;
-        if (!isfinite(b.sumsq)) t->nonfinite += count_nonfinite(x, n, code);
-    }
-    add(&t->sum, &t->sum_rest, b.sum);
-    add(&t->sumsq, &t->sumsq_rest, b.sumsq);
+    b->nonfinite = code != INT64 && code != UINT64 && !isfinite(b->sumsq) ? count_nonfinite(x, n, code) : 0;
 }
 
-static void measure(const unsigned char *x, size_t n, int code, double scale, int with_crc, Total *t) {
+static void add_block(const Block *b, int code, uint64_t number, size_t n, Total *t) {
+    if (code == INT64 || code == UINT64) {
+        if (code == INT64 ? b->imax > t->imax : (uint64_t)b->imax > (uint64_t)t->imax) t->imax = b->imax;
+        if (code == INT64 ? b->imin < t->imin : (uint64_t)b->imin < (uint64_t)t->imin) t->imin = b->imin;
+    } else {
+        if (b->max > t->max) t->max = b->max;
+        if (b->min < t->min) t->min = b->min;
+        t->nonfinite += b->nonfinite;
+    }
+    add(&t->sum, &t->sum_rest, b->sum);
+    add(&t->sumsq, &t->sumsq_rest, b->sumsq);
+    if (b->projecting) EACH_PART(part, n) add(&t->turned, &t->turned_rest, b->turned[part] * block_weight(number + part));
+}
+
+static void measure(const Span *s, double scale, int wanted, Total *t) {
+    double room[2 * BLOCK] __attribute__((aligned(64)));
+    const unsigned char *x = s->at;
+    Reader reader;
+    if (s->reader != NULL) prepare_reader(memcpy(&reader, s->reader, sizeof reader));
     memset(t, 0, sizeof *t);
     t->max = -INFINITY;
     t->min = INFINITY;
-    t->imax = code == INT64 ? INT64_MIN : 0;
-    t->imin = code == INT64 ? INT64_MAX : -1;
-    for (size_t length = block_length(code), part; n; n -= part) {
+    t->imax = s->code == INT64 ? INT64_MIN : 0;
+    t->imin = s->code == INT64 ? INT64_MAX : -1;
+    size_t length = block_length(s->code);
+    for (size_t n = s->n, part, done = 0; n; n -= part, done += part) {
+        Block b = {.projecting = (wanted & PROJECTION) != 0};
         part = n < length ? n : length;
-        reduce_block(x, part, code, scale, t);
-        if (with_crc) t->crc = crc_extend(t->crc, x, part * ITEMSIZE[code]);
-        x += part * ITEMSIZE[code];
+        if (s->reader != NULL) read_elements(&reader, (unsigned char *)room, part);
+        const unsigned char *block = s->reader != NULL ? (unsigned char *)room : x + done * ITEMSIZE[s->code];
+        reduce_block(block, part, s->code, scale, &b);
+        add_block(&b, s->code, done / BLOCK, part, t);
+        if (wanted & CRC) t->crc = crc_extend(t->crc, block, part * ITEMSIZE[s->code]);
     }
+    if (s->reader != NULL) free(reader.panel);
     if (isfinite(t->sum)) t->sum += t->sum_rest;
     if (isfinite(t->sumsq)) t->sumsq += t->sumsq_rest;
+    if (isfinite(t->turned)) t->turned += t->turned_rest;
     if (isnan(t->sumsq)) t->max = t->min = t->sum = t->sumsq;
 }
 
 /* Mean and norm in double. Squares of doubles may leave the range although the norm is inside: then once more, scaled by 2^-k. */
-static void summarise(const unsigned char *x, size_t n, int code, const Total *t, double *mean, double *norm) {
+static void summarise(const Span *s, const Total *t, double *mean, double *norm) {
+    size_t n = s->n;
+    int code = s->code;
     *mean = t->sum / (double)n;
     *norm = sqrt(t->sumsq);
     if ((code == FLOAT64 || code == COMPLEX128) && t->nonfinite == 0) {
@@ -127,7 +153,7 @@ static void summarise(const unsigned char *x, size_t n, int code, const Total *t
             int exponent;
             frexp(largest, &exponent);
             if (exponent < -1000) exponent = -1000; /* keep 2^-k itself in range */
-            measure(x, n, code, ldexp(1.0, -exponent), 0, &scaled);
+            measure(s, ldexp(1.0, -exponent), 0, &scaled);
             *mean = ldexp(scaled.sum / (double)n, exponent);
             *norm = ldexp(sqrt(scaled.sumsq), exponent);
         }
@@ -162,12 +188,6 @@ static PyObject *pack(PyObject **items, Py_ssize_t count) {
     return NULL;
 }
 
-typedef struct {
-    unsigned char *at;
-    size_t n;
-    int code, high;
-} Span;
-
 static int read_address(PyObject *pointer, PyObject *count, Span *span) {
     span->at = PyLong_AsVoidPtr(pointer);
     if (span->at == NULL && PyErr_Occurred()) return 0;
@@ -178,9 +198,17 @@ static int read_address(PyObject *pointer, PyObject *count, Span *span) {
     return 0;
 }
 
+/* Reads the two optional switches: high precision, projection. */
+static int read_switches(PyObject *const *args, Py_ssize_t count, Span *span) {
+    int projection = count > 1 ? PyObject_IsTrue(args[1]) : 0;
+    span->high = count > 0 ? PyObject_IsTrue(args[0]) : 0;
+    span->wanted = projection > 0 ? PROJECTION : 0;
+    return span->high >= 0 && projection >= 0;
+}
+
 static int read_span(PyObject *const *args, Py_ssize_t count, Span *span) {
-    if (count != 3 && count != 4) {
-        PyErr_SetString(PyExc_TypeError, "expected (pointer, elements, dtype code[, high precision])");
+    if (count < 3 || count > 5) {
+        PyErr_SetString(PyExc_TypeError, "expected (pointer, elements, dtype code[, high precision[, projection]])");
         return 0;
     }
     if (!read_address(args[0], args[1], span)) return 0;
@@ -191,8 +219,8 @@ static int read_span(PyObject *const *args, Py_ssize_t count, Span *span) {
         return 0;
     }
     span->code = (int)code;
-    span->high = count == 4 ? PyObject_IsTrue(args[3]) : 0;
-    return span->high >= 0;
+    span->reader = NULL;
+    return read_switches(args + 3, count - 3, span);
 }
 
 /* Runs `work` with the interpreter lock released when the span is long. */
@@ -206,22 +234,23 @@ static int read_span(PyObject *const *args, Py_ssize_t count, Span *span) {
 
 static PyObject *stats_of(const Span *s) {
     Total t;
-    UNLOCKED(s->n * ITEMSIZE[s->code], measure(s->at, s->n, s->code, 1.0, 0, &t))
+    UNLOCKED(s->n * ITEMSIZE[s->code], measure(s, 1.0, 0, &t))
     PyObject *items[5] = {s->n ? extreme(&t, s->code, 1) : none(), s->n ? extreme(&t, s->code, 0) : none(), PyFloat_FromDouble(t.sum),
                           PyFloat_FromDouble(t.sumsq), PyLong_FromUnsignedLongLong(t.nonfinite)};
     return pack(items, 5);
 }
 
-static PyObject *summary_of(const Span *s, int with_crc) {
+static PyObject *summary_of(const Span *s) {
     Total t;
     double mean = 0, norm = 0;
-    UNLOCKED(s->n * ITEMSIZE[s->code], measure(s->at, s->n, s->code, 1.0, with_crc, &t); summarise(s->at, s->n, s->code, &t, &mean, &norm))
-    int filled = s->n > 0, real = filled && s->code != BOOL;
-    PyObject *items[5] = {filled ? extreme(&t, s->code, 1) : none(), filled ? extreme(&t, s->code, 0) : none(),
+    UNLOCKED(s->n * ITEMSIZE[s->code], measure(s, 1.0, s->wanted, &t); summarise(s, &t, &mean, &norm))
+    int filled = s->n > 0, real = filled && s->code != BOOL, count = 4;
+    PyObject *items[6] = {filled ? extreme(&t, s->code, 1) : none(), filled ? extreme(&t, s->code, 0) : none(),
                           real ? PyFloat_FromDouble(round_result(mean, s->code, s->high)) : none(),
-                          real ? PyFloat_FromDouble(round_result(norm, s->code, s->high)) : none(), NULL};
-    if (with_crc) items[4] = PyLong_FromUnsignedLong(t.crc);
-    return pack(items, with_crc ? 5 : 4);
+                          real ? PyFloat_FromDouble(round_result(norm, s->code, s->high)) : none(), NULL, NULL};
+    if (s->wanted & PROJECTION) items[count++] = filled ? PyFloat_FromDouble(t.turned) : none();
+    if (s->wanted & CRC) items[count++] = PyLong_FromUnsignedLong(t.crc);
+    return pack(items, count);
 }
 
 static PyObject *stats(PyObject *self, PyObject *const *args, Py_ssize_t count) {
@@ -231,12 +260,14 @@ static PyObject *stats(PyObject *self, PyObject *const *args, Py_ssize_t count) 
 
 static PyObject *summary(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Span span;
-    return read_span(args, count, &span) ? summary_of(&span, 0) : NULL;
+    return read_span(args, count, &span) ? summary_of(&span) : NULL;
 }
 
 static PyObject *summary_crc32(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Span span;
-    return read_span(args, count, &span) ? summary_of(&span, 1) : NULL;
+    if (!read_span(args, count, &span)) return NULL;
+    span.wanted |= CRC;
+    return summary_of(&span);
 }
 
 static PyObject *shape_of(const Tensor *t) {
@@ -249,27 +280,32 @@ static PyObject *shape_of(const Tensor *t) {
     return shape;
 }
 
-/* None where something else must look: no memory here, not dense, empty, or a dtype without a kernel. */
+/* None where something else must look: no memory here, empty, expanded to many elements, or a dtype without a kernel. */
 static PyObject *tensor_summary(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Tensor t;
     Span span;
-    if (count != 3) return PyErr_Format(PyExc_TypeError, "expected (exchange, tensor, high precision)");
+    Reader reader;
+    if (count != 3 && count != 4) return PyErr_Format(PyExc_TypeError, "expected (exchange, tensor, high precision[, projection])");
     const Exchange *exchange = PyCapsule_GetPointer(args[0], "dlpack_exchange_api");
     if (exchange == NULL) return NULL;
     if (exchange->major != DLPACK_MAJOR) return none();
-    if ((span.high = PyObject_IsTrue(args[2])) < 0) return NULL;
+    if (!read_switches(args + 2, count - 2, &span)) return NULL;
     if (exchange->borrow(args[1], &t) != 0) {
         PyErr_Clear();
         return none();
     }
-    int64_t length = dense_length(&t);
     span.at = (unsigned char *)t.data + t.byte_offset;
     span.code = code_of(&t);
-    if (t.device_type != DLPACK_CPU || (uintptr_t)span.at < LOWEST || length <= 0 || span.code < 0) return none();
+    if (t.device_type != DLPACK_CPU || (uintptr_t)span.at < LOWEST || span.code < 0) return none();
+    int64_t length = dense_length(&t);
+    span.reader = length < 0 ? &reader : NULL;
+    if (length < 0) length = open_reader(&reader, span.at, ITEMSIZE[span.code], t.ndim, t.shape, t.strides, MOST_REPEATED);
+    if (length <= 0) return none();
+    if (!span.wanted && span.reader != NULL && fills_memory(&reader)) span.reader = NULL; /* no statistic depends on the order */
     span.n = (size_t)length;
     PyObject *shape = shape_of(&t), *rest;
     if (shape == NULL) return NULL;
-    rest = summary_of(&span, 0);
+    rest = summary_of(&span);
     return rest == NULL ? (Py_DECREF(shape), NULL) : Py_BuildValue("iNN", span.code, shape, rest);
 }
 
@@ -309,15 +345,6 @@ static PyObject *difference(PyObject *self, PyObject *const *args, Py_ssize_t co
                          (long long)t.below_one, (long long)t.below_five);
 }
 
-static PyObject *projection(PyObject *self, PyObject *const *args, Py_ssize_t count) {
-    Span s;
-    double value = 0;
-    if (!read_span(args, count, &s)) return NULL;
-    if (s.n == 0) return none();
-    UNLOCKED(s.n * ITEMSIZE[s.code], value = measure_projection(s.at, s.n, s.code))
-    return PyFloat_FromDouble(value);
-}
-
 static PyObject *elements(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     Span n, b;
     Elements t;
@@ -335,13 +362,12 @@ static PyObject *elements(PyObject *self, PyObject *const *args, Py_ssize_t coun
 #define FAST(name, doc) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, doc}
 static PyMethodDef METHODS[] = {
     FAST(stats, "stats(pointer, elements, code) -> (max, min, sum, sum of squares, number of NaN and infinite elements)"),
-    FAST(summary, "summary(pointer, elements, code, high=False) -> (max, min, mean, norm)"),
-    FAST(summary_crc32, "summary_crc32(pointer, elements, code, high=False) -> (max, min, mean, norm, crc)"),
-    FAST(tensor_summary, "tensor_summary(exchange, tensor, high) -> (code, shape, summary) or None"),
+    FAST(summary, "summary(pointer, elements, code, high=False, projection=False) -> (max, min, mean, norm[, projection])"),
+    FAST(summary_crc32, "summary_crc32(pointer, elements, code, high=False, projection=False) -> (max, min, mean, norm[, projection], crc)"),
+    FAST(tensor_summary, "tensor_summary(exchange, tensor, high=False, projection=False) -> (code, shape, summary) or None"),
     FAST(crc32, "crc32(pointer, bytes, start=0) -> running CRC-32, as zlib.crc32"),
     FAST(xor64, "xor64(pointer, bytes) -> XOR of little-endian 64-bit words, zero padded"),
     FAST(difference, "difference(pointer, pointer, elements, code) -> nine sums and extremes, 0 if equal, None if NaN or Inf differ"),
-    FAST(projection, "projection(pointer, elements, code) -> sum of the elements, each times the weight of its place; None if empty"),
     FAST(elements, "elements(pointer, pointer, elements, code, rtol, atol) -> (first, worst, steps, far, odd)"),
     {NULL, NULL, 0, NULL}};
 
@@ -351,7 +377,7 @@ PyMODINIT_FUNC PyInit__fused(void) {
     PyObject *module = PyModule_Create(&MODULE);
     choose_reductions();
     fill_float8();
-    fill_places();
+    fill_weights();
     prepare_crc();
     if (module == NULL) return NULL;
     if (PyModule_AddIntConstant(module, "INTERFACE", INTERFACE) < 0 || PyModule_AddIntConstant(module, "FAST_CRC32", fast_crc) < 0) {

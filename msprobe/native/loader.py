@@ -14,15 +14,14 @@ import importlib
 import os
 from typing import Protocol, cast
 
-INTERFACE = 7
+INTERFACE = 8
 SUMMARY = ("Max", "Min", "Mean", "Norm")
 """The statistics that `Kernel.summary` returns, in its order; others are measured by frameworks and numpy."""
 
 Extreme = float | int | bool | None
 Stats = tuple[Extreme, Extreme, float, float, int]
 Summary = tuple[Extreme, ...]
-"""Statistics in the order of `SUMMARY`."""
-SummaryWithCrc = tuple[Extreme, Extreme, float | None, float | None, int]
+"""Statistics in the order of `SUMMARY`, then the projection and the CRC-32 where they are asked for."""
 
 TensorSummary = tuple[int, tuple[int, ...], Summary]
 
@@ -41,18 +40,28 @@ class Kernel(Protocol):
         These are raw IEEE moments in double; complex elements count by magnitude.
         """
 
-    def summary(self, pointer: int, elements: int, code: int, high: bool = False, /) -> Summary:
-        """Return the statistics named in `SUMMARY`, rounded as `core.tensors.statistics` says; None if empty."""
+    def summary(
+        self, pointer: int, elements: int, code: int, high: bool = False, projection: bool = False, /
+    ) -> Summary:
+        """Return the statistics named in `SUMMARY`, rounded as `core.tensors.statistics` says; None if empty.
 
-    def tensor_summary(self, exchange: object, tensor: object, high: bool, /) -> TensorSummary | None:
-        """Return (code, shape, summary) of a tensor object.
-
-        The facts come from the framework through the capsule of DLPack's C exchange API on the type of the tensor. None
-        for a tensor that is empty, not dense, not in the memory of this process or of a dtype without a kernel.
+        With ``projection`` the order-sensitive sum of `core.tensors.projection` follows, from the same pass.
         """
 
-    def summary_crc32(self, pointer: int, elements: int, code: int, high: bool = False, /) -> SummaryWithCrc:
-        """Return `summary` and the CRC-32 of the same bytes, which are read once."""
+    def tensor_summary(
+        self, exchange: object, tensor: object, high: bool = False, projection: bool = False, /
+    ) -> TensorSummary | None:
+        """Return (code, shape, summary) of a tensor object, whatever the order in which its elements lie in memory.
+
+        The facts come from the framework through the capsule of DLPack's C exchange API on the type of the tensor. None
+        for a tensor that is empty, expanded to 2^20 elements or more, not in the memory of this process or of a dtype
+        without a kernel.
+        """
+
+    def summary_crc32(
+        self, pointer: int, elements: int, code: int, high: bool = False, projection: bool = False, /
+    ) -> Summary:
+        """Return `summary` and at its end the CRC-32 of the same bytes, which are read once."""
 
     def crc32(self, pointer: int, length: int, start: int = 0, /) -> int:
         """Return the CRC-32 as zlib.crc32 does; slower than zlib where FAST_CRC32 is 0."""
@@ -66,9 +75,6 @@ class Kernel(Protocol):
         (n.b, n.n, b.b, |n-b|^2, max |n-b|, max of |n| and |b|, max r, number of r < 0.001, of r < 0.005) with
         r = |(n-b)/b|; 0 when all bytes are equal, None when NaN or Inf stand at different positions.
         """
-
-    def projection(self, pointer: int, elements: int, code: int, /) -> float | None:
-        """Return the order-sensitive sum of `msprobe.core.tensors.projection`; None if empty."""
 
     def elements(
         self, target: int, golden: int, elements: int, code: int, rtol: float, atol: float, /

@@ -7,7 +7,8 @@ the unit round-off of the dtype, n the number of elements and k the length of th
     mean, norm   element / sqrt(n) + floor         independent element errors average out; the floor is the error of
                                                    the statistic itself
 
-u_acc is the unit round-off of the accumulator, which is float32 or better in every framework. ``STRICT`` is for results
+The tolerance of an element is never more than half the largest element (u of an 8-bit float is 1/16 to 1/2). u_acc is
+the unit round-off of the accumulator, which is float32 or better in every framework. ``STRICT`` is for results
 of equal inputs, ``LOOSE`` for results of inputs that carry rounding noise already.
 Source of the model: N. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., sections 3.1 and 4.2.
 """
@@ -26,6 +27,7 @@ Floats = NDArray[np.float64]
 
 _FLOAT32 = 2.0**-24
 _LONGEST = 2.0**16
+_LARGEST = 0.5  # of the largest element: no rounding is as large, however few digits a dtype has
 NOTHING_ALLOWED = 1e-300  # in place of 0, by which nothing can be divided
 
 
@@ -80,7 +82,7 @@ def tolerances(roundoff: Floats, numel: Floats, reduction: Floats, factors: Fact
     """
     accumulator = np.minimum(roundoff, _FLOAT32)
     walk = np.sqrt(np.clip(reduction, 1.0, _LONGEST))
-    element = factors.element * (roundoff + accumulator * walk)
+    element = np.minimum(factors.element * (roundoff + accumulator * walk), _LARGEST)
     floor = factors.floor * np.where(roundoff > 0.0, np.maximum(accumulator, 2.0**-53), _FLOAT32 / 16)
     average = element / np.sqrt(np.maximum(numel, 1.0)) + floor
     return Tolerances(element + NOTHING_ALLOWED, average + NOTHING_ALLOWED)

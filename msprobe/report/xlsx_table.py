@@ -98,7 +98,12 @@ def write_chunks(folder: Path, stem: str, columns: Sequence[str], rows: Chunks) 
         return [publish(temporary, folder, stem, ".xlsx")]
 
 
-def _library() -> Any:
+def load_library() -> Any:
+    """Import xlsxwriter and return it.
+
+    Raises:
+        MsprobeException: it is not installed.
+    """
     try:
         import xlsxwriter
     except ImportError as error:
@@ -114,7 +119,7 @@ def _empty_book(columns: Sequence[str], counts: Sequence[int]) -> zipfile.ZipFil
     """Return a book with a sheet for each number of rows. A sheet has its title row and, as row 2, a mark in the style
     of percentages, which the rows replace."""
     file = io.BytesIO()
-    with _library().Workbook(file, {"in_memory": True}) as book:
+    with load_library().Workbook(file, {"in_memory": True}) as book:
         head = book.add_format({"bold": True, "bottom": 1, "bg_color": "#D9E1F2", "text_wrap": True})
         percent = book.add_format({"num_format": _PERCENT})
         fills = {

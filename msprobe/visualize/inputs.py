@@ -18,7 +18,7 @@ from msprobe.compare.dump_pairs import locate
 from msprobe.compare.parallel.layout import Layout, Replica, load_pair
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.log import logger
-from msprobe.core.store.reader import Dump, Place, find_dumps, load_dump
+from msprobe.core.store.reader import Dump, Place, ended_at_start, find_dumps, load_dump
 from msprobe.visualize.graph.node import NameCache, Work
 
 Loaded = tuple[Work, Dump, Dump | None]
@@ -115,12 +115,29 @@ def find_work(target: Path, golden: Path | None, mapping: MappingOptions) -> tup
         NotComparableError: no dump of one side belongs to one of the other.
     """
     if golden is None:
-        places = _selected(find_dumps(target, mapping.runs[0]), mapping)
+        places, empty = _recorded(_selected(find_dumps(target, mapping.runs[0]), mapping))
         shown = _shown_numbers(places)
-        return [Work(place, None, *shown[place]) for place in places], []
+        return [Work(place, None, *shown[place]) for place in places], empty
     located = locate(target, golden, mapping)
     shown = _shown_numbers([place for place, _ in located.pairs])
     return [Work(place, other, *shown[place]) for place, other in located.pairs], located.unpaired
+
+
+def _recorded(places: list[Place]) -> tuple[list[Place], list[str]]:
+    """Return the places of which something was recorded, and a line for each other one.
+
+    Raises:
+        NotComparableError: every process was killed before it recorded a call.
+    """
+    recorded = [place for place in places if not ended_at_start(place)]
+    lines = [
+        f"{place.document.parent}: the process ended before it recorded a call there"
+        for place in places
+        if place not in recorded
+    ]
+    if not recorded:
+        raise NotComparableError(lines[0])
+    return recorded, lines
 
 
 def _selected(places: list[Place], mapping: MappingOptions) -> list[Place]:

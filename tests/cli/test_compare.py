@@ -105,3 +105,24 @@ def test_reports_go_into_a_folder_that_is_made(runs: dict[str, Path]) -> None:
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in (out / "r").iterdir()) == ["a.html", "a.xml"]
     assert json.loads((out / "j" / "a.json").read_text())["verdict"] == "diverged"
+
+
+@pytest.mark.parametrize(
+    ("package", "option", "advice"),
+    [("jinja2", ("--html", "page.html"), "--html needs"), ("xlsxwriter", ("--xlsx",), "xlsx needs")],
+)
+def test_a_missing_package_is_told_before_the_work(
+    runs: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    package: str,
+    option: tuple[str, ...],
+    advice: str,
+) -> None:
+    absent = tmp_path / "absent"
+    absent.mkdir()
+    (absent / f"{package}.py").write_text(f"raise ImportError('No module named {package}')")
+    monkeypatch.setenv("PYTHONPATH", str(absent), prepend=":")
+    done = msprobe("-tp", runs["bad"], "-gp", runs["good"], "-o", runs["out"], *option)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert advice in done.stderr and not runs["out"].exists()

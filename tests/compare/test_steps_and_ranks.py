@@ -52,7 +52,7 @@ def test_one_dump_against_many_steps_asks_for_one(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_document(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print(1)")
-    with pytest.raises(ReadError, match="no dump document"):
+    with pytest.raises(ReadError, match="no dump, its name does not end in"):
         compare(tmp_path / "train.py", write(tmp_path / "g", _run()))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -52,6 +53,12 @@ class FakeRuntime:
 
     def expected(self, error: BaseException) -> bool:
         return False
+
+    def in_modes(self) -> bool:
+        return False
+
+    def outside_modes(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
     def watch_calls(self, model: Any, report: Callable[[], None]) -> Callable[[], None]:
         raise MsprobeException(0, "the fake framework counts no calls of models")

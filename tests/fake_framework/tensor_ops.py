@@ -30,7 +30,7 @@ class FakeTensorOps:
         self._deferred = deferred
         self._pending: list[tuple[dict[str, Any], Any]] = []
 
-    def describe(self, tensor: Tensor, statistics: bool) -> dict[str, Any]:
+    def describe(self, tensor: Tensor, statistics: bool, projection: bool = False) -> dict[str, Any]:
         array = tensor.data
         node: dict[str, Any] = {"type": "fake.Tensor", "dtype": str(array.dtype), "shape": list(array.shape)}
         if statistics:
@@ -42,8 +42,10 @@ class FakeTensorOps:
         node["requires_grad"] = tensor.requires_grad
         return node
 
-    def describe_with_checksum(self, tensor: Tensor, statistics: bool, kind: str) -> dict[str, Any]:
-        return {**self.describe(tensor, statistics), "md5": self.checksum(tensor, kind)}
+    def describe_with_checksum(
+        self, tensor: Tensor, statistics: bool, kind: str, projection: bool = False
+    ) -> dict[str, Any]:
+        return {**self.describe(tensor, statistics, projection), "md5": self.checksum(tensor, kind)}
 
     @property
     def outstanding(self) -> bool:

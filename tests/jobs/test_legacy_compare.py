@@ -99,6 +99,6 @@ def test_the_matrices_to_multiply_with(paths: dict[str, str], tmp_path: Path) ->
 def test_training_against_inference(line: str, paths: dict[str, str], tmp_path: Path) -> None:
     result = _old(line)(paths, str(tmp_path / "out"), consistent_check=True, backend="fsdp")
     assert any(file.name.startswith("layer_mapping") for file in (tmp_path / "out").iterdir()) and result.verdict
-    with pytest.raises(MsprobeException, match="consistent_check needs one of fsdp, megatron"):
+    with pytest.raises(MsprobeException, match="consistent_check needs backend, one of fsdp, megatron"):
         _old(line)(paths, str(tmp_path / "none"), consistent_check=True)
     assert not (tmp_path / "none").exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from msprobe.numerics.tolerance import of_single_elements
+from msprobe.numerics.tolerance import LOOSE, STRICT, Factors, of_single_elements, tolerances, unit_roundoff
 from msprobe.numerics.verdict import Level, Measured, Role, RowKind, judge
 
 N = 4096
@@ -56,3 +56,13 @@ def test_the_estimate_is_that_of_independent_elements() -> None:
     assert np.median(found) == pytest.approx(1e-4, rel=0.3)
     exact = of_single_elements(np.array([5e-8]), np.array([1e-7]), np.array([1e9]))
     assert exact.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("factors", [STRICT, LOOSE], ids=["strict", "loose"])
+@pytest.mark.parametrize(
+    "dtype", ["torch.float8_e4m3fn", "Float8E5M2", "torch.float8_e5m2fnuz", "torch.float8_e8m0fnu", "HiFloat8"]
+)
+def test_no_dtype_allows_differences_as_large_as_its_largest_element(dtype: str, factors: Factors) -> None:
+    one = np.ones(1)
+    allowed = tolerances(one * unit_roundoff(dtype), one, one, factors).element[0]
+    assert 2.0**-3 <= allowed <= 0.5 + 1e-9

@@ -28,6 +28,7 @@ OWN = {
         "taps/parameter_names.py": "parameters of MindSpore carry their names",
         "taps/package_taps.py": "NPU, MindSpeed and Triton are packages beside torch",
         "tensors/checkpoint_reader.py": "checkpoints of torch.save",
+        "tensors/operation_modes.py": "dispatch and function modes see operations; MindSpore has none",
         "tensors/memory.py": "storage, aliases and subclasses of torch.Tensor",
         "tensors/saver.py": "files of task tensor are written without a copy",
         "tensors/sharding.py": "DTensor and FSDP",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from typing import Any
@@ -38,6 +39,12 @@ class MindSporeRuntime:
 
     def expected(self, error: BaseException) -> bool:
         return type(error).__name__ in _EARLY_EXITS
+
+    def in_modes(self) -> bool:
+        return False
+
+    def outside_modes(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
     def watch_calls(self, model: Any, report: Callable[[], None]) -> Callable[[], None]:
         return calls_of(nn.Cell, counted_model(model, nn.Cell, "mindspore.nn.Cell"), report)

@@ -9,6 +9,7 @@ import torch
 
 from msprobe.adapters.pytorch.compile.compiled_calls import CALLS
 from msprobe.adapters.pytorch.taps.call_counter import CALL_COUNTER
+from msprobe.adapters.pytorch.tensors.operation_modes import in_modes, outside_modes
 from msprobe.core.dump.session.debugger import counted_model
 
 _graph_task = torch._C._current_graph_task_id
@@ -65,6 +66,9 @@ class TorchRuntime:
     def expected(self, error: BaseException) -> bool:
         """Return whether ``error`` is the one by which non-reentrant checkpointing ends a recomputation early."""
         return type(error).__name__ in _EARLY_EXITS
+
+    in_modes = staticmethod(in_modes)
+    outside_modes = staticmethod(outside_modes)
 
     def watch_calls(self, model: Any, report: Callable[[], None]) -> Callable[[], None]:
         """Call ``report`` at each call of ``model`` until the returned function is called; the model is not changed."""

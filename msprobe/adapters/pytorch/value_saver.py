@@ -13,7 +13,6 @@ bfloat16 becomes float32, which holds its values exactly.
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from msprobe.core.host import require_local
 from msprobe.core.log import logger
 from msprobe.core.store.journal import dumps
 from msprobe.core.store.layout import file_name
-from msprobe.core.store.safe_files import create_new, make_folder, make_folder_below, write_atomic
+from msprobe.core.store.safe_files import make_folder, make_folder_below, replacement, write_atomic
 
 
 class SingleSave:
@@ -108,7 +107,7 @@ def _named_arrays(value: Any, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str
 
 def _write_array(folder: Path, name: str, keys: tuple[str, ...], array: Any) -> dict[str, Any]:
     path = folder / file_name(".".join([name, *keys]), ".npy")
-    with os.fdopen(create_new(path), "wb") as file:
+    with replacement(path) as temporary, open(temporary, "wb") as file:
         np.save(file, array, allow_pickle=False)
     numbers = array.astype(np.float64) if array.size and array.dtype.kind in "biuf" else None
     facts: dict[str, Any] = {"file": path.name} if keys else {}

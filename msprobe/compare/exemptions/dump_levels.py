@@ -10,14 +10,19 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
+
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.records.entries import Absence
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.errors import NotComparableError
-from msprobe.core.naming.names import is_module_name
+from msprobe.core.naming.names import Phase, is_module_name
+from msprobe.numerics.verdict import Ints, RowKind
 
 _LACKS = {"L0": "functions", "L1": "modules", "mix": None}
 _SIDES = "target", "golden run"
+_MOVING = 8
+"""How many entries of a backward pass before the end may be incomplete, or stand in another order."""
 
 
 class DumpLevels(Exemption):
@@ -44,10 +49,14 @@ class DumpLevels(Exemption):
 
 
 class EndOfRun(Exemption):
-    """Excuses the entries behind the end of a run that died or still runs."""
+    """Excuses the entries behind the end of a run that died or still runs, and values of its last gradients.
+
+    The gradients of a module's parameters arrive one by one, and its entry moves to the end with each of them. So the
+    last entries of a backward pass may stand in another order, and without the values that would have come next.
+    """
 
     def apply(self, table: LeafTable, dumps: ComparedDumps) -> LeafTable:
-        """Return the table with the entries benign that only the other side has after the last entry of such a run.
+        """Return the table with the entries benign that only the other side has at the end of such a run.
 
         An entry that is benign already keeps its reason. Where the sides are different programs, such an entry may be
         other code as well, and is not said to be missing.
@@ -56,12 +65,30 @@ class EndOfRun(Exemption):
         if not (target_ended or golden_ended):
             return table
         entries, reason = list(table.entries), Absence.OTHER_PROGRAM if table.loose else Absence.RUN_ENDED
+        first, moving = len(entries), 0
         for number in range(len(entries) - 1, -1, -1):
             pair = entries[number]
-            if not ((target_ended and pair.target is None) or (golden_ended and pair.golden is None)):
-                break
-            entries[number] = pair._replace(absence=pair.absence or reason)
-        return replace(table, entries=entries)
+            if (target_ended and pair.target is None) or (golden_ended and pair.golden is None):
+                entries[number] = pair._replace(absence=pair.absence or reason)
+            else:
+                moving += 1
+                if moving > _MOVING or table.keys[number].phase == Phase.FORWARD.value:
+                    break
+            first = number
+        return replace(table, entries=entries, ended_from=first, ended_kinds=_missing_kinds(target_ended, golden_ended))
+
+    def relax(self, table: LeafTable, kinds: Ints) -> None:
+        """Lower the kinds of values that the run would have recorded next."""
+        if table.ended_from is None:
+            return
+        rows = kinds[int(table.starts[table.ended_from]) :]
+        rows[np.isin(rows, table.ended_kinds)] = RowKind.UNCHECKED
+
+
+def _missing_kinds(target_ended: bool, golden_ended: bool) -> tuple[int, ...]:
+    """Return the kinds of rows of which the side lacks the value that ended."""
+    ended = ((RowKind.MISSING_IN_TARGET, target_ended), (RowKind.MISSING_IN_GOLDEN, golden_ended))
+    return tuple(int(kind) for kind, has_ended in ended if has_ended)
 
 
 def _excuse_left_out(table: LeafTable, dump_levels: list[str]) -> LeafTable:

@@ -83,8 +83,9 @@ class CompareSummary:
     """What `msprobe compare --json` prints.
 
     ``reason`` says why runs are not comparable, or what limits the answer; ``unpaired`` are the steps and ranks that
-    only one side has, ``incomplete`` those and whatever else was not compared (a direction, what followed when a
-    run died, values that are null, tensors without a readable file); ``results`` the result tables written.
+    only one side has, or of which a killed process left no records, ``incomplete`` those and whatever else was not
+    compared (a direction, what followed when a run died, values that are null, tensors without a readable file);
+    ``results`` the result tables written.
     """
 
     verdict: VerdictText

@@ -67,7 +67,8 @@ class LeafTable:
     ``together`` by row what was joined, ``unjoined_notes`` a sentence for each reason why layers were not joined.
     ``changed`` are the recomputed calls of one side with values of their own; ``unmatched_recomputes`` are those that
     repeat no call with values. ``unrecorded`` says of an entry of one side in a sentence why the level of the other
-    side leaves it out.
+    side leaves it out. ``ended_from`` is the first entry that may be incomplete because a run died or still runs, and
+    ``ended_kinds`` the kinds of rows that its side lacks.
 
     ``lone_rows`` is what ``lone`` returns where that is known without reading the leaves.
     """
@@ -92,6 +93,8 @@ class LeafTable:
     unmatched_recomputes: frozenset[int] = frozenset()
     changed: Mapping[int, ChangedRecompute] = field(default_factory=dict)
     unrecorded: Mapping[int, str] = field(default_factory=dict)
+    ended_from: int | None = None
+    ended_kinds: tuple[int, ...] = ()
     lone_rows: NDArray[np.int8] | None = None
 
     @property

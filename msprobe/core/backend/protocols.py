@@ -38,15 +38,18 @@ class TensorOps(Protocol[T_contra]):
     suffix: str
     """The suffix of saved tensor files, such as ``.pt``."""
 
-    def describe(self, tensor: T_contra, statistics: bool) -> dict[str, Any]:
+    def describe(self, tensor: T_contra, statistics: bool, projection: bool = False) -> dict[str, Any]:
         """Return the node of a tensor: type, dtype, shape, Max, Min, Mean, Norm, requires_grad, as in dump.json.
 
         The statistics are numbers at once, or null now and filled in at the next ``settle``. Without ``statistics``
-        they are left out.
+        they are left out. With ``projection`` the key ``Projection`` follows them where the pass over the memory that
+        measures them gives it too; elsewhere it is left out, see ``project``.
         """
         ...
 
-    def describe_with_checksum(self, tensor: T_contra, statistics: bool, kind: str) -> dict[str, Any]:
+    def describe_with_checksum(
+        self, tensor: T_contra, statistics: bool, kind: str, projection: bool = False
+    ) -> dict[str, Any]:
         """Return the node of ``describe`` with the checksum of this kind as the last key, ``md5``.
 
         Both are computed in one pass where the framework can do that.
@@ -63,7 +66,7 @@ class TensorOps(Protocol[T_contra]):
         ...
 
     def project(self, tensor: T_contra, node: dict[str, Any]) -> None:
-        """Add the key ``Projection`` (see ``core.tensors.projection``) to the node.
+        """Add the key ``Projection`` (see ``core.tensors.projection``) to the node, whatever it takes.
 
         Like the statistics, it may be null until the next ``settle``.
         """
@@ -132,6 +135,14 @@ class Runtime(Protocol):
         """Return whether the framework raises this exception to leave a call early, so that it is no error."""
         ...
 
+    def in_modes(self) -> bool:
+        """Return whether a mode sees the operations of this thread, such as a ``TorchDispatchMode``; it is cheap."""
+        ...
+
+    def outside_modes(self) -> AbstractContextManager[None]:
+        """Return a context in which no mode sees operations; afterwards the modes are as they were before."""
+        ...
+
     def watch_calls(self, model: Any, report: Callable[[], None]) -> Callable[[], None]:
         """Report the begin of each forward call of ``model`` until the returned function is called.
 
@@ -165,8 +176,15 @@ class GradientReceiver(Protocol):
         """Take the gradient of output ``position``."""
         ...
 
+    def grad_input(self, slot: int, gradient: Any) -> None:
+        """Take the gradient of one argument while other parts of the call's backward still run.
+
+        It must not be kept: where a framework passes a gradient on, it copies one that somebody else holds.
+        """
+        ...
+
     def grad_inputs(self, gradients: Mapping[int, Any]) -> None:
-        """Take the gradients of the inputs by the slots of the template; the backward of the call is done."""
+        """Take the other gradients of the inputs by the slots of the template; the backward of the call is done."""
         ...
 
 

@@ -105,6 +105,11 @@ class Section(ConfigModel):
         return self.summary_mode if isinstance(self.summary_mode, str) else "statistics"
 
     @property
+    def projected(self) -> bool | Literal["auto"]:
+        """Return whether the order-sensitive sum is recorded; ``auto`` where it takes no pass of its own."""
+        return False
+
+    @property
     def finding_limit(self) -> int:
         """Return after how many findings of the task's judge the collection ends; -1 for never."""
         return self.diff_nums
@@ -115,9 +120,10 @@ class StatisticsSection(Section):
 
     inert = frozenset({"bench_path"})
 
-    projection: bool = Field(
-        default=False,
-        description="Also record an order-sensitive sum of each tensor, which sees elements that changed places.",
+    projection: bool | Literal["auto"] = Field(
+        default="auto",
+        description="Also record an order-sensitive sum of each tensor, which sees elements that changed places; auto "
+        "does so where the pass that measures the statistics gives it too.",
     )
     device: Literal["host", "device"] = Field(
         default="host", description="Where statistics are computed (MindSpore static graph O0/O1)."
@@ -125,6 +131,12 @@ class StatisticsSection(Section):
     precision: Literal["high", "low"] = Field(
         default="high", description="Precision of device statistics (MindSpore static graph); not the common precision."
     )
+
+    @property
+    def projected(self) -> bool | Literal["auto"]:
+        """Return the setting; a list of statistics leaves out what it does not name, unless it is asked for."""
+        listed = not isinstance(self.summary_mode, str)
+        return False if listed and self.projection == "auto" else self.projection
 
 
 class TensorSection(Section):

@@ -9,6 +9,8 @@ r"""The journal: records are appended to it while training runs, and folded into
        "input_args": [ ...                                      they will stand in dump.json
     {"e":"Tensor.view.0.forward","p":null}                      a name for construct.json only
 
+A process that dies while it creates the journal leaves a part of the header, or an empty file: it has no records.
+
 A body is serialized once, when it is recorded; folding copies it. A later body of the same entry adds to it and moves
 the entry to the end, so a call that is still running may be written early and completed later. A process that dies
 leaves at worst an incomplete last piece, which is dropped.
@@ -47,6 +49,8 @@ POINT = ".debug"
 """How the names of single points (``save``) end; they stand in a document of their own, debug.json."""
 _NAME = re.compile(rb' {2}"[^"\\]*(?:\\.[^"\\]*)*"')
 
+_BEGIN = b'{"v":'
+_REMEDY = "remove it to read the dump.json beside it"
 _NO_BODY = object()
 
 
@@ -203,7 +207,7 @@ def fold(path: str | os.PathLike[str], *, points: bool = False) -> Folded:
     """Read a journal into dump.json, or into debug.json with ``points`` and at level debug.
 
     Raises:
-        ReadError: it cannot be opened or is no journal.
+        ReadError: it cannot be opened, is no journal, or a record in it is damaged.
     """
     try:
         with open(path, "rb") as file:
@@ -212,17 +216,21 @@ def fold(path: str | os.PathLike[str], *, points: bool = False) -> Folded:
             data = {name: _body(file, index, name, numbers) for name, numbers in entries.items()}
     except OSError as error:
         raise ReadError(f"{os.fspath(path)}: cannot be read ({error.strerror})") from error
+    except (KeyError, ValueError) as error:  # a body that is no JSON, or has another name than its line says
+        raise ReadError(f"{os.fspath(path)}: a record is damaged; {_REMEDY}") from error
     return Folded(index.dump_header(), data, index.stack_document(), index.construct)
 
 
 def scan(file: BinaryIO) -> JournalIndex:
-    """Build the index of a journal on disk, up to its last complete piece.
+    """Build the index of a journal on disk, up to its last complete piece; without a header where it was just created.
 
     Raises:
         ReadError: the file does not start with a journal header.
     """
     index = JournalIndex()
     size = os.fstat(file.fileno()).st_size
+    if not _has_header(file):
+        return index
     for text in iter(file.readline, b""):
         line = _complete_line(text)
         if line is not None and "q" in line:
@@ -234,11 +242,18 @@ def scan(file: BinaryIO) -> JournalIndex:
         if "v" not in index.header:
             break
     if index.header.get("v") != VERSION:
-        raise ReadError(
-            f"{getattr(file, 'name', 'journal')}: not a journal of this version of msprobe; "
-            "remove it to read the dump.json beside it"
-        )
+        raise ReadError(f"{getattr(file, 'name', 'journal')}: not a journal of this version of msprobe; {_REMEDY}")
     return index
+
+
+def _has_header(file: BinaryIO) -> bool:
+    """Return whether the first line of a journal is complete; False for an empty file or a part of a header."""
+    start = file.read(len(_BEGIN))
+    whole = not _BEGIN.startswith(start) and start != bytes(len(start))
+    if start == _BEGIN:
+        whole = file.readline().endswith(b"\n")
+    file.seek(0)
+    return whole
 
 
 def publish(path: Path, index: JournalIndex, extra_info: bool) -> int:
@@ -375,11 +390,22 @@ def _name(text: bytes) -> str | None:
 
 
 def _complete_line(text: bytes) -> dict[str, Any] | None:
-    """Return the JSON object of a line; None when it is incomplete or not an object."""
+    """Return the JSON object of a line; None when it is incomplete or no line of a journal."""
     if not text.endswith(b"\n"):
         return None
     try:
         line = from_json(text)
     except ValueError:
         return None
-    return line if isinstance(line, dict) else None
+    return line if isinstance(line, dict) and all(_is_valid(key, value) for key, value in line.items()) else None
+
+
+def _is_valid(key: str, value: object) -> bool:
+    """Return whether a line may have this value under ``key``."""
+    if key in "qnsk":
+        return type(value) is int and value >= 0
+    if key == "e":
+        return isinstance(value, str)
+    if key == "p":
+        return value is None or isinstance(value, str)
+    return key != "f" or (isinstance(value, list) and set(map(type, value)) <= {str})

@@ -4,8 +4,9 @@
         dump = load_dump(place)                          # dump.data, dump.stacks, dump.construct, dump.tensor_folder
 
 A ``dump.journal`` is newer than the documents beside it (the process still runs or died) and is read instead of them,
-also where a document does not exist yet. Documents are parsed by a compiled parser that keeps NaN and Infinity; only
-their outline is checked. ``read_json_object`` reads any file that holds one JSON object.
+also where a document does not exist yet. A process that was killed just after a step began leaves a dump without
+records (``ended_at_start``). Documents are parsed by a compiled parser that keeps NaN and Infinity; only their outline
+is checked. ``read_json_object`` reads any file that holds one JSON object.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _PROCESS = re.compile(r"(rank|proc|rank\d+_)(\d*)$")
 _KERNELS = re.compile(r"rank_\d+$")
 _MODES = ("graph", "pynative")
 _RECORDS = (DUMP, DEBUG, JOURNAL)
+_LONGEST_HEADER = 1 << 16
+"""Bytes beyond which a journal holds more than its header, in any case."""
 _GIVE = f"give the dump_path of a run, a step or rank folder of it, or a {DUMP}"
 _AGAIN = "copy it again, or record the run again"
 _DO_WITHOUT = "copy it again, or remove it: a dump is read without it too"
@@ -70,7 +73,7 @@ class Dump:
 
     Attributes:
         place: its location.
-        task: the task that it was recorded with.
+        task: the task that it was recorded with; "" where the process was killed before it said so.
         level: the level that it was recorded with.
         framework: the framework of the program.
         data: the records of dump.json, by entry name.
@@ -197,7 +200,26 @@ def _from_journal(place: Place, journal: Path) -> Dump | None:
         return None  # the run ended just now and folded it itself
     if points and not folded.data:
         return None  # nothing was saved: there will be no debug.json
+    if not folded.header:  # killed while it created the journal; or a power cut has emptied it
+        if place.document.is_file():
+            return replace(_from_documents(place), recovered=True)
+        return Dump(place, task="", level=None, framework=None, data={}, recovered=True)
     return _build(place, {**folded.header, "data": folded.data}, folded.stack, folded.construct, recovered=True)
+
+
+def ended_at_start(place: Place) -> bool:
+    """Return whether the process at ``place`` ended before it recorded a call there; only a killed one does.
+
+    A dump that cannot be read counts as one with records: loading it says what is wrong.
+    """
+    journal = place.document.with_name(JOURNAL)
+    try:
+        if place.document.name not in _RECORDS or not journal.is_file() or journal.stat().st_size > _LONGEST_HEADER:
+            return False
+        dump = load_dump(place)
+    except (OSError, ReadError):
+        return False
+    return dump.recovered and not dump.data
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Write files and folders safely: complete or absent, private, and never through a symlink below the dump.
 
-A file is written beside its target and renamed over it (``write_atomic``).
+A file is written beside its target and renamed over it (``write_atomic``, ``replacement``): a process that is killed
+leaves the whole file or none of that name, and at most a hidden file that ends in ``.tmp``.
 
 Permissions are private, unless ``MSPROBE_FILE_MODE`` allows more:
 
@@ -20,7 +21,8 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msprobe.core.log import logger
@@ -99,6 +101,32 @@ def write_atomic(path: Path, chunks: Iterable[bytes]) -> int:
     return size
 
 
+def temporary_beside(path: Path) -> str:
+    """Return the path of a hidden file in the folder of ``path``. Each thread of each process has one per folder.
+
+    It is a text because making a ``Path`` would take a sixth of the time that a small tensor file takes.
+    """
+    return f"{path.parent}/.{os.getpid()}-{threading.get_ident()}.tmp"
+
+
+@contextlib.contextmanager
+def replacement(path: Path) -> Iterator[str]:
+    """Yield a new, empty file that becomes ``path`` when the block ends; it is removed where the block raises.
+
+    Raises:
+        OSError: the file cannot be created or renamed.
+    """
+    temporary = temporary_beside(path)
+    os.close(create_new(temporary))
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
 def is_device(path: str | os.PathLike[str]) -> bool:
     """Return whether ``path`` is a device, or a link in the folder of devices, such as ``/dev/stdout``."""
     try:
@@ -110,7 +138,7 @@ def is_device(path: str | os.PathLike[str]) -> bool:
     )
 
 
-def create_new(path: Path) -> int:
+def create_new(path: Path | str) -> int:
     """Create and open a file at ``path``. A file or link of that name is unlinked first; what it points to stays."""
     try:
         return os.open(path, _NEW, FILE_MODE)

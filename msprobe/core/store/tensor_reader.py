@@ -53,8 +53,8 @@ def read_bfloat16(path: Path) -> NDArray[Any] | None:
 
 Array = NDArray[Any]
 
-_NUMPY_OF = {dtype.name: np.dtype(dtype.container) for dtype in ALL_DTYPES if dtype.name != "complex32"}
-"""The numpy dtype that holds the elements in memory, by name; complex32 is not read."""
+_NUMPY_OF = {dtype.name: np.dtype(dtype.container) for dtype in ALL_DTYPES}
+"""The numpy dtype that holds the elements in memory, by name."""
 _STORAGES = {
     "HalfStorage": "float16",
     "FloatStorage": "float32",
@@ -138,7 +138,7 @@ class _DescriptionReader(pickle.Unpickler):  # noqa: S301 - find_class refuses e
 
 
 def read_tensor(path: Path) -> Array:
-    """Return the tensor stored at ``path``; bfloat16 and float8 are returned as float32.
+    """Return the tensor stored at ``path``; bfloat16 and float8 are returned as float32, complex32 as complex64.
 
     Raises:
         ReadError: the file is missing or damaged, or does not hold exactly one plain tensor.
@@ -260,6 +260,9 @@ def _decode(array: Array, dtype: str) -> Array:
         return (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
     if dtype.startswith("float8"):
         return np.asarray(_float8_table(dtype)[array])
+    if dtype == "complex32":
+        parts = np.ascontiguousarray(array)[..., np.newaxis].view(np.float16).astype(np.float32)
+        return np.asarray(parts.view(np.complex64)[..., 0])
     return array
 
 

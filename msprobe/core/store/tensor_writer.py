@@ -3,8 +3,8 @@
 The inputs of a call are mostly outputs of other calls, so about half of the tensors of a step have been written before.
 A file with the same storage class, shape and CRC-32 is read back and compared byte by byte before it is linked.
 
-A file that cannot be written completely is removed. A file that a killed process left incomplete has no journal entry
-and no directory at its end, so no reader takes it for a tensor.
+A file gets its name when it is complete. One that cannot be written completely is removed; a killed process leaves at
+most a hidden file that ends in ``.tmp``.
 
 A ``Frame`` holds the bytes around the elements of one dense tensor in a ``.pt`` file, which is the zip archive that
 ``torch.save`` writes:
@@ -21,6 +21,7 @@ with storages as persistent ids).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import struct
@@ -32,7 +33,7 @@ from functools import lru_cache
 from math import prod
 from pathlib import Path
 
-from msprobe.core.store.safe_files import create_new
+from msprobe.core.store.safe_files import create_new, temporary_beside
 
 LARGEST = 1 << 31
 """Bytes of elements from which a file needs the 64-bit forms of zip and pickle, which this module does not write."""
@@ -84,19 +85,23 @@ class TensorFiles:
 
 
 def write_new(path: Path, pieces: Sequence[Piece]) -> None:
-    """Write ``pieces`` one after the other as a new file.
+    """Write ``pieces`` one after the other as a file that replaces ``path`` when it is complete.
 
     Raises:
         OSError: the file cannot be written; no file is left.
     """
-    file = create_new(path)
+    temporary = temporary_beside(path)
+    file = create_new(temporary)
     try:
-        _write_all(file, pieces)
-    except OSError:
-        os.unlink(path)
+        try:
+            _write_all(file, pieces)
+        finally:
+            os.close(file)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
         raise
-    finally:
-        os.close(file)
 
 
 def _write_all(file: int, pieces: Sequence[Piece]) -> None:

@@ -4,8 +4,9 @@
 dtype that numpy does not have (bfloat16, the 8-bit floats, complex32) are passed as raw bits in `DType.container`,
 together with the dtype.
 
-8-bit floats: OCP OFP8 (e4m3fn, e5m2), OCP MX (e8m0fnu) and the "fnuz" variants (no infinity, no negative zero, bias
-larger by one).
+8-bit floats: OCP OFP8 (e4m3fn, e5m2), OCP MX (e8m0fnu), the "fnuz" variants (no infinity, no negative zero, bias larger
+by one), and HiFloat8 of Ascend, whose mantissa is the shorter the farther a number is from 1 (Y. Luo et al., "Ascend
+HiFloat8 Format for Deep Learning", arXiv 2409.16626); its significant bits below are the fewest that it has.
 """
 
 from __future__ import annotations
@@ -84,6 +85,7 @@ ALL_DTYPES: tuple[DType, ...] = (
     DType("float8_e8m0fnu", DtypeKind.FLOAT, 1, "uint8", 17, 1, 2.0**127, 2.0**-127),
     DType("complex64", DtypeKind.COMPLEX, 8, "complex64", 18, 24, _FLOAT32_MAX, 2.0**-149),
     DType("complex128", DtypeKind.COMPLEX, 16, "complex128", 19, 53, _FLOAT64_MAX, 2.0**-1074),
+    DType("hifloat8", DtypeKind.FLOAT, 1, "uint8", -1, 2, 2.0**15, 2.0**-22),
     DType("complex32", DtypeKind.COMPLEX, 4, "uint32", -1, 11, 65504.0, 2.0**-24),
 )
 
@@ -128,6 +130,8 @@ def same_dtype(left: str, right: str) -> bool:
 def mindspore_name(dtype: DType) -> str:
     """Return the name that MindSpore prints: Float32, BFloat16, UInt8, Bool, Complex64, Float8E4M3FN."""
     name = dtype.name
+    if name == "hifloat8":
+        return "HiFloat8"
     for small, printed in (("bfloat", "BFloat"), ("uint", "UInt"), ("float8_", "Float8")):
         if name.startswith(small):
             rest = name[len(small) :]
@@ -172,6 +176,25 @@ def _e5m2(bits: int) -> float:
     return math.nan if bits & 3 else math.copysign(math.inf, -1.0 if bits & 0x80 else 1.0)
 
 
+_HIFLOAT8_FIELDS = ((0x60, 4, 1), (0x40, 3, 2), (0x20, 2, 3), (0x10, 1, 3), (0x08, 0, 3))
+"""The first pattern with each prefix, and the number of bits of exponent and mantissa that follow the prefix."""
+
+
+def _hifloat8(bits: int) -> float:
+    """Return a HiFloat8: after its sign a prefix gives the bits of the exponent, which has a sign and a hidden 1."""
+    sign, rest = (-1.0 if bits & 0x80 else 1.0), bits & 0x7F
+    if rest in (0, 0x6F):
+        return (math.nan if bits else 0.0) if rest == 0 else sign * math.inf
+    if rest < 8:
+        return sign * math.ldexp(1.0, rest - 23)
+    width, mantissa_bits = next(parts for start, *parts in _HIFLOAT8_FIELDS if rest >= start)
+    field = rest >> mantissa_bits & (1 << width) - 1
+    half = 1 << width >> 1
+    size = half | field & max(half - 1, 0)
+    mantissa = rest & (1 << mantissa_bits) - 1
+    return sign * math.ldexp(mantissa + (1 << mantissa_bits), (-size if field & half else size) - mantissa_bits)
+
+
 def float8_values(dtype: DType) -> list[float]:
     """Return the value of each of the 256 bit patterns of an 8-bit float.
 
@@ -188,4 +211,6 @@ def float8_values(dtype: DType) -> list[float]:
         return [math.nan if bits == 0x80 else _small_float(bits, 2, 16) for bits in range(256)]
     if dtype.name == "float8_e8m0fnu":
         return [math.nan if bits == 0xFF else 2.0 ** (bits - 127) for bits in range(256)]
+    if dtype.name == "hifloat8":
+        return [_hifloat8(bits) for bits in range(256)]
     raise ValueError(f"{dtype.name} is not an 8-bit float")

@@ -15,15 +15,21 @@ anywhere gives NaN. Every backend computes this sum in double; results differ on
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.core.tensors.statistics import STATISTICS, set_statistics
+
 BLOCK: Final = 2048
 KEY: Final = "Projection"
+EXPANDED: Final = 1 << 20
+"""Elements from which on a tensor that was expanded from fewer has no projection."""
 _BLOCKS_START = 1 << 32
+_WITH_PROJECTION = len(STATISTICS) + 1
 
 
 def _weights(first: int, count: int) -> NDArray[np.float64]:
@@ -34,6 +40,14 @@ def _weights(first: int, count: int) -> NDArray[np.float64]:
         u ^= u >> np.uint64(31)
     size = 0.5 + (u >> np.uint64(12)).astype(np.float64) * 2.0**-53
     return np.where(u & np.uint64(1), -size, size)
+
+
+def set_measured(node: dict[str, Any], values: Sequence[Any]) -> None:
+    """Write statistics, in table order, into the record of a tensor, and the projection if it follows them."""
+    if len(values) == _WITH_PROJECTION:
+        node["Max"], node["Min"], node["Mean"], node["Norm"], node[KEY] = values
+    else:
+        set_statistics(node, values)
 
 
 @lru_cache(maxsize=1)

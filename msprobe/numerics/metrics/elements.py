@@ -28,6 +28,7 @@ _CLOSE = {  # rtol, atol: of numbers with so many binary digits
     "float16": (1e-3, 1e-5),
     "bfloat16": (1.6e-2, 1e-5),
     "float32": (1.3e-6, 1e-5),
+    "complex32": (1e-3, 1e-5),
     "complex64": (1.3e-6, 1e-5),
     "float64": (1e-7, 1e-7),
     "complex128": (1e-7, 1e-7),
@@ -159,6 +160,9 @@ def _steps(n: Array, b: Array, dtype: str) -> int | None:
     if n.dtype != b.dtype:
         return None
     if n.dtype.kind == "c":
+        if dtype == "complex32" and n.dtype.name == "complex64":  # the parts are widened float16
+            left, right = (np.ascontiguousarray(values).view(np.float32).astype(np.float16) for values in (n, b))
+            return _steps(left, right, "float16")
         parts = (_steps(n.real, b.real, dtype), _steps(n.imag, b.imag, dtype))
         return None if None in parts else max(part for part in parts if part is not None)
     if n.dtype.kind in "biu":

@@ -62,12 +62,22 @@ class _Table:
                 yield base64.b64encode(piece).decode()
 
 
-def _template() -> Any:
+def load_library() -> Any:
+    """Import jinja2 and return it; called before the comparison, so that nobody waits for a page that cannot be made.
+
+    Raises:
+        MsprobeException: it is not installed.
+    """
     try:
         import jinja2
     except ImportError as error:
         reason = f"{error_text(error)}; --html needs the extra `report` (pip install 'msprobe[report]')"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error
+    return jinja2
+
+
+def _template() -> Any:
+    jinja2 = load_library()
     loader = jinja2.FileSystemLoader(_FOLDER)
     return jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True).get_template(
         "page.html.j2"

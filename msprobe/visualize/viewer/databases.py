@@ -1,11 +1,21 @@
-"""Finds the graph databases at a path, and opens them for reading only, without leaving a file beside them."""
+"""Finds the graph databases at a path, opens them for reading only without leaving a file beside them, and reads rows.
+
+A database comes from anywhere and may be damaged, so ``rows_of`` checks the type of every cell. What it returns can be
+used as the query says:
+
+    t  text or null        T  text        a  text, number or null
+    n  number or null      i  whole number
+"""
 
 from __future__ import annotations
 
+import math
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import NoneType
+from typing import Any
 from urllib.parse import quote
 
 from msprobe.core.errors import ReadError
@@ -13,6 +23,15 @@ from msprobe.core.errors import ReadError
 _PATTERN = "*.vis.db"
 _DEPTH = 2
 _NEEDED = {"tb_nodes", "tb_config", "tb_stack"}
+_KINDS: dict[str, frozenset[type]] = {
+    "t": frozenset({str, NoneType}),
+    "T": frozenset({str}),
+    "a": frozenset({str, int, float, NoneType}),
+    "n": frozenset({int, float, NoneType}),
+    "i": frozenset({int}),
+}
+_WORDS = {"t": "text", "T": "text", "a": "text", "n": "a number", "i": "a whole number"}
+REMEDY = "make it again with msprobe graph_visualize"
 
 
 def find_databases(path: Path) -> list[Path]:
@@ -48,7 +67,40 @@ def open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
     unchanging = not log.exists() or log.stat().st_size == 0
     address = f"file:{quote(str(path.absolute()))}?mode=ro{'&immutable=1' if unchanging else ''}"
     with closing(sqlite3.connect(address, uri=True)) as connection:
+        connection.text_factory = _text
         yield connection
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "backslashreplace")
+
+
+def rows_of(connection: sqlite3.Connection, query: str, kinds: str, values: Sequence[object] = ()) -> Iterator[Any]:
+    """Yield the rows of a query as tuples; ``kinds`` has a letter per column.
+
+    Raises:
+        ReadError: a cell has another type, or is infinite.
+        sqlite3.Error: the file is damaged, or has no such column.
+    """
+    allowed = tuple(_KINDS[kind] for kind in kinds)
+    numbers = tuple(index for index, kind in enumerate(kinds) if kind in "an")
+    cursor = connection.execute(query, values)
+    for row in cursor:
+        for index, cell in enumerate(row):
+            if type(cell) not in allowed[index]:
+                raise _wrong_cell(cursor, kinds, index, cell)
+        for index in numbers:
+            if type(row[index]) is float and not math.isfinite(row[index]):
+                raise _wrong_cell(cursor, kinds, index, row[index])
+        yield row
+
+
+def _wrong_cell(cursor: sqlite3.Cursor, kinds: str, index: int, cell: object) -> ReadError:
+    (_, _, file), *_ = cursor.connection.execute("PRAGMA database_list")
+    column = cursor.description[index][0]
+    what = {bytes: "a blob", NoneType: "null", str: "a text", int: "a number"}.get(type(cell), "another number")
+    name = Path(file).name if file else "the database"
+    return ReadError(f"{name}: its column {column} holds {what} in the place of {_WORDS[kinds[index]]}; {REMEDY}")
 
 
 def _check(path: Path) -> None:

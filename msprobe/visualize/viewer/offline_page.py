@@ -26,7 +26,8 @@ from typing import Any
 
 from msprobe.core.errors import ReadError
 from msprobe.core.store.safe_files import write_atomic
-from msprobe.visualize.viewer.queries import SIDES, GraphDatabase
+from msprobe.visualize.viewer.databases import REMEDY
+from msprobe.visualize.viewer.queries import SIDES, GraphDatabase, encode
 
 _LIBRARIES = {
     "preact": "vendor/preact.mjs",
@@ -39,6 +40,7 @@ _STYLES = ("vendor/uplot.css", "app/app.css")
 _START = 'import "msprobe/main.js";'
 NODES_PER_PART = 200
 _GZIP_LEVEL = 6
+_MOST_GRAPHS = 10_000
 ReportLine = Callable[[str], None]
 
 
@@ -59,7 +61,7 @@ def write_page(paths: list[Path], target: Path, progress: ReportLine = lambda li
                 index.append(GraphDatabase(path).overview())
                 yield from _parts(number, GraphDatabase(path), progress)
             except sqlite3.Error as error:
-                raise ReadError(f"{path}: {error}; make it again with msprobe graph_visualize") from error
+                raise ReadError(f"{path}: {error}; {REMEDY}") from error
         yield _part("index", index)
         yield after
 
@@ -69,7 +71,10 @@ def write_page(paths: list[Path], target: Path, progress: ReportLine = lambda li
 def _parts(number: int, database: GraphDatabase, progress: ReportLine) -> Iterator[bytes]:
     overview = database.overview()
     yield _part(f"grid-{number}", database.grid())
-    for step, rank in product(overview["steps"], overview["ranks"]):
+    steps, ranks = (dict.fromkeys(overview[axis]) for axis in ("steps", "ranks"))
+    if len(steps) * len(ranks) > _MOST_GRAPHS:
+        raise ReadError(f"{database.path}: {len(steps)} steps and {len(ranks)} ranks are too many for a page; {REMEDY}")
+    for step, rank in product(steps, ranks):
         progress(f"{database.path.name}: step {step}, rank {rank}")
         graph_id = f"{number}-{step}-{rank}"
         yield _part(f"graph-{graph_id}", database.graph(step, rank))
@@ -87,7 +92,7 @@ def _groups(nodes: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def _part(name: str, content: Any) -> bytes:
-    packed = gzip.compress(json.dumps(content, separators=(",", ":")).encode(), _GZIP_LEVEL, mtime=0)
+    packed = gzip.compress(encode(content), _GZIP_LEVEL, mtime=0)
     return b'<script type="text/plain" id="%s">%s</script>\n' % (name.encode(), base64.b64encode(packed))
 
 

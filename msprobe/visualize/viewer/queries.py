@@ -20,7 +20,7 @@ from typing import Any
 
 from msprobe.core.errors import ReadError
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
-from msprobe.visualize.viewer.databases import open_read_only
+from msprobe.visualize.viewer.databases import REMEDY, open_read_only, rows_of
 
 _DTYPE = re.compile(r'"dtype": ?"((?:[^"\\]|\\.)*)"')
 _RELATIVE = re.compile(rf'"(?:{"|".join(STATISTIC_NAMES)})RelativeErr": ?"([^"]*)"')
@@ -30,10 +30,15 @@ VERDICTS = ("same", "pass", "warning", "error", "unmatched", "not_compared", "no
 _CODES = {name: code for code, name in enumerate(VERDICTS)}
 _NO_DATA, _NOT_COMPARED, _UNMATCHED = (_CODES[name] for name in ("no_data", "not_compared", "unmatched"))
 _DECODER = json.JSONDecoder(parse_constant=str)  # browsers know no NaN in JSON
+LARGEST_INTEGER = 2**63 - 1
+"""The largest integer that SQLite can compare with."""
+_SHOWN = 40
 _LARGEST = 1e300  # stands for infinity, which JSON cannot say
 _COMPARED = "CASE WHEN precision_index IS NULL THEN input_data = '{}' AND output_data = '{}' END"
 _GRAPH = f"""SELECT node_name, up_node, node_type, micro_step_id, overflow_level, matched_node_link, precision_index,
     {_COMPARED}, id FROM tb_nodes WHERE step = ? AND rank = ? AND data_source = ? ORDER BY node_order"""
+_GRAPH_KINDS = "Ttaaatnnt"
+_CONFIG = "SELECT graph_type, task, overflow_check, step_list, rank_list FROM tb_config"
 _GRID_VERDICTS = """SELECT step, rank, own_verdict, count(*) FROM tb_nodes JOIN tb_msprobe_nodes USING (id)
     WHERE data_source = ? GROUP BY step, rank, own_verdict"""
 _GRID_PUBLISHED = """SELECT step, rank, CASE WHEN matched_node_link IN ('[]', '') THEN 'unmatched'
@@ -43,6 +48,7 @@ _GRID_PUBLISHED = """SELECT step, rank, CASE WHEN matched_node_link IN ('[]', ''
 _DATA = """SELECT input_data, output_data, stack_info, parallel_merge_info, matched_distributed, dump_data_dir
     FROM tb_nodes LEFT JOIN tb_stack ON tb_stack.id = tb_nodes.stack_id
     WHERE step = ? AND rank = ? AND data_source = ?"""
+_DATA_KINDS = "tttttt"
 _STACK = """SELECT stack_info FROM tb_nodes LEFT JOIN tb_stack ON tb_stack.id = tb_nodes.stack_id
     WHERE step = ? AND rank = ? AND data_source = ?"""
 
@@ -56,20 +62,30 @@ class GraphDatabase:
     def overview(self) -> Json:
         """Return kind, task, steps, ranks, and the metadata (empty for a database that another tool wrote)."""
         with open_read_only(self.path) as connection:
-            row = _rows(connection, "SELECT graph_type, task, overflow_check, step_list, rank_list FROM tb_config")[0]
+            row = next(rows_of(connection, _CONFIG, "Ttntt"))
             meta = {}
             if _has(connection, "tb_msprobe_meta"):
-                meta = {key: _value(text) for key, text in connection.execute("SELECT key, value FROM tb_msprobe_meta")}
+                pairs = rows_of(connection, "SELECT key, value FROM tb_msprobe_meta", "Tt")
+                meta = {key: _value(text) for key, text in pairs}
         return {
             "name": self.path.name,
             "kind": row[0],
             "task": row[1] or "",
             "overflow": bool(row[2]),
-            "steps": _value(row[3]) or [0],
-            "ranks": _value(row[4]) or [0],
+            "steps": self._numbers("step_list", row[3]),
+            "ranks": self._numbers("rank_list", row[4]),
             "verdicts": VERDICTS,
             "meta": meta,
         }
+
+    def _numbers(self, column: str, text: str | None) -> list[int]:
+        """Return the steps or ranks of tb_config; [0] where there are none."""
+        numbers = _value(text) or [0]
+        if not (isinstance(numbers, list) and set(map(type, numbers)) == {int}):
+            raise ReadError(f"{self.path.name}: its {column} {shortened(text)} is no list of numbers; {REMEDY}")
+        if max(numbers) > LARGEST_INTEGER or min(numbers) < -LARGEST_INTEGER:
+            raise ReadError(f"{self.path.name}: a number in its {column} is too large; {REMEDY}")
+        return numbers
 
     def graph(self, step: int, rank: int) -> Json:
         """Return both sides of one step and rank as columns; ``golden`` is None where only one run was drawn.
@@ -82,7 +98,8 @@ class GraphDatabase:
         with open_read_only(self.path) as connection:
             judged = _judgements(connection, step, rank)
             sides = {
-                name: _side(_rows(connection, _GRAPH, step, rank, source), judged) for name, source in SIDES.items()
+                name: _side(list(rows_of(connection, _GRAPH, _GRAPH_KINDS, (step, rank, source))), judged)
+                for name, source in SIDES.items()
             }
         target, golden = sides["target"], sides["golden"]
         _link(target, golden)
@@ -94,7 +111,8 @@ class GraphDatabase:
         """Return for each step and rank how many target nodes have each verdict, in the order of ``verdicts``."""
         with open_read_only(self.path) as connection:
             has_verdicts = _has(connection, "tb_msprobe_nodes")
-            rows = _rows(connection, _GRID_VERDICTS if has_verdicts else _GRID_PUBLISHED, SIDES["target"])
+            query = _GRID_VERDICTS if has_verdicts else _GRID_PUBLISHED
+            rows = list(rows_of(connection, query, "iiti", (SIDES["target"],)))
         cells: dict[tuple[int, int], list[int]] = {}
         for step, rank, verdict, count in rows:
             cells.setdefault((step, rank), [0] * len(VERDICTS))[_CODES.get(verdict, _NOT_COMPARED)] += count
@@ -109,7 +127,9 @@ class GraphDatabase:
         with open_read_only(self.path) as connection:
             facts: list[Fact] = [
                 fact_of(f"{inputs}{outputs}")
-                for inputs, outputs in connection.execute(f"{query} ORDER BY node_order", (step, rank, SIDES["target"]))
+                for inputs, outputs in rows_of(
+                    connection, f"{query} ORDER BY node_order", "tt", (step, rank, SIDES["target"])
+                )
             ]
         sets = {dtypes: number for number, dtypes in enumerate(dict.fromkeys(fact.dtypes for fact in facts))}
         return {
@@ -130,7 +150,7 @@ class GraphDatabase:
             indexes = {
                 name: [
                     numbers.setdefault(text, len(numbers)) if text else -1
-                    for (text,) in connection.execute(query, (step, rank, source))
+                    for (text,) in rows_of(connection, query, "t", (step, rank, source))
                 ]
                 for name, source in SIDES.items()
             }
@@ -143,7 +163,8 @@ class GraphDatabase:
             ReadError: there is no such node.
         """
         with open_read_only(self.path) as connection:
-            rows = _rows(connection, f"{_DATA} AND node_name = ?", step, rank, _source(side), name)
+            values = (step, rank, _source(side), name)
+            rows = list(rows_of(connection, f"{_DATA} AND node_name = ?", _DATA_KINDS, values))
         if not rows:
             raise ReadError(f"{self.path.name} has no node {name} on the {side} side of step {step}, rank {rank}")
         return _detail(rows[0])
@@ -152,12 +173,14 @@ class GraphDatabase:
         """Return the data of all nodes directly below a node, in stored order."""
         with open_read_only(self.path) as connection:
             query = f"{_DATA} AND up_node = ? ORDER BY node_order"
-            return [_detail(row) for row in _rows(connection, query, step, rank, _source(side), name)]
+            values = (step, rank, _source(side), name)
+            return [_detail(row) for row in rows_of(connection, query, _DATA_KINDS, values)]
 
     def all_nodes(self, step: int, rank: int, side: str) -> Iterable[Json]:
         """Yield the data of every node of a side, in stored order."""
         with open_read_only(self.path) as connection:
-            for row in connection.execute(f"{_DATA} ORDER BY node_order", (step, rank, _source(side))):
+            values = (step, rank, _source(side))
+            for row in rows_of(connection, f"{_DATA} ORDER BY node_order", _DATA_KINDS, values):
                 yield _detail(row)
 
 
@@ -201,7 +224,7 @@ def _link(target: Json, golden: Json) -> None:
     """Set partners as indexes, and the published verdicts of nodes without a partner and of the golden side."""
     golden_index = {name: index for index, name in enumerate(golden["names"])}
     target["matches"] = matches = [golden_index.get(link, -1) for link in target["links"]]
-    golden["matches"] = back = [-1] * len(golden_index)
+    golden["matches"] = back = [-1] * len(golden["names"])
     for index, partner in enumerate(matches):
         if partner >= 0:
             back[partner] = index
@@ -231,7 +254,7 @@ def _judgements(connection: sqlite3.Connection, step: int, rank: int) -> dict[st
         JOIN tb_nodes ON tb_nodes.id = own.id WHERE step = ? AND rank = ?"""
     return {
         name: (_CODES.get(verdict, _NOT_COMPARED), error, order, reason)
-        for name, verdict, error, order, reason in connection.execute(query, (step, rank))
+        for name, verdict, error, order, reason in rows_of(connection, query, "ttnnt", (step, rank))
     }
 
 
@@ -253,8 +276,25 @@ def _value(text: str | None) -> Any:
         return None
     try:
         return _DECODER.decode(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
+
+
+def encode(content: Any) -> bytes:
+    """Return an answer as compact JSON.
+
+    Raises:
+        ReadError: a stored value is nested too deeply.
+    """
+    try:
+        return json.dumps(content, separators=(",", ":")).encode()
+    except RecursionError as error:
+        raise ReadError(f"a stored value is nested too deeply; {REMEDY}") from error
+
+
+def shortened(text: str | None) -> str:
+    """Return the beginning of a text, quoted, for a message."""
+    return repr(text if text is None or len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
 
 
 def _source(side: str) -> str:
@@ -263,12 +303,9 @@ def _source(side: str) -> str:
     return SIDES[side]
 
 
-def _rows(connection: sqlite3.Connection, query: str, *values: object) -> list[tuple[Any, ...]]:
-    return connection.execute(query, values).fetchall()
-
-
 def _has(connection: sqlite3.Connection, table: str) -> bool:
-    return bool(_rows(connection, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", table))
+    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+    return connection.execute(query, (table,)).fetchone() is not None
 
 
 @dataclass(frozen=True, slots=True)

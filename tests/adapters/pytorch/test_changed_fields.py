@@ -133,7 +133,7 @@ CHANGES: dict[str, Change] = {
     "summary_mode": section(described("md5"), False, True, summary_mode="md5"),
     "slice": section(rows, 6, 2, slice=[{"end": 2}]),
     "request_id": section(rows, 6, 4, request_id="b"),
-    "projection": section(described("Projection"), False, True, projection=True),
+    "projection": section(described("Projection"), True, False, projection=False),
     "bench_path": Change({"task": "tensor"}, {"task": "tensor", "tensor": {"bench_path": EQUAL}}, files, (True, False)),
     "diff_nums": Change(
         {"task": "nan_check"},

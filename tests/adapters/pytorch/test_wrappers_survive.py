@@ -77,6 +77,30 @@ def test_functions_are_pickled_by_name(running: Any, path: str) -> None:
     assert copy.deepcopy(function) is function
 
 
+NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
+
+
+def names_of(path: str) -> dict[str, Any]:
+    function = found(path)
+    return {name: getattr(function, name, None) for name in NAMES}
+
+
+def test_functions_have_the_names_of_the_originals(bench: Any, model: nn.Module) -> None:
+    paths = [*FUNCTIONS, "torch.Tensor.__floordiv__", "torch.nn.functional.adaptive_max_pool2d", "torch.norm"]
+    before = {path: names_of(path) for path in paths}
+    debugger = bench.open("mix", risk_level="ALL")
+    debugger.start(model=model)
+    during = {path: names_of(path) for path in paths}
+    debugger.stop()
+    assert {path: names_of(path) for path in paths} == before
+    # what pickle finds the function by cannot be a name of the C module
+    before["torch.Tensor.add"]["__qualname__"] = "Tensor.add"
+    before["torch.relu"]["__qualname__"] = "relu"
+    before["torch.nn.functional.gelu"] |= {"__module__": "torch.nn.functional"}
+    before["torch.norm"]["__module__"] = "torch"
+    assert during == before
+
+
 OTHER_NAME = {("Tensor", "__rtruediv__")}
 """Not replaced, but called ``__rdiv__``, which is."""
 

@@ -114,14 +114,13 @@ def test_cut_at_any_byte_it_keeps_every_whole_piece(tmp_path: Path) -> None:
         cut.write_bytes(text[:size])
         whole = sum(end <= size for end in ends)
         if whole == 0:
-            with pytest.raises(ReadError, match="not a journal"):
-                journal.fold(cut)
+            assert journal.fold(cut) == journal.Folded({}, {})  # killed while it created the journal
             continue
         expected = [(line["e"], line["d"], None, None) for line in lines[:whole] if "e" in line]
         assert journal.fold(cut).data == data_of(expected), size
 
 
-@pytest.mark.parametrize("content", [b"", b"{}\n", b'{"v":1}\n', b"\x00\xff\n", b"[1]\n", b"null\n", b'{"v":2}'])
+@pytest.mark.parametrize("content", [b"{}\n", b'{"v":1}\n', b"\x00\xff\n", b"[1]\n", b"null\n", b"other"])
 def test_what_is_no_journal_is_refused_in_one_line(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "dump.journal").write_bytes(content)
     with pytest.raises(ReadError, match="not a journal") as caught:

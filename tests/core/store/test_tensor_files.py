@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import resource
 import stat
+import subprocess
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -106,3 +108,24 @@ def test_pieces_of_any_size_follow_one_another(tmp_path: Path) -> None:
     pieces = [b"head", b"", os.urandom(300_000), b"tail"]
     write_new(tmp_path / "a.pt", pieces)
     assert (tmp_path / "a.pt").read_bytes() == b"".join(pieces)
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from msprobe.core.store.tensor_writer import TensorFiles
+elements = bytes(300_000_000)
+os.write(1, b"begins")
+TensorFiles().write(Path(sys.argv[1]), ("ByteStorage", 1), (len(elements),), elements, 0)
+"""
+
+
+def test_a_process_that_is_killed_while_it_writes_leaves_no_part_under_the_name(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path / "a.pt")], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(6) == b"begins"
+        while not list(tmp_path.iterdir()):
+            assert process.poll() is None
+        process.kill()
+    assert not (tmp_path / "a.pt").exists()
+    assert [path.suffix for path in tmp_path.iterdir()] == [".tmp"]

@@ -148,3 +148,10 @@ def test_close_means_what_torch_means(dtype: str) -> None:
 
 def test_a_scalar_has_the_empty_index(tmp_path: Path) -> None:
     assert element_difference(np.array(1.0), np.array(2.0), "").worst == ()
+
+
+def test_steps_of_complex32_are_those_of_its_halves() -> None:
+    golden = np.array([1 + 2j, 3 - 1j], np.complex64)
+    target = golden + np.array([2.0**-10, 0], np.complex64)  # one step of float16 at 1
+    found = element_difference(target, golden, "torch.complex32")
+    assert (found.ulps, found.close, found.first) == (1, True, (0,))

@@ -8,8 +8,7 @@ all its numbers at once (``device_reductions``); checksums and files copy the va
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,13 @@ from msprobe.adapters.mindspore.tensors.bfloat16 import bits_of, from_bits, wide
 from msprobe.adapters.mindspore.tensors.reductions import DeferredStatistics
 from msprobe.adapters.mindspore.tensors.values import GraphValue
 from msprobe.adapters.mindspore.versions import address_of_tensors
-from msprobe.core.store.safe_files import create_new
+from msprobe.core.store.safe_files import replacement
 from msprobe.core.tensors.checksums import crc32, xor
 from msprobe.core.tensors.dtypes import DType, find_dtype
 from msprobe.core.tensors.numpy_ops import decode
 from msprobe.core.tensors.numpy_ops import statistics as numpy_statistics
-from msprobe.core.tensors.projection import KEY, projection
+from msprobe.core.tensors.projection import KEY, set_measured
+from msprobe.core.tensors.projection import projection as projection_of
 from msprobe.core.tensors.statistics import NO_STATS, set_statistics
 from msprobe.native import measuring
 
@@ -58,22 +58,24 @@ class MindSporeTensorOps:
         self._device = None if on_cpu() else DeferredStatistics("high" if self._high else "low")
         self._readable: dict[type, bool] = {}  # filled at run time: MindSpore creates the type of parameters then
 
-    def describe(self, tensor: Any, statistics: bool) -> dict[str, Any]:
+    def describe(self, tensor: Any, statistics: bool, projection: bool = False) -> dict[str, Any]:
         readable = self._readable.get(type(tensor))
         if readable is None:
             readable = self._check_readable(type(tensor))
         if not readable:
-            return self._describe_any(tensor, statistics)
+            return self._describe_any(tensor, statistics, projection)
         kind = tensor._dtype
         _, name, dtype = _DTYPES.get(id(kind)) or _remember_dtype(kind)
         if not statistics:
             return {"type": _TYPE, "dtype": name, "shape": tensor._shape}
         node = {"type": _TYPE, "dtype": name, "shape": tensor._shape}
-        set_statistics(node, self._read(tensor, dtype))
+        set_measured(node, self._read(tensor, dtype, projection))
         return node
 
-    def describe_with_checksum(self, tensor: Any, statistics: bool, kind: str) -> dict[str, Any]:
-        return {**self.describe(tensor, statistics), "md5": self.checksum(tensor, kind)}
+    def describe_with_checksum(
+        self, tensor: Any, statistics: bool, kind: str, projection: bool = False
+    ) -> dict[str, Any]:
+        return {**self.describe(tensor, statistics, projection), "md5": self.checksum(tensor, kind)}
 
     @property
     def outstanding(self) -> bool:
@@ -89,7 +91,7 @@ class MindSporeTensorOps:
         if array is None or array.size == 0 or dtype is None or dtype.itemsize != array.dtype.itemsize:
             return
         bits = array if dtype.is_native else array.view(dtype.container)
-        node[KEY] = projection(decode(bits, dtype))
+        node[KEY] = projection_of(decode(bits, dtype))
 
     def checksum(self, tensor: Any, kind: str) -> str | None:
         array = host(tensor)
@@ -114,10 +116,14 @@ class MindSporeTensorOps:
         array = host(tensor)
         if array is None:
             return False
-        array = _of_numpy(array, tensor)
-        if array.dtype.kind == "V" or array.dtype.name == "bfloat16":  # no dtype of the npy format
+        array, dtype = _of_numpy(array, tensor), find_dtype(str(tensor.dtype))
+        if array.dtype.kind == "V" and array.dtype.names is not None:  # bytes of a dtype that numpy does not have
+            if dtype is None or dtype.itemsize != array.dtype.itemsize:
+                return False
+            array = decode(array.view(dtype.container), dtype).astype(np.float32)
+        elif array.dtype.kind == "V" or array.dtype.name == "bfloat16":  # no dtype of the npy format
             array = array.astype(np.float32)
-        with os.fdopen(create_new(path), "wb") as file:
+        with replacement(path) as temporary, open(temporary, "wb") as file:
             np.save(file, array, allow_pickle=False)
         return True
 
@@ -130,21 +136,21 @@ class MindSporeTensorOps:
         except (RuntimeError, TypeError, ValueError):
             return False
 
-    def _describe_any(self, tensor: Any, statistics: bool) -> dict[str, Any]:
+    def _describe_any(self, tensor: Any, statistics: bool, projection: bool) -> dict[str, Any]:
         kind = tensor.dtype
         _, name, dtype = _DTYPES.get(id(kind)) or _remember_dtype(kind)
         node: dict[str, Any] = {"type": _TYPE, "dtype": name, "shape": tuple(tensor.shape)}
         if statistics:
             set_statistics(node, NO_STATS)
             if self._device is None or not self._by_device(self._device, tensor, dtype, node):
-                set_statistics(node, self._copied(tensor, dtype))
+                set_measured(node, self._copied(tensor, dtype, projection))
         return node
 
     def _check_readable(self, kind: type) -> bool:
         self._readable[kind] = readable = self._in_place and issubclass(kind, mindspore.Tensor)
         return readable
 
-    def _read(self, tensor: Any, dtype: DType | None) -> Iterable[Any]:
+    def _read(self, tensor: Any, dtype: DType | None, projection: bool) -> Sequence[Any]:
         """Return the statistics of a tensor, read at its address; of a copy when it is not dense or has no address."""
         if dtype is not None and dtype.code >= 0 and _IS_CONTIGUOUS(tensor) and (count := tensor._size):
             try:
@@ -152,19 +158,19 @@ class MindSporeTensorOps:
             except RuntimeError:  # a failed kernel of the user's program, see ``host``
                 return NO_STATS
             if pointer >= _LOWEST:
-                return self._summary(pointer, count, dtype.code, self._high)  # type: ignore[misc]
-        return self._copied(tensor, dtype)
+                return self._summary(pointer, count, dtype.code, self._high, projection)  # type: ignore[misc]
+        return self._copied(tensor, dtype, projection)
 
-    def _copied(self, tensor: Any, dtype: DType | None) -> Iterable[Any]:
+    def _copied(self, tensor: Any, dtype: DType | None, projection: bool) -> Sequence[Any]:
         array = None if dtype is None else host(tensor)
         if dtype is None or array is None or array.size == 0 or dtype.itemsize != array.dtype.itemsize:
             return NO_STATS
-        return self._summarise(array, dtype)
+        return self._summarise(array, dtype, projection)
 
-    def _summarise(self, array: Any, dtype: DType) -> Iterable[Any]:
+    def _summarise(self, array: Any, dtype: DType, projection: bool) -> Sequence[Any]:
         if self._summary is not None and dtype.code >= 0:
             dense = array if array.flags.c_contiguous else np.ascontiguousarray(array)
-            return self._summary(dense.ctypes.data, dense.size, dtype.code, self._high)
+            return self._summary(dense.ctypes.data, dense.size, dtype.code, self._high, projection)
         bits = array if dtype.is_native else array.view(dtype.container)
         return numpy_statistics(bits, dtype.name, "high" if self._high else "low")
 

@@ -239,6 +239,7 @@ class _OperatorEmitter:
         self._staged = staged
         self._ticket = ticket
         self._key = key
+        self._single: dict[int, Any] = {}
         self.errors = CALLS.errors
 
     def expect(self, outputs: int) -> None:
@@ -256,8 +257,13 @@ class _OperatorEmitter:
         if gradient is not None:
             torch.ops.msprobe.gradient([gradient], self._ticket, self._key, position)
 
+    def grad_input(self, slot: int, gradient: Any) -> None:
+        """Keep the gradient of one argument for the operator that reports them all."""
+        self._single[slot] = gradient
+
     def grad_inputs(self, gradients: Mapping[int, Any]) -> None:
         """Add an operator that reports the gradients of the arguments, which are given by slot."""
+        gradients, self._single = {**self._single, **gradients}, {}
         present = {slot: gradient for slot, gradient in gradients.items() if gradient is not None}
         self._staged.slots = list(present)
         torch.ops.msprobe.gradient(list(present.values()), self._ticket, self._key, -1)

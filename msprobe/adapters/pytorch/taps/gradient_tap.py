@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 
+from msprobe.adapters.pytorch.tensors.memory import PLAIN, WithoutSubclass
+from msprobe.adapters.pytorch.tensors.operation_modes import in_modes, outside_modes
 from msprobe.core.backend.protocols import GradientReceiver, Template
 from msprobe.core.capture.containers import interned, shape_of, tensors_in
 from msprobe.core.capture.thread_state import ThreadState, quiet_hook
@@ -84,19 +87,21 @@ class TorchGradientTap:
         """Attach hooks for any number of outputs made by any number of nodes."""
         targets: dict[Any, list[tuple[int, int]]] = {}
         count = 0
-        for tensor in tensors_in(result, torch.Tensor):
-            node = tensor.grad_fn
-            if node is not None:
-                targets.setdefault(node, []).append((tensor.output_nr, count))
-                count += 1
+        with WithoutSubclass():
+            for tensor in tensors_in(result, torch.Tensor):
+                node = tensor.grad_fn
+                if node is not None:
+                    targets.setdefault(node, []).append((tensor.output_nr, count))
+                    count += 1
         if not targets:
             return
         receiver.expect(count)
         contributions = _contributions(targets, prepared)
-        call = CallGradients(receiver, self._thread, map(id, contributions), len(targets), _sum)
+        through = {node: _passed_through(node, outputs, prepared) for node, outputs in targets.items()}
+        single = _single_slots(contributions.values(), through.values())
+        call = CallGradients(receiver, self._thread, map(id, contributions), len(targets), _sum, single)
         for node, outputs in targets.items():
-            through = _passed_through(node, outputs, prepared)
-            node.register_prehook(call.before(interned(outputs), interned(through)))
+            node.register_prehook(call.before(interned(outputs), interned(through[node])))
         for node, slots in contributions.items():
             node.register_hook(call.after(id(node), interned(slots)))
 
@@ -115,15 +120,25 @@ class GradientSlots:
 
     def slot(self, tensor: torch.Tensor) -> int | None:
         """Give one argument a slot and return it; None when no gradient can reach the argument."""
-        if not tensor.requires_grad:
+        if type(tensor) not in PLAIN:
+            with WithoutSubclass():
+                edge = _edge_of(tensor)
+        else:
+            edge = _edge_of(tensor)
+        if edge is None:
             return None
         slot = self.count
         self.count = slot + 1
-        node = tensor.grad_fn
-        key = id(tensor) if node is None else (node, tensor.output_nr)
+        node = edge[0]
+        key = id(tensor) if node is None else edge
         earlier = self.arguments.get(key)
         self.arguments[key] = (slot,) if earlier is None else (*earlier, slot)
         return slot
+
+
+def _edge_of(tensor: torch.Tensor) -> Edge | None:
+    """Return where the gradient of ``tensor`` comes from: node and output; no node for a leaf, None for no gradient."""
+    return (tensor.grad_fn, tensor.output_nr) if tensor.requires_grad else None
 
 
 class SingleNodeHook:
@@ -144,7 +159,7 @@ class SingleNodeHook:
 
 
 def _sum(earlier: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    with torch.no_grad():
+    with outside_modes(), torch.no_grad():
         return _add(earlier, gradient)
 
 
@@ -204,6 +219,13 @@ def _contributions(targets: Mapping[Any, Any], prepared: GradientSlots) -> dict[
     return contributions
 
 
+def _single_slots(contributions: Iterable[Slots], passed_through: Iterable[Slots]) -> tuple[int, ...]:
+    """Return the slots that occur once in ``contributions`` and not in ``passed_through``."""
+    uses = Counter(slot for pairs in contributions for _, slot in pairs)
+    uses.update(slot for pairs in passed_through for _, slot in (*pairs, *pairs))
+    return interned([slot for slot, number in uses.items() if number == 1])
+
+
 def _passed_through(node: Any, outputs: list[tuple[int, int]], prepared: GradientSlots) -> tuple[tuple[int, int], ...]:
     """Return the outputs that are arguments returned unchanged; their gradient is that of the argument as well."""
     pairs = [(number, prepared.arguments.get((node, number))) for number, _ in outputs]
@@ -212,9 +234,10 @@ def _passed_through(node: Any, outputs: list[tuple[int, int]], prepared: Gradien
 
 def watch(tensor: Any, thread: ThreadState, report: Callable[[Any], None]) -> Callable[[], None] | None:
     """Report every gradient of ``tensor`` until the returned function is called; return None when it can have none."""
-    if not tensor.requires_grad:
-        return None
-    remove: Callable[[], None] = tensor.register_hook(TensorHook(thread, report)).remove
+    with WithoutSubclass():
+        if not tensor.requires_grad:
+            return None
+        remove: Callable[[], None] = tensor.register_hook(TensorHook(thread, report)).remove
     return remove
 
 
@@ -229,4 +252,8 @@ class TensorHook:
 
     @quiet_hook
     def __call__(self, gradient: Any, others: Any = None) -> None:
-        self._report(gradient)
+        if in_modes():
+            with outside_modes():
+                self._report(gradient)
+        else:
+            self._report(gradient)

@@ -18,6 +18,7 @@ from torch import nn
 from msprobe.adapters.pytorch.compile.recompilation import is_traced, skip_in_dynamo
 from msprobe.adapters.pytorch.taps.module_tap import TorchModuleTap
 from msprobe.adapters.pytorch.tensors.checkpoint_reader import load_failure_reason
+from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
 from msprobe.core.backend.protocols import InputSource
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
@@ -49,7 +50,7 @@ class TorchInputTap:
             stem = modules.stem(module)
             name = None if stem is None else source.next_call(stem)
             if name is not None:
-                with thread.quiet():
+                with thread.quiet(), outside_modes():
                     args, kwargs = inputs.arguments(name, args, kwargs, source)
             return original(module, *args, **kwargs)
 

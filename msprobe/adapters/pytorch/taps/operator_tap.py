@@ -12,8 +12,10 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from torch.utils import _python_dispatch as dispatch
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
 from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.thread_state import CALLING, ThreadState
 
@@ -33,12 +35,14 @@ class TorchOperatorTap:
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
         mode = _OperatorMode(self)
-        mode.__enter__()
+        with outside_modes():  # so it lies below the modes of the program, which may be left before this one
+            torch._C._push_on_torch_dispatch_stack(mode)  # what ``__enter__`` notes besides, torch.compile reads
         try:
             yield
         finally:
-            mode.alive = False
-            _remove_mode(mode)
+            mode.ended = True
+            with outside_modes():
+                pass  # they are put back without it; in another thread than that of ``start`` it stays, switched off
 
     def reset(self) -> None:
         for site in self._named.values():
@@ -81,15 +85,15 @@ class TorchOperatorTap:
         return site
 
 
-class _OperatorMode(dispatch.TorchDispatchMode):
-    """Calls ``tap.run`` for every operator while ``alive`` is True."""
+class _OperatorMode(TorchDispatchMode):
+    """Calls ``tap.run`` for every operator until ``ended`` is True."""
 
     supports_higher_order_operators = True
 
     def __init__(self, tap: TorchOperatorTap) -> None:
         super().__init__()
         self.tap = tap
-        self.alive = True
+        self.ended = False
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
@@ -99,18 +103,6 @@ class _OperatorMode(dispatch.TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if self.alive:
-            return self.tap.run(func, args, kwargs or {})
-        return func(*args, **(kwargs or {}))
-
-
-def _remove_mode(mode: _OperatorMode) -> None:
-    """Take ``mode`` off this thread's stack. In another thread than that of ``start`` it stays there, switched off."""
-    if not any(mode is entered for entered in dispatch._get_current_dispatch_mode_stack()):
-        return
-    above = []
-    while dispatch._get_current_dispatch_mode() is not mode:  # modes of the user that were entered since
-        above.append(dispatch._pop_mode())
-    mode.__exit__(None, None, None)
-    for other in reversed(above):
-        dispatch._push_mode(other)
+        if self.ended:
+            return func(*args, **(kwargs or {}))
+        return self.tap.run(func, args, kwargs or {})

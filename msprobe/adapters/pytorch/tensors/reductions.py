@@ -18,11 +18,11 @@ from __future__ import annotations
 import math
 import threading
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import torch
 
-from msprobe.adapters.pytorch.tensors.memory import dense, with_memory
+from msprobe.adapters.pytorch.tensors.memory import with_memory, without_repeats
 from msprobe.core.tensors.dtypes import DType, DtypeKind, find_dtype
 from msprobe.core.tensors.projection import BLOCK, KEY, block_weights, position_weights, projection
 from msprobe.core.tensors.statistics import (
@@ -43,6 +43,7 @@ _item = torch._C.TensorBase.item
 _view = torch._C.TensorBase.view
 _NO_FLOAT64 = ("npu", "mps", "xpu")
 _PIECE = 1 << 18  # elements, 2 MB of float64
+_WIDENED = 1 << 22  # elements, 32 MB of float64
 _NO_EXTREMES = ("uint16", "uint32", "uint64")  # torch has no reductions for them
 _SAFE_SQUARES = (1e-290, 1e290)
 
@@ -203,12 +204,12 @@ class Projector:
         """Write the projection into the record ``node``, now or at the next ``settle``; None without numbers."""
         node[KEY] = None
         plain = with_memory(tensor)
-        if plain is None or plain.numel() == 0:
+        if plain is None or plain.numel() == 0 or without_repeats(plain)[1] > 1:
             return
         try:
             with torch.no_grad():
                 if plain.is_cpu:
-                    node[KEY] = self._on_host(dense(plain.contiguous()))  # in row-major order
+                    node[KEY] = self._on_host(plain.contiguous())
                     return
                 scalar = device_projection(plain)
         except (RuntimeError, TypeError):  # torch has no arithmetic for this dtype
@@ -228,20 +229,24 @@ class Projector:
     def _on_host(self, plain: torch.Tensor) -> float | None:
         dtype = find_dtype(str(plain.dtype))
         if self._kernel is not None and dtype is not None and dtype.code >= 0:
-            return self._kernel.projection(plain.data_ptr(), plain.numel(), dtype.code)
+            return cast(float, self._kernel.summary(plain.data_ptr(), plain.numel(), dtype.code, False, True)[-1])
         real = plain.to(torch.complex128).abs() if plain.is_complex() else plain
         return projection(real.to(torch.float64).numpy())
 
 
 def device_projection(plain: torch.Tensor) -> torch.Tensor:
     """Return the projection of a detached, non-empty tensor as a scalar on its device."""
-    wide = torch.float32 if plain.device.type in _NO_FLOAT64 else torch.float64
-    flat = (plain.abs() if plain.is_complex() else plain).reshape(-1).to(wide)
-    whole = flat.numel() // BLOCK * BLOCK
-    places, blocks = _weights(str(plain.device), wide, -(-flat.numel() // BLOCK))
-    total = _F.dot(_F.mv(flat[:whole].view(-1, BLOCK), places), blocks[: whole // BLOCK])
-    if whole < flat.numel():
-        total = total + _F.dot(flat[whole:], places[: flat.numel() - whole]) * blocks[-1]
+    wide = _accumulator(plain)
+    source = plain.reshape(-1)
+    places, blocks = _weights(str(plain.device), wide, -(-source.numel() // BLOCK))
+    total = _F.zeros((), dtype=wide, device=plain.device)
+    for start in range(0, source.numel(), _WIDENED):  # few elements at a time: they take up to eight times their memory
+        flat = _as_float(source[start : start + _WIDENED]).to(wide)
+        factors = blocks[start // BLOCK : (start + _WIDENED) // BLOCK]
+        whole = flat.numel() // BLOCK
+        total = total + _F.dot(_F.mv(flat[: whole * BLOCK].view(-1, BLOCK), places), factors[:whole])
+        if whole * BLOCK < flat.numel():
+            total = total + _F.dot(flat[whole * BLOCK :], places[: flat.numel() - whole * BLOCK]) * factors[-1]
     return total
 
 

@@ -6,16 +6,14 @@ the same format. Only the tensor's own elements are written, also where its stor
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import os
 import zlib
 from pathlib import Path
 
 import torch
 
 from msprobe.adapters.pytorch.tensors.memory import address, storage
-from msprobe.core.store.safe_files import create_new
+from msprobe.core.store.safe_files import replacement
 from msprobe.core.store.tensor_writer import LARGEST, TensorFiles
 from msprobe.native import fused
 
@@ -79,10 +77,8 @@ def _save_by_torch(plain: torch.Tensor, path: Path) -> None:
         plain = plain.contiguous()
     elif storage(plain).nbytes() != plain.numel() * plain.element_size():
         plain = plain.clone()  # torch.save writes the whole storage behind a view
-    os.close(create_new(path))
     try:
-        torch.save(plain, path)
+        with replacement(path) as temporary, open(temporary, "wb") as file:
+            torch.save(plain, file)  # of a path, the name would stand in the archive
     except RuntimeError as error:  # torch's writer reports a full disk as RuntimeError
-        with contextlib.suppress(OSError):
-            os.unlink(path)
         raise OSError(str(error).splitlines()[0]) from error

@@ -11,9 +11,10 @@ kernel takes to measure a small tensor.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -33,7 +34,7 @@ from msprobe.adapters.pytorch.tensors.saver import TensorSaver
 from msprobe.adapters.pytorch.tensors.sharding import is_sharded, sharding
 from msprobe.core.tensors.checksums import crc32, format_crc32, format_xor, xor
 from msprobe.core.tensors.dtypes import ALL_DTYPES, DType, find_dtype
-from msprobe.core.tensors.projection import KEY
+from msprobe.core.tensors.projection import set_measured
 from msprobe.core.tensors.statistics import NO_STATS, RawStats, finish, repeated, set_statistics
 from msprobe.native import fused, measuring
 from msprobe.native.loader import Kernel, Summary
@@ -55,6 +56,20 @@ _DTYPES: dict[torch.dtype, tuple[str, DType]] = {
     if isinstance(dtype, torch.dtype) and (neutral := find_dtype(str(dtype))) is not None
 }
 _detach = torch._C.TensorBase.detach
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def without_overrides(method: F) -> F:
+    """Decorate a method whose first argument is a tensor: a subclass does not see what is asked of the tensor."""
+
+    @functools.wraps(method)
+    def measured(self: Any, tensor: torch.Tensor, *args: Any) -> Any:
+        if type(tensor) in PLAIN:
+            return method(self, tensor, *args)
+        with WithoutSubclass():
+            return method(self, tensor, *args)
+
+    return measured  # type: ignore[return-value]
 
 
 class TorchTensorOps:
@@ -75,38 +90,39 @@ class TorchTensorOps:
         fast_crc = measuring is not None and native and bool(measuring.FAST_CRC32)  # else zlib's is the faster one
         self._summary_crc32 = measuring.summary_crc32 if measuring is not None and fast_crc else None
         self._deferred = DeferredStatistics(self._high)
-        self._projection = fused.projection if fused is not None and native else None
         self._projector = Projector(self._kernel)
         self._saver = TensorSaver(native)
 
-    def describe(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
+    def describe(self, tensor: torch.Tensor, statistics: bool, projection: bool = False) -> dict[str, Any]:
         if statistics and self._dlpack is not None:
-            node = self._dlpack.describe(tensor)
+            node = self._dlpack.describe(tensor, projection)
             if node is not None:
                 return node
         if type(tensor) not in PLAIN or (entry := _DTYPES.get(tensor.dtype)) is None:
-            return self._describe_other(tensor, statistics)
+            return self._describe_other(tensor, statistics, projection)
         dtype, neutral = entry
         try:
             node = {"type": "torch.Tensor", "dtype": dtype, "shape": tuple(tensor.shape)}
             if statistics:
                 if not tensor.is_cpu or not tensor.is_contiguous() or tensor.is_neg():
-                    return self._describe_other(tensor, True)
+                    return self._describe_other(tensor, True, projection)
                 if address(tensor) < LOWEST and not backed(tensor):
-                    return self._describe_other(tensor, True)
-                values = self._values(tensor, neutral, self._high)
-                set_statistics(node, values)
+                    return self._describe_other(tensor, True, projection)
+                set_measured(node, self._values(tensor, neutral, self._high, projection))
         except (RuntimeError, ValueError):  # sparse, nested; no memory (meta, functorch); no code for the dtype
-            return self._describe_other(tensor, statistics)
+            return self._describe_other(tensor, statistics, projection)
         node["requires_grad"] = tensor.requires_grad
         return node
 
-    def describe_with_checksum(self, tensor: torch.Tensor, statistics: bool, kind: str) -> dict[str, Any]:
+    @without_overrides
+    def describe_with_checksum(
+        self, tensor: torch.Tensor, statistics: bool, kind: str, projection: bool = False
+    ) -> dict[str, Any]:
         if statistics and kind == "crc32" and self._summary_crc32 is not None:
-            node = self._in_one_pass(tensor, self._summary_crc32)
+            node = self._in_one_pass(tensor, self._summary_crc32, projection)
             if node is not None:
                 return node
-        node = self.describe(tensor, statistics)
+        node = self.describe(tensor, statistics, projection)
         node["md5"] = self.checksum(tensor, kind)
         return node
 
@@ -118,16 +134,12 @@ class TorchTensorOps:
         self._deferred.settle()
         self._projector.settle()
 
+    @without_overrides
     def project(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
-        try:
-            if self._projection is not None and (entry := _DTYPES.get(tensor.dtype)) is not None and readable(tensor):
-                node[KEY] = self._projection(address(tensor), tensor.numel(), entry[1].code)
-                return
-        except (RuntimeError, ValueError):
-            pass  # not to be read as it is
         with WithoutSubclass():
             self._projector.project(tensor, node)
 
+    @without_overrides
     def checksum(self, tensor: torch.Tensor, kind: str) -> str | None:
         plain = with_memory(tensor)
         if plain is None:
@@ -148,6 +160,7 @@ class TorchTensorOps:
         data = flat.view(torch.uint8).numpy()
         return crc32(data) if kind == "crc32" else xor(data)
 
+    @without_overrides
     def snapshot(self, tensor: torch.Tensor) -> tuple[Callable[[], torch.Tensor], int] | None:
         plain = with_memory(tensor)
         if plain is None:
@@ -165,6 +178,7 @@ class TorchTensorOps:
                 return (lambda: host().expand(plain.shape)), size
             return _host_copy(plain), size
 
+    @without_overrides
     def save(self, tensor: torch.Tensor, path: Path) -> bool:
         plain = with_memory(tensor)
         if plain is None:
@@ -176,23 +190,23 @@ class TorchTensorOps:
             return False
         return True
 
-    def _describe_other(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
+    def _describe_other(self, tensor: torch.Tensor, statistics: bool, projection: bool) -> dict[str, Any]:
         """Return the record of anything but a plain contiguous CPU tensor, without calling overrides of subclasses."""
         with WithoutSubclass():
-            return self._facts(tensor, statistics)
+            return self._facts(tensor, statistics, projection)
 
-    def _facts(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
+    def _facts(self, tensor: torch.Tensor, statistics: bool, projection: bool) -> dict[str, Any]:
         kind = _TYPE_NAMES.get(type(tensor).__name__, "torch.Tensor")
         node: dict[str, Any] = {"type": kind, "dtype": str(tensor.dtype), "shape": _shape(tensor)}
         if statistics:
             set_statistics(node, NO_STATS)
-            self._measure(tensor, node)
+            self._measure(tensor, node, projection)
         node["requires_grad"] = tensor.requires_grad
         if is_sharded(tensor):
             node.update(sharding(tensor))
         return node
 
-    def _measure(self, tensor: torch.Tensor, node: dict[str, Any]) -> None:
+    def _measure(self, tensor: torch.Tensor, node: dict[str, Any], projection: bool) -> None:
         plain = with_memory(tensor)
         if plain is None or plain.numel() == 0:
             return
@@ -200,8 +214,11 @@ class TorchTensorOps:
         plain, repeats = without_repeats(plain)
         try:
             if plain.is_cpu and entry is not None:
-                values = self._values(dense(plain), entry[1], self._high or repeats > 1)
-                set_statistics(node, self._repeated(values, entry[1], repeats))
+                if repeats > 1:
+                    set_statistics(node, self._repeated(self._values(dense(plain), entry[1], True), entry[1], repeats))
+                else:
+                    ordered = plain.contiguous() if projection and self._summary is not None else dense(plain)
+                    set_measured(node, self._values(ordered, entry[1], self._high, projection))
                 return
             self._deferred.add(plain, node, repeats)
             if plain.is_cpu:
@@ -209,16 +226,14 @@ class TorchTensorOps:
         except RuntimeError:  # torch has no arithmetic for this dtype (bits8, int4, float4): its facts are recorded
             return
 
-    def _values(self, plain: torch.Tensor, dtype: DType, high: bool) -> Summary:
-        """Return the statistics of a dense CPU tensor."""
+    def _values(self, plain: torch.Tensor, dtype: DType, high: bool, projection: bool = False) -> Summary:
+        """Return the statistics of a dense CPU tensor, and the projection of a contiguous one where the kernel can."""
         if self._summary is None or dtype.code < 0:
             return self._by_torch(plain, dtype, high)
-        return self._summary(address(plain), plain.numel(), dtype.code, high)
+        return self._summary(address(plain), plain.numel(), dtype.code, high, projection)
 
     def _repeated(self, values: Summary, dtype: DType, repeats: int) -> Summary:
         """Return the statistics of a tensor in which each element occurs ``repeats`` times."""
-        if repeats == 1:
-            return values
         return finish(repeated(RawStats._make(values), repeats), dtype, "high" if self._high else "low")
 
     def _by_torch(self, tensor: torch.Tensor, dtype: DType, high: bool) -> Summary:
@@ -227,17 +242,19 @@ class TorchTensorOps:
             return NO_STATS
         return host_statistics(_detach(tensor), dtype, "high" if high else "low")
 
-    def _in_one_pass(self, tensor: torch.Tensor, summary: Callable[..., Any]) -> dict[str, Any] | None:
+    def _in_one_pass(
+        self, tensor: torch.Tensor, summary: Callable[..., Any], projection: bool
+    ) -> dict[str, Any] | None:
         """Return the record with statistics and CRC-32 from one pass over the memory; None when it is not possible."""
         try:
             if (entry := _DTYPES.get(tensor.dtype)) is None or not readable(tensor):
                 return None
-            values = summary(address(tensor), tensor.numel(), entry[1].code, self._high)
+            values = summary(address(tensor), tensor.numel(), entry[1].code, self._high, projection)
         except (RuntimeError, ValueError):
             return None
         node: dict[str, Any] = {"type": "torch.Tensor", "dtype": entry[0], "shape": tuple(tensor.shape)}
         *statistics, crc = values
-        set_statistics(node, statistics)
+        set_measured(node, statistics)
         node["requires_grad"] = tensor.requires_grad
         node["md5"] = format_crc32(crc)
         return node
@@ -259,29 +276,29 @@ class DlpackDescriber:
         """Return a describer; None without a kernel that measures all statistics, or without this API of torch."""
         return None if measuring is None or _CAPSULE is None else cls(measuring, high)
 
-    def describe(self, tensor: torch.Tensor) -> dict[str, Any] | None:
+    def describe(self, tensor: torch.Tensor, projection: bool = False) -> dict[str, Any] | None:
         """Return the record of a tensor with statistics; None for a tensor that this API does not describe."""
         if type(tensor) not in PLAIN or tensor.is_neg():
             return None
-        facts = self._tensor_summary(_CAPSULE, tensor, self._high)
+        facts = self._tensor_summary(_CAPSULE, tensor, self._high, projection)
         if facts is None or (facts[0] in _BYTES and tensor.dtype is not _BYTES[facts[0]]):
             return None
         code, shape, values = facts
         node: dict[str, Any] = {"type": "torch.Tensor", "dtype": _DTYPE_NAMES[code], "shape": shape}
-        set_statistics(node, values)
+        set_measured(node, values)
         node["requires_grad"] = tensor.requires_grad
         return node
 
 
-def _shape(tensor: torch.Tensor) -> list[int | None]:
+def _shape(tensor: torch.Tensor) -> tuple[int | None, ...]:
     """Return the lengths of the dimensions; None for a dimension whose length differs between parts of a nested tensor.
 
-    The list is empty when the tensor has no shape yet (lazy modules).
+    It is empty when the tensor has no shape yet (lazy modules).
     """
     try:
-        return list(tensor.shape)
+        return tuple(tensor.shape)
     except RuntimeError:
-        return [_length(tensor, dim) for dim in range(tensor.dim())] if tensor.is_nested else []
+        return tuple(_length(tensor, dim) for dim in range(tensor.dim())) if tensor.is_nested else ()
 
 
 def _length(tensor: torch.Tensor, dim: int) -> int | None:

@@ -20,10 +20,11 @@ from msprobe.core.backend.protocols import GradientReceiver, Template
 from msprobe.core.capture.describe import Node
 from msprobe.core.capture.thread_state import ThreadState, quiet_hook
 from msprobe.core.dump.record.call_record import CallRecord
-from msprobe.core.dump.record.error_boundary import never_raises
+from msprobe.core.dump.record.error_boundary import never_raises, records
 from msprobe.core.dump.record.step_recorder import StepRecorder
 
-NodeMaker = Callable[[Any, str], Node]
+NodeMaker = Callable[[int, str], Node]
+_NO_NODES: dict[int, Node] = {}
 
 
 class BackwardCalls:
@@ -72,6 +73,7 @@ class BackwardCall:
     __slots__ = (
         "_calls",
         "_expected",
+        "_inputs",
         "_keywords",
         "_outputs",
         "_positional",
@@ -80,24 +82,27 @@ class BackwardCall:
         "name",
         "parent",
         "record",
+        "runtime",
     )
 
     def __init__(self, calls: BackwardCalls, name: str, parent: str | None, template: Template) -> None:
         self._calls = calls
         self.errors = calls.recorder.errors
+        self.runtime = calls.recorder.runtime
         self.name = name
         self.parent = parent
         self.is_module = False
         self.record: CallRecord | None = None
         self._expected = 0
         self._outputs: list[Node] | None = None
+        self._inputs: dict[int, Node] | None = None
         self._positional, self._keywords = template
 
     def expect(self, outputs: int) -> None:
         """Expect gradients of this many outputs."""
         self._expected = outputs
 
-    @never_raises
+    @records
     def grad_output(self, position: int, gradient: Any) -> None:
         """Take the gradient of the output at ``position``."""
         recorder = self._calls.recorder
@@ -107,9 +112,21 @@ class BackwardCall:
             prefix = recorder.save_name(self.name)
             self._nodes()[position] = recorder.describer.node(gradient, prefix and f"{prefix}.input.{position}")
 
-    @never_raises
+    @records
+    def grad_input(self, slot: int, gradient: Any) -> None:
+        """Take the gradient of the argument in ``slot``."""
+        recorder = self._calls.recorder
+        if recorder.closed:
+            return
+        if self._calls.begin(self).body is not None and recorder.modes.output:
+            prefix = recorder.save_name(self.name) and f"{self.name}.output"
+            place = prefix and _place((*self._positional, self._keywords), slot, prefix)
+            self._inputs = self._inputs or {}
+            self._inputs[slot] = recorder.describer.node(gradient, place)
+
+    @records
     def grad_inputs(self, gradients: Mapping[int, Any]) -> None:
-        """Take the gradients of the arguments by their slots, and end the call."""
+        """Take the other gradients of the arguments by their slots, and end the call."""
         recorder = self._calls.recorder
         if recorder.closed:
             return
@@ -120,7 +137,7 @@ class BackwardCall:
             body["output"] = self._fill(gradients)
         self._calls.end(self)
 
-    @never_raises
+    @records
     def whole(self, grad_outputs: Sequence[Any], grad_inputs: Mapping[int, Any]) -> None:
         """Take all gradients of the call at once, without the bookkeeping of an open record."""
         recorder = self._calls.recorder
@@ -137,7 +154,7 @@ class BackwardCall:
     def reset(self) -> None:
         """Prepare for another backward pass."""
         self.record = None
-        self._outputs = None
+        self._outputs = self._inputs = None
 
     def _nodes(self) -> list[Node]:
         """Return the list of the output gradients' nodes; made at the first one, as most calls get all at once."""
@@ -149,23 +166,41 @@ class BackwardCall:
         """Return the template of the arguments with each slot replaced by the node of its gradient."""
         recorder = self._calls.recorder
         node, prefix = recorder.describer.node, recorder.save_name(self.name) and f"{self.name}.output"
+        described, self._inputs = self._inputs or _NO_NODES, None
+
+        def make(slot: int, save_as: str) -> Node:
+            return described[slot] if slot in described else node(gradients.get(slot), save_as)
+
         filled = [
-            None if shape is None else _fill(shape, gradients, node, prefix and f"{prefix}.{number}")
+            None if shape is None else _fill(shape, make, prefix and f"{prefix}.{number}")
             for number, shape in enumerate(self._positional)
         ]
         if self._keywords:
-            filled.append(_fill(self._keywords, gradients, node, prefix and f"{prefix}.{len(filled)}"))
+            filled.append(_fill(self._keywords, make, prefix and f"{prefix}.{len(filled)}"))
         return filled
 
 
-def _fill(shape: Any, gradients: Mapping[int, Any], node: NodeMaker, prefix: str) -> Node:
+def _fill(shape: Any, make: NodeMaker, prefix: str) -> Node:
     if isinstance(shape, int):
-        return node(gradients.get(shape), prefix)
+        return make(shape, prefix)
     if isinstance(shape, list):
-        return [_fill(part, gradients, node, prefix and f"{prefix}.{number}") for number, part in enumerate(shape)]
+        return [_fill(part, make, prefix and f"{prefix}.{number}") for number, part in enumerate(shape)]
     if isinstance(shape, dict):
-        return {key: _fill(part, gradients, node, prefix and f"{prefix}.{key}") for key, part in shape.items()}
+        return {key: _fill(part, make, prefix and f"{prefix}.{key}") for key, part in shape.items()}
     return None
+
+
+def _place(shapes: Sequence[Any], slot: int, prefix: str) -> str:
+    """Return the name that ``_fill`` gives the value in ``slot``."""
+    found: list[str] = []
+
+    def note(number: int, name: str) -> None:
+        if number == slot:
+            found.append(name)
+
+    for number, shape in enumerate(shapes):
+        _fill(shape, note, f"{prefix}.{number}")
+    return found[0] if found else ""
 
 
 Slots = Collection[tuple[int, int]]
@@ -181,9 +216,21 @@ class CallGradients:
         feeding: the keys of the nodes whose inputs are arguments of the call.
         targets: how many nodes made outputs.
         add: returns the sum of two gradients of one argument, computed outside of any graph.
+        single: the slots whose gradient one node brings. It is reported at once: the pass goes on while other nodes of
+            the call are to come, and copies a gradient that is held meanwhile.
     """
 
-    __slots__ = ("_add", "_feeding", "_gradients", "_outputs_left", "_pending", "_receiver", "_targets", "_thread")
+    __slots__ = (
+        "_add",
+        "_feeding",
+        "_gradients",
+        "_outputs_left",
+        "_pending",
+        "_receiver",
+        "_single",
+        "_targets",
+        "_thread",
+    )
 
     def __init__(
         self,
@@ -192,12 +239,14 @@ class CallGradients:
         feeding: Iterable[int],
         targets: int,
         add: Callable[[Any, Any], Any],
+        single: Collection[int] = (),
     ) -> None:
         self._receiver = receiver
         self._thread = thread
         self._feeding = tuple(feeding)
         self._targets = targets
         self._add = add
+        self._single = single
         self._gradients: dict[int, Any] = {}
         self._pending = set(self._feeding)
         self._outputs_left = targets
@@ -240,7 +289,9 @@ class CallGradients:
     def _collect(self, slots: Slots, gradients: Any) -> None:
         for number, slot in slots:
             gradient = gradient_at(gradients, number)
-            if gradient is not None:
+            if gradient is not None and slot in self._single:
+                self._receiver.grad_input(slot, gradient)
+            elif gradient is not None:
                 earlier = self._gradients.get(slot)
                 self._gradients[slot] = gradient if earlier is None else self._add(earlier, gradient)
 

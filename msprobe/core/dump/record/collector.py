@@ -18,7 +18,7 @@ from msprobe.core.capture.observer import CallSite, Group
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.dump.record.backward import BackwardCall, BackwardCalls
 from msprobe.core.dump.record.call_record import UNRELATED, CallRecord, EarlyRecord, HeaderItem, StackRecord
-from msprobe.core.dump.record.error_boundary import never_raises
+from msprobe.core.dump.record.error_boundary import never_raises, records
 from msprobe.core.dump.record.graph_calls import GraphCalls
 from msprobe.core.dump.record.module_names import NamedModule
 from msprobe.core.dump.record.parameter_records import ParameterRecords
@@ -47,7 +47,7 @@ class Collector:
         self._plan = recorder.plan
         self._modes = recorder.modes
         self._selection = recorder.selection
-        self._runtime = backend.runtime
+        self.runtime = backend.runtime
         self._gradients = backend.gradients if recorder.modes.backward else None
         self._backward = BackwardCalls(recorder)
         self._declared: set[int] = set()
@@ -59,7 +59,7 @@ class Collector:
 
     # ---- calls of functions ----
 
-    @never_raises
+    @records
     def api_begin(self, site: CallSite, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallRecord | None:
         """Begin a call of a function; return its record, or None for a call that is not recorded."""
         number = next(site.calls)
@@ -71,7 +71,7 @@ class Collector:
         self._begin(record, site.passes_risk, (args, kwargs))
         return record
 
-    @never_raises
+    @records
     def end(self, record: CallRecord, result: Any) -> None:
         """End a call of a function that returned ``result``."""
         try:
@@ -82,10 +82,10 @@ class Collector:
         if record.prepared_gradients is not None:
             self._expect_backward(record, result)
 
-    @never_raises
+    @records
     def fail(self, record: CallRecord, error: BaseException) -> None:
         """End a call that has raised: its record has the inputs, and the error beside them."""
-        if record.body is not None and not self._runtime.expected(error):
+        if record.body is not None and not self.runtime.expected(error):
             record.body["error"] = error_text(error)
         self._finish(record)
 
@@ -102,7 +102,7 @@ class Collector:
 
     # ---- calls of modules ----
 
-    @never_raises
+    @records
     def module_begin(self, site: NamedModule, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallRecord:
         """Begin a call of a module and return its record."""
         number = next(site.calls)
@@ -117,7 +117,7 @@ class Collector:
             self._thread.scopes.append(record)
         return record
 
-    @never_raises
+    @records
     def module_end(self, record: CallRecord, result: Any) -> None:
         """End a call of a module that returned ``result``."""
         self.leave(record)
@@ -130,7 +130,7 @@ class Collector:
         if record.prepared_gradients is not None:
             self._expect_backward(record, result)
 
-    @never_raises
+    @records
     def module_fail(self, record: CallRecord, error: BaseException) -> None:
         """End a call of a module that has raised."""
         self.leave(record)
@@ -153,7 +153,7 @@ class Collector:
         if record is not None and record in scopes:
             del scopes[scopes.index(record) :]
 
-    @never_raises
+    @records
     def optimizer_step(self, optimizer: Any, groups: Callable[[Any], Sequence[Group]]) -> None:
         """Note the settings that an optimizer step begins with; its parameters are named at its first step."""
         with self._thread.quiet():
@@ -173,7 +173,7 @@ class Collector:
                     item["optimizer"], {name for group in written for name in group["parameters"]}
                 )
 
-    @never_raises
+    @records
     def parameter_gradient(self, site: NamedModule, key: str, gradient: Any) -> None:
         """Record the gradient that one backward pass brings to a module's parameter."""
         recorder = self.recorder
@@ -233,7 +233,7 @@ class Collector:
             listed, listed_backward = self._select(record)
             keep, keep_backward = listed, keep_backward and listed_backward
         scopes = self._thread.scopes
-        record.recompute = self._runtime.recomputing()
+        record.recompute = self.runtime.recomputing()
         if self._plan.construct:
             record.parent = scopes[-1].name if scopes else self._parent_in_backward()
         if keep and self._modes.forward and self._plan.bodies:
@@ -261,7 +261,7 @@ class Collector:
 
     def _note_modes(self, module: NamedModule | None, body: dict[str, Any]) -> None:
         """Note the modes in which a call runs; of a function only an autograd mode that is not the usual one."""
-        autograd = self._runtime.autograd()
+        autograd = self.runtime.autograd()
         if module is not None:
             training = module.training()
             if training is not None:
@@ -329,7 +329,7 @@ class Collector:
 
     def _parent_in_backward(self) -> str | None:
         """Return the module whose backward runs, for a call that a hand-written backward makes; else None."""
-        return self._backward.running_module() if self._runtime.in_written_backward() else None
+        return self._backward.running_module() if self.runtime.in_written_backward() else None
 
     def _finish(self, record: CallRecord) -> None:
         self._running_calls.pop(id(record), None)

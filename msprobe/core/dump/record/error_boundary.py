@@ -69,6 +69,27 @@ def never_raises(function: F) -> F:
     return safe  # type: ignore[return-value]
 
 
+def records(function: F) -> F:
+    """Decorate a method that measures tensors inside the user's program: ``never_raises``, and outside of modes.
+
+    Where the program has modes that see each operation, the method runs without them (``Runtime.outside_modes`` of
+    ``self.runtime``): they must not see what the tool computes.
+    """
+
+    @functools.wraps(function)
+    def safe(self: Any, *args: Any) -> Any:
+        try:
+            if self.runtime.in_modes():
+                with self.runtime.outside_modes():
+                    return function(self, *args)
+            return function(self, *args)
+        except Exception as error:  # noqa: BLE001  (the boundary of the package, see above)
+            self.errors.note(f"{function.__name__} of {_subject(args)}", error)
+            return None
+
+    return safe  # type: ignore[return-value]
+
+
 def log_unexpected(function: F) -> F:
     """Decorate a function of the public interface: an unexpected exception is one line in the log.
 

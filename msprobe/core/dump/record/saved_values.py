@@ -16,7 +16,7 @@ from typing import Any
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.capture.containers import DEPTH_LIMIT, PARTS_LIMIT, items_of
 from msprobe.core.capture.describe import Node
-from msprobe.core.dump.record.error_boundary import never_raises
+from msprobe.core.dump.record.error_boundary import records
 from msprobe.core.dump.record.step_recorder import StepRecorder
 from msprobe.core.errors import argument_text
 from msprobe.core.store.journal import POINT
@@ -67,13 +67,14 @@ class SavedValues:
 
     def __init__(self, recorder: StepRecorder, backend: Backend) -> None:
         self.errors = recorder.errors
+        self.runtime = recorder.runtime
         self._recorder = recorder
         self._backend = backend
         self._counters: dict[str, Iterator[int]] = {}
         self._incomplete: dict[int, _Gradients] = {}
         self._releases: list[Callable[[], None]] = []
 
-    @never_raises
+    @records
     def save(self, name: str, value: Any, backward: bool) -> None:
         """Record ``value`` as the next one called ``name``, and with ``backward`` the gradients of its tensors."""
         number = next(self._counters.setdefault(name, itertools.count()))
@@ -99,7 +100,7 @@ class SavedValues:
         self._incomplete.pop(id(gradients), None)
         self._recorder.sink.write(SavedValueRecord(gradients.name, gradients.tree))
 
-    @never_raises
+    @records
     def add_gradient(self, gradients: _Gradients, path: _Path, gradient: Any) -> None:
         """Take the gradient of the tensor at ``path``; tensors of the tool itself bring none."""
         if self._recorder.closed:

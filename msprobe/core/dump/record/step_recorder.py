@@ -34,6 +34,7 @@ class StepRecorder:
         output: where records and errors are written.
 
     Attributes:
+        runtime: knows the modes of the user's program.
         closed: True at the end of the step; what arrives afterwards is ignored.
         record_count: the number of records so far.
         skipped: the first few names that a filter left out.
@@ -44,6 +45,7 @@ class StepRecorder:
         self, plan: RecordingPlan, selection: Selection, backend: Backend, nodes: TensorNodes, output: StepOutput
     ) -> None:
         values = backend.values
+        self.runtime = backend.runtime
         self.plan = plan
         self.selection = selection
         self.modes = selection.modes

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Generic, Protocol
+from typing import Any, Generic, Literal, Protocol
 
 from msprobe.core.backend.protocols import T_contra, TensorOps
 from msprobe.core.capture.describe import Node
@@ -25,6 +25,7 @@ from msprobe.core.log import logger
 from msprobe.core.store.layout import file_name
 from msprobe.core.store.record_walk import is_tensor, values_below
 from msprobe.core.store.safe_files import disk_remedy
+from msprobe.core.tensors.projection import KEY
 
 
 class TensorNodes(Protocol):
@@ -55,16 +56,21 @@ class MeasuredTensors(Generic[T_contra]):
         ops: the framework's tensor operations.
         summary_mode: ``statistics``, ``md5`` (statistics and a CRC-32) or ``xor`` (the checksum alone).
         folder: where tensor files are written; None to keep no tensors.
-        projection: also measure the order-sensitive statistic.
+        projection: whether to measure the order-sensitive statistic too; ``auto`` where this takes no pass of its own.
     """
 
     def __init__(
-        self, ops: TensorOps[T_contra], summary_mode: str, folder: Path | None, projection: bool = False
+        self,
+        ops: TensorOps[T_contra],
+        summary_mode: str,
+        folder: Path | None,
+        projection: bool | Literal["auto"] = False,
     ) -> None:
         self.ops = ops
         self.folder = folder
         self._statistics = summary_mode != "xor"
-        self._projection = projection and self._statistics
+        self._projection = bool(projection) and self._statistics
+        self._always_projection = projection is True and self._statistics
         self._checksum = {"md5": "crc32", "xor": "xor"}.get(summary_mode)
         self._disk_failed = False
 
@@ -75,12 +81,14 @@ class MeasuredTensors(Generic[T_contra]):
 
     def leaf(self, tensor: T_contra, save_as: str, around: tuple[int, ...] = ()) -> Node:
         """Return the node of ``tensor``; a non-empty ``save_as`` names the file that the tensor is saved in."""
-        if not save_as and not self._projection:
-            if self._checksum is None:
-                return self.ops.describe(tensor, self._statistics)
-            return self.ops.describe_with_checksum(tensor, self._statistics, self._checksum)
-        node = self.describe(tensor)
-        self.complete(tensor, save_as, node)
+        if save_as or self._checksum is None:
+            node = self.describe(tensor)
+            if save_as:
+                self.complete(tensor, save_as, node)
+            return node
+        node = self.ops.describe_with_checksum(tensor, self._statistics, self._checksum, self._projection)
+        if self._always_projection and KEY not in node:
+            self.ops.project(tensor, node)
         return node
 
     def settle(self) -> None:
@@ -94,8 +102,8 @@ class MeasuredTensors(Generic[T_contra]):
 
     def describe(self, tensor: T_contra) -> dict[str, Any]:
         """Return the node with the facts and statistics, which are measured while the call waits."""
-        node = self.ops.describe(tensor, self._statistics)
-        if self._projection:
+        node = self.ops.describe(tensor, self._statistics, self._projection)
+        if self._always_projection and KEY not in node:
             self.ops.project(tensor, node)
         return node
 

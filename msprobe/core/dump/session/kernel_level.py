@@ -168,6 +168,9 @@ class _OpenWindow:
         """Open the window."""
         self._collector.open_window(self._record)
 
+    def grad_input(self, slot: int, gradient: Any) -> None:
+        """Do nothing, as above."""
+
     def grad_inputs(self, gradients: Any) -> None:
         """Do nothing: ``_CloseWindow`` ends the window."""
 

@@ -11,9 +11,10 @@ The functions below the class show the model to the taps of a backend, attach th
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.capture.call_stack import StackTable
@@ -30,6 +31,20 @@ from msprobe.core.dump.session.step_rank_filter import CallCounts, StepRankFilte
 from msprobe.core.dump.session.task_factory import StepContext, make_golden, make_judge, make_worker
 from msprobe.core.errors import ConfigError, MsprobeException, Problem
 from msprobe.core.log import set_rank
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def outside_modes(method: F) -> F:
+    """Decorate a method of a session: no mode of the program sees what it computes (``Runtime.outside_modes``)."""
+
+    @functools.wraps(method)
+    def outside(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with self.backend.runtime.outside_modes():
+            return method(self, *args, **kwargs)
+
+    return outside  # type: ignore[return-value]
+
 
 MakeBackend = Callable[[DumpConfig, CurrentObserver, ThreadState], Backend]
 
@@ -108,6 +123,7 @@ class DumpSession:
         """Number the steps from ``step`` on."""
         self.init_step, self.loop = step, 0
 
+    @outside_modes
     def start(
         self, model: Any = None, rank_id: int | None = None, token_range: Any = None, scheduled_tokens: Any = None
     ) -> None:
@@ -127,6 +143,7 @@ class DumpSession:
         self._started = True
         self._resume(self._collects(rank_id))
 
+    @outside_modes
     def stop(self) -> None:
         """Stop observing calls and publish the documents; gradients of calls that ran are recorded until ``step``."""
         if self._started:
@@ -141,6 +158,7 @@ class DumpSession:
         if self._step is not None:
             self._step.stop()
 
+    @outside_modes
     def step(self, dump: bool = True) -> None:
         """End the step: publish, and number everything from 0 again. Collecting continues if it was not stopped.
 
@@ -156,6 +174,7 @@ class DumpSession:
         if self._started:
             self._resume(self._collects(None, again=True), lazy=True)
 
+    @outside_modes
     def focus(self, module: Any, name: str) -> None:
         """Record only the calls of focused modules, ``module`` among them as ``name``, until ``focus_end``."""
         assert self.backend.modules is not None
@@ -163,6 +182,7 @@ class DumpSession:
         self._focused[id(module)] = module, name
         self._attach_again()
 
+    @outside_modes
     def focus_end(self) -> None:
         """Record everything again."""
         if self.backend.modules is not None:
@@ -170,6 +190,7 @@ class DumpSession:
         self._focused.clear()
         self._attach_again()
 
+    @outside_modes
     def save(self, value: Any, name: str, backward: bool = True) -> None:
         """Record one value of the user's choice (and its gradients) in debug.json, between start and stop or not."""
         self._counts.saves += 1
@@ -191,6 +212,7 @@ class DumpSession:
         if self._step is not None:
             self._step.fail(error)
 
+    @outside_modes
     def reset(self) -> None:
         """Close the open step without counting it: what is collected next begins the same step anew."""
         self._counts.end_rounds()
@@ -213,6 +235,7 @@ class DumpSession:
         """Whether a start has taken effect in the current step."""
         return self._step is not None or self._lazy is not None
 
+    @outside_modes
     def close(self) -> None:
         """Publish what was not stopped, at the end of the process."""
         self._started = False
@@ -326,6 +349,7 @@ class DumpSession:
         elif self._lazy is not None:
             self._filters.show(cast(Observer, self._lazy))
 
+    @outside_modes
     def _begin_lazy(self) -> Observer | None:
         """Open the lazy step, if there is still one; return the collector of the step that is open then."""
         lazy, self._lazy = self._lazy, None

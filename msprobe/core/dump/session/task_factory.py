@@ -101,7 +101,7 @@ def make_recorder(
         deferred = DeferredTensors(ops, mode, folder)
         judging = Judging(judge, context.filters.findings, deferred)
         return JudgedRecorder(plan, selection, backend, _sliced(context, deferred), output, judging)
-    measured = MeasuredTensors(ops, mode, folder, getattr(section, "projection", False))
+    measured = MeasuredTensors(ops, mode, folder, section.projected)
     nodes: TensorNodes = measured
     if context.worker is not None:
         nodes = AsyncTensors(measured, context.worker, output.errors)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
 from typing import Any
 
 import mindspore
@@ -9,6 +11,10 @@ import numpy as np
 import pytest
 from mindspore import Tensor, mint, nn, ops
 
+from msprobe.adapters.mindspore.tensors.tensor_ops import MindSporeTensorOps
+from msprobe.core.store.tensor_reader import read_tensor
+from msprobe.core.tensors.dtypes import find_dtype, float8_values
+from msprobe.core.tensors.projection import projection
 from tests.adapters.bench import Bench
 
 ARRAYS = {
@@ -65,6 +71,34 @@ def test_bfloat16_is_measured_and_saved_as_float32(bench: Bench) -> None:
     assert (node["dtype"], node["Max"], node["Min"], node["Mean"]) == ("BFloat16", 3.0, -2.5, 0.5)
     saved = bench.array(node["data_name"])
     assert (saved.dtype, saved.tolist()) == (np.dtype(np.float32), values.tolist())
+
+
+FLOAT8 = [name for name in ("float8_e4m3fn", "float8_e5m2", "hifloat8") if hasattr(mindspore, name)]
+
+
+@pytest.mark.parametrize("native", [True, False], ids=["kernel", "numpy"])
+@pytest.mark.parametrize("name", FLOAT8)
+def test_8_bit_floats_are_what_mindspore_makes_of_their_values(name: str, native: bool, tmp_path: Path) -> None:
+    dtype = find_dtype(name)
+    assert dtype is not None
+    values = [value for value in float8_values(dtype) if math.isfinite(value)]
+    tensor, operations = Tensor(values, dtype=getattr(mindspore, name)), MindSporeTensorOps(native=native)
+    node = operations.describe(tensor, True)
+    assert (find_dtype(node["dtype"]), node["Max"], node["Min"]) == (dtype, max(values), min(values))
+    assert node["Norm"] == pytest.approx(float(np.linalg.norm(values)), rel=1e-6)
+    operations.project(tensor, node)
+    assert node["Projection"] == pytest.approx(projection(np.array(values)), rel=1e-12)
+    assert operations.checksum(tensor, "crc32") is not None
+    assert operations.save(tensor, tmp_path / "x.npy")
+    assert read_tensor(tmp_path / "x.npy").tolist() == values
+
+
+def test_8_bit_floats_are_saved_in_a_dump(bench: Bench) -> None:
+    if not FLOAT8:
+        pytest.skip("this MindSpore has none")
+    tensor = Tensor([1.0, 2.0, 0.5], dtype=getattr(mindspore, FLOAT8[0]))
+    node = collected(bench, tensor, options={"task": "tensor"})["input_args"][0]
+    assert (node["Max"], bench.array(node["data_name"]).tolist()) == (2.0, [1.0, 2.0, 0.5])
 
 
 def test_containers_and_keywords(bench: Bench) -> None:

@@ -10,9 +10,14 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
+from torch.utils._python_dispatch import (
+    TorchDispatchMode,
+    _get_current_dispatch_mode_stack,
+    is_in_torch_dispatch_mode,
+)
 from torch.utils.checkpoint import checkpoint
 
+from msprobe.adapters.pytorch.tensors.operation_modes import outside_modes
 from tests.adapters.pytorch.networks import Mlp
 
 pytestmark = pytest.mark.torch
@@ -207,12 +212,25 @@ def test_a_stop_in_another_thread_switches_it_off(bench: Any) -> None:
     other = threading.Thread(target=debugger.stop)
     other.start()
     other.join()
-    (left,) = _get_current_dispatch_mode_stack()
-    try:
-        assert torch.ones(2).exp().shape == (2,)
-        assert bench.read().names() == []
-    finally:
-        left.__exit__(None, None, None)
+    assert len(_get_current_dispatch_mode_stack()) == 1
+    assert torch.ones(2).exp().shape == (2,)
+    assert bench.read().names() == []
+    with outside_modes():
+        pass
+    assert _get_current_dispatch_mode_stack() == []
+
+
+def test_a_mode_of_the_program_may_end_before_stop(bench: Any) -> None:
+    debugger = bench.open("L1", "statistics", {"list": ["Aten.exp"]})
+    with Log() as log:
+        debugger.start()
+        torch.ones(2).exp()
+    assert log.names == ["ones", "exp"]
+    assert log not in _get_current_dispatch_mode_stack()
+    assert not is_in_torch_dispatch_mode()
+    debugger.stop()
+    assert _get_current_dispatch_mode_stack() == []
+    assert bench.read().names() == ["Aten.exp.0.forward"]
 
 
 def test_compiled_functions_stay_compiled(bench: Any) -> None:

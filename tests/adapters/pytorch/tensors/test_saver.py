@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 
 from msprobe.adapters.pytorch.tensors import saver as tensor_saver
 from msprobe.adapters.pytorch.tensors.saver import TensorSaver
+from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
+from msprobe.core.store.tensor_reader import read_tensor
 
 pytestmark = pytest.mark.torch
 
@@ -38,7 +41,7 @@ def bits(tensor: torch.Tensor) -> bytes:
     return dense.view(torch.uint8).numpy().tobytes() if dense.numel() else b""
 
 
-def check(saver: TensorSaver, tensor: torch.Tensor, path: Path, archive: str) -> None:
+def check(saver: TensorSaver, tensor: torch.Tensor, path: Path) -> None:
     saver.save(tensor, path)
     by_torch = path.with_name("torch.pt")
     torch.save(tensor.contiguous().clone(), by_torch)
@@ -50,7 +53,7 @@ def check(saver: TensorSaver, tensor: torch.Tensor, path: Path, archive: str) ->
         assert found.is_contiguous()
     with zipfile.ZipFile(path) as members:
         assert members.testzip() is None
-        assert f"{archive}/data.pkl" in members.namelist()
+        assert "archive/data.pkl" in members.namelist()
 
 
 SHAPES = st.lists(st.sampled_from([0, 1, 2, 3, 7, 300]), max_size=4).filter(lambda shape: np.prod(shape) < 10**5)
@@ -69,23 +72,23 @@ def test_torch_reads_what_was_saved(
         tensor = tensor[..., ::2]
     if data.draw(st.booleans(), label="expanded"):
         tensor = tensor.unsqueeze(0).expand(3, *tensor.shape)
-    check(TensorSaver(native), tensor, folder / "x.pt", "archive")
+    check(TensorSaver(native), tensor, folder / "x.pt")
 
 
 @pytest.mark.parametrize("dtype", OTHERS, ids=str)
 def test_other_dtypes_go_through_torch(folder: Path, dtype: torch.dtype) -> None:
-    check(TensorSaver(True), of_bytes(dtype, (3, 4), 0)[1:], folder / "other.pt", "other")
+    check(TensorSaver(True), of_bytes(dtype, (3, 4), 0)[1:], folder / "other.pt")
 
 
 def test_a_tensor_of_gigabytes_goes_through_torch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensor_saver, "LARGEST", 64)
-    check(TensorSaver(True), torch.arange(16.0), folder / "large.pt", "large")
-    check(TensorSaver(True), torch.arange(15.0), folder / "small.pt", "archive")
+    check(TensorSaver(True), torch.arange(16.0), folder / "large.pt")
+    check(TensorSaver(True), torch.arange(15.0), folder / "small.pt")
 
 
 def test_a_step_of_memory_far_away_is_not_read(folder: Path) -> None:
     view = torch.as_strided(torch.arange(3_000_001.0), (2, 2), (2_999_990, 7))
-    check(TensorSaver(True), view, folder / "far.pt", "archive")
+    check(TensorSaver(True), view, folder / "far.pt")
     assert (folder / "far.pt").stat().st_size < 1000
 
 
@@ -109,3 +112,20 @@ def test_the_same_bytes_of_another_dtype_or_shape_are_another_file(tmp_path: Pat
         found = torch.load(tmp_path / f"{name}.pt", weights_only=True)
         assert (found.dtype, found.shape) == (tensor.dtype, tensor.shape)
     assert [os.stat(tmp_path / f"{name}.pt").st_nlink for name in "abcd"] == [2, 1, 1, 2]
+
+
+NARROW = [value for name, value in vars(torch).items() if name.startswith("float8_")]
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+@pytest.mark.parametrize("dtype", [*NARROW, torch.complex32], ids=str)
+@pytest.mark.parametrize("turn", [False, True], ids=["dense", "turned"])
+def test_narrow_dtypes_are_read_back(dtype: Any, turn: bool, tmp_path: Path) -> None:
+    tensor = torch.tensor([[0.5, 1.0, 2.0], [4.0, 8.0, 16.0]]).to(dtype)
+    if dtype.is_complex:
+        tensor = tensor.to(torch.complex64).mul(1 - 2j).to(dtype)
+    tensor = tensor.t() if turn else tensor
+    assert TorchTensorOps().save(tensor, tmp_path / "x.pt")
+    read, wide = read_tensor(tmp_path / "x.pt"), tensor.to(torch.complex64 if dtype.is_complex else torch.float32)
+    assert str(read.dtype) == str(wide.dtype).rpartition(".")[2]
+    assert read.tolist() == wide.tolist()

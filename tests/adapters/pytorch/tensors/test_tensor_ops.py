@@ -69,9 +69,7 @@ class Kind(torch.Tensor):
 
 OTHERS: dict[str, Callable[[], torch.Tensor]] = {
     "empty": lambda: torch.zeros(0, 3),
-    "transposed": lambda: torch.randn(4, 3).T,
-    "strided": lambda: torch.randn(4, 6)[:, ::2],
-    "expanded": lambda: torch.randn(1).expand(5),
+    "expanded to many": lambda: torch.randn(1).expand(1 << 20),
     "negated view": lambda: torch.zeros(3, dtype=torch.complex64).conj().imag,
     "meta": lambda: torch.zeros(3, device="meta"),
     "sparse": lambda: torch.eye(3).to_sparse(),
@@ -92,6 +90,19 @@ def freed(tensor: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("make", OTHERS.values(), ids=OTHERS)
 def test_what_needs_a_closer_look_is_left_to_it(exchange: DlpackDescriber, make: Callable[[], torch.Tensor]) -> None:
     assert exchange.describe(make()) is None
+
+
+STRIDED: dict[str, Callable[[], torch.Tensor]] = {
+    "transposed": lambda: torch.randn(4, 3).T,
+    "strided": lambda: torch.randn(4, 6)[:, ::2],
+    "expanded": lambda: torch.randn(1).expand(5),
+}
+
+
+@pytest.mark.parametrize("make", STRIDED.values(), ids=STRIDED)
+def test_strided_memory_is_read_in_place(exchange: DlpackDescriber, make: Callable[[], torch.Tensor]) -> None:
+    tensor = make()
+    assert exchange.describe(tensor) == TorchTensorOps(native=False).describe(tensor, True)
 
 
 def test_values_inside_vmap_are_left_alone(exchange: DlpackDescriber) -> None:

@@ -21,6 +21,7 @@ class Received:
         self.errors = ErrorLog(None)
         self.outputs: dict[int, Any] = {}
         self.inputs: list[dict[int, Any]] = []
+        self.early: list[tuple[int, Any]] = []
         self._thread = thread
 
     def expect(self, outputs: int) -> None:
@@ -32,6 +33,10 @@ class Received:
     def grad_output(self, position: int, gradient: Any) -> None:
         assert self._thread.busy
         self.outputs[position] = gradient
+
+    def grad_input(self, slot: int, gradient: Any) -> None:
+        assert self._thread.busy
+        self.early.append((slot, gradient))
 
     def grad_inputs(self, gradients: Mapping[int, Any]) -> None:
         assert self._thread.busy
@@ -45,6 +50,18 @@ def call(feeding: tuple[int, ...], targets: int = 1) -> tuple[Received, CallGrad
     thread = ThreadState()
     received = Received(thread)
     return received, CallGradients(received, thread, feeding, targets, operator.add), thread
+
+
+def test_a_gradient_that_one_node_brings_is_not_held_until_the_others_have_run() -> None:
+    thread = ThreadState()
+    received = Received(thread)
+    gradients = CallGradients(received, thread, (FIRST, SECOND), 1, operator.add, single=(1,))
+    first, second = gradients.after(FIRST, [(0, 0), (1, 1)]), gradients.after(SECOND, [(0, 0)])
+    gradients.before([(0, 0)], [])((1,))
+    first((2, 7), ())
+    assert (received.early, received.inputs) == ([(1, 7)], [])
+    second((3,), ())
+    assert received.inputs == [{0: 5}]
 
 
 def test_two_uses_of_one_argument_add_up_and_a_second_backward_starts_anew() -> None:

@@ -22,10 +22,10 @@ from tests.fake_framework.tensor_ops import FakeTensorOps
 class FragileOps(FakeTensorOps):
     """Cannot describe tensors that hold a 13."""
 
-    def describe(self, tensor: Tensor, statistics: bool) -> dict[str, Any]:
+    def describe(self, tensor: Tensor, statistics: bool, projection: bool = False) -> dict[str, Any]:
         if 13 in tensor.data:
             raise RuntimeError("unlucky")
-        return super().describe(tensor, statistics)
+        return super().describe(tensor, statistics, projection)
 
 
 def fragile(config: Any, current: Any, thread: Any) -> Any:
