@@ -77,7 +77,11 @@ class Finding:
 
 
 def examine(
-    source: ConfigSource, world: int | None = None, dump: Path | None = None, framework: str | None = None
+    source: ConfigSource,
+    world: int | None = None,
+    dump: Path | None = None,
+    framework: str | None = None,
+    run: str | None = None,
 ) -> list[Finding]:
     """Return what keeps data out of a dump; the reasons come first.
 
@@ -86,6 +90,7 @@ def examine(
         world: the number of processes of the job; None when it is not known.
         dump: the dump to look at; None takes the folder of the configuration where it exists.
         framework: a name in ``FRAMEWORKS``; None takes the framework of the dump, or else reports what holds for all.
+        run: the run to look at where the dump holds several, by number; None for the newest.
 
     Raises:
         FileCheckException: the configuration cannot be opened.
@@ -101,7 +106,7 @@ def examine(
     findings.extend(_reason(str(problem)) for problem in path_problems(config))
     folder = dump if dump is not None else Path(config.dump_path)
     has_folder = dump is not None or folder.is_dir()
-    frameworks = _frameworks(framework, folder if has_folder else None)
+    frameworks = _frameworks(framework, folder if has_folder else None, run)
     checks = (
         _support(config, frameworks),
         _ranks(config, world),
@@ -114,22 +119,22 @@ def examine(
     for check in checks:
         findings.extend(check)
     if has_folder:
-        findings.extend(_on_disk(config, folder))
+        findings.extend(_on_disk(config, folder, run))
     return sorted(findings, key=lambda finding: not finding.certain)
 
 
-def _frameworks(framework: str | None, folder: Path | None) -> Sequence[str]:
+def _frameworks(framework: str | None, folder: Path | None, run: str | None) -> Sequence[str]:
     """Return the names of the frameworks that may be meant: one when it is known, else all."""
     if framework is None and folder is not None:
-        framework = _framework_of(folder)
+        framework = _framework_of(folder, run)
     supports = supports_of(framework)
     return (supports[0].framework,) if supports else FRAMEWORKS
 
 
-def _framework_of(folder: Path) -> str | None:
+def _framework_of(folder: Path, run: str | None) -> str | None:
     """Return the framework that the header of the dump in ``folder`` names; None when there is no dump."""
     try:
-        return load_dump(find_dumps(folder)[0]).framework
+        return load_dump(find_dumps(folder, run)[0]).framework
     except ReadError:
         return None
 
@@ -219,9 +224,9 @@ def _writable(config: DumpConfig) -> Iterator[Finding]:
         yield _reason(f"dump_path {config.dump_path}: no folder can be made in {folder} ({error.strerror})")
 
 
-def _on_disk(config: DumpConfig, folder: Path) -> Iterator[Finding]:
+def _on_disk(config: DumpConfig, folder: Path, run: str | None) -> Iterator[Finding]:
     try:
-        locations = find_dumps(folder)
+        locations = find_dumps(folder, run)
     except ReadError as error:
         yield _reason(
             f"{error.error_info}; no start() took effect there: the program never got to one, or in no wanted step"

@@ -75,18 +75,19 @@ class Overflow:
         yield from self.notes
 
 
-def check_overflow(path: PathLike) -> Overflow:
+def check_overflow(path: PathLike, run: str | None = None) -> Overflow:
     """Return the first NaN or infinity of a dump; of several steps, of the first step that has any.
 
     Args:
         path: path or URL of a step folder, a process folder or a dump root.
+        run: the run of a folder that holds several, by number; None for the newest.
 
     Raises:
         ReadError: there is no dump, or one is damaged.
         NotComparableError: the dumps hold no statistics, or no records at all.
     """
     result, empty = Overflow(), list[Path]()
-    places = find_dumps(opened(path))
+    places = find_dumps(opened(path), run)
     with paused_gc():
         for step, of_step in groupby(places, key=lambda place: place.step):
             result = _check_step(step, list(of_step))

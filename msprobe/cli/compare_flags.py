@@ -66,6 +66,12 @@ _RANKS_AND_STEPS = (
     click.option("--rank", metavar="0-2,5", help="Compare only these ranks."),
     click.option("--step", metavar="0-2,5", help="Compare only these steps."),
     click.option(
+        "--run",
+        metavar="N[,M]",
+        help="Which run to read of a folder that holds several, 1 for the oldest (default: the newest); N,M for target "
+        "and golden run; all.",
+    ),
+    click.option(
         "--target-parallel",
         metavar="tp=N,pp=N",
         help="Over how many ranks the target spreads a model: its ranks are merged before they are compared.",

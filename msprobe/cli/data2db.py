@@ -1,5 +1,7 @@
 """``msprobe data2db``: the statistics of a dump over its steps, as a database for a trend viewer."""
 
+from typing import Any
+
 import click
 
 from msprobe.cli.option_types import OutputFolder
@@ -38,7 +40,8 @@ from msprobe.cli.option_types import OutputFolder
     show_default=True,
     help="Processes that read dumps.",
 )
-def command(db: str, data: str, kind: str, mapping: str | None, micro_step: bool, process_num: int) -> int:
+@click.option("--run", metavar="N|all", help="Which run to read of a folder that holds several, 1 for the oldest.")
+def command(db: str, data: str, mapping: str | None, process_num: int, **options: Any) -> int:
     """Write norm, max, min and mean of what modules and functions were given and gave, over steps and ranks.
 
     The result is DB/dump_data.trend.db, an SQLite file; an existing file is replaced. Exit status: 0 done,
@@ -46,14 +49,14 @@ def command(db: str, data: str, kind: str, mapping: str | None, micro_step: bool
     """
     from msprobe.jobs.executors.select import find_executor
     from msprobe.jobs.progress import progress_bar
-    from msprobe.trend.job import refuse_monitor_format, write_trend
+    from msprobe.trend.job import Execution, refuse_monitor_format, write_trend
 
-    if kind == "monitor":
+    if options["kind"] == "monitor":
         raise refuse_monitor_format()
     executor = find_executor(f"processes:{process_num}", process_num, ()) if process_num > 1 else None
     with progress_bar("reading", "dumps") as show:
-        run = executor.run if executor else None
-        trend = write_trend(data, db, mapping, divided=micro_step, run=run, progress=show)
+        execution = Execution(executor.run if executor else None, show)
+        trend = write_trend(data, db, mapping, divided=options["micro_step"], run=options["run"], execution=execution)
     click.echo(f"{trend.rows} values over {trend.steps} steps and {trend.ranks} ranks")
     for note in trend.notes:
         click.echo(f"Note: {note}")

@@ -17,7 +17,8 @@ _EXIT_REASON = 1
     type=FrameworkName(),
     help="The framework of the program; default: that of the dump, or else what holds for all of them.",
 )
-def command(config: str, world: int | None, dump: str | None, framework: str | None) -> int:
+@click.option("--run", metavar="N|all", help="Which run to read of a folder that holds several, 1 for the oldest.")
+def command(config: str, world: int | None, dump: str | None, framework: str | None, run: str | None) -> int:
     """Explain why a dump taken with CONFIG is, or would be, empty or has less in it than expected.
 
     One line per finding: a `reason` makes data missing for certain, a `note` is worth a look. Exit status: 0 when no
@@ -27,7 +28,7 @@ def command(config: str, world: int | None, dump: str | None, framework: str | N
 
     from msprobe.analyze.doctor import examine
 
-    findings = examine(config, world, None if dump is None else Path(dump), framework)
+    findings = examine(config, world, None if dump is None else Path(dump), framework, run)
     for finding in findings:
         click.echo(str(finding))
     reasons = sum(finding.certain for finding in findings)

@@ -17,8 +17,9 @@ def command(native_dir: str, output: str, md5: bool) -> int:
     """
     from pathlib import Path
 
+    from msprobe.compare.inputs.locations import local
     from msprobe.core.kernel_dumps.importer import import_dump
 
-    for folder in import_dump(Path(native_dir), Path(output), md5):
+    for folder in import_dump(Path(native_dir), local(output), md5):
         click.echo(f"Imported: {folder}")
     return 0

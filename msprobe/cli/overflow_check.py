@@ -25,7 +25,8 @@ _FOUND = 1
     show_default=True,
     help="When to end with exit status 1.",
 )
-def command(input_path: str, output_path: str, fail_on: str) -> int:
+@click.option("--run", metavar="N|all", help="Which run to read of a folder that holds several, 1 for the oldest.")
+def command(input_path: str, output_path: str, fail_on: str, run: str | None) -> int:
     """Name the call that made the first NaN or infinity.
 
     The input is a step folder with its rank folders, one process folder, or a dump root with several steps; or the URL
@@ -34,7 +35,7 @@ def command(input_path: str, output_path: str, fail_on: str) -> int:
     from msprobe.analyze.overflow import check_overflow, write_document
     from msprobe.compare.inputs.locations import local
 
-    folder, finding = local(output_path), check_overflow(input_path)
+    folder, finding = local(output_path), check_overflow(input_path, run)
     for line in finding.lines:
         click.echo(line)
     if not finding.found:

@@ -46,7 +46,7 @@ def locate(target: Path, golden: Path, options: MappingOptions = _NO_OPTIONS) ->
         ReadError: a path holds no dump.
         NotComparableError: both hold dumps, but no pair of them belongs together, or not clearly.
     """
-    places = find_dumps(target), find_dumps(golden)
+    places = find_dumps(target, options.runs[0]), find_dumps(golden, options.runs[1])
     located = _recorded(_pair((target, golden), places, options))
     return replace(located, places=places)
 

@@ -12,7 +12,7 @@ _KNOWN = frozenset({"task", "level", "framework", "dump_data_dir"})
 _OWN = frozenset(  # msprobe adds them to the format
     {
         *("kernel_source", "producer", "record_level", "request", "why_empty"),
-        *("written_by", "end", "process_groups", "shared_storage", "optimizers"),
+        *("written_by", "run", "end", "process_groups", "shared_storage", "optimizers"),
         *("parameters_after_step", "gradients_of_step"),
     }
 )

@@ -35,7 +35,7 @@ def with_recorded_layouts(options: MappingOptions, target: Path, golden: Path) -
     """
     if options.spread:
         return options
-    targets, goldens = _ranks(target), _ranks(golden)
+    targets, goldens = _ranks(target, options.runs[0]), _ranks(golden, options.runs[1])
     if len(targets) == len(goldens):
         return options
     layouts = recorded_layout(targets), recorded_layout(goldens)
@@ -51,10 +51,10 @@ def with_recorded_layouts(options: MappingOptions, target: Path, golden: Path) -
     return replace(options, target_parallel=layouts[0], golden_parallel=layouts[1])
 
 
-def _ranks(path: Path) -> list[Place]:
+def _ranks(path: Path, run: str | None) -> list[Place]:
     """Return the places of the first step; none where the ranks differ between steps."""
     steps: dict[int | None, list[Place]] = {}
-    for place in find_dumps(path):
+    for place in find_dumps(path, run):
         steps.setdefault(place.step, []).append(place)
     first, *others = steps.values()
     numbers = [place.number for place in first]

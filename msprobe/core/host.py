@@ -1,5 +1,8 @@
 """Ask or change the machine and the process that every framework shares: processors, free memory, random seeds.
 
+``is_url`` tells locations in an object store from paths of this machine, and ``program_start`` says when the process
+began.
+
 ``trim_memory`` is needed because the C library keeps the memory of large texts and arrays after they are freed, in each
 process for itself. ``check_seed`` and ``seed_host`` are the part of ``seed_all`` that does not depend on a framework.
 """
@@ -8,6 +11,8 @@ from __future__ import annotations
 
 import os
 import random
+import re
+import time
 from functools import cache
 from typing import Any
 
@@ -25,6 +30,40 @@ def can_fork() -> bool:
         return hasattr(os, "fork") and len(os.listdir("/proc/self/task")) == 1
     except OSError:  # a system that does not list threads
         return False
+
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+LOCAL_ONLY = "give a path of this machine (a dump can be copied to a store afterwards: compare reads it there)"
+"""What to do where a URL stands for a folder to write to."""
+
+
+def is_url(location: object) -> bool:
+    """Return True for the text ``protocol://...``."""
+    return isinstance(location, str) and _URL.match(location) is not None
+
+
+def require_local(location: object, name: str) -> None:
+    """Check that the folder to write to is no URL; ``name`` names the argument in the message.
+
+    Raises:
+        MsprobeException: it is one.
+    """
+    if is_url(location):
+        raise MsprobeException(0, f"{name} {location}: is a URL; {LOCAL_ONLY}")
+
+
+def program_start() -> float:
+    """Return when this process began, in seconds since 1970; a system that does not say so gives the present time."""
+    now = time.time()
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            ticks = int(file.read().rpartition(b")")[2].split()[19])
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, AttributeError, ValueError, IndexError):
+        return now
+    return now - max(age, 0.0)
 
 
 def trim_memory() -> None:

@@ -19,14 +19,14 @@ from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps
 from msprobe.compare.dump_pairs import Located, locate
 from msprobe.compare.extensions import Extras, load_extras
-from msprobe.compare.inputs.locations import PathLike, is_url, opened
+from msprobe.compare.inputs.locations import PathLike, opened
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.layout_from_records import with_recorded_layouts
 from msprobe.compare.parallel.layout import load_pair
 from msprobe.compare.rows.rows import CompareRow
 from msprobe.compare.rows.summary import CompareSummary
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
-from msprobe.core.host import cpu_count
+from msprobe.core.host import cpu_count, is_url
 from msprobe.core.store.layout import JOURNAL
 from msprobe.core.store.reader import Place
 from msprobe.core.store.safe_files import make_folder

@@ -74,14 +74,30 @@ class Trend:
             self.notes.append(f"{self.repeated} values have the name of an earlier one and are left out")
 
 
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """Where dumps are read, and what shows the progress.
+
+    Attributes:
+        run: a function that reads the dumps in other processes; None for this process.
+        progress: a function that is called with the number of finished dumps and the number of dumps.
+    """
+
+    run: Run | None = None
+    progress: Progress | None = None
+
+
+_HERE = Execution()
+
+
 def write_trend(
     data: PathLike,
     folder: PathLike,
     mapping: PathLike | None = None,
     *,
     divided: bool = True,
-    run: Run | None = None,
-    progress: Progress | None = None,
+    run: str | None = None,
+    execution: Execution = _HERE,
 ) -> Trend:
     """Write ``dump_data.trend.db`` into ``folder`` (created when missing); an existing file is replaced.
 
@@ -90,8 +106,8 @@ def write_trend(
         folder: a folder of this machine.
         mapping: a JSON file ``{"text": "replacement"}`` for the names of calls.
         divided: whether steps are divided into micro steps; otherwise a step is a step of the dump.
-        run: a function that reads the dumps in other processes; by default this process reads them.
-        progress: a function that is called with the number of finished dumps and the number of dumps.
+        run: the run of a folder that holds several, by number; None for the newest.
+        execution: where dumps are read, and what shows the progress.
 
     Raises:
         ReadError: a dump or the mapping cannot be read; nothing is written.
@@ -99,12 +115,16 @@ def write_trend(
         MsprobeException: the database cannot be written.
     """
     replacements = {} if mapping is None else read_mapping(opened(mapping))
-    places = sort_dumps(find_dumps(opened(data)))
+    places = sort_dumps(find_dumps(opened(data), run))
     trend = Trend(local(folder) / DATABASE)
     texts = [json.dumps([str(place.document), replacements, divided]) for _, _, place in places]
-    rows = _in_order(run(WORK, texts)) if run else map(_rows, ((place, replacements, divided) for *_, place in places))
+    rows = (
+        _in_order(execution.run(WORK, texts))
+        if execution.run
+        else map(_rows, ((place, replacements, divided) for *_, place in places))
+    )
     with TrendDatabase(trend.path) as database:
-        _write(database, trend, zip(places, rows, strict=True), (len(places), divided, progress))
+        _write(database, trend, zip(places, rows, strict=True), (len(places), divided, execution.progress))
         if not trend.rows:
             raise NotComparableError(
                 f"{data}: no statistics of float16, bfloat16 or float32 tensors to follow; collect with task "

@@ -10,7 +10,7 @@ same number, each further one gets the next free number and the log says which.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from msprobe.compare.alignment.options import MappingOptions, numbers
@@ -95,7 +95,7 @@ def find_sources(
     targets = _by_step(find_work(target, None, mapping)[0])
     if golden is None:
         return Sources(layouts, [], [(works, None) for works in targets.values()])
-    goldens = _by_step(find_work(golden, None, mapping)[0])
+    goldens = _by_step(find_work(golden, None, replace(mapping, run=mapping.runs[1]))[0])
     if len(targets) == len(goldens) == 1:
         return Sources(layouts, [], list(zip(targets.values(), goldens.values(), strict=True)))
     common = [step for step in targets if step in goldens]
@@ -115,7 +115,7 @@ def find_work(target: Path, golden: Path | None, mapping: MappingOptions) -> tup
         NotComparableError: no dump of one side belongs to one of the other.
     """
     if golden is None:
-        places, empty = _recorded(_selected(find_dumps(target), mapping))
+        places, empty = _recorded(_selected(find_dumps(target, mapping.runs[0]), mapping))
         shown = _shown_numbers(places)
         return [Work(place, None, *shown[place]) for place in places], empty
     located = locate(target, golden, mapping)

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe import __version__
 from msprobe.compare.alignment.options import MappingOptions
-from msprobe.compare.inputs.locations import is_url, local, opened
+from msprobe.compare.inputs.locations import local, opened
 from msprobe.compare.parallel.layout import Layout
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
-from msprobe.core.host import cpu_count
+from msprobe.core.host import cpu_count, is_url
 from msprobe.core.log import logger
 from msprobe.core.store.layout import CONSTRUCT, DUMP, STACK, process_folder, step_folder
 from msprobe.core.store.reader import Dump, paused_gc

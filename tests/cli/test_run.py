@@ -76,6 +76,63 @@ def test_the_model_can_be_named(tmp_path: Path) -> None:
     assert "Module.0.Linear.forward.0" in names(tmp_path, 0)
 
 
+LOOP = """
+import sys
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.1), nn.Linear(4, 1))
+x = torch.ones(2, 4)
+
+
+def train(mode=True):
+    model.train(mode)
+    model(x).sum().backward()
+    torch.optim.SGD(model.parameters(), lr=0.1).step()
+
+
+def evaluate(grad=False):
+    model.eval()
+    with torch.set_grad_enabled(grad):
+        for _ in range(3):
+            nn.functional.l1_loss(model(x), x[:, :1])
+    model.train()
+
+
+exec(sys.argv[1])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("program", "calls"),
+    [
+        pytest.param("evaluate(); train(); evaluate(); train(); evaluate(True)", [(1, 1), (1, 1)], id="between"),
+        pytest.param("evaluate(); evaluate()", [(6, 0)], id="only evaluation"),
+        pytest.param("torch.optim.SGD([x], 1.0); evaluate(); train()", [(1, 1)], id="after the optimizer is made"),
+        pytest.param("train(False); train(False); evaluate()", [(1, 1), (1, 1)], id="training in eval mode"),
+        pytest.param("train(); train(False); train(False)", [(1, 1), (1, 1)], id="in eval mode from now on"),
+        pytest.param(
+            "train(); model(x).sum().backward(); evaluate(); train(); evaluate()",
+            [(1, 1), (2, 2)],
+            id="within a step",
+        ),
+    ],
+)
+def test_evaluation_is_no_part_of_a_training_step(tmp_path: Path, program: str, calls: list[tuple[int, int]]) -> None:
+    script(tmp_path)
+    (tmp_path / "train.py").write_text(LOOP)
+    assert run(tmp_path, "-c", "c.json", "--", sys.executable, "train.py", program).returncode == 0
+    assert len(list((tmp_path / "dump").iterdir())) == len(calls)
+    for step, (forward, backward) in enumerate(calls):
+        recorded = names(tmp_path, step)
+        assert sum("Module.0.Linear.forward" in name for name in recorded) == forward
+        assert sum("Module.0.Linear.backward" in name for name in recorded) == backward
+        assert ("Tensor.add_.0.forward" in recorded) is bool(backward)  # the optimizer
+
+
 @pytest.mark.slow
 @pytest.mark.torch
 def test_a_name_that_never_comes_is_told(tmp_path: Path) -> None:

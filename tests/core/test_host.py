@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
+import time
 from typing import Any
 
 import numpy as np
 import pytest
 
 from msprobe.core.errors import MsprobeException
-from msprobe.core.host import check_seed, seed_host
+from msprobe.core.host import check_seed, is_url, program_start, require_local, seed_host
 
 
 @pytest.mark.parametrize(
@@ -38,3 +41,19 @@ def test_every_seed_that_numpy_takes_is_right(seed: int, monkeypatch: pytest.Mon
         draws.append((random.random(), np.random.rand()))
     assert draws[0] == draws[1]
     assert os.environ["PYTHONHASHSEED"] == str(seed)
+
+
+def test_a_url_is_told_from_a_path() -> None:
+    urls = ("s3://a/b", "memory://a", "/a/b", "C:\\a", "a//b", "s3:/a", None)
+    assert [is_url(text) for text in urls] == [True, True, *[False] * 5]
+    require_local("/a/b", "dump_path")
+    with pytest.raises(MsprobeException, match="dump_path s3://a: is a URL; give a path of this machine"):
+        require_local("s3://a", "dump_path")
+
+
+def test_a_process_begins_when_it_was_started_and_not_when_it_asks() -> None:
+    begin = time.time()
+    program = "import time; time.sleep(0.3); from msprobe.core.host import program_start; print(program_start())"
+    child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert begin - 0.1 <= float(child.stdout) <= begin + 0.25
+    assert program_start() < begin

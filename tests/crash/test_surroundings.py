@@ -83,34 +83,6 @@ work(2)
     assert data_of(tmp_path / "dump")["Tensor.tanh.2.forward"]["output"][0]["shape"] == [1, 2]
 
 
-@pytest.mark.parametrize(
-    ("rank", "told"),
-    [
-        pytest.param(None, "3 folders written before this program began (step0/proc", id="process"),
-        pytest.param(0, "2 folders written before this program began (step1/rank0, step2/rank0)", id="rank"),
-    ],
-)
-def test_what_a_rerun_leaves_of_an_earlier_run_is_told_once(tmp_path: Path, rank: int | None, told: str) -> None:
-    body = "for _ in range({}): debugger.start(model, rank_id={}); work(1); debugger.stop(); debugger.step()"
-    first, second = run(body.format(3, rank), tmp_path), run(body.format(2, rank), tmp_path)
-    (line,) = [line for line in second if "before this program began" in line]
-    assert f"{tmp_path / 'dump'} holds {told}" in line
-    assert not [line for line in first if "before this program began" in line]
-
-
-def test_processes_of_one_program_are_no_earlier_run(tmp_path: Path) -> None:
-    body = """
-for number in range(3):
-    child = os.fork()
-    if not child:
-        debugger.start(model); work(1); debugger.stop(); debugger.step(); os._exit(0)
-    os.waitpid(child, 0)
-debugger.start(model); work(1)
-"""
-    assert not [line for line in run(body, tmp_path) if "before this program began" in line]
-    assert len(list((tmp_path / "dump" / "step0").iterdir())) == 4
-
-
 def test_the_working_directory_changes(tmp_path: Path) -> None:
     body = """
 os.mkdir("elsewhere")

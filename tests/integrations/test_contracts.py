@@ -69,6 +69,18 @@ def test_the_service_has_a_copy_whose_path_moves_the_output(bench: Any) -> None:
     assert bench.modules("a/step0/proc") == bench.modules("b/step0/proc")
 
 
+def test_a_path_of_the_service_that_is_a_url_collects_nothing_and_is_told_once(bench: Any, capfd: Any) -> None:
+    debugger, model = probe()(bench.config()), decoder()
+    debugger.service.config.dump_path = "s3://bucket/run"
+    for _ in range(2):
+        debugger.start(model)
+        answer(model, prompt())
+        debugger.stop()
+        debugger.step()
+    assert bench.folders() == []
+    assert capfd.readouterr().out.count("dump_path s3://bucket/run: is a URL; give a path of this machine") == 1
+
+
 def test_the_same_path_again_goes_on_in_the_same_files(bench: Any) -> None:
     debugger, model = probe()(bench.config()), decoder()
     for _ in range(2):

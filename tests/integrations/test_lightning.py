@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,3 +55,42 @@ def test_each_optimizer_step_is_a_step(bench: Any, lightning: Any, tmp_path: Any
     assert [name.rpartition("/")[0] for name in bench.folders()] == ["step0", "step1"]
     for folder in bench.folders():
         assert bench.modules(folder) == ["layer.Linear.forward.0", "layer.Linear.forward.1"]
+
+
+EVALUATING = """
+import lightning, torch
+
+class Network(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))
+
+    def training_step(self, batch, index):
+        return self.layers(batch).square().mean()
+
+    def validation_step(self, batch, index):
+        self.log("loss", torch.nn.functional.l1_loss(self.layers(batch), batch[:, :1]))
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+loader = torch.utils.data.DataLoader(torch.ones(4, 4), batch_size=2)
+trainer = lightning.Trainer(
+    max_steps=4, val_check_interval=1, num_sanity_val_steps=2, accelerator="cpu", devices=1, logger=False,
+    enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+)
+trainer.fit(Network(), loader, loader)
+"""
+
+
+def test_validation_is_left_out_of_a_script_that_knows_nothing_of_it(bench: Any, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(EVALUATING)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONWARNINGS": "ignore"}
+    command = ["-m", "msprobe", "run", "-c", bench.config(level="mix"), "--", sys.executable, str(script)]
+    subprocess.run([sys.executable, *command], cwd=tmp_path, env=environment, capture_output=True, check=True)
+    assert [name.rpartition("/")[0] for name in bench.folders()] == ["step0", "step1", "step2", "step3"]
+    steps = [list(bench.entries(folder)) for folder in bench.folders()]
+    assert steps[0] == steps[1] == steps[2] == steps[3]
+    assert [name for name in steps[0] if "l1_loss" in name or ".forward.1" in name] == []
+    assert "Module.1.Linear.backward.0" in steps[0]

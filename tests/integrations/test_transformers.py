@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +26,7 @@ def llama() -> Any:
     return transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, **heads))
 
 
-def train(folder: str, callbacks: list[Any], accumulate: int = 1) -> list[float]:
+def train(folder: str, callbacks: list[Any], accumulate: int = 1, **evaluation: Any) -> list[float]:
     line = torch.arange(8)
     arguments = transformers.TrainingArguments(
         folder,
@@ -37,9 +38,11 @@ def train(folder: str, callbacks: list[Any], accumulate: int = 1) -> list[float]
         use_cpu=True,
         disable_tqdm=True,
         logging_steps=1,
+        **evaluation,
     )
     data = [{"input_ids": line, "labels": line}] * 8
-    trainer = transformers.Trainer(llama(), arguments, train_dataset=data, callbacks=callbacks)
+    evaluated = data[:2] if evaluation else None
+    trainer = transformers.Trainer(llama(), arguments, train_dataset=data, eval_dataset=evaluated, callbacks=callbacks)
     trainer.train()
     return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
 
@@ -77,3 +80,32 @@ def test_a_training_script_that_knows_nothing_of_it(bench: Any, tmp_path: Path) 
         for phase in ("forward.0", "backward.0", "parameters_grad.0"):
             assert f"Module.lm_head.Linear.{phase}" in entries
         assert any(name.startswith("Functional.") for name in entries)
+
+
+EVALUATION = {"eval_strategy": "steps", "eval_steps": 1, "eval_on_start": True}
+EVALUATING = """
+import sys
+from tests.integrations.test_transformers import EVALUATION, train
+
+callbacks = []
+if sys.argv[1:]:
+    from msprobe.pytorch.integrations import TransformersCallback
+
+    callbacks = [TransformersCallback(sys.argv[1])]
+train("out", callbacks, accumulate=2, **EVALUATION)
+"""
+
+
+def test_evaluation_is_left_out_as_with_the_callback(bench: Any, tmp_path: Path) -> None:
+    """The entries of ``msprobe run`` are those of the callback, whatever the trainer evaluates between steps."""
+    script, config = tmp_path / "train.py", bench.config(level="mix")
+    script.write_text(EVALUATING)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+    entries = []
+    for command in ([str(script), config], ["-m", "msprobe", "run", "-c", config, "--", sys.executable, str(script)]):
+        subprocess.run([sys.executable, *command], cwd=tmp_path, env=environment, capture_output=True, check=True)
+        assert bench.folders() == ["step0/proc", "step1/proc"]
+        entries.append([bench.entries(step) for step in ("step0/proc", "step1/proc")])
+        shutil.rmtree(bench.dump)
+    assert [list(step) for step in entries[0]] == [list(step) for step in entries[1]]
+    assert "Module.lm_head.Linear.forward.1" in entries[1][1]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from msprobe.cli.main import run
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.jobs.executors.processes import ProcessExecutor
-from msprobe.trend.job import DATABASE, write_trend
+from msprobe.trend.job import DATABASE, Execution, write_trend
 from msprobe.trend.rows import INFINITE, LARGEST, clip
 from tests.rules.tree import ROOT
 from tests.trend.records import backward, forward, tensor, two_passes, write_dump
@@ -159,7 +159,7 @@ def test_values_of_one_name_are_told(tmp_path: Path) -> None:
 def test_reading_in_processes_gives_the_same_file(tmp_path: Path) -> None:
     root = _two_ranks(tmp_path / "run")
     alone = write_trend(root, tmp_path / "alone")
-    shared = write_trend(root, tmp_path / "shared", run=ProcessExecutor(2).run)
+    shared = write_trend(root, tmp_path / "shared", execution=Execution(ProcessExecutor(2).run))
     assert alone.path.read_bytes() == shared.path.read_bytes()
 
 

@@ -25,6 +25,7 @@ from msprobe.adapters.mindspore.tensors.tensor_ops import MindSporeTensorOps
 from msprobe.adapters.mindspore.versions import can_have_gradient
 from msprobe.core.capture.containers import tensors_in
 from msprobe.core.errors import MsprobeException, argument_text
+from msprobe.core.host import require_local
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.layout import process_folder, step_folder
 from msprobe.core.store.safe_files import make_folder_below
@@ -67,18 +68,18 @@ def save(save_dir: str, name: str, data: Any) -> None:
     """Write the tensors of ``data`` (one, or nested in containers) into ``save_dir`` now.
 
     Raises:
-        MsprobeException: ``name`` is no plain file name, or there is no tensor in ``data``.
+        MsprobeException: ``save_dir`` is a URL, ``name`` is no plain file name, or there is no tensor in ``data``.
     """
-    _files.write(save_dir, name, _checked("save", name, data))
+    _files.write(save_dir, name, _checked("save", save_dir, name, data))
 
 
 def save_grad(save_dir: str, name: str, data: Any) -> Any:
     """Write the gradient of the tensor ``data`` when the backward pass computes it; return ``data`` for further use.
 
     Raises:
-        MsprobeException: ``name`` is no plain file name, or ``data`` is not a tensor.
+        MsprobeException: ``save_dir`` is a URL, ``name`` is no plain file name, or ``data`` is not a tensor.
     """
-    _checked("save_grad", name, data)
+    _checked("save_grad", save_dir, name, data)
     if not isinstance(data, Tensor):
         raise MsprobeException(0, f"save_grad: data is a mindspore.Tensor, got {type(data).__name__}")
     if can_have_gradient(data):
@@ -95,7 +96,8 @@ def step() -> None:
     _files.next_step()
 
 
-def _checked(caller: str, name: Any, data: Any) -> list[Any]:
+def _checked(caller: str, save_dir: str, name: Any, data: Any) -> list[Any]:
+    require_local(save_dir, f"{caller}: save_dir")
     if not isinstance(name, str) or not name or name != Path(name).name or name.startswith("."):
         raise MsprobeException(0, f"{caller}: name is a plain file name, got {argument_text(name)}")
     tensors = tensors_in(data, Tensor)

@@ -3,6 +3,7 @@
 Collecting starts at a forward call of the model, and its step ends after each step of an optimizer. The model is the
 first module with parameters that is called from outside any module, or the first one of the class that ``--model``
 names. For a wrapper of data parallelism or compilation the model inside is used, so that names are those of the model.
+Evaluation between the steps of a training is left out (``TrainingCalls``); a program that only evaluates is collected.
 
 At the end of the program a message says when nothing was recorded (``RecordWatch``). Only the first Python process
 checks that. A launcher such as torchrun calls no module itself, but its workers do. So the check is not what this
@@ -19,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,7 @@ from msprobe.adapters.pytorch.compile.compiled_models import class_name, is_comp
 from msprobe.adapters.pytorch.compile.recompilation import is_traced, skip_in_dynamo
 from msprobe.core.capture.patching import Patches
 from msprobe.core.errors import MsprobeException
-from msprobe.core.log import logger
+from msprobe.core.log import first_time, logger
 
 _WRAPPERS = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule"}
 _MOST_NAMES = 8
@@ -38,6 +40,7 @@ _COMPILED_HINT = (
     "a PrecisionDebugger in the script)"
 )
 
+_graph_task = torch._C._current_graph_task_id
 _FIRST_PROCESS = "MSPROBE_RUN_FIRST"
 _CLOCKS_DIFFER_S = 1.0
 
@@ -52,6 +55,65 @@ def attach(request: str) -> None:
     Attachment(options["config"], options.get("model")).install()
 
 
+class Use(IntEnum):
+    """The modes in which the model is called; the higher, the more likely the call belongs to a training."""
+
+    INFERENCE = 0
+    """Without autograd."""
+    EVAL_MODE = 1
+    """With autograd after ``model.eval()``: evaluation, or the training of a model with frozen statistics."""
+    TRAINING = 2
+    """With autograd, in training mode."""
+
+
+def use_of(model: nn.Module) -> Use:
+    """Return the modes of a call of ``model`` that begins now."""
+    if not torch.is_grad_enabled():
+        return Use.INFERENCE
+    return Use.TRAINING if model.training else Use.EVAL_MODE
+
+
+class TrainingCalls:
+    """Tell the calls of a training from those of an evaluation: they are the ones in the highest modes seen so far.
+
+    Calls without autograd count only in a program that has made no optimizer. When an optimizer steps on calls that
+    were left out after ``model.eval()``, or on the only calls that there were, such calls count from then on.
+    """
+
+    def __init__(self) -> None:
+        self._needed = Use.INFERENCE
+        self._admitted: Use | None = None  # the highest modes of a call that counted
+        self._left_out: Use | None = None  # the last call, when it did not count
+
+    @property
+    def only_left_out(self) -> bool:
+        """Whether there were calls, and none of them counted."""
+        return self._admitted is None and self._left_out is not None
+
+    def expect_training(self) -> None:
+        """Note that the program has made an optimizer."""
+        self._needed = max(self._needed, Use.EVAL_MODE)
+
+    def exceeds(self, use: Use) -> bool:
+        """Return whether every call that counted so far was less likely a training."""
+        return self._admitted is not None and use > self._admitted
+
+    def admit(self, use: Use) -> bool:
+        """Return whether a call belongs to the training, and remember it."""
+        if use < self._needed:
+            self._left_out = use
+            return False
+        self._needed = self._admitted = use
+        self._left_out = None
+        return True
+
+    def learn_from_step(self) -> None:
+        """Take note that an optimizer has stepped although the calls since its last step were left out."""
+        if self._left_out is Use.EVAL_MODE or self.only_left_out:
+            self._needed = self._left_out or Use.INFERENCE
+            self._left_out = None
+
+
 class Attachment:
     """Finds the model, then starts and ends steps. No error in here reaches the program."""
 
@@ -60,10 +122,12 @@ class Attachment:
         self._name = model
         self._process = os.getpid()
         self._model: nn.Module | None = None
-        self._entries: list[nn.Module] = []  # calls that begin a step: of the model, or of what was compiled around it
+        self._entries: dict[int, nn.Module] = {}  # by id: calls of the model, or of what was compiled around it
         self._debugger: Any = None
         self._disabled = False
         self._running = False
+        self._paused = False  # an evaluation has begun before the step has ended
+        self._calls = TrainingCalls()
         self._depth = 0
         self._optimizers = 0
         self._called_classes: dict[str, None] = {}
@@ -82,12 +146,12 @@ class Attachment:
     def _observed_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if is_traced() or self._running or self._disabled:
+            if is_traced() or self._disabled or (self._running and id(module) not in self._entries):
                 return original(module, *args, **kwargs)
             if self._model is None:
                 self._find_model(module)
-            if any(entry is module for entry in self._entries):
-                self._start()
+            if id(module) in self._entries:
+                self._begin_call()
                 return original(module, *args, **kwargs)
             self._depth += 1
             try:
@@ -103,7 +167,8 @@ class Attachment:
         model = self._outermost(module) if self._name is None else self._named(module)
         if model is not None:
             self._model = model
-            self._entries = [model, *(part for part in _wrapped_modules(module) if is_compiled(part))]
+            compiled = (part for part in _wrapped_modules(module) if is_compiled(part))
+            self._entries = {id(part): part for part in (model, *compiled)}
         elif len(self._called_classes) < _MOST_NAMES:
             self._called_classes[class_name(module)] = None
 
@@ -116,12 +181,39 @@ class Attachment:
         parts = module.modules() if is_compiled(module) else [module]
         return next((part for part in parts if self._name in _class_names(part)), None)
 
-    def _start(self) -> None:
-        from msprobe.adapters.pytorch.debugger import PrecisionDebugger
-
+    def _begin_call(self) -> None:
+        """Start, go on or pause, as the modes of this call of the model say."""
         if os.getpid() != self._process:  # a forked worker
             self._disabled = True
             return
+        if _graph_task() != -1 or self._model is None:  # a backward pass repeats a call
+            return
+        use = use_of(self._model)
+        if self._running and self._calls.exceeds(use):  # what this step has so far is evaluation
+            self._forget_step()
+        if self._running:
+            if use is not Use.TRAINING and not self._model.training and not self._calls.admit(use):
+                self._pause()
+        elif self._calls.admit(use):
+            self._start()
+        elif first_time("run: evaluation"):
+            logger.info("msprobe run: evaluation between the steps of the training is left out")
+
+    def _forget_step(self) -> None:
+        """Remove what was recorded in the step; the next one has the same number."""
+        self._running = False
+        self._debugger.stop()
+        self._debugger.step(dump=False)
+        self._debugger.service.loop -= 1
+
+    def _pause(self) -> None:
+        """Record nothing until the training goes on, in the same step."""
+        self._running, self._paused = False, True
+        self._debugger.stop()
+
+    def _start(self) -> None:
+        from msprobe.adapters.pytorch.debugger import PrecisionDebugger
+
         try:
             if self._debugger is None:
                 if PrecisionDebugger._instance is not None:
@@ -129,7 +221,7 @@ class Attachment:
                 self._debugger = PrecisionDebugger(self._config)
                 logger.info("attached to %s", type(self._model).__name__)
             self._debugger.start(self._model)
-            self._running = True
+            self._running, self._paused = True, False
         except (MsprobeException, OSError) as error:
             self._disabled = True
             logger.error("msprobe run: nothing is collected: %s", error)
@@ -143,9 +235,12 @@ class Attachment:
 
         def with_end(function: Callable[..., Any]) -> Callable[..., Any]:
             inner = hooked(function)
+            self._calls.expect_training()  # this runs when the first optimizer of a class is made
 
             @functools.wraps(inner)
             def step(*args: Any, **kwargs: Any) -> Any:
+                if self._paused and os.getpid() == self._process:
+                    self._start()
                 self._optimizers += 1
                 try:
                     return inner(*args, **kwargs)
@@ -158,13 +253,24 @@ class Attachment:
         return with_end
 
     def _end(self) -> None:
-        if self._running and not self._optimizers and os.getpid() == self._process:
+        if self._optimizers or os.getpid() != self._process:
+            return
+        if not self._running:
+            self._calls.learn_from_step()
+        else:
             self._running = False
             self._debugger.stop()
             self._debugger.step()
 
     def _conclude(self) -> None:
         if os.getpid() != self._process or self._disabled or self._debugger is not None:
+            return
+        if self._calls.only_left_out:
+            logger.warning(
+                "msprobe run: nothing was recorded: %s was called without autograd only, which counts as evaluation in "
+                "a program that makes an optimizer; make a PrecisionDebugger in the script to record it",
+                type(self._model).__name__,
+            )
             return
         sought = "a model with parameters" if self._name is None else f"a module of class {self._name}"
         hint = _COMPILED_HINT if _compiled_code_ran() else ""

@@ -22,6 +22,7 @@ import torch
 
 from msprobe.core.capture.containers import items_of
 from msprobe.core.errors import MsprobeException, argument_text
+from msprobe.core.host import require_local
 from msprobe.core.log import logger
 from msprobe.core.store.journal import dumps
 from msprobe.core.store.layout import file_name
@@ -36,7 +37,7 @@ class SingleSave:
         fmk: only ``pytorch`` in this version.
 
     Raises:
-        MsprobeException: another framework.
+        MsprobeException: another framework, or the path is a URL.
     """
 
     _instance: SingleSave | None = None
@@ -44,6 +45,7 @@ class SingleSave:
     def __new__(cls, dump_path: str, fmk: str = "pytorch") -> SingleSave:
         if fmk != "pytorch":
             raise MsprobeException(0, f"SingleSave: fmk is pytorch in this version, got {argument_text(fmk)}")
+        require_local(dump_path, "SingleSave: dump_path")
         if cls._instance is None:
             cls._instance = super().__new__(cls)
             cls._instance._begin(Path(dump_path).absolute())

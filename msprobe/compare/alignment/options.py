@@ -8,6 +8,7 @@ command line are made from it, and ``select_strategy`` turns what is given into 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum, auto
@@ -91,6 +92,7 @@ class MappingKeywords(TypedDict, total=False):
     pair: str
     rank: str | None
     step: str | None
+    run: str | None
     target_parallel: str | Mapping[str, int] | Layout | None
     golden_parallel: str | Mapping[str, int] | Layout | None
     consistent_check: bool
@@ -98,6 +100,7 @@ class MappingKeywords(TypedDict, total=False):
 
 
 NUMBER, ORDER = "number", "order"
+_RUN = re.compile(r"(\d+|all)(,(\d+|all))?")
 BACKENDS = ("fsdp", "megatron")
 """Frameworks that train the model of a consistency check. Both arrangements of layers are recognised by themselves."""
 _ONE_RANK = Layout()
@@ -117,6 +120,7 @@ class MappingOptions:
         pair: how ranks and steps pair: by ``number``, or by ``order`` where both sides number them differently.
         rank: the ranks to compare as numbers and ranges (``0-2,5``), by their number in the target; None: all.
         step: the steps to compare, in the same way.
+        run: which run of a folder that holds several, ``N`` or ``N,M`` for both sides, as ``store.runs`` counts them.
         target_parallel: over how many ranks the target spreads a model (``tp=2,pp=1``).
         golden_parallel: the same of the golden run.
         consistent_check: compare a model in training with the same model in an inference engine.
@@ -132,11 +136,18 @@ class MappingOptions:
     pair: str = NUMBER
     rank: str | None = None
     step: str | None = None
+    run: str | None = None
     target_parallel: Layout = _ONE_RANK
     golden_parallel: Layout = _ONE_RANK
     consistent_check: bool = False
     backend: str | None = None
     files: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def runs(self) -> tuple[str | None, str | None]:
+        """Return the run of the target and that of the golden run; None takes the newest."""
+        target, _, golden = (self.run or "").partition(",")
+        return target or None, golden or target or None
 
     @property
     def spread(self) -> bool:
@@ -177,6 +188,9 @@ def mapping_options(keywords: Mapping[str, Any], files: Mapping[str, str] | None
         raise _invalid(f"pair {values['pair']!r}; known: {NUMBER}, {ORDER}")
     for name in ("rank", "step"):
         numbers(name, values.get(name))
+    run = values.get("run")
+    if run is not None and not (isinstance(run, str) and _RUN.fullmatch(run)):
+        raise _invalid(f"run {run!r}: give the number of a run, all, or one for each side such as 2,1")
     for name in ("target_parallel", "golden_parallel"):
         values[name] = parse_layout(values.get(name), name)
     _check_consistency(values)

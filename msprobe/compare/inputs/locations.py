@@ -7,25 +7,19 @@ A URL (``s3://bucket/run``, ``memory://run``) becomes a path of universal_pathli
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import cast
 
 from msprobe.core.errors import MsprobeException, error_text
+from msprobe.core.host import is_url
 from msprobe.core.store.safe_files import is_device
 
 PathLike = str | os.PathLike[str]
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 def is_path(value: object) -> bool:
     """Return whether a value names a file or folder; else it is the content itself."""
     return isinstance(value, (str, os.PathLike))
-
-
-def is_url(location: PathLike) -> bool:
-    """Return True for ``protocol://...``."""
-    return isinstance(location, str) and _URL.match(location) is not None
 
 
 def opened(location: PathLike) -> Path:

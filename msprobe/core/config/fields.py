@@ -28,6 +28,8 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
+from msprobe.core.host import LOCAL_ONLY, is_url
+
 LOWEST = 0
 HIGHEST = 1_000_000
 _NUMBER = re.compile(r"\s*([0-9]+)\s*\Z")
@@ -240,6 +242,8 @@ _MAX_PART_BYTES = 255
 
 
 def _usable_path(value: str) -> str:
+    if is_url(value):
+        raise ValueError(f"is a URL; {LOCAL_ONLY}")
     if any(ord(character) < 0x20 or ord(character) == 0x7F for character in value):
         raise ValueError("must not contain NUL or other control characters")
     if len(value.encode("utf-8", "surrogatepass")) > _MAX_PATH_BYTES:

@@ -89,6 +89,15 @@ class StepGradients(BaseModel):
     gradients: list[NamedTensor]
 
 
+class RunTimes(BaseModel):
+    """When the program and its step began, in seconds since 1970; runs in one folder are told apart by them."""
+
+    model_config = ConfigDict(extra="allow")
+
+    program_began: float
+    step_began: float
+
+
 class DumpDocument(BaseModel):
     """dump.json; keys of `data` stand in the order in which the calls completed."""
 
@@ -99,6 +108,7 @@ class DumpDocument(BaseModel):
     framework: str | None = None
     dump_data_dir: str | None = None
     written_by: Writer | None = None
+    run: RunTimes | None = None
     end: End | None = None
     process_groups: list[ProcessGroup] | None = None
     shared_storage: list[list[str]] | None = Field(

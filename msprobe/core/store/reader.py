@@ -24,6 +24,7 @@ from pydantic_core import from_json
 
 from msprobe.core.errors import ReadError, json_text
 from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, JOURNAL, STACK, TENSORS
+from msprobe.core.store.runs import ALL, chosen_run
 
 _STEP = re.compile(r"step(\d+)$")
 _PROCESS = re.compile(r"(rank|proc|rank\d+_)(\d*)$")
@@ -100,11 +101,17 @@ class Dump:
         return self.place.document.parent / TENSORS
 
 
-def find_dumps(path: Path) -> list[Place]:
+def find_dumps(path: Path, run: str | None = None) -> list[Place]:
     """Return every dump at or below a document, process folder, step folder or dump root, sorted by step.
 
+    Of several runs that have recorded into the folder, the dumps of one are returned.
+
+    Args:
+        path: the document or folder.
+        run: the run, as ``runs.chosen_run`` takes it; None for the newest.
+
     Raises:
-        ReadError: the path does not exist or holds no dump; the message names what it holds.
+        ReadError: the path does not exist or holds no dump, or not this run; the message names what it holds.
     """
     if path.is_file() or _in_journal(path):
         if path.suffix != ".json" and path.name != JOURNAL:
@@ -115,11 +122,12 @@ def find_dumps(path: Path) -> list[Place]:
     places = [place for folder in _folders(path) for place in _in_folder(folder)]
     if not places:
         places = [
-            _in_mode(mode, place) for mode in _MODES if (path / mode).is_dir() for place in find_dumps(path / mode)
+            _in_mode(mode, place) for mode in _MODES if (path / mode).is_dir() for place in find_dumps(path / mode, ALL)
         ]
     if not places:
         raise ReadError(_without_dump(path))
-    return sorted(places, key=lambda place: (-1 if place.step is None else place.step, place.kind, place.number or 0))
+    places.sort(key=lambda place: (-1 if place.step is None else place.step, place.kind, place.number or 0))
+    return chosen_run(places, path, run)
 
 
 def _in_journal(path: Path) -> bool:

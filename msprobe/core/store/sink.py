@@ -31,6 +31,7 @@ from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.journal import VERSION, JournalWriter
 from msprobe.core.store.layout import DEBUG, DUMP, JOURNAL, TENSORS, root_of
 from msprobe.core.store.process_folders import clear_earlier_run, remove_documents
+from msprobe.core.store.runs import run_times
 from msprobe.core.store.safe_files import disk_remedy, make_folder_below, remove_symlink
 
 BATCH = 64
@@ -98,7 +99,7 @@ class DirectorySink:
             if tensors:
                 make_folder_below(folder, folder / TENSORS)
             self._journal.open(folder / JOURNAL)
-            self._add({"v": VERSION, **header})
+            self._add({"v": VERSION, **header, "run": run_times()})
             self._write_buffer()
             if not self.failed:
                 self._journal.announce(folder / JOURNAL)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from msprobe.core import SingleSave
 from msprobe.core.errors import FileCheckException, MsprobeException
 from msprobe.pytorch import PrecisionDebugger, module_dump, module_dump_end, random_save, seed_all
 from tests.adapters.bench import Bench
@@ -105,6 +106,7 @@ def seeded(name: str, value: Any, remedy: str) -> Row:
 
 PAIR, INTEGER, POSITIVE = "a list or tuple of two integers [first, last]", "an integer", "greater than or equal to 0"
 SEED, SWITCH, REPLACED = "an integer from 0 to 4294967295", "True or False", "lets no function be replaced"
+URL = "is a URL; give a path of this machine"
 ROWS = [
     *(token_range(value, PAIR) for value in ("ab", {1, 2}, 5, [], [1], [1, 2, 3], torch.ones(2, 2))),
     *(token_range(value, "two integers") for value in ([1.0, 2], [True, 2], [None, 2])),
@@ -164,6 +166,13 @@ ROWS = [
         )
         for value in (5, None, "", ["x"])
     ),
+    Row(
+        lambda d: random_save("s3://a"),
+        "random_save: output_path",
+        URL,
+        "random-url",
+    ),
+    Row(lambda d: SingleSave("s3://a"), "SingleSave: dump_path", URL, "single-url"),
 ]
 
 

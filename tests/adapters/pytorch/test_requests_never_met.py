@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,6 +46,86 @@ def test_steps(asked: list[Any], said: str | None, bench: Bench, capsys: pytest.
     bench.close()
     told = [] if said is None else [f"nothing was collected: the configuration asks for {said} (step() counts, from 0)"]
     assert warnings(capsys) == told
+
+
+PROGRAM = """
+import os, sys, torch
+from msprobe.pytorch import PrecisionDebugger
+debugger = PrecisionDebugger({config!r})
+"""
+NEVER = "start() was never called in this process"
+ROUNDS = "for _ in range(3): debugger.start(rank_id=0); torch.tanh(torch.ones(2)); debugger.stop()"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        pytest.param("sys.exit(3)", NEVER, id="it exits"),
+        pytest.param("raise ValueError('of the program')", "", id="it fails before"),
+        pytest.param("if os.fork(): debugger.start()", "", id="a forked child"),
+    ],
+)
+def test_the_end_of_a_program_without_start(body: str, told: str, tmp_path: Path) -> None:
+    program = PROGRAM.format(config={"dump_path": str(tmp_path / "dump"), "level": "L0"}) + body
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False).stdout
+    assert out.count("[WARNING]") == bool(told), out
+    assert told in out
+
+
+@pytest.mark.parametrize(
+    ("body", "fields", "told"),
+    [
+        pytest.param("", {}, NEVER + "; call start(model) before", id="no start"),
+        pytest.param("debugger.step()", {}, NEVER + " (step() was, 1 times)", id="no start, but step"),
+        pytest.param("debugger.start(); torch.tanh(torch.ones(2))", {}, "", id="one step without end"),
+        pytest.param("debugger.start(); torch.tanh(torch.ones(2)); debugger.stop()", {}, "", id="one step"),
+        pytest.param(ROUNDS, {}, "step() was never called: what 3 pairs of start() and stop()", id="no step"),
+        pytest.param(ROUNDS + "; debugger.step()", {}, "", id="steps"),
+        pytest.param(ROUNDS + "; debugger.service.current_iter += 1", {}, "", id="numbers set otherwise"),
+        pytest.param(ROUNDS, {"step": [5]}, "step 5, this run had step 0 (step() was never called", id="step not met"),
+        pytest.param("debugger.start()", {"level": "debug"}, "save() was never called", id="no save"),
+        pytest.param("debugger.save(1, 'x')", {"level": "debug"}, "", id="save"),
+    ],
+)
+def test_a_forgotten_call_is_told_in_one_line_at_the_end(
+    body: str, fields: dict[str, Any], told: str, bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    debugger = bench.open(**{"level": "L1", **fields})
+    exec(body, {"debugger": debugger, "torch": torch})
+    bench.close()
+    lines = warnings(capsys)
+    assert len(lines) == bool(told), lines
+    assert told in "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("rank", "world", "told"),
+    [
+        pytest.param([3], "2", "rank 3, this process is rank 0 of 2, from 0", id="too few"),
+        pytest.param([3], "", "rank 3, this process is rank 0", id="unknown"),
+        pytest.param([3], "4", "", id="another rank is collected"),
+        pytest.param([0], "4", "", id="this rank is collected"),
+    ],
+)
+def test_a_rank_that_does_not_exist_is_told_at_the_start_and_at_the_end(
+    rank: list[int],
+    world: str,
+    told: str,
+    bench: Bench,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", world)
+    debugger = bench.open(rank=rank)
+    for _ in range(2):
+        debugger.start(rank_id=0)
+        torch.tanh(torch.ones(2))
+        debugger.stop()
+        debugger.step()
+    bench.close()
+    heads = ["nothing is collected", "nothing was collected"] if told else []
+    assert warnings(capsys) == [f"{head}: the configuration asks for {told}" for head in heads]
 
 
 @pytest.mark.parametrize(("first", "told"), [(0, 0), (1, 1), (5, 1)])

@@ -13,8 +13,9 @@ from msprobe.analyze.diff_analyze import diff_analyze
 from msprobe.analyze.noise_learning import learn
 from msprobe.analyze.overflow import check_overflow
 from msprobe.cli.main import run
-from msprobe.compare.inputs.locations import is_url, opened
+from msprobe.compare.inputs.locations import opened
 from msprobe.core.errors import MsprobeException, ReadError
+from msprobe.core.host import is_url
 from msprobe.jobs.compare import compare
 from msprobe.visualize.job import Request, visualize
 from tests.compare.dumps import call, tensor, write

@@ -26,6 +26,17 @@ def test_a_missing_place_is_named_with_its_path(tmp_path: Path) -> None:
         assert str(tmp_path) in str(found[0])
 
 
+@pytest.mark.parametrize("url", ["s3://bucket/run", "memory://x", "gs://b/c"])
+def test_a_url_is_refused_in_one_line_wherever_a_path_of_this_machine_is_needed(url: str) -> None:
+    for path, raw in [("dump_path", {"dump_path": url}), *configurations(url)]:
+        with pytest.raises(ConfigError) as caught:
+            load_config({"dump_path": "x", **raw})
+        (problem,) = caught.value.problems
+        assert (problem.path, len(str(caught.value).splitlines())) == (path, 1)
+        assert "is a URL; give a path of this machine" in str(problem)
+    assert load_config({"dump_path": "C:/x//y"}).dump_path == "C:/x//y"
+
+
 def test_a_place_that_is_there_is_no_problem(tmp_path: Path) -> None:
     (tmp_path / "apis.yaml").write_text("math: [hypot]")
     for _, raw in configurations(str(tmp_path)):

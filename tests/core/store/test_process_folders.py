@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from msprobe.core.store.process_folders import FolderLocks
+from msprobe.core.store.process_folders import FolderLock
 
 pytest.importorskip("fcntl")
 
 HOLDER = """
 import sys
 from pathlib import Path
-from msprobe.core.store.process_folders import FOLDER_LOCKS
-print(FOLDER_LOCKS.acquire(Path(sys.argv[1])), flush=True)
+from msprobe.core.store.process_folders import FOLDER_LOCK
+print(FOLDER_LOCK.acquire(Path(sys.argv[1])), flush=True)
 sys.stdin.read()
 """
 
@@ -41,20 +41,20 @@ def held_elsewhere(folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.fixture
-def locks() -> Iterator[FolderLocks]:
-    folder_locks = FolderLocks()
+def locks() -> Iterator[FolderLock]:
+    folder_locks = FolderLock()
     yield folder_locks
     folder_locks.release()
 
 
-def test_a_free_folder_can_be_locked_again_and_again(tmp_path: Path, locks: FolderLocks) -> None:
+def test_a_free_folder_can_be_locked_again_and_again(tmp_path: Path, locks: FolderLock) -> None:
     assert locks.acquire(tmp_path)
     assert locks.acquire(tmp_path)
     assert locks.holds(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_live_process_has_is_not_free_and_what_a_killed_one_had_is(tmp_path: Path, locks: FolderLocks) -> None:
+def test_what_a_live_process_has_is_not_free_and_what_a_killed_one_had_is(tmp_path: Path, locks: FolderLock) -> None:
     with held_elsewhere(tmp_path) as process:
         assert not locks.acquire(tmp_path)
         assert not locks.holds(tmp_path)
@@ -63,8 +63,8 @@ def test_what_a_live_process_has_is_not_free_and_what_a_killed_one_had_is(tmp_pa
         assert locks.acquire(tmp_path)
 
 
-def test_a_lock_follows_a_rename(tmp_path: Path, locks: FolderLocks) -> None:
-    old, new, other = tmp_path / "proc1", tmp_path / "rank0", FolderLocks()
+def test_a_lock_follows_a_rename(tmp_path: Path, locks: FolderLock) -> None:
+    old, new, other = tmp_path / "proc1", tmp_path / "rank0", FolderLock()
     old.mkdir()
     assert locks.acquire(old)
     os.rename(old, new)
@@ -76,7 +76,7 @@ def test_a_lock_follows_a_rename(tmp_path: Path, locks: FolderLocks) -> None:
     other.release()
 
 
-def test_a_folder_made_again_is_another_folder(tmp_path: Path, locks: FolderLocks) -> None:
+def test_a_folder_made_again_is_another_folder(tmp_path: Path, locks: FolderLock) -> None:
     folder = tmp_path / "rank0"
     folder.mkdir()
     locks.acquire(folder)
@@ -87,15 +87,35 @@ def test_a_folder_made_again_is_another_folder(tmp_path: Path, locks: FolderLock
         assert not locks.acquire(folder)
 
 
-def test_the_oldest_locks_are_released(tmp_path: Path, locks: FolderLocks) -> None:
-    folders = [tmp_path / str(number) for number in range(70)]
-    for folder in folders:
-        folder.mkdir()
+def test_one_handle_locks_the_first_folder_of_a_dump_path(tmp_path: Path, locks: FolderLock) -> None:
+    folders = [tmp_path / "dump" / f"step{number}" / "rank0" for number in range(70)]
+    elsewhere = tmp_path / "other" / "step0" / "rank0"
+    for folder in (*folders, elsewhere):
+        folder.mkdir(parents=True)
+    before = len(os.listdir("/proc/self/fd"))
+    assert all(map(locks.acquire, folders))
+    assert len(os.listdir("/proc/self/fd")) == before + 1
+    assert [locks.holds(folder) for folder in folders] == [True] + [False] * 69
+    other = FolderLock()  # of a second process of the same rank
+    assert not other.acquire(folders[0])
+    assert other.acquire(folders[1])
+    assert not locks.acquire(folders[1])
+    assert locks.acquire(elsewhere)
+    assert other.acquire(folders[0])
+    assert len(os.listdir("/proc/self/fd")) == before + 2
+    other.release()
+
+
+def test_a_first_folder_that_is_removed_frees_the_lock_for_the_next(tmp_path: Path, locks: FolderLock) -> None:
+    first, second = tmp_path / "step0" / "rank0", tmp_path / "step1" / "rank0"
+    for folder in (first, second):
+        folder.mkdir(parents=True)
         assert locks.acquire(folder)
-    assert not locks.holds(folders[0])
-    assert locks.holds(folders[-1])
+        if folder is first:
+            folder.rmdir()
+    assert locks.holds(second)
 
 
-def test_no_folder_no_lock(tmp_path: Path, locks: FolderLocks) -> None:
+def test_no_folder_no_lock(tmp_path: Path, locks: FolderLock) -> None:
     assert locks.acquire(tmp_path / "missing")
     assert not locks.holds(tmp_path / "missing")

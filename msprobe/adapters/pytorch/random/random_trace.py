@@ -46,6 +46,7 @@ from msprobe.core.capture.call_stack import StackTable
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.wrap import name_after_owner
 from msprobe.core.errors import FileCheckException, MsprobeException, argument_text, error_text
+from msprobe.core.host import require_local
 from msprobe.core.log import logger
 from msprobe.core.store.safe_files import disk_remedy, make_folder, open_private
 
@@ -61,13 +62,14 @@ def random_save(output_path: str = "./output") -> None:
     """Write every random call from now on into a table below ``output_path``; later calls in the process do nothing.
 
     Raises:
-        MsprobeException: the path is no str.
+        MsprobeException: the path is no str, or a URL.
         FileCheckException: code 3, the table cannot be created there.
     """
     global _active_table
     folder: object = output_path
     if not isinstance(folder, str) or not folder:
         raise MsprobeException(0, f"random_save: output_path is a non-empty str, got {argument_text(folder)}")
+    require_local(folder, "random_save: output_path")
     if _active_table is not None:
         logger.warning("random_save is on already and writes to %s", _active_table.path)
         return

@@ -18,7 +18,7 @@ from msprobe.core.config import DumpConfig
 from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
 from msprobe.core.dump.session.rank_folder import RankFolder
 from msprobe.core.dump.session.session import MakeBackend
-from msprobe.core.dump.session.start_filters import StepRankFilter
+from msprobe.core.dump.session.step_rank_filter import CallCounts, StepRankFilter
 from msprobe.core.errors import MsprobeException
 from msprobe.core.kernel_dumps.dump_folder import Iteration, NativeFolder, NewFiles, remove_files
 from msprobe.core.kernel_dumps.importer import MAIN_STATISTICS, ImportPlan, import_iterations
@@ -142,6 +142,7 @@ class KernelSession:
         with contextlib.suppress(RuntimeError):  # at exit a failed kernel is of no interest any more
             self._dump.settle()
         self._import_rest()
+        self._step_filter.conclude(CallCounts(starts=int(self._started), steps=int(self._stepped)))
         self._dump.withdraw()
 
     def abandon(self) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msprobe.core.log import logger
 from msprobe.core.store.layout import process_folder, step_folder
-from msprobe.core.store.process_folders import FOLDER_LOCKS, warn_of_earlier_folders
+from msprobe.core.store.process_folders import FOLDER_LOCK
 from msprobe.core.store.safe_files import make_folder_below
 
 
@@ -21,7 +21,6 @@ class RankFolder:
 
     def __init__(self) -> None:
         self._shared: set[int] = set()  # ranks that another process records under
-        self._checked: set[Path] = set()
 
     def folder(self, root: Path, number: int, rank: int | None) -> Path:
         """Return the folder to record step ``number`` into, created below ``root`` and locked for this process."""
@@ -31,11 +30,8 @@ class RankFolder:
             make_folder_below(root, folder)
         except OSError:
             return folder  # the sink logs what is wrong with it
-        if not FOLDER_LOCKS.acquire(folder):
+        if not FOLDER_LOCK.acquire(folder):
             folder = self._own_folder(step, rank)
-        if root not in self._checked:
-            self._checked.add(root)
-            warn_of_earlier_folders(root, folder)
         return folder
 
     def move(self, folder: Path, rank: int, rename: Callable[[Path], bool]) -> None:
@@ -49,14 +45,14 @@ class RankFolder:
         target = process_folder(folder.parent, rank, os.getpid(), shared=rank in self._shared)
         if folder.name != process_folder(folder.parent, None, os.getpid()).name:
             return
-        if not FOLDER_LOCKS.acquire(target):
+        if not FOLDER_LOCK.acquire(target):
             target = self._own_folder(folder.parent, rank)
         if not rename(target):
             target = self._own_folder(folder.parent, rank)
             if not rename(target):
                 logger.warning("%s cannot be renamed to %s: this step stays there", folder, target.name)
                 return
-        FOLDER_LOCKS.rename(folder, target)
+        FOLDER_LOCK.rename(folder, target)
         logger.info("this process is rank %d now: %s has become %s", rank, folder, target.name)
 
     def leave(self, rank: int | None) -> None:

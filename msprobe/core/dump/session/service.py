@@ -15,6 +15,8 @@ from msprobe.core.config import DumpConfig, IntRanges
 from msprobe.core.config.normalize import SECTIONS
 from msprobe.core.dump.session import process_debugger
 from msprobe.core.dump.session.session import DumpSession
+from msprobe.core.host import LOCAL_ONLY, is_url
+from msprobe.core.log import first_time, logger
 
 
 class Settings(SimpleNamespace):
@@ -43,11 +45,18 @@ class Service:
         self._applied = str(session.config.dump_path)
 
     def before_start(self) -> bool:
-        """Apply what was written to this object; return False when ``should_stop_service`` was set."""
+        """Apply what was written to this object; return whether this start may collect.
+
+        It may not when ``should_stop_service`` was set, or ``dump_path`` is a URL now, which is logged once.
+        """
         session = process_debugger.current()
         if session.config is not self._source:
             self._follow(session.config)
         dump_path = str(self.config.dump_path)
+        if is_url(dump_path):
+            if first_time(("dump_path", dump_path)):
+                logger.error("nothing is collected: dump_path %s: is a URL; %s", dump_path, LOCAL_ONLY)
+            return False
         if dump_path != self._applied:
             session.move(dump_path)
             self._applied = dump_path

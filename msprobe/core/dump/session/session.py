@@ -25,8 +25,9 @@ from msprobe.core.dump.record.step_recorder import RecordingPlan
 from msprobe.core.dump.session.input_override import InputOverride
 from msprobe.core.dump.session.process_debugger import uncaught_error
 from msprobe.core.dump.session.rank_folder import RankFolder
-from msprobe.core.dump.session.start_filters import StartFilters, StepRankFilter
+from msprobe.core.dump.session.start_filters import StartFilters
 from msprobe.core.dump.session.step import LazyStep, Step
+from msprobe.core.dump.session.step_rank_filter import CallCounts, StepRankFilter
 from msprobe.core.dump.session.task_factory import StepContext, make_golden, make_judge, make_worker
 from msprobe.core.errors import ConfigError, MsprobeException, Problem
 from msprobe.core.log import set_rank
@@ -58,6 +59,7 @@ class DumpSession:
 
     Attributes:
         closing: callbacks that run when the session is closed.
+        enabled: whether collection is switched on, which it always is without ``dump_enable``.
         init_step: the number of the first step.
         loop: the number of steps that have ended.
         rank: the rank of the process; None while it has none.
@@ -72,6 +74,7 @@ class DumpSession:
         self.plan = RecordingPlan.of(config)
         self._label = dict(label or {})
         self.closing = contextlib.ExitStack()
+        self.enabled = True
         self._root = Path(config.dump_path).absolute()
         self._stacks = StackTable()
         self.init_step = 0
@@ -83,6 +86,7 @@ class DumpSession:
         self._started = False  # between start and stop, whether or not the current step is recorded
         self._focused: dict[int, tuple[Any, str]] = {}  # modules that are recorded alone, with their names, by id
         self._folders = RankFolder()
+        self._counts = CallCounts()
         self._prepare()
 
     def _prepare(self) -> None:
@@ -128,6 +132,7 @@ class DumpSession:
         Raises:
             MsprobeException: the level needs a model and there is none, or an argument cannot be used.
         """
+        self._counts.starts += 1
         self._filters.begin(model, token_range, scheduled_tokens)
         if self.plan.modules or self._override is not None or (model is not None and self.backend.apis_in_models):
             adopt(self.backend, self.config.level, model)
@@ -141,6 +146,8 @@ class DumpSession:
     @outside_modes
     def stop(self) -> None:
         """Stop observing calls and publish the documents; gradients of calls that ran are recorded until ``step``."""
+        if self._started:
+            self._counts.add_round(self.current_step)
         self._started = False
         if self._taps is None:
             return
@@ -158,6 +165,7 @@ class DumpSession:
         Args:
             dump: False removes what was recorded in this step; the next step has the next number all the same.
         """
+        self._counts.steps += 1
         self._detach()
         self._close_step("step", discard=not dump)
         if self._override is not None:
@@ -185,6 +193,7 @@ class DumpSession:
     @outside_modes
     def save(self, value: Any, name: str, backward: bool = True) -> None:
         """Record one value of the user's choice (and its gradients) in debug.json, between start and stop or not."""
+        self._counts.saves += 1
         if (
             not self.plan.bodies
             or not self._step_filter.selects_step(self.current_step)
@@ -206,6 +215,7 @@ class DumpSession:
     @outside_modes
     def reset(self) -> None:
         """Close the open step without counting it: what is collected next begins the same step anew."""
+        self._counts.end_rounds()
         self._detach()
         self._close_step("reset")
 
@@ -235,7 +245,8 @@ class DumpSession:
         if error is not None:
             self.fail(error)
         self._close_step("exit")
-        self._step_filter.conclude()
+        if self.enabled or self._counts.starts:
+            self._step_filter.conclude(self._counts)
         self.closing.close()
 
     def abandon(self) -> None:
@@ -245,7 +256,7 @@ class DumpSession:
         if self._step is not None:
             self._step.unwatch_parameters()
         self.current.observer = self._step = self._lazy = None
-        self._started, self.closing = False, contextlib.ExitStack()
+        self._started, self.closing, self._counts = False, contextlib.ExitStack(), CallCounts()
         self._detach()
         self._filters.close()
         self._folders.leave(self.backend.runtime.rank() if self.rank is None else self.rank)

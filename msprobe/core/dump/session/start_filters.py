@@ -1,7 +1,6 @@
-"""Decide whether a start collects: by step and rank, token range, request, and number of findings.
+"""Decide whether a start collects: by token range, request, and number of findings.
 
-``StepRankFilter`` applies ``step`` and ``rank`` of the configuration. ``StartFilters`` applies what the arguments of a
-start and the findings so far decide; a session calls it in this order:
+``StartFilters`` applies what the arguments of a start and the findings so far decide; a session calls it in this order:
 
     begin(...)  check the arguments of a start()
     admit()     return whether this start collects
@@ -24,62 +23,11 @@ from typing import Any
 
 from msprobe.core.backend.protocols import Runtime
 from msprobe.core.capture.observer import CurrentObserver, Observer
-from msprobe.core.config import DumpConfig, IntRanges
+from msprobe.core.config import DumpConfig
 from msprobe.core.config.models import SliceItem
 from msprobe.core.dump.tasks.judged_recorder import Findings
 from msprobe.core.errors import MsprobeException, argument_text
 from msprobe.core.log import logger
-
-
-class StepRankFilter:
-    """The steps and ranks that a configuration selects; an empty list selects all."""
-
-    def __init__(self, config: DumpConfig) -> None:
-        self._steps = config.step
-        self._ranks = config.rank
-        self._logged = False
-        self._rejected: tuple[int, int] | None = None  # the first and the last step that were left out
-        self._collected = False
-
-    def selects_step(self, number: int) -> bool:
-        """Return whether step ``number`` is collected."""
-        if not self._steps or number in self._steps:
-            self._collected = True
-            return True
-        self._rejected = (self._rejected or (number, number))[0], number
-        if number > self._steps.last and not self._logged:
-            self._logged = True
-            logger.info("all steps asked for (up to %d) are over: nothing more is collected", self._steps.last)
-        return False
-
-    def conclude(self) -> None:
-        """Warn at the end of the run when it had none of the selected steps."""
-        if self._rejected is not None and not self._collected:
-            first, last = self._rejected
-            run = f"step {first}" if first == last else f"steps {first} to {last}"
-            logger.warning(
-                "nothing was collected: the configuration asks for step %s, this run had %s (step() counts, from 0)",
-                _first_items(self._steps),
-                run,
-            )
-
-    def selects_rank(self, rank: int | None) -> bool:
-        """Return whether the process of ``rank`` is collected; a list of ranks never selects a process without rank."""
-        if not self._ranks or (rank is not None and rank in self._ranks):
-            return True
-        if not self._logged:
-            self._logged = True
-            logger.warning(
-                "nothing is collected: the configuration asks for rank %s, this process is %s",
-                _first_items(self._ranks),
-                "without a rank" if rank is None else f"rank {rank}",
-            )
-        return False
-
-
-def _first_items(ranges: IntRanges) -> str:
-    items = ranges.to_list()
-    return ", ".join(map(str, items[:8])) + (", ..." if len(items) > 8 else "")
 
 
 class StartFilters:

@@ -301,6 +301,9 @@ def golden_folder(root: Path, step: int, rank: int | None) -> Path | None:
         return folder / f"rank{rank}"
     folders = sorted(child for child in folder.glob("*") if child.is_dir() and child.name.startswith(("proc", "rank")))
     candidates = [child for child in folders if rank is None or child.name.startswith("proc")]
+    if len(candidates) > 1:  # of the newest run
+        newest = {place.document.parent for place in find_dumps(folder)}
+        candidates = [child for child in candidates if child in newest] or candidates
     if len(candidates) > 1:
         names = ", ".join(child.name for child in candidates[:5])
         raise MsprobeException(0, f"{folder} holds several processes ({names}): leave only the one to compare with")

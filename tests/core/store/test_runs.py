@@ -1,0 +1,116 @@
+"""Runs that have recorded into one folder are told apart, and one of them is read."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from msprobe.core.errors import ReadError
+from msprobe.core.log import logger
+from msprobe.core.store import runs
+from msprobe.core.store.reader import Place, find_dumps, load_dump
+
+Recorded = Callable[..., Path]
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    lines: list[str] = []
+    monkeypatch.setattr(logger, "warning", lambda text, *args: lines.append(text % args))
+    return lines
+
+
+def recorded(root: Path, place: str, *times: float, document: str = "dump.json") -> None:
+    """Write a dump of a program that began at the first time, and whose step began at the second."""
+    header = {"task": "statistics", "level": "L1", "framework": "pytorch", "dump_data_dir": None}
+    if times:
+        header["run"] = dict(zip(("program_began", "step_began"), times, strict=True))
+    path = root / place / document
+    path.parent.mkdir(parents=True)
+    body = {"v": 1, **header} if document == "dump.journal" else {**header, "data": {}}
+    path.write_text(json.dumps(body) + "\n")
+
+
+def names(places: list[Place]) -> list[str]:
+    return [f"step{place.step}/{place.document.parent.name}" for place in places]
+
+
+def test_the_newest_run_is_read_and_the_others_are_named(tmp_path: Path, said: list[str]) -> None:
+    recorded(tmp_path, "step0/proc9", 1000.0, 1002.5)
+    recorded(tmp_path, "step1/proc9", 1000.0, 1003.5)
+    recorded(tmp_path, "step0/proc5", 2000.0, 2002.5, document="dump.journal")
+    assert names(find_dumps(tmp_path)) == names(find_dumps(tmp_path, "2")) == ["step0/proc5"]
+    assert names(find_dumps(tmp_path, "1")) == ["step0/proc9", "step1/proc9"]
+    assert names(find_dumps(tmp_path, "all")) == ["step0/proc5", "step0/proc9", "step1/proc9"]
+    assert names(find_dumps(tmp_path / "step1")) == ["step1/proc9"]
+    assert names(find_dumps(tmp_path / "step0")) == ["step0/proc5"]
+    (line, _) = said
+    assert line.startswith(f"{tmp_path} holds 2 runs (1: steps 0 to 1 of proc9 begun 1970-")
+    assert line.endswith("the newest is read; --run 1 to 2 chooses another, --run all takes them together")
+    for wrong in ("0", "3", "x", "-1"):
+        with pytest.raises(ReadError, match=f"there is no run .{wrong}.; it holds 2 runs .*; give 1 to 2, or all"):
+            find_dumps(tmp_path, wrong)
+
+
+def test_ranks_of_one_run_begin_one_after_the_other(tmp_path: Path, said: list[str]) -> None:
+    """A rank that begins while another one records belongs to its run, also where the first one has ended by then."""
+    for rank in range(20):
+        recorded(tmp_path, f"step0/rank{rank}", 1000.0 + rank, 1001.5 + rank)
+    recorded(tmp_path, "step1/rank0", 1000.0, 1001.7)
+    recorded(tmp_path, "step7/rank0", 900.0, 999.0)  # of an earlier run, which had more steps
+    assert len(find_dumps(tmp_path)) == 21
+    assert names(find_dumps(tmp_path, "1")) == ["step7/rank0"]
+    assert len(said) == 1
+
+
+def test_dumps_without_times_are_one_run_the_oldest(tmp_path: Path, said: list[str]) -> None:
+    recorded(tmp_path, "step0/rank0")
+    recorded(tmp_path, "step0/rank1")
+    assert len(find_dumps(tmp_path)) == 2
+    assert said == []
+    recorded(tmp_path, "step0/rank2", 1000.0, 1001.0)
+    assert names(find_dumps(tmp_path)) == ["step0/rank2"]
+    assert names(find_dumps(tmp_path, "1")) == ["step0/rank0", "step0/rank1"]
+    assert "(1: step 0 of 2 processes; 2: step 0 of rank2 begun" in said[0]
+
+
+def test_a_clock_that_goes_back_makes_no_run_of_its_own(tmp_path: Path, said: list[str]) -> None:
+    recorded(tmp_path, "step0/rank0", 1000.0, 1002.0)
+    recorded(tmp_path, "step1/rank0", 1000.0, 990.0)
+    assert len(find_dumps(tmp_path)) == 2
+    assert said == []
+
+
+RECORDING = """
+import os, sys, time
+from pathlib import Path
+from msprobe.core.store.sink import DirectorySink
+def record(name):
+    sink = DirectorySink(Path(sys.argv[1]) / "step0" / name, {"task": "statistics"}, extra_info=False, tensors=False)
+    sink.close()
+record("proc%d" % os.getpid())
+if not os.fork():
+    record("proc%d" % os.getpid())
+"""
+
+
+def test_programs_that_record_one_after_the_other(tmp_path: Path, said: list[str]) -> None:
+    """A forked process belongs to the run of its parent; ``dump.json`` holds the times in its head."""
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", RECORDING, str(tmp_path)], check=True)
+    assert len(list((tmp_path / "step0").iterdir())) == 4
+    first, second = find_dumps(tmp_path, "1"), find_dumps(tmp_path)
+    assert (len(first), len(second)) == (2, 2)
+    times = [load_dump(place).header["run"]["program_began"] for place in (*first, *second)]
+    assert times[0] == times[1] < times[2] == times[3]
+    assert len(said) == 1
+
+
+def test_the_times_of_this_process() -> None:
+    times = runs.run_times()
+    assert times["program_began"] < times["step_began"]
