@@ -37,6 +37,7 @@ OWN = {
         "runtime_facts.py": "graph mode, jit level and device of MindSpore decide what is recorded",
         "taps/jit_tap.py": "functions under ms.jit run as one call; torch.compile has compile/compiled_calls.py",
         "taps/output_gradient_tap.py": "MindSpore before 2.9 has no autograd nodes",
+        "taps/tensor_hooks.py": "packages over MindSpore replace Tensor.register_hook",
         "tensors/bfloat16.py": "numpy has no bfloat16, and MindSpore converts to numpy",
         "versions.py": "private names of MindSpore differ between its versions",
     },

@@ -11,7 +11,7 @@ from typing import Any
 
 from mindspore import Tensor
 
-from msprobe.adapters.mindspore.taps.gradient_tap import watch
+from msprobe.adapters.mindspore.taps.tensor_hooks import watch
 from msprobe.adapters.mindspore.versions import can_have_gradient, executor
 from msprobe.core.backend.protocols import GradientReceiver, Template
 from msprobe.core.capture.containers import shape_of, tensors_in
