@@ -82,9 +82,10 @@ def save_grad(save_dir: str, name: str, data: Any) -> Any:
     _checked("save_grad", name, data)
     if not isinstance(data, Tensor):
         raise MsprobeException(0, f"save_grad: data is a mindspore.Tensor, got {type(data).__name__}")
-    if can_have_gradient(data):
-        register(data, lambda gradient: _files.write(save_dir, f"{name}_grad", [gradient]))
-    elif first_time(("save_grad", name)):
+    hooked = can_have_gradient(data) and register(
+        data, lambda gradient: _files.write(save_dir, f"{name}_grad", [gradient])
+    )
+    if not hooked and first_time(("save_grad", name)):
         logger.warning(
             "save_grad: no gradient flows to %s here; it is called inside the function that is differentiated", name
         )

@@ -147,6 +147,11 @@ def register_native_hook(tensor: Any, hook: Callable[[Any], None]) -> Callable[[
     return lambda: native.remove_hook(number)
 
 
+def says_no_gradient(error: Exception) -> bool:
+    """Return whether a tensor refused a hook because no gradient reaches it, which 2.7 tells nowhere else."""
+    return "requires grad is false" in str(error)
+
+
 def engine_of_backward() -> Any:
     """Return the function that returns the number of the running backward pass, -1 outside of one and before 2.8."""
     return getattr(native_executor(), "get_current_autodiff_engine_id", lambda: -1)

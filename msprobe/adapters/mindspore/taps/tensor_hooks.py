@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msprobe.adapters.mindspore.versions import can_have_gradient, register_native_hook
+from msprobe.adapters.mindspore.versions import can_have_gradient, register_native_hook, says_no_gradient
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.errors import error_text
 from msprobe.core.log import first_time, logger
@@ -42,14 +42,16 @@ def register(tensor: Any, hook: Callable[[Any], None]) -> Callable[[], None] | N
     try:
         remove: Callable[[], None] = tensor.register_hook(hook).remove
     except Exception as error:  # noqa: BLE001  (a package may have replaced the method by any other)
-        return _register_native(tensor, hook, error)
+        return None if says_no_gradient(error) else _register_native(tensor, hook, error)
     return remove
 
 
 def _register_native(tensor: Any, hook: Callable[[Any], None], error: Exception) -> Callable[[], None] | None:
     try:
         return register_native_hook(tensor, hook)
-    except Exception:  # noqa: BLE001  (as above; the first error is the one to report)
+    except Exception as second:  # noqa: BLE001  (as above; the first error is the one to report)
+        if says_no_gradient(second):
+            return None
         kind, fault = type(tensor).__name__, error_text(error)
         if first_time(("no hook", kind, fault)):
             logger.warning("a %s takes no gradient hook: its gradient is not recorded (%s)", kind, fault)
