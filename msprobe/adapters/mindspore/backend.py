@@ -18,6 +18,7 @@ from msprobe.adapters.mindspore.taps.collective_tap import MindSporeCollectiveTa
 from msprobe.adapters.mindspore.taps.gradient_tap import make_gradient_tap
 from msprobe.adapters.mindspore.taps.input_tap import MindSporeInputTap
 from msprobe.adapters.mindspore.taps.module_tap import MindSporeModuleTap
+from msprobe.adapters.mindspore.taps.optimizer_tap import MindSporeOptimizerTap
 from msprobe.adapters.mindspore.tensors.tensor_ops import MindSporeTensorOps
 from msprobe.adapters.mindspore.tensors.values import MindSporeValues
 from msprobe.core.backend.protocols import Backend
@@ -48,6 +49,7 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
             table["distributed"] if config.level in ("L1", "mix") else {}, current, thread
         ),
         gradients=make_gradient_tap(thread),
+        optimizers=MindSporeOptimizerTap(current),
         apis_in_models=True,
         has_risk_levels=False,
         kernel_dump=partial(MindSporeKernelDump, config) if kernels else None,
