@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from msprobe.core.backend.support import FRAMEWORKS, framework_problems, supports_of
+from msprobe.core.backend.support import FRAMEWORKS, refusals, supports_of
 from msprobe.core.config import TASKS, ConfigSource, DumpConfig, check_config
 from msprobe.core.config.path_checks import path_problems
-from msprobe.core.errors import ConfigError, Problem, ReadError
-from msprobe.core.selection import name_test, uses_risk_level
+from msprobe.core.errors import ConfigError, ReadError
+from msprobe.core.selection import describe_filters, name_test, uses_risk_level
 from msprobe.core.store.layout import CONSTRUCT, ERRORS, STACK
 from msprobe.core.store.reader import Dump, find_dumps, load_dump
 
@@ -136,14 +136,11 @@ def _framework_of(folder: Path) -> str | None:
 
 def _support(config: DumpConfig, frameworks: Sequence[str]) -> Iterator[Finding]:
     """Yield a reason for what no framework that may be meant can do, and a note for what some cannot."""
-    refusals: dict[str, list[Problem]] = {}
-    for framework in frameworks:
-        if problems := framework_problems(config, framework):
-            refusals[framework] = problems
-    if len(refusals) == len(frameworks):
-        yield from (_reason(str(problem)) for problem in refusals[frameworks[0]])
+    refused = refusals(config, frameworks)
+    if len(refused) == len(frameworks):
+        yield from (_reason(str(problem)) for problem in refused[frameworks[0]])
         return
-    for framework, problems in refusals.items():
+    for framework, problems in refused.items():
         yield from (_note(f"not on {framework}: {problem}") for problem in problems)
 
 
@@ -237,19 +234,19 @@ def _on_disk(config: DumpConfig, folder: Path) -> Iterator[Finding]:
         except ReadError as error:
             yield _reason(error.error_info)
     for dump in dumps:
-        yield from _state(dump)
+        yield from _state(dump, config)
     yield from _expected(config, dumps)
     for key, name, nearest in missing_names(config, dumps):
         hint = f"; near it: {', '.join(nearest)}" if nearest else ""
         yield _reason(f"{key} has {name!r}, but no entry of the dump has this name{hint}")
 
 
-def _state(dump: Dump) -> Iterator[Finding]:
+def _state(dump: Dump, config: DumpConfig) -> Iterator[Finding]:
     folder = dump.place.document.parent
     if not dump.data and dump.task in _ONLY_FINDINGS:
         yield _note(f"{folder} is empty: task {dump.task} records only calls that it finds, and it found none")
     elif not dump.data and dump.task not in _WITHOUT_BODIES:
-        yield _reason(f"{folder} is empty: between start() and stop() no call passed the filters")
+        yield _reason(f"{folder} is empty: {_why_empty(dump, config)}")
     if dump.recovered:
         yield _note(
             f"{folder} has a journal: its process is still running, or ended without step() (its records are read)"
@@ -259,6 +256,19 @@ def _state(dump: Dump) -> Iterator[Finding]:
         yield _note(f"{folder} has no module tree ({why}): the hierarchy of its calls cannot be shown")
     if (folder / ERRORS).is_file():
         yield _note(f"{folder / ERRORS} lists calls that could not be recorded")
+
+
+def _why_empty(dump: Dump, config: DumpConfig) -> str:
+    """Return what the dump says about it; dumps of older versions and of other tools say nothing."""
+    recorded = dump.header.get("why_empty")
+    if isinstance(recorded, str) and recorded:
+        return recorded
+    filters = describe_filters(config)
+    return (
+        f"between start() and stop() no call passed {filters}"
+        if filters
+        else "between start() and stop() no call was recorded"
+    )
 
 
 def _expected(config: DumpConfig, dumps: list[Dump]) -> Iterator[Finding]:

@@ -63,7 +63,10 @@ def learn(runs: Sequence[Path]) -> Learned:
         MsprobeException: fewer than two runs.
     """
     if len(runs) < 2:
-        raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, "noise: at least two runs are needed")
+        raise MsprobeException(
+            MsprobeException.INVALID_PARAM_ERROR,
+            f"noise: got {len(runs)} run; give two or more dumps of the same program",
+        )
     result: Learned | None = None
     problems: dict[str, None] = {}
     for comparison in _comparisons(runs, problems):

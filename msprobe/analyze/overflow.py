@@ -37,6 +37,7 @@ class Overflow:
         sources: the first call with non-finite values, by rank.
         records: the document about that call, by rank.
         notes: sentences about dumps that are not complete.
+        empty: documents without records, of tasks that record more than findings.
     """
 
     step: int | None = None
@@ -44,6 +45,7 @@ class Overflow:
     sources: dict[int, Source] = field(default_factory=dict)
     records: dict[int, dict[str, Any]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    empty: list[Path] = field(default_factory=list)
 
     @property
     def found(self) -> bool:
@@ -81,14 +83,22 @@ def check_overflow(path: PathLike) -> Overflow:
 
     Raises:
         ReadError: there is no dump, or one is damaged.
-        NotComparableError: the dumps hold no statistics.
+        NotComparableError: the dumps hold no statistics, or no records at all.
     """
-    result = Overflow()
+    result, empty = Overflow(), list[Path]()
+    places = find_dumps(opened(path))
     with paused_gc():
-        for step, places in groupby(find_dumps(opened(path)), key=lambda place: place.step):
-            result = _check_step(step, list(places))
+        for step, of_step in groupby(places, key=lambda place: place.step):
+            result = _check_step(step, list(of_step))
+            empty += result.empty
             if result.found:
                 break
+    if len(empty) == len(places):
+        raise NotComparableError(
+            f"{empty[0]} holds no records (its data is empty), so nothing was checked; "
+            "msprobe doctor config.json --dump FOLDER says why it is empty"
+        )
+    result.notes += [f"{document} holds no records: nothing of it was checked" for document in empty]
     return result
 
 
@@ -108,10 +118,19 @@ def _check_step(step: int | None, places: list[Place]) -> Overflow:
         if source is not None:
             result.sources[rank], events[rank] = source, source.event
             result.records[rank] = record_of(dump, source)
+        if not dump.data and not _records_findings_only(dump.task):
+            result.empty.append(place.document)
         if dump.recovered:
             result.notes.append(f"{place.document.parent} was read from its journal: the run is not finished or died")
     result.standings = order_events(programs, events)
     return result
+
+
+def _records_findings_only(task: str) -> bool:
+    """Return whether an empty dump of a task is a good result."""
+    from msprobe.core.config import TASKS  # for empty dumps only
+
+    return task in TASKS and TASKS[task].only_findings
 
 
 def record_of(dump: Dump, source: Source) -> dict[str, Any]:

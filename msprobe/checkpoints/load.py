@@ -26,6 +26,7 @@ _SUFFIXES = (".safetensors", *_TORCH_SUFFIXES)
 _USUAL_NAMES = ("model.safetensors", "pytorch_model.bin", "model.pt")
 _NUMBERED = re.compile(r"(.+)-(\d+)-of-(\d+)(\.\w+)")
 _MAX_LISTED = 5
+_GIVE = "give a checkpoint: a .safetensors or .pt file, or the folder of a Hugging Face or Megatron checkpoint"
 
 
 def read_checkpoint(path: Path) -> NamedTensors:
@@ -38,7 +39,7 @@ def read_checkpoint(path: Path) -> NamedTensors:
     if path.is_file():
         return _read_file(path)
     if not path.is_dir():
-        raise ReadError(f"{path}: no such file or folder")
+        raise ReadError(f"{path}: no such file or folder; {_GIVE}")
     if is_megatron(path):
         return read_megatron(path)
     names = sorted(child.name for child in path.iterdir() if child.is_file())
@@ -77,7 +78,7 @@ def _read_folder(folder: Path, names: list[str]) -> NamedTensors:
 def _no_checkpoint(folder: Path) -> str:
     """Return the message for a folder without a checkpoint."""
     children = sorted(child.name for child in folder.iterdir())
-    return f"{folder}: no checkpoint in it (found: {_list(children) or 'nothing'})"
+    return f"{folder}: no checkpoint in it (found: {_list(children) or 'nothing'}); {_GIVE}"
 
 
 def _list(names: list[str]) -> str:

@@ -2,16 +2,18 @@
 
 import click
 
+from msprobe.cli.option_types import OutputFolder
+
 
 @click.command("code_mapping")
-@click.option("--ir", type=click.Path(exists=True), required=True, help="A printed graph (.ir), or a folder of them.")
+@click.option("--ir", type=click.Path(), required=True, help="A printed graph (.ir), or a folder of them.")
 @click.option(
     "--dump_data",
-    type=click.Path(exists=True),
+    type=click.Path(),
     required=True,
     help="A folder of a kernel dump with .npy or statistic.csv files, or one statistic.csv.",
 )
-@click.option("--output", type=click.Path(), default="./", show_default=True, help="Folder for the table.")
+@click.option("--output", type=OutputFolder(), default="./", show_default=True, help="Folder for the table.")
 def command(ir: str, dump_data: str, output: str) -> int:
     """Link the files of a MindSpore kernel dump to lines of Python.
 

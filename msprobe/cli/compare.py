@@ -10,6 +10,7 @@ import click
 
 from msprobe.cli.compare_flags import legacy_flags, mapping_flags, mapping_keywords
 from msprobe.cli.main import EXIT_NOT_COMPARABLE
+from msprobe.cli.option_types import OutputFolder
 
 if TYPE_CHECKING:
     from msprobe.compare.rows.summary import CompareSummary
@@ -32,10 +33,10 @@ _UNUSED_BY_DIFF_ANALYZE = ("xlsx", "html", "junit", "json_path", "noise", "confi
     flag_value="./output",
     default="./output",
     show_default=True,
-    type=click.Path(file_okay=False),
+    type=OutputFolder(),
     help="Folder for the result tables.",
 )
-@click.option("--xlsx", is_flag=True, help="Result tables as .xlsx instead of .csv.")
+@click.option("--xlsx", is_flag=True, help="Write the result tables as .xlsx instead of .csv.")
 @click.option("--html", metavar="FILE", help="Also write one HTML report that works offline.")
 @click.option("--junit", metavar="FILE", help="Also write the verdicts as JUnit XML, for CI systems.")
 @click.option("--json", "json_path", metavar="FILE|-", help="Write the summary as JSON; - prints it, and only it.")
@@ -65,7 +66,7 @@ _UNUSED_BY_DIFF_ANALYZE = ("xlsx", "html", "junit", "json_path", "noise", "confi
     "--metrics",
     metavar="MODULE:FUNCTION",
     multiple=True,
-    help="A further column for whole tensors (repeatable); also FILE.py:FUNCTION.",
+    help="Add a column for whole tensors, made by this function (repeatable); also FILE.py:FUNCTION.",
 )
 @click.option(
     "--executor",

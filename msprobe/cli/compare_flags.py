@@ -83,14 +83,23 @@ def legacy_flags(command: Command) -> Command:
 
 def _only_auto(context: click.Context, _parameter: click.Parameter, mode: str) -> None:
     if mode != "auto":
-        raise click.BadParameter(
-            f"mode {mode} compares files of an Ascend tool chain; this version knows auto", context
-        )
+        from msprobe.cli.published_names import mode_advice
+
+        raise click.BadParameter(mode_advice(mode), context)
 
 
 _MODES = ("auto", "offline_data", "torchair", "offline_model", "atb")
 _LEGACY_OPTIONS = (
-    click.option("-m", "--mode", type=click.Choice(_MODES), default="auto", expose_value=False, callback=_only_auto),
+    click.option(
+        "-m",
+        "--mode",
+        type=click.Choice(_MODES),
+        default="auto",
+        show_default=True,
+        expose_value=False,
+        callback=_only_auto,
+        help="As older scripts write it; only auto works, which compares dumps.",
+    ),
     click.option(
         "--consistent_check",
         "--consistent-check",

@@ -18,7 +18,8 @@ _DIVERGED = 1
     "-o",
     "--output",
     type=click.Path(),
-    help="File for the result; must not exist.  [default: ./ckpt_similarity.json]",
+    show_default="./ckpt_similarity.json",
+    help="File for the result; it must not exist.",
 )
 @click.option(
     "--fail-on",

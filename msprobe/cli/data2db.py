@@ -2,9 +2,11 @@
 
 import click
 
+from msprobe.cli.option_types import OutputFolder
+
 
 @click.command("data2db")
-@click.option("--db", required=True, type=click.Path(file_okay=False), help="Folder for the database.")
+@click.option("--db", required=True, type=OutputFolder(), help="Folder for the database.")
 @click.option("--data", required=True, type=click.Path(), help="Dump root with its step folders.")
 @click.option(
     "--format",
@@ -14,7 +16,12 @@ import click
     show_default=True,
     help="What lies in --data.",
 )
-@click.option("--mapping", type=click.Path(), metavar="FILE", help='JSON {"text": "replacement"} for names of calls.')
+@click.option(
+    "--mapping",
+    type=click.Path(),
+    metavar="FILE",
+    help='JSON file {"text": "replacement"} to change names of calls with.',
+)
 @click.option(
     "--micro_step",
     "--micro-step",

@@ -2,7 +2,7 @@
 
 import click
 
-from msprobe.cli.framework_option import FrameworkName
+from msprobe.cli.option_types import FrameworkName
 
 _EXIT_REASON = 1
 

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from msprobe.cli.compare_flags import mapping_flags, mapping_keywords
+from msprobe.cli.option_types import OutputFolder
 
 _LIST_FLAGS = ("--rank_size", "--tp", "--pp", "--vpp", "--order")
 _SIZES = ("rank_size", "tp", "pp", "vpp")
@@ -43,25 +44,37 @@ class _ListOptions(click.Command):
     "--output_path",
     "--output-path",
     required=True,
-    type=click.Path(),
+    type=OutputFolder(),
     help="Folder for the database; made when missing.",
 )
 @click.option("-oc", "--overflow_check", "--overflow-check", is_flag=True, help="Mark NaN and infinities.")
+@click.option("-tensor_log", "--is_print_compare_log", is_flag=True, help="Log a line per value that differs.")
 @click.option(
-    "-tensor_log", "--is_print_compare_log", is_flag=True, help="A line per value that differs, while comparing."
+    "-progress_log", "--is_print_progress_log", is_flag=True, help="Log a line per dump instead of showing a bar."
 )
-@click.option("-progress_log", "--is_print_progress_log", is_flag=True, help="A line per dump instead of a bar.")
-@click.option("--rank_size", type=int, multiple=True, metavar="N [N]", help="Merge ranks: how many there are.")
-@click.option("--tp", type=int, multiple=True, metavar="N [N]", help="Merge ranks: size of tensor parallelism.")
-@click.option("--pp", type=int, multiple=True, metavar="N [N]", help="Merge ranks: number of pipeline stages.")
-@click.option("--vpp", type=int, multiple=True, metavar="N [N]", help="Merge ranks: model chunks per stage (1).")
-@click.option("--order", multiple=True, metavar="S [S]", help="Merge ranks: order of the dimensions (tp-cp-ep-dp-pp).")
+@click.option("--rank_size", type=int, multiple=True, metavar="N [N]", help="Merge ranks; this is how many there are.")
+@click.option(
+    "--tp", type=int, multiple=True, metavar="N [N]", help="Merge ranks; this is the size of tensor parallelism."
+)
+@click.option(
+    "--pp", type=int, multiple=True, metavar="N [N]", help="Merge ranks; this is the number of pipeline stages."
+)
+@click.option(
+    "--vpp",
+    type=int,
+    multiple=True,
+    metavar="N [N]",
+    help="Merge ranks; this is the number of model chunks per stage (1).",
+)
+@click.option(
+    "--order", multiple=True, metavar="S [S]", help="Merge ranks; this is the order of the dimensions (tp-cp-ep-dp-pp)."
+)
 @click.option(
     "--file_type",
     type=click.Choice(["db", "json"]),
     default="db",
     show_default=True,
-    help="json: write the merged dump of one run as files.",
+    help="What is written; json writes the merged dump of one run as files.",
 )
 @click.option(
     "--policy",

@@ -2,10 +2,12 @@
 
 import click
 
+from msprobe.cli.option_types import OutputFolder
+
 
 @click.command("import")
-@click.argument("native_dir", type=click.Path(exists=True, file_okay=False))
-@click.option("-o", "--output", type=click.Path(), required=True, help="Folder for the imported dump.")
+@click.argument("native_dir", type=click.Path())
+@click.option("-o", "--output", type=OutputFolder(), required=True, help="Folder for the imported dump.")
 @click.option("--md5", is_flag=True, help="Also compute an MD5 of every tensor.")
 def command(native_dir: str, output: str, md5: bool) -> int:
     """Import the kernel dump in NATIVE_DIR (the folder with rank_0, or one rank_N).

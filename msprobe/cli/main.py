@@ -22,12 +22,14 @@ from typing import NoReturn
 import click
 
 from msprobe import __version__
+from msprobe.cli.option_types import PublishedFramework
 from msprobe.core.errors import MEMORY_ERROR, MsprobeException, NotComparableError
 
 EXIT_USAGE = 2
 EXIT_NOT_COMPARABLE = 3
 _EXIT_INTERRUPTED = 130
 _EXIT_BROKEN_PIPE = 141
+_MAY_BE_EMPTY = ("--rank", "--step")
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -47,9 +49,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "config_check": CommandEntry("msprobe.cli.config_check:command", "Compare the parameters of two checkpoints."),
     "data2db": CommandEntry("msprobe.cli.data2db:command", "Follow the statistics of a dump over its steps."),
     "doctor": CommandEntry("msprobe.cli.doctor:command", "Explain why a dump is, or would be, empty."),
-    "import": CommandEntry(
-        "msprobe.cli.import_kernels:command", "Read a kernel dump of MindSpore into the store of this tool."
-    ),
+    "import": CommandEntry("msprobe.cli.import_kernels:command", "Make a dump of what MindSpore's runtime dumped."),
     "graph_visualize": CommandEntry(
         "msprobe.cli.graph_visualize:command", "Draw a dump, or two with their differences, as a graph."
     ),
@@ -88,15 +88,42 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command of the first word; fail with the name that is closest to an unknown one."""
+        """Find the command of the first word.
+
+        Raises:
+            UsageError: there is no such command, or it has no such option; the message says what to do instead.
+        """
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            import difflib  # loaded for a wrong name only
-
-            close = difflib.get_close_matches(name, COMMANDS, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"commands: {', '.join(sorted(COMMANDS))}"
-            ctx.fail(f"no such command {name!r}; {hint}")
+            ctx.fail(_no_command(name))
+        if name != "run":  # the words behind it belong to a program of the user
+            _refuse_wrong_words(name, args[1:])
         return super().resolve_command(ctx, args)
+
+
+def _no_command(name: str) -> str:
+    """Return the message for a name that is no command; it names the closest command."""
+    import difflib  # loaded for a wrong name only
+
+    from msprobe.cli.published_names import command_advice
+
+    if advice := command_advice(name):
+        return f"no such command {name!r}: it {advice}"
+    close = difflib.get_close_matches(name, COMMANDS, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"commands: {', '.join(sorted(COMMANDS))}"
+    return f"no such command {name!r}; {hint}"
+
+
+def _refuse_wrong_words(command: str, words: Sequence[str]) -> None:
+    """Raise UsageError for an empty path, and for an option of the published tool that ``command`` does not have."""
+    from msprobe.cli.published_names import option_advice
+
+    for before, word in zip(("", *words), words, strict=False):
+        if not word and before not in _MAY_BE_EMPTY:
+            place = f"behind {before}" if before else "as the first word"
+            raise click.UsageError(f"{command}: an empty text stands {place}, as of an unset variable; give it")
+        if word.startswith("-") and (advice := option_advice(command, word)):
+            raise click.UsageError(f"{command} has no option {word.partition('=')[0]}: it {advice}")
 
 
 @click.group(
@@ -105,10 +132,24 @@ class LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="msprobe COMMAND --help tells more about one command.",
 )
-@click.version_option(__version__, "--version", prog_name="msprobe", message="%(prog)s %(version)s")
+@click.version_option(
+    __version__,
+    "-V",
+    "--version",
+    prog_name="msprobe",
+    message="%(prog)s %(version)s",
+)
+@click.option(
+    "-f",
+    "--framework",
+    type=PublishedFramework(),
+    metavar="FRAMEWORK",
+    help="As older scripts write it; only doctor and validate use it, all others find it in the dump.",
+)
 @click.pass_context
-def cli(ctx: click.Context) -> None:
+def cli(ctx: click.Context, framework: str | None) -> None:
     """Find the first operation that went wrong in a training."""
+    ctx.default_map = {name: {"framework": framework} for name in ("doctor", "validate")} if framework else None
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
         return
@@ -123,7 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name this terminal cannot show must not end the command
     words = sys.argv[1:] if arguments is None else arguments
-    trains = list(words[:1]) == ["run"]
+    trains = _is_run(words)
     if not trains:  # a training handles its signals itself
         raise_on_termination()
     status = run(words)
@@ -132,16 +173,25 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(status)
 
 
+def _is_run(words: Sequence[str]) -> bool:
+    """Return whether the command is ``run``, with or without options before it."""
+    index = 0
+    while words[index : index + 1] and words[index].startswith("-"):
+        index += 2 if words[index] in ("-f", "--framework") else 1
+    return list(words[index : index + 1]) == ["run"]
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
     A command ends with another status than 0 by returning an int or by ``ctx.exit(status)``.
     """
+    words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        status = _invoke(sys.argv[1:] if arguments is None else list(arguments))
+        status = _invoke(words)
         sys.stdout.flush()
     except click.ClickException as error:
-        return _fail(_usage(error), error.exit_code)
+        return _fail(_usage(error, words), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted", _EXIT_INTERRUPTED)
     except Terminated as end:
@@ -175,10 +225,16 @@ def _fail(message: str, status: int) -> int:
     return status
 
 
-def _usage(error: click.ClickException) -> str:
+def _usage(error: click.ClickException, words: Sequence[str]) -> str:
     message = error.format_message().rstrip(".")
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    return f"{message} (see {context.command_path} --help)" if context else message
+    if isinstance(error, click.NoSuchOption):  # of an unknown `-xyz` click names the `-x`
+        whole = next((word for word in words if word.startswith(error.option_name)), error.option_name)
+        message = message.replace(error.option_name, whole.partition("=")[0], 1)
+    if not isinstance(error, click.UsageError):
+        return message
+    command = next((word for word in words if word in COMMANDS), "")
+    path = error.ctx.command_path if error.ctx else f"msprobe {command}".strip()
+    return f"{message} (see {path} --help)"
 
 
 def _system_error(error: OSError) -> str:

@@ -2,6 +2,8 @@
 
 import click
 
+from msprobe.cli.option_types import OutputFolder
+
 
 @click.command("merge_result")
 @click.option("-i", "--input_dir", "--input-dir", required=True, type=click.Path(), help="Output of msprobe compare.")
@@ -11,7 +13,7 @@ import click
     "--output-dir",
     default="./output",
     show_default=True,
-    type=click.Path(file_okay=False),
+    type=OutputFolder(),
     help="Folder for the workbook.",
 )
 @click.option(

@@ -2,6 +2,8 @@
 
 import click
 
+from msprobe.cli.option_types import OutputFile
+
 
 @click.command("noise")
 @click.argument("runs", nargs=-1, required=True, type=click.Path())
@@ -10,7 +12,7 @@ import click
     "--output",
     default="./noise.json",
     show_default=True,
-    type=click.Path(dir_okay=False),
+    type=OutputFile(),
     help="File to write.",
 )
 def command(runs: tuple[str, ...], output: str) -> None:

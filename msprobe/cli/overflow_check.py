@@ -2,6 +2,8 @@
 
 import click
 
+from msprobe.cli.option_types import OutputFolder
+
 _FOUND = 1
 
 
@@ -13,7 +15,7 @@ _FOUND = 1
     "--output-path",
     default="./output",
     show_default=True,
-    type=click.Path(file_okay=False),
+    type=OutputFolder(),
     help="Folder for the result document.",
 )
 @click.option(

@@ -27,7 +27,9 @@ def command(config: str, model: str | None, command: tuple[str, ...]) -> int:
     program = (sys.executable, *command) if command[0].endswith(".py") else command
     executable = shutil.which(program[0])
     if executable is None:
-        raise InterfaceError(f"run: there is no program {program[0]!r}")
+        raise InterfaceError(f"run: there is no program {program[0]!r}; write it as without msprobe, behind --")
+    if program is not command and not Path(command[0]).is_file():
+        raise InterfaceError(f"run: there is no file {command[0]} (working directory: {os.getcwd()}); check the path")
     bootstrap = Path(__file__).parents[1] / "bootstrap"
     search_path = [str(bootstrap), *filter(None, [os.environ.get("PYTHONPATH")])]
     request = {"config": str(Path(config).absolute()), "model": model}

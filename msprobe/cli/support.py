@@ -10,7 +10,12 @@ from msprobe.core.errors import MsprobeException
     "--feature", metavar="NAME", help="Show where this feature is supported: its name in the table, or a part of it."
 )
 @click.option(
-    "--format", "output_format", type=click.Choice(["text", "markdown", "json"]), default="text", show_default=True
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "markdown", "json"]),
+    default="text",
+    show_default=True,
+    help="How the tables are printed.",
 )
 def command(feature: str | None, output_format: str) -> None:
     """Print which tasks, levels and features each framework has.

@@ -118,7 +118,8 @@ def _selected(located: Located, options: MappingOptions) -> Located:
     if not pairs:
         given = ("rank", options.rank), ("step", options.step)
         selection = ", ".join(f"{name} {text}" for name, text in given if text)
-        raise NotComparableError(f"no pair of dumps is of {selection}")
+        there = _shortened(list({_text(target): None for target, _ in located.pairs}))
+        raise NotComparableError(f"no pair of dumps is of {selection}; there is {there}")
     return _located(pairs, located.unpaired)
 
 

@@ -9,7 +9,13 @@ from msprobe.compare.alignment import cross_framework
 from msprobe.core.store.reader import Dump
 
 _KNOWN = frozenset({"task", "level", "framework", "dump_data_dir"})
-_OWN = frozenset({"kernel_source", "producer", "record_level", "request"})  # msprobe adds them to the format
+_OWN = frozenset({
+    "kernel_source",
+    "producer",
+    "record_level",
+    "request",
+    "why_empty",
+})  # msprobe adds them to the format
 _FORMAT = ("version", "format_version", "schema_version", "dump_version")
 _TEXTS = ("level", "framework")
 _SHOWN = 5

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from msprobe.core.config import DumpConfig
+from msprobe.core.errors import json_text
 from msprobe.core.naming import NameSyntaxError, parse_entry
 
 
@@ -36,16 +37,14 @@ class Selection:
         """Whether calls are filtered by their names."""
         return self.listed is not None or self.scope is not None
 
-    def describe(self) -> str:
-        """Return the names of the filters, for the message that explains an empty dump."""
-        parts = []
-        if self.listed is not None:
-            parts.append("list")
-        if self.scope is not None:
-            parts.append("scope")
-        if self.modes != DataMode():
-            parts.append("data_mode")
-        return ", ".join(parts)
+
+def describe_filters(config: DumpConfig) -> str:
+    """Return the filters of a configuration with their words, for messages about an empty dump; "" without any."""
+    section = config.section
+    words: dict[str, Collection[str]] = {"list": section.names, "scope": section.scope}
+    if DataMode.of(section.data_mode) != DataMode():
+        words["data_mode"] = sorted(section.data_mode)
+    return ", ".join(f"{key} {json_text(list(chosen))}" for key, chosen in words.items() if chosen)
 
 
 def build_selection(config: DumpConfig) -> Selection:

@@ -33,6 +33,7 @@ _NAME = "NPU Name"
 _CONSISTENT = "Requires_grad Consistent"
 _BLANK = frozenset({"N/A", "unsupported", "Nan"})
 _KEYS = ("api", "compare_index")
+_GIVE = f"give a YAML file with {' and '.join(_KEYS)}"
 Row = Mapping[str, Any]
 Sheet = dict[str, dict[str, Any]]
 """Cells by the name of the row, then by rank."""
@@ -92,7 +93,10 @@ def merge_results(folder: Path, output: Path, config: Path) -> Merged:
             _add_rows(sheets, merge_config, table_mode, rank, rows)
     ordered = {index: {name: sheet[name] for name in sorted(sheet)} for index, sheet in sheets.items()}
     if not any(ordered.values()):
-        raise _merge_error(f"{config}: api {', '.join(merge_config.apis)} matches no row of the tables in {folder}")
+        raise _merge_error(
+            f"{config}: api {', '.join(merge_config.apis)} matches no row of the tables in {folder}; "
+            "write names as in their first column"
+        )
     path = _write(output, list(files), ordered)
     return Merged(list(files), ordered, path, notes)
 
@@ -106,11 +110,11 @@ def read_config(path: Path) -> MergeConfig:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ReadError(f"{path}: cannot be read ({error.strerror})") from error
+        raise ReadError(f"{path}: cannot be read ({error.strerror}); {_GIVE}") from error
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ReadError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from error
     if not isinstance(content, dict):
-        raise ReadError(f"{path}: expected the keys {' and '.join(_KEYS)}")
+        raise ReadError(f"{path}: no configuration of merge_result; {_GIVE}")
     unknown = sorted(str(key) for key in content if key not in _KEYS)
     if unknown:
         raise ReadError(f"{path}: unknown key {', '.join(unknown)}; known keys: {', '.join(_KEYS)}")
@@ -125,7 +129,7 @@ def _texts(value: Any, path: Path, key: str) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(item, str) and item.strip() for item in value):
-        raise ReadError(f"{path}: {key} is a list of texts, got {value!r}")
+        raise ReadError(f"{path}: {key} must be a list of texts, such as [Torch.add]; got {value!r}")
     return tuple(dict.fromkeys(item.strip() for item in value))
 
 

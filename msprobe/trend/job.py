@@ -195,10 +195,10 @@ def read_mapping(path: Path) -> dict[str, str]:
     Raises:
         ReadError: the file cannot be read or is not a JSON object of texts.
     """
-    content = read_json_object(path, '{"old text": "new text"}')
+    content = read_json_object(path, '{"old text": "new text"}', "correct --mapping")
     wrong = [key for key, value in content.items() if not key or not isinstance(value, str)]
     if wrong:
-        raise ReadError(f"{path}: key {wrong[0]!r}: both sides must be texts, the left one not empty")
+        raise ReadError(f"{path}: key {wrong[0]!r}: both sides are texts, the left one not empty; correct --mapping")
     return content
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from msprobe.analyze.doctor import examine
 from msprobe.cli.main import run
+from tests.fresh_debugger import forget
 
 NAMES = ("Functional.relu.0.forward", "Functional.linear.0.forward", "Functional.linear.0.backward")
 
@@ -51,6 +52,29 @@ def test_nothing_to_say(tmp_path: Path) -> None:
 )
 def test_what_excludes_everything_is_a_reason(tmp_path: Path, fields: dict[str, Any], reason: str) -> None:
     assert reason in said(examine(config(tmp_path, **fields), world=2), certain=True)
+
+
+@pytest.mark.torch
+def test_an_empty_dump_names_the_words_of_the_filter_and_what_was_seen(tmp_path: Path) -> None:
+    import torch
+
+    from msprobe.pytorch import PrecisionDebugger
+
+    raw = config(tmp_path, statistics={"list": ["lineer"]})
+    with PrecisionDebugger(raw).collect():
+        torch.nn.functional.relu(torch.ones(1))
+    forget()
+    (reason,) = said(examine(raw), certain=True).splitlines()
+    assert 'is empty: list ["lineer"] let nothing through; names seen: Functional.relu.0.forward' in reason
+
+
+def test_an_empty_dump_that_does_not_say_why(tmp_path: Path) -> None:
+    place = dump(tmp_path, names=())
+    asked = config(tmp_path, statistics={"list": ["lineer"]})
+    assert f'{place} is empty: between start() and stop() no call passed list ["lineer"]' in said(
+        examine(asked), certain=True
+    )
+    assert "no call was recorded" in said(examine(config(tmp_path)), certain=True)
 
 
 @pytest.mark.parametrize(

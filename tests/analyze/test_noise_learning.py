@@ -84,7 +84,7 @@ def test_what_is_no_noise_is_said(tmp_path: Path) -> None:
 
 
 def test_one_run_is_no_spread(tmp_path: Path) -> None:
-    with pytest.raises(MsprobeException, match="at least two runs"):
+    with pytest.raises(MsprobeException, match="got 1 run; give two or more"):
         learn([run(tmp_path / "a")])
 
 

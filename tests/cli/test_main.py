@@ -35,8 +35,9 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, object]]:
     yield outcome
 
 
-def test_version() -> None:
-    result = msprobe("--version")
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_version(option: str) -> None:
+    result = msprobe(option)
     assert (result.returncode, result.stdout) == (0, f"msprobe {__version__}\n")
 
 
@@ -64,6 +65,16 @@ def test_the_table_points_to_commands_of_that_name(name: str) -> None:
     command = getattr(importlib.import_module(module), attribute)
     assert isinstance(command, click.Command)
     assert command.name == name
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_option_has_help_of_whole_sentences(name: str) -> None:
+    module, attribute = COMMANDS[name].target.split(":")
+    command: click.Command = getattr(importlib.import_module(module), attribute)
+    helps = {option.opts[0]: option.help or "" for option in command.params if isinstance(option, click.Option)}
+    wrong = {option: text for option, text in helps.items() if not (text[:1].isalpha() and text.endswith("."))}
+    assert wrong == {}
+    assert {option for option, text in helps.items() if text[0].islower()} == set()
 
 
 @pytest.mark.parametrize(

@@ -44,10 +44,35 @@ def test_a_framework_adds_what_it_lacks(tmp_path: Path, capsys: pytest.CaptureFi
     assert 'task: got "exception_dump"; pytorch collects statistics, tensor' in capsys.readouterr().out
 
 
-def test_a_missing_golden_dump_is_only_a_warning_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_golden_dump_is_a_warning_for_a_training_elsewhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     section = {"bench_path": str(tmp_path / "golden"), "summary_mode": "md5"}
-    assert run(["validate", written(tmp_path, {"dump_path": "x", "task": "tensor", "tensor": section})]) == 0
+    path = written(tmp_path, {"dump_path": "x", "task": "tensor", "tensor": section})
+    assert run(["validate", path]) == 2
+    assert "error: tensor.bench_path:" in capsys.readouterr().out
+    assert run(["validate", path, "--elsewhere"]) == 0
     assert "warning: tensor.bench_path:" in capsys.readouterr().out
+
+
+def test_without_a_framework_only_what_none_can_do_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["validate", written(tmp_path, {"dump_path": "x", "task": "exception_dump"})]) == 0
+    assert 'warning: not on pytorch: task: got "exception_dump"' in capsys.readouterr().out
+    assert run(["validate", written(tmp_path, {"dump_path": "x", "task": "acc_check"})]) == 2
+    assert 'error: task: got "acc_check"; pytorch collects' in capsys.readouterr().out
+
+
+def test_a_mode_of_the_framework_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["validate", written(tmp_path, {"dump_path": "x", "level": "mix"}), "-f", "mindspore"]) == 0
+    assert 'warning: not on mindspore static O0/O1: level: got "mix"' in capsys.readouterr().out
+
+
+def test_the_framework_may_stand_before_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, {"dump_path": "x", "task": "exception_dump"})
+    assert run(["-f", "pytorch", "validate", path]) == 2
+    assert run(["-f", "pytorch", "validate", path, "-f", "mindspore"]) == 0
 
 
 def test_a_broken_file_tells_line_and_column(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from msprobe.core.selection import (
     DataMode,
     ScopeWindow,
     build_selection,
+    describe_filters,
     is_entry,
     name_test,
     risk_test,
@@ -130,11 +131,14 @@ def test_the_selection_of_a_configuration() -> None:
         "data_mode": ["forward"],
         "tensor_list": ["linear"],
     }
-    selection = build_selection(load_config({"dump_path": "d", "statistics": section}))
+    config = load_config({"dump_path": "d", "statistics": section})
+    selection = build_selection(config)
     assert selection.filtered
-    assert selection.describe() == "list, scope, data_mode"
+    scope = '["Functional.relu.0.forward", "Functional.relu.1.forward"]'
+    assert describe_filters(config) == f'list ["relu"], scope {scope}, data_mode ["forward", "input", "output"]'
     assert selection.tensors is not None
     assert selection.tensors("Functional.linear.0.forward")
     assert not selection.inherits
-    plain = build_selection(load_config({"dump_path": "d", "level": "mix"}))
-    assert (plain.filtered, plain.describe(), plain.inherits) == (False, "", True)
+    config = load_config({"dump_path": "d", "level": "mix"})
+    plain = build_selection(config)
+    assert (plain.filtered, describe_filters(config), plain.inherits) == (False, "", True)

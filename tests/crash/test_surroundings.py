@@ -66,6 +66,7 @@ debugger.start(model); work(3)
     lines = run(body, tmp_path)
     assert len(errors(lines)) == 1
     assert "nothing more is recorded in this step, training goes on" in errors(lines)[0]
+    assert "The folder was removed while it was in use" in errors(lines)[0]
     assert "Tensor.tanh.2.forward" in data_of(tmp_path / "dump", 1)
 
 

@@ -114,8 +114,8 @@ WRONG = {
     "too_deep": ("api: " + "[" * 20_000, "not valid YAML"),
     "no_api": ("compare_index: []", "api lists the calls"),
     "unknown_key": ("api: [a]\napis: [b]", "unknown key apis"),
-    "no_list": ("api: exp", "api is a list of texts"),
-    "no_keys": ("- exp", "expected the keys"),
+    "no_list": ("api: exp", "api must be a list of texts"),
+    "no_keys": ("- exp", "give a YAML file with api and compare_index"),
     "unknown_column": ("api: [exp]\ncompare_index: [Max]", "no column 'Max'"),
 }
 

@@ -40,7 +40,7 @@ def test_import_msprobe_loads_no_third_party_module() -> None:
     assert loaded_by("import msprobe") == set()
 
 
-@pytest.mark.parametrize("argument", ["--help", "--version"])
+@pytest.mark.parametrize("argument", ["--help", "--version", "-V"])
 def test_help_needs_only_click(argument: str) -> None:
     code = f"import sys; sys.argv = ['msprobe', {argument!r}]\nfrom msprobe.cli.main import main\nmain()"
     assert loaded_by(code) <= CLI_MAY_IMPORT | {"colorama"}

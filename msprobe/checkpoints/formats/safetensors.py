@@ -63,16 +63,18 @@ def read_safetensors(path: Path) -> NamedTensors:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or length > min(size - 8, _LARGEST_HEADER):
-                raise ReadError(f"{path}: no safetensors file, or cut off (its header would be {length} bytes long)")
+                raise ReadError(
+                    f"{path}: no safetensors file, or cut off (its header would be {length} bytes long); copy it again"
+                )
             header = json.loads(file.read(length))
         if not isinstance(header, dict):
-            raise ReadError(f"{path}: damaged, its header is not a JSON object")
+            raise ReadError(f"{path}: damaged, its header is not a JSON object; copy it again")
         header.pop("__metadata__", None)
         return NamedTensors("safetensors", {name: _tensor(path, 8 + length, header, name) for name in header})
     except OSError as error:
         raise ReadError(f"{path}: cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
-        raise ReadError(f"{path}: damaged, its header cannot be read ({error_text(error)})") from error
+        raise ReadError(f"{path}: damaged, its header cannot be read ({error_text(error)}); copy it again") from error
 
 
 def _tensor(path: Path, start: int, header: dict[str, Any], name: str) -> LazyTensor:

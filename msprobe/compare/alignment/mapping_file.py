@@ -105,10 +105,10 @@ def read_mapping(given: Any, what: str) -> Marked:
         return Marked(None, str(path)) if node is None else _Reader(path).marked(node, 0)
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ReadError(f"{path}{line}: no valid YAML ({error.problem})") from error
+        raise ReadError(f"{path}{line}: no valid YAML ({error.problem}); correct it") from error
     except (yaml.YAMLError, RecursionError) as error:
         reason = str(error).splitlines()[0]
-        raise ReadError(f"{path}: no valid YAML ({reason})") from error
+        raise ReadError(f"{path}: no valid YAML ({reason}); correct it") from error
 
 
 class _Reader:

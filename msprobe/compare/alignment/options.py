@@ -57,20 +57,20 @@ MAPPING_OPTIONS = (
         "cell_mapping",
         "-cm",
         Value.FILE_OR_BUILT_IN,
-        "Rename modules of the target; without FILE only Cell to Module.",
+        "Rename modules of the target by FILE; without FILE, only Cell to Module.",
     ),
     MappingOption(
         "api_mapping",
         "-am",
         Value.FILE_OR_BUILT_IN,
-        "MindSpore functions to PyTorch's; without FILE the built-in table.",
+        "Rename MindSpore functions to PyTorch's by FILE; without FILE, by the built-in table.",
     ),
-    MappingOption("data_mapping", "-dm", Value.FILE, "Items of the target, each with its golden item."),
+    MappingOption("data_mapping", "-dm", Value.FILE, "Pair items of the target with golden items by FILE."),
     MappingOption(
         "layer_mapping",
         "-lm",
         Value.FILE_OR_BUILT_IN,
-        "Names of layers by class; without FILE they are inferred.",
+        "Rename layers by FILE; without FILE, layers are inferred.",
     ),
 )
 MAPPINGS = tuple(option.keyword for option in MAPPING_OPTIONS if option.is_mapping)
@@ -201,9 +201,9 @@ def _check_consistency(values: dict[str, Any]) -> None:
     wanted, backend = bool(values.get("consistent_check")), values.get("backend")
     values["consistent_check"] = wanted
     if (backend is not None or wanted) and backend not in BACKENDS:
-        raise _invalid(f"backend {backend!r}: consistent_check needs one of {', '.join(BACKENDS)}")
+        raise _invalid(f"consistent_check needs backend, one of {', '.join(BACKENDS)}; got {backend!r}")
     if backend is not None and not wanted:
-        raise _invalid(f"backend {backend!r} says something about consistent_check alone, which is not asked for")
+        raise _invalid(f"backend {backend!r} has a meaning with consistent_check only; add that, or leave backend out")
     if wanted and not any(values.get(keyword) for keyword in _ABOUT_ENTRIES):
         values["layer_mapping"] = True
 

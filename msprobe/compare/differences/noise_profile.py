@@ -235,7 +235,7 @@ class NoiseProfile:
         """
         from pydantic import TypeAdapter, ValidationError
 
-        content = read_json_object(path)
+        content = read_json_object(path, remedy="give a file that `msprobe noise` wrote")
         try:
             return TypeAdapter(cls).validate_python(content)
         except ValidationError as error:

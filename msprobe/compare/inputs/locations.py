@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import cast
 
 from msprobe.core.errors import MsprobeException, error_text
+from msprobe.core.store.safe_files import is_device
 
 PathLike = str | os.PathLike[str]
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -68,11 +69,14 @@ def local_file(output: PathLike, what: str) -> Path:
     """Return the file of this machine that a report is written to; call it before the comparison, not after it.
 
     Raises:
-        MsprobeException: it is a URL, or a folder.
+        MsprobeException: it is a URL, a folder or a device.
     """
     path = local(output, what)
     if path.is_dir():
         reason = f"{what} {output}: a folder is there; give the name of a file"
+        raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason)
+    if is_device(path):
+        reason = f"{what} {output}: a device is there, which a file would replace; give the name of a file"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason)
     return path
 

@@ -9,7 +9,7 @@ To add a framework, add its ``Support`` here and to ``SUPPORTS``; its debugger n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from msprobe.core.backend.mindspore_modes import STATIC_TASKS, call_only_problems, mode_problems
@@ -182,8 +182,20 @@ def framework_problems(config: DumpConfig, framework: str) -> list[Problem]:
     Args:
         framework: a name in ``FRAMEWORKS``.
     """
-    refusals = [_problems_in_mode(config, support) for support in supports_of(framework)]
-    return refusals[0] if all(refusals) else []
+    found = [_problems_in_mode(config, support) for support in supports_of(framework)]
+    return found[0] if all(found) else []
+
+
+def refusals(config: DumpConfig, frameworks: Sequence[str] = FRAMEWORKS) -> dict[str, list[Problem]]:
+    """Return the problems of each of ``frameworks`` that cannot serve ``config`` in any of its modes."""
+    found = {framework: framework_problems(config, framework) for framework in frameworks}
+    return {framework: problems for framework, problems in found.items() if problems}
+
+
+def mode_refusals(config: DumpConfig, framework: str) -> dict[str, list[Problem]]:
+    """Return the problems of each mode of ``framework`` that cannot serve ``config``, by the name of the mode."""
+    found = {support.name: _problems_in_mode(config, support) for support in supports_of(framework)}
+    return {mode: problems for mode, problems in found.items() if problems}
 
 
 def _problems_in_mode(config: DumpConfig, support: Support) -> list[Problem]:

@@ -16,7 +16,6 @@ import importlib
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from msprobe.core.capture.observer import CallSite, CurrentObserver
@@ -24,9 +23,8 @@ from msprobe.core.capture.patching import Patches, find_holder, require_patchabl
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import bind_like_original, wrap
 from msprobe.core.config import DumpConfig
-from msprobe.core.config.load import read_file
-from msprobe.core.config.rules import module_name_problems
-from msprobe.core.errors import ConfigError, FileCheckException, MsprobeException, Problem
+from msprobe.core.config.path_checks import listed_apis
+from msprobe.core.errors import MsprobeException
 from msprobe.core.log import first_time, logger
 
 
@@ -145,7 +143,7 @@ class ListedApis:
     """
 
     def __init__(self, config: DumpConfig) -> None:
-        self._lists = _listed_names(config.custom_apis)
+        self._lists = listed_apis(config.custom_apis)
         self._registered: set[tuple[str, str]] = set()
         self._modules_seen = -1
 
@@ -189,26 +187,3 @@ def _owner(path: str) -> Any:
             owner = getattr(owner, part, None)
         return owner
     return None
-
-
-def _listed_names(custom_apis: Any) -> Mapping[str, tuple[str, ...]]:
-    """Return the names of APIs by module, read from a file where the configuration gives a path.
-
-    Raises:
-        ConfigError: the file does not map module names to lists of API names.
-        FileCheckException: the file cannot be used.
-    """
-    if custom_apis is None or isinstance(custom_apis, Mapping):
-        return custom_apis or {}
-    try:
-        written = read_file(Path(custom_apis), least='{"package.module": ["function"]}').raw
-    except FileCheckException as error:
-        raise FileCheckException(error.code, f"custom_apis: {error.error_info}") from None
-    for key, names in written.items():
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ConfigError(
-                [Problem(str(key), names, 'must be a list of API names, such as ["attention"]')], custom_apis
-            )
-    if problems := module_name_problems("", written):
-        raise ConfigError(problems, custom_apis)
-    return {key: tuple(names) for key, names in written.items()}

@@ -255,7 +255,7 @@ def _parsed_json(text: str, label: str, remarks: list[str]) -> Any:
         if len(built) < len(pairs):
             names = [name for name, _ in pairs]
             repeated = sorted({name for name in names if names.count(name) > 1})
-            remarks.extend(f'{label}: the key "{name}" stands there twice; the last one counts' for name in repeated)
+            remarks.extend(f'the key "{name}" stands there twice; the last one counts' for name in repeated)
         return built
 
     try:

@@ -10,7 +10,7 @@ from typing import Any
 
 from msprobe.core.config.fields import ConfigModel
 from msprobe.core.config.models import TASKS, DumpConfig, LoadConfig, Section, SliceItem
-from msprobe.core.config.problems import nearest
+from msprobe.core.config.problems import REMOVED_TASKS, nearest
 
 TASK_ALIASES: dict[str, str] = {alias: name for name, spec in TASKS.items() for alias in spec.aliases}
 SECTIONS: dict[str, type[Section]] = {name: spec.section for name, spec in TASKS.items()}
@@ -126,6 +126,9 @@ def _normalize_load(load: Mapping[Any, Any], warnings: list[str]) -> dict[str, A
 
 def _unknown(key: Any, section: str, allowed: Iterable[str], warnings: list[str]) -> None:
     if isinstance(key, str) and key.startswith(_REMARK_STARTS):
+        return
+    if not section and key in REMOVED_TASKS:
+        warnings.append(f"{key}: has no effect: {REMOVED_TASKS[key]}")
         return
     choices = sorted(allowed)
     close = nearest(key, choices)

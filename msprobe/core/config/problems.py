@@ -28,6 +28,11 @@ _EXPECTED = {
     "string_too_short": "must not be empty",
     "too_short": "must not be an empty list",
 }
+REMOVED_TASKS: Mapping[str, str] = {
+    "free_benchmark": "msprobe does not have it; record the run on both devices and compare with msprobe compare",
+    "grad_probe": "msprobe does not have it; statistics at level mix records gradients",
+}
+"""Tasks of the published tool that msprobe does not have, each with what to do instead."""
 _BOUNDS = {"greater_than_equal": ("ge", "must be at least"), "less_than_equal": ("le", "must be at most")}
 
 
@@ -71,6 +76,9 @@ def _problem(item: Any) -> Problem:
         return Problem(path, ABSENT, _EXPECTED[kind])
     if kind == "literal_error":
         choices = _QUOTED.findall(context["expected"])
+        removed = REMOVED_TASKS.get(value) if path == "task" and isinstance(value, str) else None
+        if removed is not None:
+            return Problem(path, value, f"{removed}; allowed: {', '.join(choices)}")
         word = value[0] if isinstance(value, list | tuple) and len(value) == 1 else value
         return Problem(path, value, f"allowed: {', '.join(choices)}", _quoted(nearest(word, choices)))
     if kind == "value_error":

@@ -72,7 +72,8 @@ def map_code(ir: Path, data: Path, output: Path) -> Mapped:
     folders = [] if data.is_file() else sorted({path.parent for path in data.rglob("*.npy")})
     files = [file for folder in folders for file in _files(folder)]
     if not files and not tables:
-        raise ReadError(f"{data}: no .npy file of a kernel and no {STATISTIC} in it")
+        fault = f"no .npy file of a kernel and no {STATISTIC} in it" if data.exists() else "no such file or folder"
+        raise ReadError(f"{data}: {fault}; give a folder of a kernel dump")
     rows: list[tuple[str, str, str]] = []
     places = _places_by_folder(files, graphs)
     for file in files:
@@ -94,7 +95,9 @@ def _graphs(path: Path) -> dict[str, Ir]:
         match[1]: read_ir(file) for file in sorted(path.glob("*.ir")) if (match := _GRAPH_FILE.search(file.name))
     }
     if not numbered:
-        raise ReadError(f"{path}: no printed graph in it (a file like ms_output_trace_code_graph_0.ir)")
+        raise ReadError(
+            f"{path}: no printed graph in it; give the folder with files like ms_output_trace_code_graph_0.ir"
+        )
     return dict(zip(numbered, with_forward_lines(numbered.values()), strict=True))
 
 

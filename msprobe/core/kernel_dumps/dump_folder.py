@@ -30,6 +30,7 @@ _RANK = re.compile(r"rank_(\d+)\Z")
 _IR = re.compile(r"graph_(\d+)\.ir\Z")
 _NO_NET = frozenset({"graphs", "execution_order", ".dump_metadata", "debug_files"})
 
+_GIVE = "give the dump_path of a level L2 run of MindSpore, or one rank_N of it"
 _FOREVER = 1 << 62
 
 _SLACK_SECONDS = 2.0
@@ -43,12 +44,13 @@ def find_ranks(path: Path) -> list[NativeFolder]:
         ReadError: there is none.
     """
     if not path.is_dir():
-        raise ReadError(f"{path}: no such folder")
+        raise ReadError(f"{path}: no such folder; {_GIVE}")
     if _RANK.match(path.resolve().name):
         return [NativeFolder(path.resolve())]
     ranks = [NativeFolder(child) for child in _folders(path) if _RANK.match(child.name)]
     if not ranks:
-        raise ReadError(f"{path}: no kernel dump: it has no folder rank_0, rank_1, ...")
+        found = ", ".join(sorted(child.name for child in path.iterdir())[:5]) or "nothing"
+        raise ReadError(f"{path}: no kernel dump, it has no folder rank_0, rank_1, ... (found: {found}); {_GIVE}")
     return sorted(ranks, key=lambda folder: folder.rank)
 
 

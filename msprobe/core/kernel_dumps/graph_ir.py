@@ -73,7 +73,7 @@ def read_ir(path: Path) -> Ir:
         with path.open(encoding="utf-8", errors="replace") as text:
             (ir,) = with_forward_lines([parse_ir(text)])
     except OSError as error:
-        raise ReadError(f"{path}: cannot be read ({error.strerror})") from error
+        raise ReadError(f"{path}: cannot be read ({error.strerror}); give an .ir file, or a folder of them") from error
     if not ir.nodes:
         raise ReadError(f'{path}: no graph in it (no line "# Fullname with scope: (...)"); give an .ir file')
     return ir

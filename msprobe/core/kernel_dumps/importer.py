@@ -103,7 +103,8 @@ def import_dump(source: Path, target: Path, checksums: bool = False) -> list[Pat
             if import_iterations(native, runs, folder, ImportPlan(task, categories, header)):
                 written.append(folder)
     if not written:
-        raise ReadError(f"{source}: nothing to import: neither .npy files nor {STATISTIC} below rank_N/NET/GRAPH")
+        fault = f"nothing to import: neither .npy files nor {STATISTIC} below rank_N/NET/GRAPH"
+        raise ReadError(f"{source}: {fault}; run the step again at level L2")
     return written
 
 

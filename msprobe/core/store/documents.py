@@ -38,6 +38,7 @@ class DumpDocument(BaseModel):
     level: str | None = None
     framework: str | None = None
     dump_data_dir: str | None = None
+    why_empty: str | None = Field(default=None, description="why a step has no records: the filters and what they saw")
     data: dict[str, Entry] = Field(description="by entry name; NaN and Infinity may appear as bare tokens")
 
 

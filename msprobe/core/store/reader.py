@@ -15,12 +15,13 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
 from pydantic_core import from_json
 
-from msprobe.core.errors import ReadError
+from msprobe.core.errors import ReadError, json_text
 from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, JOURNAL, STACK, TENSORS
 
 _STEP = re.compile(r"step(\d+)$")
@@ -29,6 +30,7 @@ _KERNELS = re.compile(r"rank_\d+$")
 _MODES = ("graph", "pynative")
 _RECORDS = (DUMP, DEBUG, JOURNAL)
 _GIVE = f"give the dump_path of a run, a step or rank folder of it, or a {DUMP}"
+_AGAIN = "copy it again, or record the run again"
 _DO_WITHOUT = "copy it again, or remove it: a dump is read without it too"
 
 
@@ -103,7 +105,7 @@ def find_dumps(path: Path) -> list[Place]:
     """
     if path.is_file() or _in_journal(path):
         if path.suffix != ".json" and path.name != JOURNAL:
-            raise ReadError(f"{path}: no dump document; give a {DUMP} or a folder with one")
+            raise ReadError(f"{path}: no dump, its name does not end in .json; {_GIVE}")
         return [_place(path.parent, path)]
     if not path.is_dir():
         raise ReadError(f"{path}: no such file or folder; {_GIVE}")
@@ -205,7 +207,7 @@ def _local(path: Path) -> Iterator[Path]:
 
 
 def _from_documents(place: Place) -> Dump:
-    return dump_of(place, read_json_object(place.document, remedy="copy it again, or record the run again"))
+    return dump_of(place, read_json_object(place.document, remedy=_AGAIN))
 
 
 def dump_of(place: Place, document: dict[str, Any]) -> Dump:
@@ -225,9 +227,9 @@ def _build(
 ) -> Dump:
     task, data = document.get("task"), document.get("data")
     if not isinstance(task, str) or not task:
-        raise ReadError(f"{place.document}: no dump document, its `task` is missing")
+        raise ReadError(f"{place.document}: no dump, {_wrong_part(document, 'task')}; {_GIVE}")
     if not isinstance(data, dict):
-        raise ReadError(f"{place.document}: no dump document, its `data` is not an object")
+        raise ReadError(f"{place.document}: no dump, {_wrong_part(document, 'data')}; {_GIVE}")
     check_records(place, data)
     return Dump(
         place=place,
@@ -243,6 +245,13 @@ def _build(
     )
 
 
+def _wrong_part(document: dict[str, Any], key: str) -> str:
+    """Return what is wrong with the header field ``key`` of a document that is no dump."""
+    if key in document:
+        return f"its `{key}` is {json_text(document[key])}"
+    return f"it has no `{key}` (found: {', '.join(map(repr, islice(document, 5))) or 'nothing'})"
+
+
 def check_records(place: Place, data: dict[str, Any]) -> None:
     """Check that the records of a dump are objects.
 
@@ -251,7 +260,7 @@ def check_records(place: Place, data: dict[str, Any]) -> None:
     """
     for name, body in data.items():
         if not isinstance(body, (dict, list)) and not name.endswith(".debug"):
-            raise ReadError(f"{place.document}: data[{name!r}] is not an object")
+            raise ReadError(f"{place.document}: data[{name!r}] is {json_text(body)} and no record; {_AGAIN}")
 
 
 def _text_or_none(value: Any) -> str | None:

@@ -16,6 +16,7 @@ removed symlink points to stays as it is. The path of the dump itself belongs to
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import stat
@@ -52,6 +53,25 @@ def folder_mode(files: int) -> int:
     return files | (files & 0o444) >> 2
 
 
+def disk_remedy(error: OSError, setting: str = "dump_path") -> str:
+    """Return what to do about an error of the disk, as a sentence without a point.
+
+    Args:
+        error: the error.
+        setting: what says where files are written.
+    """
+    if error.errno in (None, errno.ENOSPC, errno.EDQUOT):  # torch's writer gives no number
+        return f"Free some space or choose another {setting}"
+    if error.errno in (errno.ENOENT, errno.ESTALE):
+        return "The folder was removed while it was in use: leave it until the program ends"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"Give this user the right to write there or choose another {setting}"
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return "Allow more open files (ulimit -n)"
+    return f"Choose another {setting}"
+
+
+_DEVICES = Path("/dev")
 FILE_MODE = file_mode(os.environ.get(VARIABLE))
 FOLDER_MODE = folder_mode(FILE_MODE)
 
@@ -60,8 +80,11 @@ def write_atomic(path: Path, chunks: Iterable[bytes]) -> int:
     """Replace ``path`` by the joined ``chunks`` in one step and return the size in bytes.
 
     Raises:
-        OSError: the disk is full or the folder cannot be written; the old file, if any, is untouched.
+        OSError: the disk is full or the folder cannot be written, or the path is a device, which a file would replace
+            (``/dev/null``); the old file, if any, is untouched.
     """
+    if is_device(path):
+        raise OSError(errno.EEXIST, "is a device and no file", str(path))
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     size = 0
     try:
@@ -74,6 +97,17 @@ def write_atomic(path: Path, chunks: Iterable[bytes]) -> int:
             temporary.unlink()
         raise
     return size
+
+
+def is_device(path: str | os.PathLike[str]) -> bool:
+    """Return whether ``path`` is a device, or a link in the folder of devices, such as ``/dev/stdout``."""
+    try:
+        mode = os.lstat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return (
+        stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or (stat.S_ISLNK(mode) and _DEVICES in Path(path).absolute().parents)
+    )
 
 
 def create_new(path: Path) -> int:

@@ -28,9 +28,9 @@ from msprobe.core.errors import error_text
 from msprobe.core.log import first_time, logger
 from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.journal import VERSION, JournalWriter
-from msprobe.core.store.layout import JOURNAL, TENSORS, root_of
+from msprobe.core.store.layout import DEBUG, DUMP, JOURNAL, TENSORS, root_of
 from msprobe.core.store.process_folders import clear_earlier_run, remove_documents
-from msprobe.core.store.safe_files import make_folder_below, remove_symlink
+from msprobe.core.store.safe_files import disk_remedy, make_folder_below, remove_symlink
 
 BATCH = 64
 
@@ -103,6 +103,11 @@ class DirectorySink:
                 self._journal.announce(folder / JOURNAL)
         FLUSHER.add(self)
 
+    @property
+    def document(self) -> Path:
+        """The document that ``publish`` writes."""
+        return self.folder / (DEBUG if self._journal.index.only_points else DUMP)
+
     def write(self, record: Record) -> None:
         """Take a record; it is encoded with its batch, or when its statistics have arrived."""
         self._waiting.append(record)
@@ -154,6 +159,11 @@ class DirectorySink:
                 (self.folder / JOURNAL).unlink()
             self.release()
 
+    def add_header(self, fields: Mapping[str, Any]) -> None:
+        """Add fields to the header of dump.json, for the next ``publish``."""
+        with self._adding:
+            self._add({**self._journal.index.header, **fields})
+
     def move(self, folder: Path) -> bool:
         """Rename the folder to ``folder``, replacing the files of an earlier run; return False when that fails."""
         with self._writing:
@@ -167,10 +177,8 @@ class DirectorySink:
             except OSError:
                 return False
             self.folder = folder
-            header = dict(self._journal.index.header)
-            if header.get("dump_data_dir"):
-                with self._adding:
-                    self._add({**header, "dump_data_dir": str(folder / TENSORS)})
+            if self._journal.index.header.get("dump_data_dir"):
+                self.add_header({"dump_data_dir": str(folder / TENSORS)})
             return True
 
     def discard(self) -> None:
@@ -247,11 +255,11 @@ class _DiskGuard:
         if not self._sink.failed:
             self._sink.failed = True
             logger.error(
-                "cannot %s the dump in %s (%s): nothing more is recorded in this step, training goes on. "
-                "Free some space or choose another dump_path.",
+                "cannot %s the dump in %s (%s): nothing more is recorded in this step, training goes on. %s.",
                 self._what,
                 self._sink.folder,
                 _reason(error),
+                disk_remedy(error),
             )
         return True
 

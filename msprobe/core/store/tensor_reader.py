@@ -37,15 +37,12 @@ def read_bfloat16(path: Path) -> NDArray[Any] | None:
     """Return the elements as float32, which holds them exactly; None when the file is not of bfloat16.
 
     Raises:
-        ValueError: the file is damaged.
+        SyntaxError, ValueError: the file is damaged.
     """
     with path.open("rb") as file:
         start = file.read(8)
         size = int.from_bytes(file.read(2 if start[6:7] == b"\x01" else 4), "little")
-        try:
-            header = ast.literal_eval(file.read(size).decode("latin1"))
-        except SyntaxError as error:
-            raise ValueError("its header is damaged") from error
+        header = ast.literal_eval(file.read(size).decode("latin1"))
         if start[:6] != b"\x93NUMPY" or not isinstance(header, dict) or header.get("descr") != _BFLOAT16:
             return None
         bits = np.frombuffer(file.read(), dtype="<u2")
@@ -157,7 +154,7 @@ def read_tensor(path: Path) -> Array:
         _refuse(path, error)
     except (zipfile.BadZipFile, pickle.UnpicklingError, EOFError, OverflowError, NotImplementedError) as error:
         _refuse(path, error)
-    except (tokenize.TokenError, MemoryError, RecursionError) as error:  # caused by a damaged header
+    except (tokenize.TokenError, SyntaxError, MemoryError, RecursionError) as error:  # caused by a damaged header
         _refuse(path, error)
 
 

@@ -120,7 +120,9 @@ def _metric(value: Any, name: str, source: str) -> Metric:
     title = getattr(value, "column_name", name)
     title = title() if callable(title) else title
     if not callable(compare):
-        raise _refused(f"{source} is no metric: it is neither a function nor has it a function `compare`")
+        raise _refused(
+            f"{source} is no metric, no function and nothing with a function `compare`; give module:function"
+        )
     if not isinstance(title, str) or not title.strip() or not title.isprintable():
         raise _refused(f"{source}: column_name gives {title!r}, not a printable text")
     return Metric(title, compare)

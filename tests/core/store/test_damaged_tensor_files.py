@@ -44,8 +44,13 @@ def test_a_damaged_tensor_file_is_a_clear_error(
 
 @pytest.mark.parametrize(
     "head",
-    [b"{'descr': '<f4', 'shape': (10000000000000,), 'fortran_order': False}", b"(" * 9000, b"{'descr': 'bfloat16'}"],
-    ids=["asks-for-too-much", "deep", "short"],
+    [
+        b"{'descr': '<f4', 'shape': (10000000000000,), 'fortran_order': False}",
+        b"(" * 9000,
+        b"{'descr': 'bfloat16'}",
+        b"{'descr': ',f8', 'shape': (3, 4), 'fortran_order': False}",
+    ],
+    ids=["asks-for-too-much", "deep", "short", "no-dtype"],
 )
 def test_a_hostile_head_of_a_tensor_file(tmp_path: Path, head: bytes) -> None:
     path = tmp_path / "a.npy"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from pathlib import Path
 
 import pytest
 
 from msprobe.core.store.layout import CONSTRUCT, DEBUG, DUMP, ERRORS, JOURNAL, STACK, TENSORS, root_of
-from msprobe.core.store.safe_files import make_folder_below, remove_symlink
+from msprobe.core.store.safe_files import disk_remedy, is_device, make_folder_below, remove_symlink, write_atomic
 from msprobe.core.store.sink import DirectorySink
 
 HEADER = {"task": "tensor", "level": "L1", "framework": "fake", "dump_data_dir": None}
@@ -113,3 +116,34 @@ def test_a_file_or_folder_stays(tmp_path: Path, outside: Path) -> None:
 
 def test_the_dump_path_of_a_process_folder(process: Path, tmp_path: Path) -> None:
     assert root_of(process) == tmp_path / "dump"
+
+
+def test_a_device_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    device = tmp_path / "device"
+    try:
+        os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("only root makes a device, and only root could replace one")
+    with pytest.raises(OSError, match="is a device and no file"):
+        write_atomic(device, [b"x"])
+    assert device.is_char_device() and os.listdir(tmp_path) == ["device"]
+
+
+def test_what_is_a_device(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/dev/null")
+    assert is_device("/dev/null") and is_device("/dev/stdout")
+    assert not is_device(tmp_path) and not is_device(tmp_path / "absent") and not is_device(tmp_path / "link")
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.ENOSPC, "Free some space or choose another dump_path"),
+        (errno.ENOENT, "The folder was removed while it was in use: leave it until the program ends"),
+        (errno.EACCES, "Give this user the right to write there or choose another dump_path"),
+        (errno.EMFILE, "Allow more open files (ulimit -n)"),
+        (errno.EIO, "Choose another dump_path"),
+    ],
+)
+def test_the_remedy_fits_the_error(number: int, remedy: str) -> None:
+    assert disk_remedy(OSError(number, "as the system says")) == remedy

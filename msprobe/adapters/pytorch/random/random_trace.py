@@ -47,7 +47,7 @@ from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.wrap import name_after_owner
 from msprobe.core.errors import FileCheckException, MsprobeException, argument_text, error_text
 from msprobe.core.log import logger
-from msprobe.core.store.safe_files import make_folder, open_private
+from msprobe.core.store.safe_files import disk_remedy, make_folder, open_private
 
 _STATE_FUNCTIONS = {"seed", "getstate", "setstate", "get_state", "set_state"}
 _TAGGED_NAMESPACE = "aten"
@@ -138,10 +138,10 @@ class RandomCalls:
         with contextlib.suppress(OSError):
             os.ftruncate(self._file, self._size)
         logger.error(
-            "cannot write %s (%s): random calls are listed no more, the run goes on. "
-            "Free some space or give random_save another folder.",
+            "cannot write %s (%s): random calls are listed no more, the run goes on. %s.",
             self.path,
             error.strerror or error,
+            disk_remedy(error, "folder for random_save"),
         )
 
     def _follow_rank(self) -> None:

@@ -66,13 +66,15 @@ def read_checkpoint(path: Path) -> Any:
     except FileNotFoundError:
         raise ReadError(f"{path}: no such file") from None
     except _DAMAGED as error:
-        raise ReadError(f"{path}: not a checkpoint that can be loaded safely ({load_failure_reason(error)})") from error
+        raise ReadError(
+            f"{path}: not a checkpoint that can be loaded safely ({load_failure_reason(error)}); copy it again"
+        ) from error
 
 
 def load_failure_reason(error: BaseException) -> str:
     """Return why ``torch.load(weights_only=True)`` failed, on one line and without its advice to load it unsafely."""
     match = _REASON.search(str(error))
-    return match[1] if match else error_text(error)
+    return match[1] if match and match[1] else error_text(error)
 
 
 def _load(path: Path) -> Any:

@@ -24,6 +24,7 @@ from msprobe.core.config.models import SliceItem
 from msprobe.core.log import logger
 from msprobe.core.store.layout import file_name
 from msprobe.core.store.record_walk import is_tensor, values_below
+from msprobe.core.store.safe_files import disk_remedy
 
 
 class TensorNodes(Protocol):
@@ -116,10 +117,10 @@ class MeasuredTensors(Generic[T_contra]):
             self._disk_failed = True
             reason = error.strerror or error
             logger.error(
-                "cannot save tensors in %s (%s): statistics go on without them. "
-                "Free some space or choose another dump_path.",
+                "cannot save tensors in %s (%s): statistics go on without them. %s.",
                 self.folder,
                 reason,
+                disk_remedy(error),
             )
             return
         if saved:

@@ -15,9 +15,9 @@ from msprobe.core.dump.session.kernel_level import kernel_source
 from msprobe.core.dump.session.task_factory import StepContext, make_barrier, make_collector, make_recorder
 from msprobe.core.dump.tasks.judged_recorder import Judge
 from msprobe.core.log import logger
-from msprobe.core.selection import build_selection
+from msprobe.core.selection import build_selection, describe_filters
 from msprobe.core.store.flusher import FLUSHER
-from msprobe.core.store.layout import DUMP, ERRORS, TENSORS
+from msprobe.core.store.layout import ERRORS, TENSORS
 from msprobe.core.store.sink import DirectorySink
 
 _BEGINNINGS = frozenset({"api_begin", "module_begin", "parameter_gradient", "enter", "graph_run"})
@@ -78,7 +78,7 @@ class Step:
         """Make everything so far readable, and log where it is."""
         self._sink.publish()
         if not self._sink.failed:
-            logger.info("%s is at %s", DUMP, self.folder.parent)
+            logger.info("%s is at %s", self._sink.document.name, self._sink.document)
 
     def watch_parameters(self) -> None:
         """Observe the gradients of the parameters from now until the step ends."""
@@ -136,7 +136,7 @@ class Step:
     def _explain_empty(self) -> None:
         if self.recorder.record_count or self._sink.failed:
             return
-        filters = self._selection.describe()
+        filters = describe_filters(self._context.config)
         names = ", ".join(self.recorder.skipped)
         if names:
             reason = f"{filters} let nothing through; names seen: {names}"
@@ -145,6 +145,7 @@ class Step:
         else:
             reason = self._reason_without_calls()
         logger.warning("step is empty (%s): %s", self.folder, reason)
+        self._sink.add_header({"why_empty": reason})
 
     def _reason_without_calls(self) -> str:
         config = self._context.config

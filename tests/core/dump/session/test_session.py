@@ -195,10 +195,10 @@ def test_modules_need_a_model(level: str, tmp_path: Path) -> None:
     ("settings", "words"),
     [
         ({}, ["no call was seen between start and stop"]),
-        ({"statistics": {"list": ["softmax"]}}, ["list let nothing through", "Functional.relu.0.forward"]),
+        ({"statistics": {"list": ["softmax"]}}, ['list ["softmax"] let nothing through', "Functional.relu.0.forward"]),
         (
             {"statistics": {"scope": ["Tensor.add.5.forward", "Tensor.add.6.forward"]}},
-            ["scope let nothing through", "Functional.relu.0.forward"],
+            ['scope ["Tensor.add.5.forward", "Tensor.add.6.forward"] let nothing through', "Functional.relu.0.forward"],
         ),
         ({"risk_level": "CORE"}, ["no API of risk_level CORE", "ALL records all"]),
     ],
