@@ -9,13 +9,13 @@ from msprobe.compare.alignment import cross_framework
 from msprobe.core.store.reader import Dump
 
 _KNOWN = frozenset({"task", "level", "framework", "dump_data_dir"})
-_OWN = frozenset({
-    "kernel_source",
-    "producer",
-    "record_level",
-    "request",
-    "why_empty",
-})  # msprobe adds them to the format
+_OWN = frozenset(  # msprobe adds them to the format
+    {
+        *("kernel_source", "producer", "record_level", "request", "why_empty"),
+        *("written_by", "end", "process_groups", "shared_storage", "optimizers"),
+        *("parameters_after_step", "gradients_of_step"),
+    }
+)
 _FORMAT = ("version", "format_version", "schema_version", "dump_version")
 _TEXTS = ("level", "framework")
 _SHOWN = 5

@@ -47,6 +47,9 @@ class FakeRuntime:
     def in_written_backward(self) -> bool:
         return False
 
+    def autograd(self) -> None:
+        """The fake framework always follows gradients, and has no mode."""
+
     def expected(self, error: BaseException) -> bool:
         return False
 
@@ -68,4 +71,5 @@ def make_backend(
         modules=FakeModuleTap(current, thread),
         gradients=FakeGradientTap(),
         optimizers=FakeOptimizerTap(current),
+        version="1.0",
     )

@@ -72,6 +72,12 @@ class FakeModuleTap:
         with patches.in_force():
             yield
 
+    def shared_parameters(self) -> list[list[str]]:
+        return []
+
+    def named_parameters(self) -> list[tuple[str, Any, Any]]:
+        return []
+
     def attach_gradients(self) -> Callable[[], None]:
         detach = [
             parameter.hook(partial(self._report, site, key))
@@ -116,7 +122,10 @@ class FakeOptimizerTap:
         self._current = current
 
     @contextlib.contextmanager
-    def attach(self) -> Iterator[None]:
+    def attach(self, scopes: bool) -> Iterator[None]:
+        if not scopes:
+            yield
+            return
         running: list[Any] = []
 
         def before() -> None:

@@ -19,6 +19,8 @@ from typing import Any
 
 Facts = dict[str, Any]
 HEADER = ("task", "level", "framework")
+FURTHER = ("training", "autograd", "group_id")
+"""Keys of entries that msprobe adds to the format; the recorded cases cannot have them."""
 SCRIPT_FRAME = re.compile(r"^File .*[/>]run\.py, (.*)$", re.DOTALL)
 
 
@@ -43,8 +45,8 @@ def _calls(process_folder: Path) -> Facts:
     found: Facts = {f"dump#{key}": dump[key] for key in HEADER}
     found["dump#forward_order"] = [name for name in dump["data"] if ".forward" in name]
     for entry, body in dump["data"].items():
-        found[f"dump/{entry}#sections"] = list(body)
-        for section, node in body.items():
+        found[f"dump/{entry}#sections"] = [section for section in body if section not in FURTHER]
+        for section, node in ((name, node) for name, node in body.items() if name not in FURTHER):
             found.update(_leaves(f"dump/{entry}/{section}", node))
     for child, parent in _load(process_folder / "construct.json").items():
         found[f"construct/{child}"] = parent

@@ -24,6 +24,7 @@ OWN = {
         "compile/recompilation.py": "Dynamo compiles again when functions change; MindSpore keeps a graph per key",
         "random/random_trace.py": "random_save exists for PyTorch only",
         "taps/operator_tap.py": "operators below the APIs, prefix Aten; MindSpore has primitives (api_tap.py)",
+        "taps/parameter_names.py": "parameters of MindSpore carry their names",
         "taps/package_taps.py": "NPU, MindSpeed and Triton are packages beside torch",
         "tensors/checkpoint_reader.py": "checkpoints of torch.save",
         "tensors/memory.py": "storage, aliases and subclasses of torch.Tensor",

@@ -6,6 +6,7 @@ from functools import partial
 from importlib.resources import files
 from typing import Any
 
+import mindspore
 import yaml
 from mindspore import nn
 
@@ -54,6 +55,7 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
         has_risk_levels=False,
         kernel_dump=partial(MindSporeKernelDump, config) if kernels else None,
         header=_header(config),
+        version=mindspore.__version__,
     )
 
 

@@ -33,6 +33,9 @@ class MindSporeRuntime:
     def in_written_backward(self) -> bool:
         return False
 
+    def autograd(self) -> None:
+        """Return None: MindSpore computes gradients by functions, and has no mode to ask for."""
+
     def expected(self, error: BaseException) -> bool:
         return type(error).__name__ in _EARLY_EXITS
 

@@ -54,6 +54,7 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
             torch, table["distributed"] if config.level in ("L1", "mix") else (), current, thread
         ),
         gradients=make_gradient_tap(thread),
+        version=str(getattr(torch, "__version__", "")),
     )
 
 

@@ -51,9 +51,10 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
         inputs=TorchInputTap(modules, thread),
         collectives=_collectives(config, table["distributed"], current, thread),
         gradients=gradients,
-        optimizers=TorchOptimizerTap(current),
+        optimizers=TorchOptimizerTap(current, modules.parameter_names),
         operators=TorchOperatorTap(current, thread) if operators else None,
         kernels=kernels,
+        version=torch.__version__,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from msprobe.adapters.pytorch.compile.compiled_calls import CALLS
 from msprobe.adapters.pytorch.taps.call_counter import CALL_COUNTER
 from msprobe.core.dump.session.debugger import counted_model
 
@@ -52,6 +53,14 @@ class TorchRuntime:
         if _graph_task() == -1:
             return False
         return self._operators or (_is_user_function() and _node_name() not in _CHECKPOINTS)
+
+    def autograd(self) -> str | None:
+        """Return ``grad``, ``no_grad`` or ``inference``; None in compiled code, which settled it before it runs."""
+        if CALLS.beginning.now:
+            return None
+        if torch.is_inference_mode_enabled():
+            return "inference"
+        return "grad" if torch.is_grad_enabled() else "no_grad"
 
     def expected(self, error: BaseException) -> bool:
         """Return whether ``error`` is the one by which non-reentrant checkpointing ends a recomputation early."""

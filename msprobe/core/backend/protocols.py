@@ -124,6 +124,10 @@ class Runtime(Protocol):
         """Return whether a backward function written by the user is running."""
         ...
 
+    def autograd(self) -> str | None:
+        """Return the autograd mode of this thread (``grad``, ``no_grad``, ``inference``); None where there is none."""
+        ...
+
     def expected(self, error: BaseException) -> bool:
         """Return whether the framework raises this exception to leave a call early, so that it is no error."""
         ...
@@ -385,6 +389,14 @@ class ModuleTap(Protocol):
         """Observe all adopted modules again."""
         ...
 
+    def shared_parameters(self) -> list[list[str]]:
+        """Return the names of parameters that share memory, in groups of two and more."""
+        ...
+
+    def named_parameters(self) -> list[tuple[str, Any, Any]]:
+        """Return name, value and present gradient (None without one) of every parameter, each once."""
+        ...
+
     def attach_gradients(self) -> Callable[[], None]:
         """Report the gradients of parameters until the returned function is called."""
         ...
@@ -409,8 +421,8 @@ class CollectiveTap(Protocol):
 class OptimizerTap(Protocol):
     """Observes the parts of a step that are neither forward nor backward."""
 
-    def attach(self) -> AbstractContextManager[None]:
-        """Report the begin and end of optimizer steps and of gradient clipping."""
+    def attach(self, scopes: bool) -> AbstractContextManager[None]:
+        """Report optimizer steps with their settings inside the context; with ``scopes`` the calls inside them too."""
         ...
 
 
@@ -450,6 +462,7 @@ class Backend:
         apis_in_models: a model given to ``start`` brings more functions to record, also at level L1.
         has_risk_levels: its functions have a risk, so that ``risk_level`` leaves some of them out.
         header: more fields for the header of dump.json.
+        version: the version of the framework.
     """
 
     name: str
@@ -469,6 +482,7 @@ class Backend:
     kernels: NpuRuntime | None = None
     kernel_dump: Callable[[], KernelDump] | None = None
     header: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""
 
     def take_over(self, earlier: Backend, focused: Iterable[tuple[Any, str]] = ()) -> None:
         """Continue for a backend that this one replaces.

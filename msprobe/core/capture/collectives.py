@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import weakref
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +27,8 @@ HiddenParameter = tuple[int, str] | None
 """Position and name of a parameter that stands as null in the record."""
 End = Callable[[Any, Arguments, Any], None]
 """Called with the record, the arguments and the result when the function has returned."""
+Ranks = Callable[[Arguments], Sequence[int] | None]
+"""Returns the ranks of the group that a call communicates in; None when the process is not a member."""
 
 
 class CollectiveCalls:
@@ -50,7 +54,12 @@ class CollectiveCalls:
         self._traced = traced
 
     def observed(
-        self, site: CallSite, original: Callable[..., Any], end: End, call: Callable[..., Any] | None = None
+        self,
+        site: CallSite,
+        original: Callable[..., Any],
+        end: End,
+        call: Callable[..., Any] | None = None,
+        ranks: Ranks | None = None,
     ) -> Callable[..., Any]:
         """Return a wrapper of ``original`` that reports its calls.
 
@@ -59,6 +68,7 @@ class CollectiveCalls:
             original: the function of the framework.
             end: called when the function has returned.
             call: is called in place of ``original``.
+            ranks: finds the group of a call; without it no group is reported.
         """
         current, thread, traced, run = self._current, self._thread, self._traced, call or original
         receive_buffer = receive_parameter(original, self._receives.get(site.api))
@@ -75,6 +85,8 @@ class CollectiveCalls:
                 record = observer.api_begin(site, *without_parameter((args, kwargs), receive_buffer))
                 if record is None:
                     return run(*args, **kwargs)
+                if ranks is not None:
+                    observer.communicates(record, ranks, (args, kwargs))
                 try:
                     result = run(*args, **kwargs)
                 except BaseException as error:
@@ -100,15 +112,37 @@ class CollectiveCalls:
         return with_notice
 
 
+@functools.lru_cache(1024)
+def group_id(ranks: tuple[int, ...]) -> str:
+    """Return the identity of the process group of these ranks: the CRC-32 of the text of their list."""
+    return f"{zlib.crc32(str(list(ranks)).encode()):08x}"
+
+
+def argument_named(name: str, function: Callable[..., Any]) -> Callable[[Arguments], Any]:
+    """Return a function that finds the argument ``name`` of a call of ``function``; it gives None without one."""
+    names = _parameter_names(function)
+    position = names.index(name) if name in names else sys.maxsize
+
+    def find(arguments: Arguments) -> Any:
+        positional, keywords = arguments
+        return positional[position] if len(positional) > position else keywords.get(name)
+
+    return find
+
+
 def receive_parameter(function: Callable[..., Any], position: int | None) -> HiddenParameter:
     """Return the parameter at ``position`` of a function, with an empty name where the function shows none."""
     if position is None:
         return None
-    try:
-        names = list(inspect.signature(function).parameters)
-    except (TypeError, ValueError):  # written in another language
-        names = []
+    names = _parameter_names(function)
     return position, names[position] if position < len(names) else ""
+
+
+def _parameter_names(function: Callable[..., Any]) -> list[str]:
+    try:
+        return list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # written in another language
+        return []
 
 
 def without_parameter(arguments: Arguments, hidden: HiddenParameter) -> Arguments:

@@ -10,6 +10,9 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+Group = tuple[Mapping[str, Any], Sequence[str | None]]
+"""The settings of one parameter group of an optimizer, and the names of its parameters; None for one without a name."""
+
 
 class Observer(Protocol):
     """Receives the begin and the end of calls.
@@ -27,6 +30,10 @@ class Observer(Protocol):
 
     def fail(self, token: Any, error: BaseException) -> None:
         """End the call of an API that raised ``error``."""
+        ...
+
+    def communicates(self, token: Any, ranks: Any, arguments: Any) -> None:
+        """Note that the call runs in the group whose members ``ranks(arguments)`` returns."""
         ...
 
     def module_begin(self, site: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -51,6 +58,10 @@ class Observer(Protocol):
 
     def leave(self, token: Any) -> None:
         """End a scope."""
+        ...
+
+    def optimizer_step(self, optimizer: Any, groups: Callable[[Any], Sequence[Group]]) -> None:
+        """Note that a step of ``optimizer`` begins, whose parameter groups ``groups(optimizer)`` returns."""
         ...
 
     def graph_run(self, parts: Sequence[str]) -> Any:

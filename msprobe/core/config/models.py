@@ -337,6 +337,11 @@ class DumpConfig(ConfigModel):
         default=None,
         description='More APIs to collect: {"package.module": ["function", "Class.method"]}, or a YAML file with that.',
     )
+    step_records: Annotated[tuple[Literal["parameters", "gradients"], ...], Strict(False)] = Field(
+        default=(),
+        description="Also record, once per step: parameters after the step, gradients as the optimizers get them "
+        "(levels L0, mix).",
+    )
     enable_dataloader: bool = Field(default=False, description="Accepted from older files; has no effect.")
     load: LoadConfig | None = Field(default=None, description="Input override; absent means off.")
 

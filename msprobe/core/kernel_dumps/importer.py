@@ -24,7 +24,7 @@ from msprobe.core.kernel_dumps.kernel_statistics import (
 from msprobe.core.kernel_dumps.records import KernelRun, KernelTensor, body, kernel_runs, numbered
 from msprobe.core.kernel_dumps.runtime_request import find_exception_request
 from msprobe.core.store.layout import TENSORS, file_name, process_folder, step_folder
-from msprobe.core.store.sink import DirectorySink
+from msprobe.core.store.sink import DirectorySink, writer_mark
 from msprobe.core.store.tensor_reader import read_tensor
 from msprobe.core.tensors.dtypes import find_dtype
 
@@ -65,6 +65,7 @@ def import_iterations(native: NativeFolder, runs: Sequence[Iteration], folder: P
         "level": "L2",
         "framework": "mindspore",
         "dump_data_dir": str(folder / TENSORS) if tensors else None,
+        "written_by": writer_mark(""),
         **plan.header,
     }
     sink = DirectorySink(folder, header, extra_info=True, tensors=tensors)

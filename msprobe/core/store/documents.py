@@ -7,7 +7,7 @@ thousands of leaves would cost more than reading them. A leaf is an object with 
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
@@ -27,6 +27,66 @@ class Entry(BaseModel):
     parameters: dict[str, Node] | None = None
     is_recompute: bool | None = Field(default=None, description="forward call repeated by activation checkpointing")
     error: str | None = Field(default=None, description="text of the exception the call raised")
+    training: bool | None = Field(default=None, description="of a module call: whether the module was in training mode")
+    autograd: Literal["grad", "no_grad", "inference"] | None = Field(
+        default=None, description="autograd mode at the begin of the call; a function without it ran with `grad`"
+    )
+    group_id: str | None = Field(default=None, description="of a collective: its group in `process_groups`")
+
+
+class Writer(BaseModel):
+    """What wrote the dump, and for which framework."""
+
+    name: str
+    version: str
+    framework_version: str | None = None
+
+
+class End(BaseModel):
+    """How the step ended. A process that was killed leaves none."""
+
+    by: Literal["step", "stop", "reset", "exit", "exception"]
+    error: str | None = Field(default=None, description="text of the exception that ended the step")
+
+
+class ProcessGroup(BaseModel):
+    """One process group that a recorded collective ran in."""
+
+    group_id: str
+    ranks: list[int]
+
+
+class ParameterGroup(BaseModel):
+    """One parameter group of an optimizer: its settings, such as `lr`, as they were when the step began."""
+
+    model_config = ConfigDict(extra="allow")
+
+    lr: Node = None
+    parameters: list[str | None] | None = Field(
+        default=None, description="names, null for a tensor that is no parameter of the model; at the first step only"
+    )
+
+
+class OptimizerStep(BaseModel):
+    """One step of an optimizer."""
+
+    optimizer: int = Field(description="number of the optimizer in this dump")
+    class_: str | None = Field(default=None, alias="class", description="at the first step of an optimizer only")
+    groups: list[ParameterGroup]
+
+
+class NamedTensor(BaseModel):
+    """One parameter, or its gradient, as this process holds it."""
+
+    name: str
+    value: Node
+
+
+class StepGradients(BaseModel):
+    """Gradients as an optimizer gets them: summed over micro steps and ranks, unscaled and clipped."""
+
+    optimizer: int | None = Field(description="its number in `optimizers`; null: no optimizer was seen")
+    gradients: list[NamedTensor]
 
 
 class DumpDocument(BaseModel):
@@ -38,6 +98,15 @@ class DumpDocument(BaseModel):
     level: str | None = None
     framework: str | None = None
     dump_data_dir: str | None = None
+    written_by: Writer | None = None
+    end: End | None = None
+    process_groups: list[ProcessGroup] | None = None
+    shared_storage: list[list[str]] | None = Field(
+        default=None, description="names of parameters that are one tensor or begin at one address"
+    )
+    optimizers: list[OptimizerStep] | None = Field(default=None, description="in the order in which the steps began")
+    gradients_of_step: list[StepGradients] | None = Field(default=None, description="with `step_records`")
+    parameters_after_step: list[NamedTensor] | None = Field(default=None, description="with `step_records`")
     why_empty: str | None = Field(default=None, description="why a step has no records: the filters and what they saw")
     data: dict[str, Entry] = Field(description="by entry name; NaN and Infinity may appear as bare tokens")
 

@@ -2,6 +2,8 @@ r"""The journal: records are appended to it while training runs, and folded into
 
     {"v":3,"task":"statistics","level":"mix", ...}              the header of dump.json, first line
     {"k":3,"f":["File train.py, line 7, in main, \n ..."]}      stack 3 reads like this
+    {"h":{"end":{"by":"stop"}}}                                 fields of the header, known later; null removes one
+    {"a":{"optimizers":[{"class":"SGD", ...}]}}                 items that are added to lists in the header
     {"q":21,"n":421,"s":3,"p":"Module.net.Net.forward.0"}       an entry, its stack and parent; 421 bytes of body
       "Torch.add.0.forward": {                                  follow, its name in the first 21 of them, just as
        "input_args": [ ...                                      they will stand in dump.json
@@ -163,6 +165,14 @@ class JournalIndex:
             self.header = dict(line)
         elif "k" in line:
             self.frames[line["k"]] = list(line["f"])
+        elif "h" in line:
+            for key, value in line["h"].items():
+                self.header[key] = value
+                if value is None:
+                    del self.header[key]
+        elif "a" in line:
+            for key, items in line["a"].items():
+                self.header.setdefault(key, []).extend(items)
 
     def stack_document(self) -> dict[str, list[list[str]]]:
         """Return the content of stack.json."""

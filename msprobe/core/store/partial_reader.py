@@ -20,7 +20,7 @@ from pydantic_core import from_json
 
 from msprobe.core.errors import ReadError
 
-_HEAD = 1 << 16
+_HEAD = 1 << 24
 _TAIL = 1 << 10
 _OPENING, _CLOSING = b"{}"
 _BEGIN = re.compile(rb'"data"\s*:\s*\{(\s*\n\s*)"')
@@ -124,7 +124,7 @@ class _Document:
 
     def __init__(self, descriptor: int, content: mmap.mmap) -> None:
         self.descriptor, self.content = descriptor, content
-        begin, end = _BEGIN.search(content[:_HEAD]), _END.search(content[-_TAIL:])
+        begin, end = _BEGIN.search(content, 0, _HEAD), _END.search(content[-_TAIL:])
         self.whole = begin is not None and end is not None
         self.start = begin.end() - 1 if begin else 0
         self.end = max(0, len(content) - _TAIL) + end.start() if end else 0

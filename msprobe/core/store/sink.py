@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
@@ -337,3 +338,10 @@ def drop_statistics(node: Any, names: Collection[str]) -> Any:
         tensor = "shape" in node and "dtype" in node
         return {key: drop_statistics(part, names) for key, part in node.items() if not (tensor and key in names)}
     return [drop_statistics(part, names) for part in node] if isinstance(node, list) else node
+
+
+def writer_mark(framework_version: str) -> dict[str, str]:
+    """Return the field ``written_by`` of a dump that this version of msprobe writes."""
+    version = sys.modules["msprobe"].__version__  # core must not import the package, whose facade names the tools
+    mark = {"name": "msprobe", "version": version}
+    return {**mark, "framework_version": framework_version} if framework_version else mark

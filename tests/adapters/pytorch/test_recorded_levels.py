@@ -40,6 +40,8 @@ def test_l0_records_submodules_and_nothing_else(bench: Any) -> None:
     assert list(recorded.data["Module.fc1.Linear.forward.0"]) == [
         "input_args",
         "input_kwargs",
+        "training",
+        "autograd",
         "output",
         "parameters",
     ]

@@ -85,6 +85,15 @@ class MindSporeModuleTap:
         with patches.in_force():
             yield
 
+    def shared_parameters(self) -> list[list[str]]:
+        """Return nothing: parameters of cells carry their own names, which tell when two cells hold one."""
+        return []
+
+    def named_parameters(self) -> list[tuple[str, Any, Any]]:
+        """Return the parameters; gradients are results of functions in MindSpore, and no part of a parameter."""
+        once = {id(parameter): parameter for cell in self.models() for parameter in cell.get_parameters()}
+        return [(str(parameter.name), parameter, None) for parameter in once.values()]
+
     def attach_gradients(self) -> Callable[[], None]:
         if in_graph_mode():
             return lambda: None  # the graph's own taps see them

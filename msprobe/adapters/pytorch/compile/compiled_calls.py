@@ -28,8 +28,18 @@ from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
 _RECOMPUTATION_MARKS = ("recompute", "ac_graph_id")
 
 
+class _Beginning(threading.local):
+    """Whether a call inside compiled code begins in this thread."""
+
+    now = False
+
+
 class CompiledCalls:
-    """All calls of the process that run inside compiled code; they are reported to the session that is attached."""
+    """All calls of the process that run inside compiled code; they are reported to the session that is attached.
+
+    Attributes:
+        beginning: whether such a call begins in this thread.
+    """
 
     def __init__(self) -> None:
         self.errors = ErrorLog(None)
@@ -39,6 +49,7 @@ class CompiledCalls:
         self._open: dict[int, tuple[Any, Any]] = {}
         self._staged: dict[int, StagedCall] = {}
         self._tracing = threading.local()
+        self.beginning = _Beginning()
         self._counter: Iterator[int] = itertools.count(1)
 
     def register(self, module: nn.Module) -> None:
@@ -92,6 +103,14 @@ class CompiledCalls:
 
     # ---- while the code runs ----
 
+    @contextlib.contextmanager
+    def _begins(self) -> Iterator[None]:
+        self.beginning.now = True
+        try:
+            yield
+        finally:
+            self.beginning.now = False
+
     @never_raises
     def begin(self, number: int, args: Any, kwargs: Any, staged: StagedCall | None = None) -> int:
         """Begin a call and return its ticket, 0 for one that is not recorded."""
@@ -103,7 +122,7 @@ class CompiledCalls:
             return 0
         ticket = next(self._counter)
         handed = None if staged is None or staged.outputs is None else HandedCall(self, staged, ticket)
-        with target.quiet(), target.gradients.with_call(handed):
+        with target.quiet(), target.gradients.with_call(handed), self._begins():
             self._open[ticket] = (observer, observer.module_begin(site, args, kwargs))
         return ticket
 

@@ -21,7 +21,14 @@ import torch
 import torch.distributed.distributed_c10d as c10d
 
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
-from msprobe.core.capture.collectives import CollectiveCalls, PendingCall, PendingWorks, without_parameter
+from msprobe.core.capture.collectives import (
+    CollectiveCalls,
+    PendingCall,
+    PendingWorks,
+    Ranks,
+    argument_named,
+    without_parameter,
+)
 from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
@@ -112,7 +119,7 @@ class TorchCollectiveTap:
         def end(record: Any, arguments: Arguments, result: Any) -> None:
             self._end(record, without_parameter(arguments, released), result)
 
-        return self._calls.observed(site, original, end, call)
+        return self._calls.observed(site, original, end, call, _ranks_finder(site.api, original))
 
     def _end(self, record: Any, arguments: Arguments, result: Any) -> None:
         works = result if isinstance(result, list) else [result]
@@ -136,6 +143,21 @@ class TorchCollectiveTap:
                 return original(*args, **kwargs)
 
         return call
+
+
+def _ranks_finder(name: str, function: Callable[..., Any]) -> Ranks:
+    """Return a function that finds the ranks of the group of a call; without an argument that is the default group."""
+    find = argument_named("p2p_op_list" if name == _BATCH else "group", function)
+
+    def ranks(arguments: Arguments) -> list[int] | None:
+        group = find(arguments)
+        if isinstance(group, list):
+            group = group[0].group
+        if group is c10d.GroupMember.NON_GROUP_MEMBER:
+            return None
+        return c10d.get_process_group_ranks(c10d._get_default_group() if group is None else group)
+
+    return ranks
 
 
 def plan_operations(patches: Patches, originals: dict[Any, Any]) -> None:

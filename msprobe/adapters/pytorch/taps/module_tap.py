@@ -20,6 +20,7 @@ from msprobe.adapters.pytorch.compile.compiled_models import CompiledModels, cla
 from msprobe.adapters.pytorch.compile.compiled_probes import observe
 from msprobe.adapters.pytorch.compile.recompilation import is_traced, reported, reporting_versions, skip_in_dynamo
 from msprobe.adapters.pytorch.taps.gradient_tap import TensorHook, TorchGradientTap
+from msprobe.adapters.pytorch.taps.parameter_names import ParameterNames
 from msprobe.adapters.pytorch.tensors.memory import WithoutSubclass
 from msprobe.adapters.pytorch.tensors.sharding import FlatParameter, find_shards, flat_parameters, is_sharded
 from msprobe.core.capture.observer import CurrentObserver
@@ -34,7 +35,11 @@ _jit_tracing = torch._C._get_tracing_state  # what is measured meanwhile would b
 
 
 class TorchModuleTap:
-    """Implements ``ModuleTap``. The models themselves have no name and no record; their submodules do."""
+    """Implements ``ModuleTap``. The models themselves have no name and no record; their submodules do.
+
+    Attributes:
+        parameter_names: the names of the parameters of the adopted models.
+    """
 
     def __init__(self, current: CurrentObserver, thread: ThreadState, gradients: TorchGradientTap) -> None:
         self._current = current
@@ -44,6 +49,7 @@ class TorchModuleTap:
         self._compiled = CompiledModels()
         self._observed: dict[Callable[..., Any], Callable[..., Any]] = {}
         self._models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+        self.parameter_names = ParameterNames()
         self._focused: dict[str, NamedModule] = {}
         self._unfocused: dict[int, Entry] | None = None
 
@@ -100,6 +106,7 @@ class TorchModuleTap:
 
     def _adopt(self, head: str, model: nn.Module, named: set[int]) -> None:
         self._models.add(model)
+        self.parameter_names.add(head, model)
         for path, module in self._compiled.named_modules(model):
             if id(module) in named:
                 continue
@@ -138,6 +145,13 @@ class TorchModuleTap:
         finally:
             CALLS.target = None
             self._compiled.warn_if_unseen(self._sites.get)
+
+    def shared_parameters(self) -> list[list[str]]:
+        return self.parameter_names.shared()
+
+    def named_parameters(self) -> list[tuple[str, Any, Any]]:
+        once = {id(parameter): (name, parameter) for name, parameter in reversed([*self.parameter_names.all()])}
+        return [(name, parameter, parameter.grad) for name, parameter in reversed(once.values())]
 
     def attach_gradients(self) -> Callable[[], None]:
         entries = self._sites.items()

@@ -1,4 +1,8 @@
-"""Optimizer steps and gradient clipping, so that the calls they make have a parent in construct.json."""
+"""Optimizer steps and gradient clipping: what each step is told to do, and parents for the calls inside.
+
+The settings of an optimizer and the names of its parameters stand in the header of dump.json, and the calls that a step
+or a clipping makes have a parent in construct.json.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,8 @@ from typing import Any
 import torch
 
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
-from msprobe.core.capture.observer import CurrentObserver
+from msprobe.adapters.pytorch.taps.parameter_names import ParameterNames
+from msprobe.core.capture.observer import CurrentObserver, Group
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.wrap import name_after_owner
 
@@ -39,6 +44,10 @@ class OptimizerHooks:
             self._handles.pop().remove()
 
 
+def _do_nothing(optimizer: Any, args: Any, kwargs: Any) -> None:
+    """Stand for a hook that is not needed."""
+
+
 class _RunningSteps(threading.local):
     """The optimizer steps that run in this thread, the innermost last."""
 
@@ -47,26 +56,46 @@ class _RunningSteps(threading.local):
 
 
 class TorchOptimizerTap:
-    """Implements ``OptimizerTap`` with torch's global optimizer hooks and wrapped clipping functions."""
+    """Implements ``OptimizerTap`` with torch's global optimizer hooks and wrapped clipping functions.
 
-    def __init__(self, current: CurrentObserver) -> None:
+    Args:
+        current: holds the current observer.
+        names: the names of the parameters of the adopted models.
+    """
+
+    def __init__(self, current: CurrentObserver, names: ParameterNames) -> None:
         self._current = current
+        self._names = names
 
     @contextlib.contextmanager
-    def attach(self) -> Iterator[None]:
-        hooks, failures = self._steps()
-        with (
-            RECOMPILE_GUARD.in_force(hooks),
-            RECOMPILE_GUARD.in_force(failures),
-            RECOMPILE_GUARD.in_force(self._clipping()),
-        ):
+    def attach(self, scopes: bool) -> Iterator[None]:
+        with contextlib.ExitStack() as replaced:
+            if scopes:
+                hooks, failures = self._steps()
+                replaced.enter_context(RECOMPILE_GUARD.in_force(failures))
+                replaced.enter_context(RECOMPILE_GUARD.in_force(self._clipping()))
+            else:
+                hooks = OptimizerHooks(self._report, _do_nothing)
+            replaced.enter_context(RECOMPILE_GUARD.in_force(hooks))
             yield
+
+    def _report(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._current.observer is not None and not is_traced():
+            self._current.observer.optimizer_step(optimizer, self._groups)
+
+    def _groups(self, optimizer: Any) -> list[Group]:
+        """Return the settings of each parameter group, and the names of its parameters."""
+        return [
+            ({key: value for key, value in group.items() if key != "params"}, self._names.of(group["params"]))
+            for group in optimizer.param_groups
+        ]
 
     def _steps(self) -> tuple[OptimizerHooks, Patches]:
         """Return the hooks for steps, and patches for steps that raise, after which torch calls no hook."""
         running = _RunningSteps()
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+            self._report(optimizer, args, kwargs)
             if self._current.observer is not None:
                 running.records.append(self._current.observer.enter("optimizer"))
 

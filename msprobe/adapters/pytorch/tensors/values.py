@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 
+from msprobe.core.capture.collectives import group_id
 from msprobe.core.capture.describe import Expansion, Handler, Node
 
 _DEVICE_BITS = 64
@@ -85,11 +85,7 @@ def _distributed_handlers() -> dict[type, Handler | Expansion]:
 
 def _group(value: Any, path: str, around: tuple[int, ...]) -> Node:
     ranks = torch.distributed.get_process_group_ranks(value)
-    return {"type": "torch.ProcessGroup", "group_ranks": ranks, "group_id": _group_id(ranks)}
-
-
-def _group_id(ranks: list[int]) -> str:
-    return f"{zlib.crc32(str(ranks).encode()):08x}"
+    return {"type": "torch.ProcessGroup", "group_ranks": ranks, "group_id": group_id(tuple(ranks))}
 
 
 def _operation(value: Any) -> dict[str, Any]:
@@ -100,7 +96,7 @@ def _operation(value: Any) -> dict[str, Any]:
         "op": getattr(value.op, "__name__", str(value.op)),
         "peer": value.peer,
         "tag": value.tag,
-        "group_id": _group_id(torch.distributed.get_process_group_ranks(value.group)),
+        "group_id": group_id(tuple(torch.distributed.get_process_group_ranks(value.group))),
     }
 
 

@@ -92,3 +92,30 @@ class EarlyRecord:
     def lines(self) -> Iterator[dict[str, Any]]:
         """Yield the journal line of the record."""
         yield dict(self._line)
+
+
+class HeaderRecord:
+    """Fields of the header of dump.json that are known after the step has begun; None removes a field."""
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, **fields: Any) -> None:
+        self._fields = fields
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """Yield the journal line of the record."""
+        yield {"h": self._fields}
+
+
+class HeaderItem:
+    """One more item of a list in the header of dump.json."""
+
+    __slots__ = ("_field", "_item")
+
+    def __init__(self, field: str, item: Any) -> None:
+        self._field = field
+        self._item = item
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """Yield the journal line of the record."""
+        yield {"a": {self._field: [self._item]}}

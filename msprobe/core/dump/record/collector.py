@@ -6,18 +6,22 @@ raises, so no error of the tool reaches the user's program.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.capture.call_stack import StackTable
-from msprobe.core.capture.observer import CallSite
+from msprobe.core.capture.collectives import Ranks, group_id
+from msprobe.core.capture.describe import Node
+from msprobe.core.capture.observer import CallSite, Group
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.dump.record.backward import BackwardCall, BackwardCalls
-from msprobe.core.dump.record.call_record import UNRELATED, CallRecord, EarlyRecord, StackRecord
+from msprobe.core.dump.record.call_record import UNRELATED, CallRecord, EarlyRecord, HeaderItem, StackRecord
 from msprobe.core.dump.record.error_boundary import never_raises
 from msprobe.core.dump.record.graph_calls import GraphCalls
 from msprobe.core.dump.record.module_names import NamedModule
+from msprobe.core.dump.record.parameter_records import ParameterRecords
 from msprobe.core.dump.record.step_recorder import StepRecorder
 from msprobe.core.errors import error_text
 
@@ -49,6 +53,9 @@ class Collector:
         self._declared: set[int] = set()
         self._running_calls: dict[int, CallRecord] = {}
         self._graphs = GraphCalls(recorder)
+        self.parameters = ParameterRecords(recorder, backend.modules, thread)
+        self._groups: set[str] = set()
+        self._optimizers: list[weakref.ref[Any]] = []
 
     # ---- calls of functions ----
 
@@ -81,6 +88,17 @@ class Collector:
         if record.body is not None and not self._runtime.expected(error):
             record.body["error"] = error_text(error)
         self._finish(record)
+
+    @never_raises
+    def communicates(self, record: CallRecord, ranks: Ranks, arguments: Arguments) -> None:
+        """Note the process group of a call; its members are written with the first call in it."""
+        if record.body is None or (members := ranks(arguments)) is None:
+            return
+        identity = group_id(tuple(members))
+        record.body["group_id"] = identity
+        if identity not in self._groups:
+            self._groups.add(identity)
+            self.recorder.sink.write(HeaderItem("process_groups", {"group_id": identity, "ranks": list(members)}))
 
     # ---- calls of modules ----
 
@@ -134,6 +152,26 @@ class Collector:
         scopes = self._thread.scopes
         if record is not None and record in scopes:
             del scopes[scopes.index(record) :]
+
+    @never_raises
+    def optimizer_step(self, optimizer: Any, groups: Callable[[Any], Sequence[Group]]) -> None:
+        """Note the settings that an optimizer step begins with; its parameters are named at its first step."""
+        with self._thread.quiet():
+            number = next((n for n, known in enumerate(self._optimizers) if known() is optimizer), None)
+            item: dict[str, Any] = {"optimizer": len(self._optimizers) if number is None else number}
+            if number is None:
+                self._optimizers.append(weakref.ref(optimizer))
+                item["class"] = type(optimizer).__name__
+            item["groups"] = written = []
+            for settings, names in groups(optimizer):
+                written.append({key: self._setting(value) for key, value in settings.items()})
+                if number is None:
+                    written[-1]["parameters"] = list(names)
+            self.recorder.sink.write(HeaderItem("optimizers", item))
+            if number is None:
+                self.parameters.optimizer_begins(
+                    item["optimizer"], {name for group in written for name in group["parameters"]}
+                )
 
     @never_raises
     def parameter_gradient(self, site: NamedModule, key: str, gradient: Any) -> None:
@@ -218,7 +256,28 @@ class Collector:
             body["input_kwargs"] = describer.keywords(keywords, prefix and f"{prefix}.kwargs") if keywords else {}
         if record.recompute:
             body["is_recompute"] = True
+        self._note_modes(record.owner, body)
         self._running_calls[id(record)] = record
+
+    def _note_modes(self, module: NamedModule | None, body: dict[str, Any]) -> None:
+        """Note the modes in which a call runs; of a function only an autograd mode that is not the usual one."""
+        autograd = self._runtime.autograd()
+        if module is not None:
+            training = module.training()
+            if training is not None:
+                body["training"] = training
+            if autograd is not None:
+                body["autograd"] = autograd
+        elif autograd != "grad" and autograd is not None:
+            body["autograd"] = autograd
+
+    def _setting(self, value: Any) -> Node:
+        """Return one setting of an optimizer: numbers and texts as they are, a tensor as its node."""
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        if isinstance(value, (tuple, list)):
+            return [self._setting(part) for part in value]
+        return self.recorder.describer.node(value, "")
 
     def _note_stack(self, record: CallRecord) -> None:
         """Note the stack of the forward call, whichever phase is recorded: users look for the forward."""

@@ -206,6 +206,9 @@ class GraphCalls:
             body["input_kwargs"] = section_tree(sections.get("input_kwargs", {}), dict)
         if call.record.recompute:
             body["is_recompute"] = True
+        training = call.record.owner.training()
+        if training is not None:
+            body["training"] = training
         if modes.output:
             body["output"] = section_tree(sections.get("output", {}), list)
             body["parameters"] = section_tree(sections.get("parameters", {}), dict)

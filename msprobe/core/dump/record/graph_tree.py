@@ -59,6 +59,7 @@ class GraphTree:
         number = next(site.calls)
         record = CallRecord(f"{site.stem}.forward.{number}", None)
         record.backward_name = f"{site.stem}.backward.{number}"
+        record.owner = site
         record.recompute = not self.running  # a gradient that runs a part of the graph once more
         path = site.stem.rpartition(".")[0]
         outer = call_around(path, self._begun)

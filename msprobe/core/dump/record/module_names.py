@@ -18,17 +18,24 @@ class NamedModule:
     Args:
         stem: ``Module.path.Class``.
         parameters: returns the module's direct parameters by key, as they are at that time.
+        training: returns whether the module is in training mode; None when that is not known.
 
     Attributes:
         calls: yields the numbers of the calls.
         last_parent: the parent of the latest call; a recomputation of the call has the same one.
     """
 
-    __slots__ = ("_first_key", "_gradient_number", "_shared", "calls", "last_parent", "parameters", "stem")
+    __slots__ = ("_first_key", "_gradient_number", "_shared", "calls", "last_parent", "parameters", "stem", "training")
 
-    def __init__(self, stem: str, parameters: Callable[[], Iterable[tuple[str, Any]]]) -> None:
+    def __init__(
+        self,
+        stem: str,
+        parameters: Callable[[], Iterable[tuple[str, Any]]],
+        training: Callable[[], bool | None] = lambda: None,
+    ) -> None:
         self.stem = stem
         self.parameters = parameters
+        self.training = training
         self.calls: Iterator[int] = itertools.count()
         self.last_parent: str | None = None
         self._first_key: str | None = None
@@ -113,7 +120,12 @@ class ModuleNames:
 
 def make_named_module(stem: str, module: Any, own_parameters: OwnParameters) -> NamedModule:
     """Return the names of a module, without a strong reference to the module."""
-    return NamedModule(stem, functools.partial(_parameters_if_alive, own_parameters, weakref.ref(module)))
+    reference = weakref.ref(module)
+    return NamedModule(
+        stem,
+        functools.partial(_parameters_if_alive, own_parameters, reference),
+        functools.partial(_training_if_alive, reference),
+    )
 
 
 def add_entry(entries: dict[int, Entry], module: Any, site: NamedModule) -> None:
@@ -124,6 +136,16 @@ def add_entry(entries: dict[int, Entry], module: Any, site: NamedModule) -> None
 def _parameters_if_alive(own_parameters: OwnParameters, reference: weakref.ref[Any]) -> Iterable[tuple[str, Any]]:
     module = reference()
     return () if module is None else own_parameters(module)
+
+
+def _training_if_alive(reference: weakref.ref[Any]) -> bool | None:
+    """Return the flag ``training`` of the module; None when it is no flag, or cannot be read."""
+    module = reference()
+    try:
+        training = getattr(module, "training", None)
+    except Exception:  # noqa: BLE001  (a property of the user's class costs the flag, not the record)
+        return None
+    return training if type(training) is bool else None
 
 
 def _remove_entry(entries: dict[int, Entry], identity: int, reference: Any) -> None:

@@ -135,6 +135,7 @@ class RecordingPlan:
         stacks: record the call stack of each call.
         construct: record the parent of each call.
         dropped: the statistics that a list in ``summary_mode`` leaves out, by their names in dump.json.
+        step_records: what is recorded once per step: ``parameters``, ``gradients``.
     """
 
     apis: bool
@@ -144,6 +145,7 @@ class RecordingPlan:
     stacks: bool
     construct: bool
     dropped: tuple[str, ...] = ()
+    step_records: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, config: DumpConfig) -> RecordingPlan:
@@ -157,6 +159,7 @@ class RecordingPlan:
             stacks=config.extra_info,
             construct=config.extra_info and modules,
             dropped=_dropped(config.section.summary_mode),
+            step_records=frozenset(config.step_records),
         )
 
 

@@ -216,6 +216,11 @@ class Debugger:
         cls.start(model, **arguments)
         try:
             yield
+        except BaseException as error:
+            session = process_debugger.peek()
+            if isinstance(session, DumpSession):
+                session.fail(error)
+            raise
         finally:
             cls.stop()
             cls.step()

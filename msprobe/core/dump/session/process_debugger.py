@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -47,6 +48,14 @@ def put(session: Any, in_force: Callable[[], bool] | None = None) -> None:
     """
     global _current, _in_force, _inherited
     _current, _in_force, _inherited = session, in_force, None
+
+
+def uncaught_error() -> BaseException | None:
+    """Return the exception by which the program ends, when Python has printed its trace; None otherwise.
+
+    In an interactive session an error ends nothing.
+    """
+    return None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
 
 
 @atexit.register

@@ -134,7 +134,7 @@ class WatchedSession(DumpSession):
         if self._step is None:
             self._drop_lazy()
         else:
-            self._close_step(discard=empty)
+            self._close_step("reset", discard=empty)
             self._step_not_to_reopen = self._step_not_to_reopen if empty else (self._root, self.current_step)
         moved = config.dump_path != self.config.dump_path
         self.renew(config, self._make_backend)

@@ -22,6 +22,7 @@ from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.config import DumpConfig
 from msprobe.core.dump.record.step_recorder import RecordingPlan
 from msprobe.core.dump.session.input_override import InputOverride
+from msprobe.core.dump.session.process_debugger import uncaught_error
 from msprobe.core.dump.session.rank_folder import RankFolder
 from msprobe.core.dump.session.start_filters import StartFilters, StepRankFilter
 from msprobe.core.dump.session.step import LazyStep, Step
@@ -131,7 +132,7 @@ class DumpSession:
         self._filters.close(warn=True)
         self._update_rank()
         if self._step is not None:
-            self._step.publish()
+            self._step.stop()
 
     def step(self, dump: bool = True) -> None:
         """End the step: publish, and number everything from 0 again. Collecting continues if it was not stopped.
@@ -140,7 +141,7 @@ class DumpSession:
             dump: False removes what was recorded in this step; the next step has the next number all the same.
         """
         self._detach()
-        self._close_step(discard=not dump)
+        self._close_step("step", discard=not dump)
         if self._override is not None:
             self._override.close()
         self.loop += 1
@@ -176,10 +177,15 @@ class DumpSession:
         with self.thread.quiet():
             self._step.saved_values.save(name, value, backward)
 
+    def fail(self, error: BaseException) -> None:
+        """Note that this exception of the program ends the open step."""
+        if self._step is not None:
+            self._step.fail(error)
+
     def reset(self) -> None:
         """Close the open step without counting it: what is collected next begins the same step anew."""
         self._detach()
-        self._close_step()
+        self._close_step("reset")
 
     def move(self, folder: str) -> None:
         """Collect into ``folder`` from now on; a step that is open in another folder is closed."""
@@ -202,7 +208,10 @@ class DumpSession:
         self._started = False
         self._detach()
         self._filters.close()
-        self._close_step()
+        error = uncaught_error()
+        if error is not None:
+            self.fail(error)
+        self._close_step("exit")
         self._step_filter.conclude()
         self.closing.close()
 
@@ -242,6 +251,8 @@ class DumpSession:
             else:
                 self._step = self._open_step(implicit=False)
             reset_taps(self.backend)
+        elif collects and self._step is not None:
+            self._step.resume()
         if collects or self._loads():
             self._attach(collects)
 
@@ -323,13 +334,16 @@ class DumpSession:
             taps.close()
             self.thread.scopes.clear()
 
-    def _close_step(self, discard: bool = False) -> None:
+    def _close_step(self, by: str, discard: bool = False) -> None:
         self._drop_lazy()
         if self._step is not None:
             self._update_rank()
             step, self._step = self._step, None
             self.current.observer = None
-            (step.discard if discard else step.close)()
+            if discard:
+                step.discard()
+            else:
+                step.close(by)
 
 
 def adopt(backend: Backend, level: str, model: Any) -> None:
@@ -360,8 +374,8 @@ def attach_taps(backend: Backend, plan: RecordingPlan, taps: contextlib.ExitStac
         taps.enter_context(backend.graphs.attach())
     if plan.modules and backend.modules is not None:
         taps.enter_context(backend.modules.attach())
-        if plan.construct and plan.apis and backend.optimizers is not None:
-            taps.enter_context(backend.optimizers.attach())
+    if backend.optimizers is not None:
+        taps.enter_context(backend.optimizers.attach(scopes=plan.construct and plan.apis and plan.modules))
     if backend.operators is not None:
         taps.enter_context(backend.operators.attach())
 

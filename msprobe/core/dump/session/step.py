@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from msprobe.core.backend.protocols import ModuleTap
 from msprobe.core.capture.observer import Observer
+from msprobe.core.dump.record.call_record import HeaderRecord
 from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
 from msprobe.core.dump.record.saved_values import SavedValues
 from msprobe.core.dump.record.step_recorder import StepOutput
@@ -14,11 +16,12 @@ from msprobe.core.dump.session import process_debugger
 from msprobe.core.dump.session.kernel_level import kernel_source
 from msprobe.core.dump.session.task_factory import StepContext, make_barrier, make_collector, make_recorder
 from msprobe.core.dump.tasks.judged_recorder import Judge
+from msprobe.core.errors import error_text
 from msprobe.core.log import logger
 from msprobe.core.selection import build_selection, describe_filters
 from msprobe.core.store.flusher import FLUSHER
 from msprobe.core.store.layout import ERRORS, TENSORS
-from msprobe.core.store.sink import DirectorySink
+from msprobe.core.store.sink import DirectorySink, writer_mark
 
 _BEGINNINGS = frozenset({"api_begin", "module_begin", "parameter_gradient", "enter", "graph_run"})
 
@@ -43,6 +46,7 @@ class Step:
             "level": config.level,
             "framework": backend.name,
             "dump_data_dir": str(folder / TENSORS) if saves else None,
+            "written_by": writer_mark(backend.version),
             **backend.header,
             **context.label,
             **kernel_source(config, backend),
@@ -51,6 +55,9 @@ class Step:
         self._implicit = implicit
         self._selection = selection
         self._unwatch: Callable[[], None] | None = None
+        self._error: str | None = None
+        self._shared: list[list[str]] = []
+        self._stopped: tuple[str | None, int] | None = None
         self._sink = DirectorySink(
             folder,
             header,
@@ -60,7 +67,8 @@ class Step:
             dropped=plan.dropped,
         )
         tensors = folder / TENSORS if saves and not self._sink.failed else None
-        output = StepOutput(self._sink, ErrorLog(folder / ERRORS))
+        self.errors = ErrorLog(folder / ERRORS)
+        output = StepOutput(self._sink, self.errors)
         self.recorder = make_recorder(context, selection, output, tensors, judge)
         self.collector = make_collector(context, self.recorder, self._sink)
         self.saved_values = SavedValues(self.recorder, backend)
@@ -74,15 +82,29 @@ class Step:
         """The folder that the step is recorded into."""
         return self._sink.folder
 
-    def publish(self) -> None:
-        """Make everything so far readable, and log where it is."""
+    def resume(self) -> None:
+        """Record more calls after a stop."""
+        if self._stopped is not None:
+            self._stopped = None
+            self._sink.write(HeaderRecord(end=None))
+
+    def fail(self, error: BaseException) -> None:
+        """Note that this exception of the program ends the step."""
+        self._error = error_text(error)
+
+    def stop(self) -> None:
+        """Make everything so far readable, as no more calls will be recorded, and log where it is."""
+        self._note_end("stop")
+        self._stopped = self._error, self.recorder.record_count
         self._sink.publish()
         if not self._sink.failed:
             logger.info("%s is at %s", self._sink.document.name, self._sink.document)
 
     def watch_parameters(self) -> None:
-        """Observe the gradients of the parameters from now until the step ends."""
+        """Observe the gradients of the parameters from now until the step ends, and note which share memory."""
         modules = self._context.backend.modules
+        if modules is not None:
+            self._note_shared(modules)
         if modules is not None and self._selection.modes.parameters_grad:
             self.unwatch_parameters()
             self._unwatch = modules.attach_gradients()
@@ -103,12 +125,20 @@ class Step:
         self.recorder.errors.move(folder / ERRORS)
         return True
 
-    def close(self) -> None:
-        """End the step: publish its files, and log its conclusion or why it is empty."""
+    def close(self, by: str) -> None:
+        """End the step: publish its files, and log its conclusion or why it is empty.
+
+        Args:
+            by: what ends the step, as in the field ``end`` of dump.json.
+        """
         if self._implicit and not self.recorder.record_count and not self._sink.failed:
             self.discard()
             return
+        if self._error is None and (by == "step" or self._stopped is not None):
+            self.collector.parameters.end_step()
         self._finish()
+        if self._stopped != (self._error, self.recorder.record_count):  # else the documents need not change
+            self._note_end(by)
         conclusion = self.recorder.conclusion()
         if conclusion is None:
             self._explain_empty()
@@ -123,6 +153,17 @@ class Step:
             self._context.worker.drain()
         self._sink.discard()
         logger.info("what was recorded in %s is discarded", self.folder)
+
+    @never_raises
+    def _note_shared(self, modules: ModuleTap) -> None:
+        shared = modules.shared_parameters()
+        if shared != self._shared:
+            self._shared = shared
+            self._sink.write(HeaderRecord(shared_storage=shared))
+
+    def _note_end(self, by: str) -> None:
+        end = {"by": by} if self._error is None else {"by": "exception", "error": self._error}
+        self._sink.write(HeaderRecord(end=end))
 
     def _finish(self) -> None:
         """Take nothing more."""

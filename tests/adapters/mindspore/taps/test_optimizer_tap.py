@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import mindspore
@@ -61,3 +62,17 @@ def test_a_step_that_fails_is_over(bench: Any) -> None:
         ops.exp(X)
     assert bench.read().construct["Functional.exp.0.forward"] is None
     assert "__call__" not in vars(nn.Optimizer)
+
+
+@pytest.mark.parametrize(("kind", "level"), [("nn", "mix"), ("experimental", "L1"), ("own", "L0")])
+def test_settings_and_parameters_of_a_step_are_in_the_header(bench: Any, kind: str, level: str) -> None:
+    net = nn.SequentialCell(nn.Dense(4, 3))
+    optimizer = KINDS[kind](net.trainable_params())
+    train = mindspore.value_and_grad(lambda x: net(x).sum(), None, net.trainable_params())
+    with bench.open(level).collect(net):
+        optimizer(train(X)[1])
+    (file,) = bench.root.rglob("dump.json")
+    (item,) = json.loads(file.read_text("utf-8"))["optimizers"]
+    (group,) = item["groups"]
+    assert group["parameters"] == ["0.weight", "0.bias"]
+    assert "lr" in group

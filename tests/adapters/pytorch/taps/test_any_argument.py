@@ -159,7 +159,7 @@ class Trial:
             return
         if self.level != "L1":
             entry = recorded.data["Module.carrier.Carrier.forward.0"]
-            assert list(entry) == ["input_args", "input_kwargs", "output", "parameters"]
+            assert list(entry) == ["input_args", "input_kwargs", "training", "autograd", "output", "parameters"]
             assert entry["parameters"]["weight"]["shape"] == [3]
         if self.level != "L0":
             assert list(recorded.data["Own.handed_on.0.forward"]) == ["input_args", "input_kwargs", "output"]

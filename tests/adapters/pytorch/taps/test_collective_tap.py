@@ -85,6 +85,14 @@ def test_the_group_is_named(job: Job, rank: int) -> None:
 
 
 @RANKS
+def test_the_members_of_a_group_stand_in_the_header(job: Job, rank: int) -> None:
+    document = job.read("collectives", rank)
+    assert document["process_groups"] == [{"group_id": "77849d8c", "ranks": [0, 1]}]
+    groups = {name: body.get("group_id") for name, body in document["data"].items() if "Distributed." in name}
+    assert groups and set(groups.values()) == {"77849d8c"}, groups  # the default group and batches too
+
+
+@RANKS
 def test_a_wait_after_stop_still_counts(job: Job, rank: int) -> None:
     data = job.data("collectives", rank)
     assert values(data["Distributed.all_reduce.3.forward"]["output"]) == [1.0, True]

@@ -1,0 +1,82 @@
+"""The names of the parameters of adopted models, as a plain model has them, and which parameters share memory.
+
+A parameter is named by its path in the model that the user wrote: the modules that ``DistributedDataParallel``,
+``FSDP``, activation checkpointing and ``torch.compile`` put around others are left out. So a parameter has one name
+whatever surrounds the model. In a list of models the path begins with the position of the model.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import nn
+
+from msprobe.adapters.pytorch.tensors.memory import PLAIN
+
+_INSERTED = ("_fsdp_wrapped_module.", "_orig_mod.", "_checkpoint_wrapped_module.")
+_WRAPPERS = ("DistributedDataParallel", "DataParallel")
+
+
+class ParameterNames:
+    """The names of parameters; models are held weakly."""
+
+    def __init__(self) -> None:
+        self._models: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
+        self._known: dict[int, tuple[weakref.ref[torch.Tensor], str]] = {}
+
+    def add(self, head: str, model: nn.Module) -> None:
+        """Name the parameters of ``model``; ``head`` is the prefix of the names of its modules, ``Module.0``."""
+        position = head.partition(".")[2]
+        self._models[model] = f"{position}." if position else ""
+
+    def all(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Yield every parameter as it is now, one that has several names with each of them."""
+        for model, prefix in list(self._models.items()):
+            inner = model.module if type(model).__name__ in _WRAPPERS else model
+            for path, module in inner.named_modules(remove_duplicate=False):
+                start = prefix + _plain(f"{path}." if path else "")
+                own = module._parameters.items()
+                yield from ((start + key, parameter) for key, parameter in own if parameter is not None)
+
+    def of(self, parameters: Iterable[torch.Tensor]) -> list[str | None]:
+        """Return the first name of each of ``parameters``; None for one that is no parameter of an adopted model."""
+        tensors = list(parameters)
+        names = self._look_up(tensors)
+        if None in names:
+            self._known.clear()
+            for name, parameter in self.all():
+                self._known.setdefault(id(parameter), (weakref.ref(parameter), name))
+            names = self._look_up(tensors)
+        return names
+
+    def shared(self) -> list[list[str]]:
+        """Return the names of parameters that are one tensor, or begin at one address, in groups of two and more."""
+        groups: dict[int, list[str]] = {}
+        for name, parameter in self.all():
+            groups.setdefault(_address(parameter) or id(parameter), []).append(name)
+        return [names for names in groups.values() if len(names) > 1]
+
+    def _look_up(self, tensors: list[torch.Tensor]) -> list[str | None]:
+        known = [self._known.get(id(tensor)) for tensor in tensors]
+        return [
+            entry[1] if entry is not None and entry[0]() is tensor else None
+            for entry, tensor in zip(known, tensors, strict=True)
+        ]
+
+
+def _plain(name: str) -> str:
+    for inserted in _INSERTED:
+        name = name.replace(inserted, "")
+    return name
+
+
+def _address(parameter: torch.Tensor) -> int:
+    """Return the address of the first element; 0 where that identifies nothing."""
+    if type(parameter) not in PLAIN or not parameter.numel():
+        return 0
+    try:
+        return parameter.data_ptr()
+    except RuntimeError:  # no memory of its own
+        return 0
