@@ -40,6 +40,7 @@ class Framework:
     raising: Callable[[], Any]
     sgd: Callable[[Any], Any]
     differentiate: Callable[..., list[Array]]
+    optimize: Callable[[Any], Any] = lambda optimizer: optimizer.step()
     fields: tuple[str, ...] = ("requires_grad",)
     renamed: tuple[tuple[str, str], ...] = ()
 
@@ -222,6 +223,7 @@ def mindspore() -> Framework:
         mlp=mlp,
         raising=broken,
         sgd=lambda model: mindspore.nn.SGD(model.trainable_params(), 0.1),
+        optimize=lambda optimizer: optimizer(tuple(map(mindspore.ops.zeros_like, optimizer.parameters))),
         differentiate=_by_value_and_grad(lambda model: model.trainable_params()),
         fields=(),
         renamed=(
@@ -240,6 +242,7 @@ def mindspore_owners() -> Iterator[Any]:
     from msprobe.adapters.mindspore.taps.jit_tap import EXECUTOR
 
     yield from (mindspore.ops, mindspore.mint, mindspore.mint.distributed, mindspore.communication, EXECUTOR)
+    yield from (mindspore.nn.Optimizer, mindspore.experimental.optim.Optimizer)
     yield from (mindspore.communication.comm_func, mindspore.mint.distributed.P2POp)
     yield from {kind for kind in vars(mindspore.ops.operations).values() if isinstance(kind, type)}
 

@@ -16,13 +16,12 @@ from msprobe.adapters.mindspore.runtime import MindSporeRuntime
 from msprobe.adapters.mindspore.runtime_facts import on_cpu
 from msprobe.adapters.mindspore.taps.api_tap import MindSporeApiTap
 from msprobe.adapters.mindspore.taps.collective_tap import MindSporeCollectiveTap
-from msprobe.adapters.mindspore.taps.gradient_tap import MindSporeGradientTap
+from msprobe.adapters.mindspore.taps.gradient_tap import make_gradient_tap
 from msprobe.adapters.mindspore.taps.input_tap import MindSporeInputTap
 from msprobe.adapters.mindspore.taps.module_tap import MindSporeModuleTap
-from msprobe.adapters.mindspore.taps.output_gradient_tap import MindSporeOutputGradientTap
+from msprobe.adapters.mindspore.taps.optimizer_tap import MindSporeOptimizerTap
 from msprobe.adapters.mindspore.tensors.tensor_ops import MindSporeTensorOps
 from msprobe.adapters.mindspore.tensors.values import MindSporeValues
-from msprobe.adapters.mindspore.versions import has_gradient_nodes
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patched_apis import ListedApis
@@ -50,7 +49,8 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
         collectives=MindSporeCollectiveTap(
             table["distributed"] if config.level in ("L1", "mix") else {}, current, thread
         ),
-        gradients=MindSporeGradientTap(thread) if has_gradient_nodes() else MindSporeOutputGradientTap(thread),
+        gradients=make_gradient_tap(thread),
+        optimizers=MindSporeOptimizerTap(current),
         apis_in_models=True,
         has_risk_levels=False,
         kernel_dump=partial(MindSporeKernelDump, config) if kernels else None,

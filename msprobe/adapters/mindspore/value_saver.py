@@ -21,6 +21,7 @@ from typing import Any
 from mindspore import Tensor
 
 from msprobe.adapters.mindspore.runtime import MindSporeRuntime
+from msprobe.adapters.mindspore.taps.tensor_hooks import register
 from msprobe.adapters.mindspore.tensors.tensor_ops import MindSporeTensorOps
 from msprobe.adapters.mindspore.versions import can_have_gradient
 from msprobe.core.capture.containers import tensors_in
@@ -82,9 +83,10 @@ def save_grad(save_dir: str, name: str, data: Any) -> Any:
     _checked("save_grad", save_dir, name, data)
     if not isinstance(data, Tensor):
         raise MsprobeException(0, f"save_grad: data is a mindspore.Tensor, got {type(data).__name__}")
-    if can_have_gradient(data):
-        data.register_hook(lambda gradient: _files.write(save_dir, f"{name}_grad", [gradient]))
-    elif first_time(("save_grad", name)):
+    hooked = can_have_gradient(data) and register(
+        data, lambda gradient: _files.write(save_dir, f"{name}_grad", [gradient])
+    )
+    if not hooked and first_time(("save_grad", name)):
         logger.warning(
             "save_grad: no gradient flows to %s here; it is called inside the function that is differentiated", name
         )

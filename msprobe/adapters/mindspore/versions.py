@@ -6,6 +6,7 @@ at a version.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import re
 from collections.abc import Callable, Iterator
@@ -109,16 +110,46 @@ def address_of_tensors() -> Callable[[Any], int] | None:
 
     There it returns the address of the base of a view.
     """
-    from mindspore import Tensor
-
-    method = getattr(Tensor.__mro__[-2], "_data_ptr", None)  # of the C++ class, which saves a Python call
+    method = getattr(native_tensor(), "_data_ptr", None)  # of the C++ class, which saves a Python call
     return method if number()[:2] >= (2, 8) else None
 
 
 def can_have_gradient(tensor: Any) -> bool:
-    """Return whether a gradient can reach the tensor; before 2.8 True for tensors that do not have this attribute."""
-    requires_grad = getattr(tensor, "_requires_grad", None)
+    """Return whether a gradient can reach the tensor; before 2.8 True, because no tensor knows it there.
+
+    The C++ class is asked: mindtorch puts an attribute of this name over it that is false for every activation.
+    """
+    flag = getattr(native_tensor(), "_requires_grad", None)
+    requires_grad = None if flag is None else flag.__get__(tensor)
     return requires_grad is None or bool(requires_grad)
+
+
+@functools.cache
+def native_tensor() -> Any:
+    """Return the C++ class below ``mindspore.Tensor``."""
+    from mindspore import Tensor
+
+    return Tensor.__mro__[-2]
+
+
+def register_native_hook(tensor: Any, hook: Callable[[Any], None]) -> Callable[[], None]:
+    """Register a gradient hook by the C++ class, whatever is in place of ``Tensor.register_hook``.
+
+    Returns the function that removes it.
+
+    Raises:
+        TypeError: ``tensor`` is no tensor of MindSpore; its C++ method would end the process.
+    """
+    native = native_tensor()
+    if not isinstance(tensor, native):
+        raise TypeError(f"a {type(tensor).__name__} is no tensor of MindSpore")
+    number = native.register_hook(tensor, hook)
+    return lambda: native.remove_hook(number)
+
+
+def says_no_gradient(error: Exception) -> bool:
+    """Return whether a tensor refused a hook because no gradient reaches it, which 2.7 tells nowhere else."""
+    return "requires grad is false" in str(error)
 
 
 def engine_of_backward() -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from msprobe.adapters.mindspore.taps.gradient_tap import MindSporeGradientTap
+from msprobe.adapters.mindspore.taps.gradient_tap import make_gradient_tap
 from msprobe.adapters.mindspore.taps.input_tap import MindSporeInputTap
 from msprobe.adapters.mindspore.tensors.tensor_ops import MindSporeTensorOps
 from msprobe.adapters.mindspore.tensors.values import MindSporeValues
@@ -53,7 +53,7 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
         collectives=MSAdapterCollectiveTap(
             torch, table["distributed"] if config.level in ("L1", "mix") else (), current, thread
         ),
-        gradients=MindSporeGradientTap(thread),
+        gradients=make_gradient_tap(thread),
         version=str(getattr(torch, "__version__", "")),
     )
 

@@ -10,7 +10,11 @@ from types import ModuleType
 
 
 def torch_of_msadapter() -> ModuleType | None:
-    """Return the torch-shaped module that the program works with; None for the real one, or for none."""
+    """Return the torch-shaped module that the program works with; None for the real one, or for none.
+
+    Where ``torch`` only passes names on to a package, it is that package: mindtorch's own layers look their functions
+    up there, and not in ``torch``.
+    """
     torch, mindspore = sys.modules.get("torch"), sys.modules.get("mindspore")
     kind = getattr(mindspore, "Tensor", None)
     make = getattr(torch, "tensor", None)
@@ -18,8 +22,15 @@ def torch_of_msadapter() -> ModuleType | None:
         return None
     own = getattr(torch, "Tensor", None)
     if isinstance(own, type) and issubclass(own, kind):
-        return torch
-    return torch if not _is_real(torch) and isinstance(make(0.0), kind) else None
+        return _package_behind(torch)
+    return _package_behind(torch) if not _is_real(torch) and isinstance(make(0.0), kind) else None
+
+
+def _package_behind(torch: ModuleType) -> ModuleType:
+    """Return the package whose names ``torch`` passes on; ``torch`` itself where the names are its own."""
+    layers = getattr(getattr(torch, "nn", None), "Module", None)
+    package = sys.modules.get(str(getattr(layers, "__module__", "")).partition(".")[0])
+    return package if package is not None and getattr(package, "tensor", None) is torch.tensor else torch
 
 
 def _is_real(torch: ModuleType) -> bool:

@@ -11,6 +11,7 @@ import mindspore
 import numpy as np
 import pytest
 
+from msprobe.adapters.mindspore.taps import gradient_tap
 from msprobe.core.config import load_config
 from msprobe.core.dump.session import process_debugger
 from msprobe.core.errors import ConfigError, MsprobeException
@@ -101,6 +102,57 @@ def test_gradients_are_those_of_the_program_and_bit_identical(tmp_path: Path) ->
     assert of_input["Norm"] == pytest.approx(np.linalg.norm(plain[0]), rel=1e-6)
     weight = data["Module.l1.Linear.parameters_grad.0"]["weight"][0]
     assert weight["Norm"] == pytest.approx(np.linalg.norm(plain[1]), rel=1e-6)
+
+
+def test_before_mindspore_2_9_the_gradients_of_outputs_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MSAdapter asks the same rule as MindSpore which gradients this version can show; tried on this version."""
+    monkeypatch.setattr(gradient_tap, "has_gradient_nodes", lambda: False)
+    data = collect(tmp_path, Net()).data
+    assert [name for name in data if "backward" in name] == [
+        "Tensor.sum.0.backward",
+        "Torch.exp.0.backward",
+        "Functional.linear.1.backward",
+        "Module.l2.Linear.backward.0",
+        "Functional.silu.0.backward",
+        "Module.act.SiLU.backward.0",
+        "Functional.linear.0.backward",
+        "Module.l1.Linear.backward.0",
+    ]
+    record = data["Module.l1.Linear.backward.0"]
+    assert record["input"][0]["shape"] == [2, 3] and record["output"] == [None]
+
+
+def test_a_package_that_broke_the_hooks_of_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As mindtorch of mindnlp 0.5.1 does; MindSpore's own class still takes the hook."""
+
+    def register_hook(parameter: Any, hook: Any) -> None:
+        raise AttributeError("'Parameter' object has no attribute '_data'")
+
+    net = Net()
+    plain = train(net)
+    monkeypatch.setattr(mindspore.Parameter, "register_hook", register_hook)
+    data = collect(tmp_path, net).data
+    weight = data["Module.l1.Linear.parameters_grad.0"]["weight"][0]
+    assert weight["Norm"] == pytest.approx(np.linalg.norm(plain[1]), rel=1e-6)
+    assert [array.tobytes() for array in train(net)] == [array.tobytes() for array in plain]
+
+
+def test_what_takes_no_hook_costs_itself_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Unhooked:
+        shape, requires_grad = (1,), True
+
+    net = Net()
+    net.l1._parameters["odd"] = Unhooked()
+    weights = [parameter for parameter in net.parameters() if not isinstance(parameter, Unhooked)]
+    with PrecisionDebugger({"dump_path": str(tmp_path), "level": "L0"}).collect(net):
+        mindspore.value_and_grad(lambda x: net(x).sum(), 0, weights)(torch.tensor(X, torch.float32))
+    data = load_dump(find_dumps(tmp_path)[0]).data
+    assert set(data["Module.l1.Linear.parameters_grad.0"]) == {"weight", "bias"}
+    assert len(data) == 8
+    (line,) = (record.message for record in caplog.records if "no gradient hook" in record.message)
+    assert line.startswith("a Unhooked takes no gradient hook: its gradient is not recorded (")
 
 
 @pytest.mark.parametrize(("level", "prefixes"), [("L0", {"Module"}), ("L1", {"Functional", "Torch", "Tensor"})])

@@ -6,7 +6,8 @@ every replaced attribute is the original again.
 ``PrimitiveTap`` observes operators that are called as objects (primitives), and not through functions of ``ops`` and
 ``mint``. Primitives that are attributes of cells (``self.matmul = ops.MatMul()``) are named after them:
 ``Primitive.matmul.MatMul.0``. Others, created inside ``construct`` or stored anywhere else, are named after their
-class: ``Primitive.MatMul.0``. Calls by MindSpore's own functions are not recorded; its layers count as the model.
+class: ``Primitive.MatMul.0``. A primitive of a general class (``ops.Primitive("ReLU")``) has the name of its operator
+in place of that of the class. Calls by MindSpore's own functions are not recorded; its layers count as the model.
 Without a model nothing is recorded.
 
 The ``__call__`` of the classes of primitives is replaced while collecting and looks each instance up. No cell and no
@@ -132,7 +133,7 @@ class PrimitiveTap:
     def _add(self, name: str, primitive: Any) -> None:
         kind = type(primitive)
         self._plan(kind)
-        site = self._site("Primitive", f"{name}.{kind.__name__}")
+        site = self._site("Primitive", f"{name}.{_operator(primitive)}")
         original = functools.partial(_original(kind), primitive)
         self._calls[id(primitive)] = primitive, wrap(original, site, self._current, self._thread)
 
@@ -161,7 +162,7 @@ class PrimitiveTap:
                 return entry[1](*args, **kwargs)
             if _is_framework_function(sys._getframe(1)) or _CONSTANT in primitive.attrs:
                 return original(primitive, *args, **kwargs)
-            site = site_of("Primitive", type(primitive).__name__)
+            site = site_of("Primitive", _operator(primitive))
             run = functools.partial(original, primitive, *args, **kwargs)
             return observe_with_output(run, site, (args, kwargs), _itself, (observer, thread))
 
@@ -176,6 +177,13 @@ def _is_constant(kind: type) -> bool:
     count as operators.
     """
     return kind.__module__ == ops.primitive.__name__ and "<locals>" in kind.__qualname__
+
+
+def _operator(primitive: Any) -> str:
+    """Return the name of the class; of the operator where the class is a base class of MindSpore."""
+    kind = type(primitive)
+    name = primitive.name if kind.__module__ == ops.Primitive.__module__ else ""
+    return name if isinstance(name, str) and name.isidentifier() else kind.__name__
 
 
 def _original(kind: type) -> Callable[..., Any]:

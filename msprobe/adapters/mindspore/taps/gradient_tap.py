@@ -1,4 +1,4 @@
-"""Observe gradients: those of single calls (``MindSporeGradientTap``), and those of one tensor (``watch``).
+"""Observe the gradients of single calls. ``make_gradient_tap`` chooses the tap for the installed version.
 
 The gradients of a call are observed at the autograd nodes that the call created. Nothing is added to the graph: hooks
 on existing nodes see the gradients that flow anyway. A node belongs to the call when it got its sequence number during
@@ -14,6 +14,7 @@ others. Thousands of calls wait for their gradients at the same time, so few obj
 would start the garbage collector more often, which walks the whole program.
 
 MindSpore before 2.9 has no such nodes: there only the gradients of outputs are observed (``output_gradient_tap``).
+MindSpore and MSAdapter use the same taps.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from typing import Any
 import mindspore
 from mindspore import Tensor
 
+from msprobe.adapters.mindspore.taps.output_gradient_tap import MindSporeOutputGradientTap
+from msprobe.adapters.mindspore.taps.tensor_hooks import watch
 from msprobe.adapters.mindspore.tensors.bfloat16 import widened
-from msprobe.adapters.mindspore.versions import can_have_gradient, native_executor
-from msprobe.core.backend.protocols import GradientReceiver, Template
+from msprobe.adapters.mindspore.versions import has_gradient_nodes, native_executor
+from msprobe.core.backend.protocols import GradientReceiver, GradientTap, Template
 from msprobe.core.capture.containers import interned, shape_of, tensors_in
 from msprobe.core.capture.thread_state import ThreadState, quiet_hook
 from msprobe.core.dump.record.backward import CallGradients, gradient_at
@@ -42,6 +45,11 @@ Fed = dict[int, int]
 """The slot of the call's arguments by the input of a node."""
 Targets = dict[int, tuple[Any, list[tuple[int, int]]]]
 """The nodes that made outputs, by identity, each with pairs of an output of the node and an output of the call."""
+
+
+def make_gradient_tap(thread: ThreadState) -> GradientTap:
+    """Return the tap that this version of MindSpore can serve."""
+    return MindSporeGradientTap(thread) if has_gradient_nodes() else MindSporeOutputGradientTap(thread)
 
 
 class MindSporeGradientTap:
@@ -248,28 +256,3 @@ def added(earlier: Any, gradient: Any) -> Any:
     if gradient.dtype == mindspore.bfloat16:
         return Tensor(widened(earlier) + widened(gradient), gradient.dtype)
     return Tensor(earlier.asnumpy() + gradient.asnumpy(), gradient.dtype)
-
-
-def watch(tensor: Any, thread: ThreadState, report: Callable[[Any], None]) -> Callable[[], None] | None:
-    """Report every gradient of ``tensor`` until the returned function is called.
-
-    Returns None when the tensor cannot have a gradient.
-    """
-    if not can_have_gradient(tensor):
-        return None
-
-    remove: Callable[[], None] = tensor.register_hook(gradient_hook(thread, report)).remove
-    return remove
-
-
-def gradient_hook(thread: ThreadState, report: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Return a hook that passes a gradient to ``report`` while ``thread`` is busy.
-
-    It is a function because MindSpore before 2.9 accepts no other callable as the hook of a tensor.
-    """
-
-    def hook(gradient: Any) -> None:
-        with thread.quiet():
-            report(gradient)
-
-    return hook

@@ -23,7 +23,7 @@ from msprobe.adapters.mindspore.runtime_facts import (
     reopens,
     second_runner,
 )
-from msprobe.adapters.mindspore.taps.gradient_tap import gradient_hook
+from msprobe.adapters.mindspore.taps.tensor_hooks import ParameterHook, gradient_hook
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
@@ -35,21 +35,6 @@ from msprobe.core.errors import MsprobeException
 _NOTHING = contextlib.nullcontext()
 
 
-class _Hook:
-    """A hook on a parameter that can be removed and set again."""
-
-    def __init__(self, parameter: Any, report: Callable[[Any], None]) -> None:
-        self._parameter = parameter
-        self._report = report
-        self.set()
-
-    def set(self) -> None:
-        self._handle = self._parameter.register_hook(self._report)
-
-    def remove(self) -> None:
-        self._handle.remove()
-
-
 class MindSporeModuleTap:
     """Implements ``ModuleTap``. The models themselves have no name and no record; their cells have."""
 
@@ -59,7 +44,7 @@ class MindSporeModuleTap:
         self._sites = ModuleNames()
         self._again: dict[int, Entry] = {}  # cells that run an adopted one again
         self._models: list[weakref.ref[nn.Cell]] = []
-        self._hooks: list[_Hook] = []
+        self._hooks: list[ParameterHook] = []
 
     def adopt(self, model: Any) -> None:
         for head, part in models_with_prefixes(model, nn.Cell, "mindspore.nn.Cell", "Cell"):
@@ -113,10 +98,10 @@ class MindSporeModuleTap:
         if in_graph_mode():
             return lambda: None  # the graph's own taps see them
         hooks = [
-            _Hook(parameter, self._gradient_reporter(site, key))
+            ParameterHook(parameter, self._gradient_reporter(site, key))
             for _, site in self._sites.items()
             for key, parameter in site.parameters()
-            if parameter.requires_grad
+            if getattr(parameter, "requires_grad", True)
         ]
         self._hooks = hooks
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from mindspore import Tensor
 
-from msprobe.adapters.mindspore.taps.gradient_tap import watch
-from msprobe.adapters.mindspore.versions import can_have_gradient, executor
+from msprobe.adapters.mindspore.taps.tensor_hooks import watch
+from msprobe.adapters.mindspore.versions import executor
 from msprobe.core.backend.protocols import GradientReceiver, Template
 from msprobe.core.capture.containers import shape_of, tensors_in
 from msprobe.core.capture.thread_state import ThreadState
@@ -37,32 +37,41 @@ class MindSporeOutputGradientTap:
         return [shape_of(value, _no_slot, Tensor) for value in args], {}
 
     def attach(self, prepared: Any, result: Any, receiver: GradientReceiver, report_early: bool = False) -> None:
-        outputs = [tensor for tensor in tensors_in(result, Tensor) if _can_have_gradient(tensor)]
-        if outputs:
-            receiver.expect(len(outputs))
-            gradients = _OutputGradients(receiver, len(outputs))
-            for position, tensor in enumerate(outputs):
-                watch(tensor, self._thread, gradients.hook(position))
+        if not _executor.grad_flag():
+            return
+        gradients = _OutputGradients(receiver)
+        for tensor in tensors_in(result, Tensor):
+            gradients.observe(tensor, self._thread)
+        if gradients.count:
+            receiver.expect(gradients.count)
 
     def watch(self, tensor: Any, report: Callable[[Any], None]) -> Callable[[], None] | None:
         return watch(tensor, self._thread, report)
 
 
 class _OutputGradients:
-    """Reports the gradients of the outputs of one call, and the end of its backward after the last one."""
+    """Reports the gradients of the outputs of one call, and the end of its backward after the last one.
 
-    def __init__(self, receiver: GradientReceiver, count: int) -> None:
+    Attributes:
+        count: the outputs that are observed.
+    """
+
+    def __init__(self, receiver: GradientReceiver) -> None:
         self._receiver = receiver
-        self._count = self._left = count
+        self._arrived = 0
+        self.count = 0
 
-    def hook(self, position: int) -> Callable[[Any], None]:
-        """Return the hook of the output ``position``."""
+    def observe(self, tensor: Any, thread: ThreadState) -> None:
+        """Observe one more output, unless no gradient can reach it: it has no place in the record then."""
+        if watch(tensor, thread, self._hook(self.count)) is not None:
+            self.count += 1
 
+    def _hook(self, position: int) -> Callable[[Any], None]:
         def report(gradient: Any) -> None:
             self._receiver.grad_output(position, gradient)
-            self._left -= 1
-            if not self._left:
-                self._left = self._count
+            self._arrived += 1
+            if self._arrived == self.count:
+                self._arrived = 0
                 self._receiver.grad_inputs({})
 
         return report
@@ -70,7 +79,3 @@ class _OutputGradients:
 
 def _no_slot(tensor: Any) -> None:
     """Return no slot: it is not known which gradients reach the arguments."""
-
-
-def _can_have_gradient(tensor: Any) -> bool:
-    return can_have_gradient(tensor) and bool(_executor.grad_flag())

@@ -18,8 +18,8 @@ import numpy as np
 from msprobe.adapters.mindspore.runtime_facts import on_cpu
 from msprobe.adapters.mindspore.tensors.bfloat16 import bits_of, from_bits, widened
 from msprobe.adapters.mindspore.tensors.reductions import DeferredStatistics
-from msprobe.adapters.mindspore.tensors.values import GraphValue
-from msprobe.adapters.mindspore.versions import address_of_tensors
+from msprobe.adapters.mindspore.tensors.values import GraphValue, dtype_name
+from msprobe.adapters.mindspore.versions import address_of_tensors, native_tensor
 from msprobe.core.store.safe_files import replacement
 from msprobe.core.tensors.checksums import crc32, xor
 from msprobe.core.tensors.dtypes import DType, find_dtype
@@ -31,7 +31,7 @@ from msprobe.core.tensors.statistics import NO_STATS, set_statistics
 from msprobe.native import measuring
 
 _TYPE = "mindspore.Tensor"
-_CORE = mindspore.Tensor.__mro__[-2]
+_CORE = native_tensor()
 """The C++ class of tensors: its attributes are read directly, which saves a Python call each."""
 _IS_CONTIGUOUS: Any = _CORE.is_contiguous
 _DATA_PTR: Any = address_of_tensors()
@@ -176,7 +176,7 @@ class MindSporeTensorOps:
 
 
 def _remember_dtype(kind: Any) -> tuple[Any, str, DType | None]:
-    name = str(kind)
+    name = dtype_name(kind)
     entry = kind, name, find_dtype(name)
     if len(_DTYPES) < _MOST_DTYPES:  # a dtype object per tensor would fill the memory
         _DTYPES[id(kind)] = entry

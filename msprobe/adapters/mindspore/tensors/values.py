@@ -15,7 +15,7 @@ import numpy as np
 from mindspore.common import dtype as dtypes
 
 from msprobe.core.capture.describe import Expansion, Handler, Node
-from msprobe.core.tensors.dtypes import ALL_DTYPES, mindspore_name
+from msprobe.core.tensors.dtypes import ALL_DTYPES, find_dtype, mindspore_name
 
 _NAMES = {dtype.name: mindspore_name(dtype) for dtype in ALL_DTYPES}
 """The names of MindSpore's dtypes, by those of numpy."""
@@ -70,8 +70,15 @@ class GraphValue:
         return GraphValue(self._array.copy(), not self._array.ndim)
 
 
+def dtype_name(kind: Any) -> str:
+    """Return the name of a dtype as MindSpore prints it (Float32); mindtorch makes it print mindspore.float32."""
+    printed = str(kind)
+    known = find_dtype(printed) if printed.startswith("mindspore.") else None
+    return printed if known is None else mindspore_name(known)
+
+
 def _dtype(value: Any, place: str, around: tuple[int, ...]) -> Node:
-    return {"type": "mindspore.dtype", "value": str(value)}
+    return {"type": "mindspore.dtype", "value": dtype_name(value)}
 
 
 def _dtype_argument(value: Any, place: str, around: tuple[int, ...]) -> Node:

@@ -21,7 +21,6 @@ from msprobe.core.dump.record.graph_tree import GraphCall, GraphTree, Path, grad
 from msprobe.core.dump.record.module_names import NamedModule
 from msprobe.core.dump.record.step_recorder import StepRecorder
 from msprobe.core.dump.record.tensor_node import tensor_nodes
-from msprobe.core.log import first_time, logger
 
 BACKWARD, PARAMETERS_GRAD = "backward", "parameters_grad"
 _FILE_SECTIONS = {"input_args": "input", "input_kwargs": "kwargs"}
@@ -59,7 +58,7 @@ class GraphCalls:
         self._calls: dict[int, GraphCall] = {}
         self._waiting: list[GraphCall] = []
         self._first: dict[str, GraphCall] = {}
-        self._gradients: dict[str, tuple[NamedModule, dict[str, Node | None]]] = {}
+        self._gradients: dict[str, tuple[NamedModule, dict[str, Node]]] = {}
         self._gradient_runs: Counter[tuple[str, str]] = Counter()
 
     # ---- as a graph runs ----
@@ -118,23 +117,19 @@ class GraphCalls:
 
     @never_raises
     def gradient(self, site: NamedModule, key: str, tensor: Any) -> None:
-        """Take the gradient of a parameter."""
+        """Take the gradient of a parameter.
+
+        Under control flow or recomputation it arrives several times in a run: first what the inner graphs have summed
+        so far, and last, because it depends on all of that, the whole gradient. The last one is kept.
+        """
         if self._closed or not self._recorder.modes.parameters_grad:
             return
         with self._lock:
             nodes = self._gradients.setdefault(site.stem, (site, {}))[1]
             self._hold()
-            if key not in nodes:
-                name = self._gradient_name(site, key)
-                nodes[key] = self._measured(name, name, Spot("", "", (key,)), tensor)
-                return
-            self._remove_files(nodes[key])
-            nodes[key] = None
-            if first_time(("gradient in parts", site.stem, key)):
-                logger.warning(
-                    "%s: the gradient of %s comes in parts (control flow, recomputation) and is not recorded",
-                    *(site.stem, key),
-                )
+            self._remove_files(nodes.get(key))
+            name = self._gradient_name(site, key)
+            nodes[key] = self._measured(name, name, Spot("", "", (key,)), tensor)
 
     @never_raises
     def flush(self) -> None:
@@ -232,14 +227,13 @@ class GraphCalls:
             self._remove_files([list(paths.values()) for paths in sections.values()])
         recorder.write_call(record)
 
-    def _write_gradients(self, site: NamedModule, nodes: dict[str, Node | None]) -> None:
+    def _write_gradients(self, site: NamedModule, nodes: dict[str, Node]) -> None:
         recorder = self._recorder
         by_name: dict[str, dict[str, Any]] = {}
         for key, node in nodes.items():
             name = self._gradient_name(site, key)
             self._gradient_runs[site.stem, key] += 1
-            if node is not None:
-                by_name.setdefault(name, {})[key] = [node]
+            by_name.setdefault(name, {})[key] = [node]
         for name, body in by_name.items():
             if recorder.in_scope(name) and recorder.lists_gradients_of(site.stem, name):
                 recorder.write_call(CallRecord(name, body))

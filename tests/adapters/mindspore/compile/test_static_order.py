@@ -21,8 +21,7 @@ JOB = Path(__file__).parents[1] / "graph_jobs/order.py"
 ROOT = Path(__file__).parents[4]
 Ran = Callable[[str], tuple[Path, dict[str, bool]]]
 STATIC = [(mode, net) for mode in ("graph", "jit") for net in ("chain", "shared", "branches")]
-COMPARED = [*STATIC, ("jit", "between")]
-BOTH = [*COMPARED, ("graph", "loop")]  # a loop has gradients of parameters in parts
+COMPARED = [*STATIC, ("jit", "between"), ("graph", "loop")]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +60,7 @@ def test_results_and_gradients_keep_their_bits(mode: str, ran: Ran) -> None:
     assert [net for net, is_same in same.items() if not is_same] == []
 
 
-@pytest.mark.parametrize(("mode", "net"), BOTH, ids=[f"{mode}-{net}" for mode, net in BOTH])
+@pytest.mark.parametrize(("mode", "net"), COMPARED, ids=[f"{mode}-{net}" for mode, net in COMPARED])
 def test_calls_stand_as_in_a_dynamic_graph(mode: str, net: str, ran: Ran) -> None:
     dynamic, static = found(ran, "dynamic", net), found(ran, mode, net)
     assert calls(static) == calls(dynamic)
@@ -72,6 +71,19 @@ def test_calls_stand_as_in_a_dynamic_graph(mode: str, net: str, ran: Ran) -> Non
 def test_gradients_of_parameters_stand_as_in_a_dynamic_graph(net: str, ran: Ran) -> None:
     assert found(ran, "graph", net).names() == found(ran, "dynamic", net).names()
     assert sorted(found(ran, "jit", net).names()) == sorted(found(ran, "dynamic", net).names())
+
+
+def test_gradients_under_control_flow_and_recomputation_are_whole(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "GLOG_v": "3"}
+    command = [sys.executable, str(JOB.with_name("conditions.py")), str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    equal = json.loads(ended.stdout.split("EQUAL ", 1)[1].splitlines()[0])
+    assert len(equal) == 9
+    for net, parameters in equal.items():
+        assert {"a.weight", "a.bias", "fc.weight", "fc.bias"} <= parameters.keys(), net
+        assert all(parameters.values()), (net, parameters)
+    assert "[WARNING]" not in ended.stderr and "[ERROR]" not in ended.stderr
 
 
 @pytest.mark.parametrize("mode", ["graph", "jit"])

@@ -100,6 +100,21 @@ def test_a_class_of_the_user_is_seen(bench: Any) -> None:
     assert primitives(bench) == ["Primitive.Twice.0.forward"]  # its own calls are inside
 
 
+def test_one_of_a_general_class_has_the_name_of_its_operator(bench: Any) -> None:
+    class General(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.act = ops.Primitive("ReLU")
+
+        def construct(self, x: Any) -> Any:
+            return ops.Primitive("Exp")(self.act(x))
+
+    net = General()
+    with bench.open("L1").collect(net):
+        net(X)
+    assert primitives(bench) == ["Primitive.act.ReLU.0.forward", "Primitive.Exp.0.forward"]
+
+
 def test_a_failing_one_keeps_its_inputs_and_its_error(bench: Any) -> None:
     wide = Tensor(np.ones((3, 2), np.float32))
     with bench.open("L1").collect(nn.ReLU()):
@@ -142,4 +157,4 @@ def test_a_constant_function_is_recorded_where_a_cell_holds_it(bench: Any) -> No
     net = Constant()
     with bench.open("L1").collect(net):
         net(X)
-    assert primitives(bench) == ["Primitive.twice.ProxyOp.0.forward"]
+    assert primitives(bench) == ["Primitive.twice.doubled.0.forward"]
