@@ -5,14 +5,13 @@ With ``deferred`` the statistics come only at ``settle``, as from a device.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from msprobe.core.store.safe_files import open_private
+from msprobe.core.store.safe_files import replacement
 from msprobe.core.tensors.checksums import crc32, xor
 from msprobe.core.tensors.numpy_ops import statistics
 from msprobe.core.tensors.projection import projection
@@ -70,9 +69,8 @@ class FakeTensorOps:
         return (lambda: copy), tensor.data.nbytes
 
     def save(self, tensor: Tensor, path: Path) -> bool:
-        array = tensor.data
-        with os.fdopen(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
-            np.save(file, array, allow_pickle=False)
+        with replacement(path) as temporary, open(temporary, "wb") as file:
+            np.save(file, tensor.data, allow_pickle=False)
         return True
 
     def _fill(self, node: dict[str, Any], array: Any) -> None:

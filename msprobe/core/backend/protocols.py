@@ -5,8 +5,7 @@
   uses (``describe``, ``prepare``, ``attach``) take and return plain values and allocate little.
 - Taps are made with the session's ``CurrentObserver``, and report to the observer that it holds at the moment, one per
   step.
-- A framework that lacks a capability leaves it out (None in the ``Backend``); ``Support`` says what is missing, and the
-  check of the configuration names it.
+- A capability that a framework lacks is None in the ``Backend``; the check of the configuration names it (``Support``).
 
 Read ``Backend`` first, the last class of this file: it is the frozen bundle of all capabilities. Above it stand the
 protocols of the capabilities: tensors and arguments, the runtime, gradients, calls of functions and operators, kernels,
@@ -457,8 +456,8 @@ class Backend:
         read_arguments: returns the arguments of a call with those that the function does not read without their values.
         made_by_framework: tells whether the framework itself makes the call that begins, to spread a model over ranks.
         kernels: is there only at level L2 on an NPU: core chooses the call around which kernels are dumped.
-        kernel_dump: is there only at level L2 of a framework whose runtime dumps the kernels of whole steps by itself.
-            It asks the runtime, and raises MsprobeException when that cannot be done any more.
+        kernel_dump: is there only at level L2 where the runtime dumps the kernels of whole steps by itself. It raises
+            MsprobeException when the runtime cannot be asked any more.
         apis_in_models: a model given to ``start`` brings more functions to record, also at level L1.
         has_risk_levels: its functions have a risk, so that ``risk_level`` leaves some of them out.
         header: more fields for the header of dump.json.

@@ -85,8 +85,7 @@ def write_atomic(path: Path, chunks: Iterable[bytes]) -> int:
         OSError: the disk is full or the folder cannot be written, or the path is a device, which a file would replace
             (``/dev/null``); the old file, if any, is untouched.
     """
-    if is_device(path):
-        raise OSError(errno.EEXIST, "is a device and no file", str(path))
+    refuse_device(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     size = 0
     try:
@@ -114,8 +113,9 @@ def replacement(path: Path) -> Iterator[str]:
     """Yield a new, empty file that becomes ``path`` when the block ends; it is removed where the block raises.
 
     Raises:
-        OSError: the file cannot be created or renamed.
+        OSError: the file cannot be created or renamed, or ``path`` is a device.
     """
+    refuse_device(path)
     temporary = temporary_beside(path)
     os.close(create_new(temporary))
     try:
@@ -125,6 +125,16 @@ def replacement(path: Path) -> Iterator[str]:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def refuse_device(path: Path) -> None:
+    """Refuse a path that a new file must not replace.
+
+    Raises:
+        OSError: it is a device, such as ``/dev/null``.
+    """
+    if is_device(path):
+        raise OSError(errno.EEXIST, "is a device and no file", str(path))
 
 
 def is_device(path: str | os.PathLike[str]) -> bool:
