@@ -166,7 +166,7 @@ def test_an_earlier_dump_in_the_folder_is_let_alone(space: Path) -> None:
     output = train(space / "twice", task="tensor", step=[1])
     assert "holds an earlier kernel dump" in output
     assert before and all(path.exists() for path in before)
-    assert [place.step for place in find_dumps(space / "twice/dump")] == [0, 1]
+    assert [place.step for place in find_dumps(space / "twice/dump", "all")] == [0, 1]
 
 
 @pytest.mark.slow
