@@ -29,7 +29,7 @@ RUNS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "cross_file": (["cross_file_train", "cross_file_module"], {}),
 }
 FILE_NAMES = {"cross_file_module": "module.py"}
-FIELDS = ["type", "dtype", "shape", "Max", "Min", "Mean", "Norm", "requires_grad"]
+FIELDS = ["type", "dtype", "shape", "Max", "Min", "Mean", "Norm", "Projection", "requires_grad"]
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ from functools import partial
 from importlib.resources import files
 from typing import Any
 
-import mindspore
 import yaml
 from mindspore import nn
 
@@ -22,6 +21,7 @@ from msprobe.adapters.mindspore.taps.module_tap import MindSporeModuleTap
 from msprobe.adapters.mindspore.taps.optimizer_tap import MindSporeOptimizerTap
 from msprobe.adapters.mindspore.tensors.tensor_ops import MindSporeTensorOps
 from msprobe.adapters.mindspore.tensors.values import MindSporeValues
+from msprobe.adapters.mindspore.versions import version_text
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patched_apis import ListedApis
@@ -55,7 +55,7 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
         has_risk_levels=False,
         kernel_dump=partial(MindSporeKernelDump, config) if kernels else None,
         header=_header(config),
-        version=mindspore.__version__,
+        version=version_text(),
     )
 
 

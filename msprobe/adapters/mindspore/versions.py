@@ -55,6 +55,13 @@ def number() -> tuple[int, ...]:
     return parsed(mindspore.__version__)
 
 
+def version_text() -> str:
+    """Return the version of this MindSpore as MindSpore writes it, such as ``2.10.0``."""
+    import mindspore
+
+    return str(mindspore.__version__)
+
+
 def parsed(version: str) -> tuple[int, ...]:
     """Return the numbers of a version: ``2.10.0rc1`` gives (2, 10, 0)."""
     return tuple(int(number) for number in re.findall(r"\d+", version.split("rc")[0])[:3])
