@@ -1,26 +1,17 @@
-"""Random programs: text made of blocks, one seed each, which must run with the tool as they run without it.
+"""Random programs of PyTorch, made of the blocks in ``random_blocks.txt``.
 
-``program(seed)`` returns the text: a function for each block of ``random_blocks.txt``, in which the words after ``$``
-are drawn from ``WORDS``. ``run(load(text))`` executes it and returns what each block has made: values, gradients, the
-type and text of an exception, and the state of all random generators afterwards.
-
-    python -m tests.adapters.pytorch.random_programs 17        prints the program of seed 17, and what it makes
+    python -m tests.adapters.pytorch.random_programs 17              prints the program of seed 17, and what it makes
+    python -m tests.adapters.pytorch.random_programs 17 export fork  the same of these blocks only
 """
 
 from __future__ import annotations
 
-import hashlib
-import random
-import re
-import string
-import sys
-import types
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
+
+from tests.adapters.random_programs import Framework, Programs, digest
 
 HEADER = """
 import asyncio, collections, copy, dataclasses, io, multiprocessing, os, pickle, random, threading, warnings
@@ -64,7 +55,7 @@ class Scaled(torch.autograd.Function):
     def forward(ctx, x, factor):
         ctx.save_for_backward(x)
         ctx.factor = factor
-        ctx.set_materialize_grads($$materialize)
+        ctx.set_materialize_grads($materialize)
         return x * factor, x.sum()
     @staticmethod
     def backward(ctx, grad, grad_sum):
@@ -86,11 +77,7 @@ def made(*shape, dtype=torch.float32, grad=True):
 
 LOG = []
 """
-_SOURCE = (Path(__file__).parent / "random_blocks.txt").read_text(encoding="utf-8")
-_FOUND = re.findall(r"^== (\w+)( \(rare\))?\n(.*?)(?=^== |\Z)", _SOURCE, re.MULTILINE | re.DOTALL)
-BLOCKS = {name: body.strip() for name, rare, body in _FOUND if not rare}
-RARE_BLOCKS = {name: body.strip() for name, rare, body in _FOUND if rare}
-"""Blocks that take a second or more."""
+SEEDED = "torch.manual_seed({seed}); random.seed({seed}); np.random.seed({seed})\nMODEL = Net()"
 WORDS: dict[str, tuple[str, ...]] = {
     "backend": ("eager", "aot_eager"),
     "binary": ("add", "mul", "sub", "maximum", "atan2", "matmul"),
@@ -146,94 +133,30 @@ WORDS: dict[str, tuple[str, ...]] = {
 }
 
 
-def program(seed: int, blocks: int = 12, rare: float = 0.0) -> str:
-    """Return the text of one program; ``rare`` is the share of blocks that take a second or more."""
-    rng = random.Random(seed)
-    lines = [
-        _substituted(rng, HEADER.replace("$$", "$")),
-        f"torch.manual_seed({seed}); random.seed({seed}); np.random.seed({seed})",
-        "MODEL = Net()",
-    ]
-    for number in range(blocks):
-        table = RARE_BLOCKS if rng.random() < rare else BLOCKS
-        name = rng.choice(list(table))
-        body = _substituted(rng, table[name]).replace("\n", "\n    ")
-        lines.append(f"\ndef block_{number}_{name}():\n    {body}")
-    return "\n".join(lines) + "\n"
-
-
-def _substituted(rng: random.Random, text: str) -> str:
-    return string.Template(text).substitute({word: rng.choice(values) for word, values in WORDS.items()})
-
-
-def load(text: str) -> dict[str, Any]:
-    """Return the names of a program that was defined and not run; ``MODEL`` is its model."""
-    module = types.ModuleType("random_program")
-    sys.modules[module.__name__] = module  # where dataclasses and pickle look for it
-    exec(compile(text, "<program>", "exec"), vars(module))
-    return vars(module)
-
-
-def run(names: dict[str, Any]) -> list[Any]:
-    """Run the blocks of a loaded program and return what each has made."""
-    return [(name, *_made_by(block, names["LOG"])) for name, block in list(names.items()) if name.startswith("block_")]
-
-
-def _made_by(block: Any, log: list[Any]) -> Iterator[Any]:
-    del log[:]
-    try:
-        yield described(block())
-    except Exception as error:  # noqa: BLE001  (wrong calls are part of the programs)
-        yield type(error).__name__, _without_addresses(str(error))
-    yield described(log)
-    yield (
-        digest(torch.get_rng_state().numpy().tobytes()),
-        digest(repr((random.getstate(), np.random.get_state())).encode()),
-    )
-
 
 def described(value: Any) -> Any:
-    """Return ``value`` in a form that compares by all its bits."""
-    if isinstance(value, torch.Tensor):
-        facts = (
-            type(value).__name__,
-            str(value.dtype),
-            str(value.layout),
-            value.requires_grad,
-            type(value.grad_fn).__name__,
-        )
-        return (*facts, _bits(value))
-    if isinstance(value, dict):
-        return type(value).__name__, [(described(key), described(part)) for key, part in value.items()]
-    if isinstance(value, (list, tuple)):
-        return type(value).__name__, [described(part) for part in value]
-    if hasattr(value, "__dataclass_fields__"):
-        return type(value).__name__, described(vars(value))
-    return _without_addresses(repr(value))
+    """Return what compares a tensor by all its bits; None for what is no tensor."""
+    if not isinstance(value, torch.Tensor):
+        return None
+    facts = str(value.dtype), str(value.layout), value.requires_grad, type(value.grad_fn).__name__
+    return (type(value).__name__, *facts, _bits(value))
 
 
 def _bits(tensor: torch.Tensor) -> Any:
     if tensor.is_meta or tensor.layout is not torch.strided or tensor.is_nested or tensor.is_quantized:
         return repr(tensor)
     plain = tensor.detach().resolve_conj().resolve_neg().contiguous().as_subclass(torch.Tensor)
-    return (
-        tuple(tensor.shape),
-        tensor.stride(),
-        digest(bytes(plain.flatten().view(torch.uint8).numpy())) if plain.numel() else "",
-    )
+    data = bytes(plain.flatten().view(torch.uint8).numpy()) if plain.numel() else b""
+    return tuple(tensor.shape), tensor.stride(), digest(data)
 
 
-def digest(data: bytes) -> str:
-    """Return a short checksum of ``data``."""
-    return hashlib.blake2b(data, digest_size=8).hexdigest()
+def random_state() -> bytes:
+    """Return the state of torch's generator."""
+    return torch.get_rng_state().numpy().tobytes()
 
 
-def _without_addresses(text: str) -> str:
-    return re.sub(r"0x[0-9a-f]+", "0x", text)
-
+FRAMEWORK = Framework(HEADER, SEEDED, WORDS, described, random_state)
+PROGRAMS = Programs(FRAMEWORK, Path(__file__).parent / "random_blocks.txt")
 
 if __name__ == "__main__":
-    source = program(int(sys.argv[1]), rare=float(sys.argv[2]) if len(sys.argv) > 2 else 0.0)
-    print(source)
-    for made in run(load(source)):
-        print(made)
+    PROGRAMS.main()

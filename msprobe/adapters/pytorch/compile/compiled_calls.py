@@ -54,6 +54,10 @@ class CompiledCalls:
 
     def register(self, module: nn.Module) -> None:
         """Give ``module`` a number by which compiled code names it; a second call does nothing."""
+        while _dead:
+            identity, number = _dead.pop()
+            if module_numbers.get(identity) == number:
+                del module_numbers[identity]
         if id(module) not in module_numbers:
             number = next(self._counter)
             self.modules[number] = weakref.ref(module, _DropModule(id(module), number))
@@ -300,16 +304,19 @@ class TracedGradientTap(GradientTap, Protocol):
 
 
 class _DropModule:
-    """Called when a module dies: removes its number, because its ``id`` may be used again by another one."""
+    """Called when a module dies: its number goes away, because its ``id`` may be used again by another one.
+
+    The module may die while Dynamo iterates over ``module_numbers``, so it leaves that one when the next is registered.
+    """
 
     def __init__(self, identity: int, number: int) -> None:
         self._identity, self._number = identity, number
 
     def __call__(self, _: object) -> None:
-        if module_numbers.get(self._identity) == self._number:
-            del module_numbers[self._identity]
+        _dead.append((self._identity, self._number))
         CALLS.modules.pop(self._number, None)
 
 
 module_numbers: dict[int, int] = {}  # by id of the module, for those that have a name; Dynamo guards on it
+_dead: list[tuple[int, int]] = []  # what is to be removed from there
 CALLS = CompiledCalls()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -140,6 +141,31 @@ def test_what_is_compiled_while_collecting_has_its_gradients(bench: Any, level: 
     debugger.stop()
     tried_out = {"Torch.mm.0.forward", "Torch.where.0.forward", "Torch.transpose.0.forward", "Tensor.to.0.forward"}
     assert not tried_out & set(bench.read().data)
+
+
+def test_models_that_die_while_the_compiler_reads_disturb_nothing(bench: Any) -> None:
+    """The compiler iterates over the numbers of all modules; those of dead ones go away later."""
+    earlier = [torch.nn.Sequential(torch.nn.Linear(1, 1)) for _ in range(300)]
+    debugger = bench.open("L0")
+    debugger.start(model=earlier)
+    debugger.stop()
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4))
+    expected = gradient(model)
+    debugger.start(model=model)
+
+    def drop_one(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.endswith("variables/builder.py") and earlier:
+            earlier.pop()
+
+    sys.setprofile(drop_one)
+    try:
+        result = gradient(torch.compile(model, backend="aot_eager"))
+    finally:
+        sys.setprofile(None)
+    assert torch.equal(result, expected)
+    debugger.stop()
+    assert len(earlier) < 300
+    assert bench.read().names("Module.0.Linear")
 
 
 LOADED_WHILE_COLLECTING = """
