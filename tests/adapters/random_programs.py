@@ -34,6 +34,8 @@ class Framework(NamedTuple):
         words: the texts that the words after ``$`` stand for.
         tensor: returns all that compares a tensor by, or None for what is no tensor.
         random_state: returns the bytes of the state of the framework's generators.
+        noise: a pattern of what differs between two runs in texts of values and exceptions.
+        attempts: how often a program differs before that counts, where the framework itself is not reproducible.
     """
 
     header: str
@@ -41,6 +43,8 @@ class Framework(NamedTuple):
     words: Mapping[str, Sequence[str]]
     tensor: Callable[[Any], Any]
     random_state: Callable[[], bytes]
+    noise: str = "0x[0-9a-f]+"
+    attempts: int = 1
 
 
 class Programs:
@@ -56,6 +60,7 @@ class Programs:
         self.blocks = {name: body.strip() for name, rare, body in found if not rare}
         self.rare_blocks = {name: body.strip() for name, rare, body in found if rare}
         self._framework = framework
+        self.attempts = framework.attempts
 
     def text(self, seed: int, blocks: int = 12, rare: float = 0.0, only: Sequence[str] = ()) -> str:
         """Return one program of ``blocks`` blocks; ``rare`` is the share of rare ones, ``only`` names all to use."""
@@ -83,7 +88,7 @@ class Programs:
         try:
             yield self.described(block())
         except Exception as error:  # noqa: BLE001  (wrong calls are part of the programs)
-            yield type(error).__name__, _without_addresses(str(error))
+            yield type(error).__name__, self._quiet(str(error))
         yield self.described(log)
         others = repr((random.getstate(), np.random.get_state())).encode()
         yield digest(self._framework.random_state()), digest(others)
@@ -100,7 +105,10 @@ class Programs:
             return kind, [self.described(part) for part in value]
         if hasattr(value, "__dataclass_fields__"):
             return kind, self.described(vars(value))
-        return _without_addresses(repr(value))
+        return self._quiet(repr(value))
+
+    def _quiet(self, text: str) -> str:
+        return re.sub(self._framework.noise, "", text)
 
     def main(self) -> None:
         """Print the program whose seed is the first argument, and what it makes; further ones name its blocks."""
@@ -125,10 +133,6 @@ def digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
-def _without_addresses(text: str) -> str:
-    return re.sub(r"0x[0-9a-f]+", "0x", text)
-
-
 def differences(bench: Any, programs: Programs, text: str, settings: tuple[str, str, dict[str, Any]]) -> list[Any]:
     """Run a program without and with the tool and return what differs in what it makes, as pairs.
 
@@ -138,10 +142,14 @@ def differences(bench: Any, programs: Programs, text: str, settings: tuple[str, 
         text: the program.
         settings: level, task, and the section of the task.
     """
-    alone = programs.run(load(text))
-    debugger = bench.open(*settings, risk_level="ALL")
-    names = load(text)
-    debugger.start(names["MODEL"])
-    watched = programs.run(names)
-    debugger.stop()
-    return [pair for pair in zip(alone, watched, strict=True) if pair[0] != pair[1]]
+    for _ in range(programs.attempts):
+        alone = programs.run(load(text))
+        debugger = bench.open(*settings, risk_level="ALL")
+        names = load(text)
+        debugger.start(names["MODEL"])
+        watched = programs.run(names)
+        debugger.stop()
+        found = [pair for pair in zip(alone, watched, strict=True) if pair[0] != pair[1]]
+        if not found:
+            break
+    return found

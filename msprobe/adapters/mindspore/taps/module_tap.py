@@ -10,6 +10,7 @@ time, during backward, is recorded under the name of that cell.
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -24,6 +25,7 @@ from msprobe.adapters.mindspore.runtime_facts import (
     second_runner,
 )
 from msprobe.adapters.mindspore.taps.tensor_hooks import ParameterHook, gradient_hook
+from msprobe.adapters.mindspore.versions import jit_compiler
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
@@ -104,8 +106,13 @@ class MindSporeModuleTap:
             if getattr(parameter, "requires_grad", True)
         ]
         self._hooks = hooks
+        compiler = Patches()
+        if hooks and JIT_COMPILER is not None:
+            compiler.plan(JIT_COMPILER, "compile", self._without_hooks(JIT_COMPILER.compile))
+        compiler.apply()
 
         def detach() -> None:
+            compiler.undo()
             self._hooks = []
             for hook in hooks:
                 hook.remove()
@@ -123,6 +130,14 @@ class MindSporeModuleTap:
         finally:
             for hook in hooks:
                 hook.set()
+
+    def _without_hooks(self, compile: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(compile)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self.without_gradient_hooks():
+                return compile(*args, **kwargs)
+
+        return call
 
     def _adopt(self, head: str, model: nn.Cell) -> None:
         if not any(reference() is model for reference in self._models):
@@ -153,6 +168,9 @@ class MindSporeModuleTap:
                 observer.parameter_gradient(site, key, gradient)
 
         return gradient_hook(self._thread, report)
+
+
+JIT_COMPILER = jit_compiler()
 
 
 def _around_begin(cell: nn.Cell) -> contextlib.AbstractContextManager[None]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import mindspore
 import numpy as np
+import pytest
 from mindspore import Tensor, nn, ops
 
 from tests.adapters.bench import Bench
@@ -73,3 +74,23 @@ def test_what_is_compiled_while_collecting_never_meets_a_wrapper(bench: Bench) -
     debugger.step()
     assert bench.read().names() == ["Jit.fresh.0.forward"]
     assert fresh(Tensor(X)).asnumpy().tobytes() == recorded.tobytes()
+
+
+@pytest.mark.parametrize("level", ["L0", "mix"])
+def test_a_step_that_is_compiled_with_its_gradients_never_meets_a_hook(bench: Bench, level: str) -> None:
+    net = nn.SequentialCell(nn.Dense(4, 3))
+    weights = net.trainable_params()
+
+    def step(x: Any) -> Any:
+        return mindspore.value_and_grad(lambda z: ops.square(net(z)).sum(), None, weights)(x)
+
+    plain = mindspore.jit(step)(Tensor(X))
+    debugger = bench.open(level)
+    debugger.start(net)
+    inside = mindspore.jit(step)(Tensor(X))
+    outside = step(Tensor(X))
+    debugger.stop()
+    for found in (inside, outside):
+        assert found[0].asnumpy().tobytes() == plain[0].asnumpy().tobytes()
+        assert [part.asnumpy().tobytes() for part in found[1]] == [part.asnumpy().tobytes() for part in plain[1]]
+    assert bench.read().names("Cell.0.Dense.parameters_grad")  # of the step outside
