@@ -5,7 +5,7 @@ Numbers stay numbers here; the writers of ``msprobe.report`` format them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from json.encoder import encode_basestring as _quoted
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +22,7 @@ from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import Leaf
 from msprobe.numerics.metrics.statistics import Cell
-from msprobe.numerics.verdict import Ints, Judged, RowKind
+from msprobe.numerics.verdict import Ints, Judged, Measured, RowKind
 
 if TYPE_CHECKING:
     from msprobe.numerics.reference_policy import ReferenceRows
@@ -73,6 +73,12 @@ class RowBlock:
             yield CompareRow(str(row[0]), str(row[1]), list(row), level, messages)
 
 
+Chunks = Iterator[tuple[int, bytes]]
+"""Numbers of rows, and these rows as text."""
+RowWriter = Callable[[Iterable[RowBlock], int], Chunks]
+"""Makes texts of blocks of rows, of which the first row has this number in the whole table."""
+
+
 class RowSource(NamedTuple):
     """What the rows of one comparison are made from.
 
@@ -87,7 +93,7 @@ class RowSource(NamedTuple):
     table: LeafTable
     levels: RowLevels
     judged: Judged
-    differences: Differences
+    differences: Differences | Measured
     tensors: Tensors = None
     metrics: int = 0
     as_floats: Sequence[bool] = NO_FLOAT_COLUMNS

@@ -19,7 +19,7 @@ from msprobe.compare.comparison import Comparison, StepHistory, titles
 from msprobe.compare.inputs.construct_cycles import parent_cycle
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, float_columns
-from msprobe.compare.rows.rows import RowBlock
+from msprobe.compare.rows.rows import Chunks, RowBlock
 from msprobe.compare.workers.fork_channel import Channel, UndividedError, exit_worker, worker_pool
 from msprobe.compare.workers.partial_compare import (
     LocalPart,
@@ -30,7 +30,6 @@ from msprobe.compare.workers.partial_compare import (
     received,
 )
 from msprobe.compare.workers.row_workers import (
-    Chunks,
     Report,
     Take,
     part_blocks,

@@ -23,7 +23,7 @@ from msprobe.compare.comparison import Comparison
 from msprobe.compare.inputs.mode import Mode, Policy
 from msprobe.compare.rows.explanations import Differences, differences_of
 from msprobe.compare.rows.levels import row_levels
-from msprobe.compare.rows.rows import RowBlock, RowMaker, RowSource
+from msprobe.compare.rows.rows import Chunks, RowBlock, RowMaker, RowSource, RowWriter
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.workers.fork_channel import Arrays, Channel, exit_worker, worker_pool
 from msprobe.compare.workers.partial_compare import LocalPart
@@ -82,12 +82,6 @@ def part_blocks(own: LocalPart, verdicts: Verdicts, policy: Policy) -> Iterator[
     return RowMaker(source).blocks(reference=policy is Policy.REFERENCE)
 
 
-Chunks = Iterator[tuple[int, bytes]]
-"""Numbers of rows, and these rows as text."""
-Writer = Callable[[Iterable[RowBlock], int], Chunks]
-"""Blocks of rows, of which the first has this number in the whole table, to their text."""
-
-
 class Watch(Protocol):
     """Looks at rows on their way into the table; ``serialize`` returns what was seen, in a form that can be sent."""
 
@@ -103,7 +97,7 @@ MakeWatch = Callable[[LeafTable, Mode, Sequence[str], int], Watch]
 class Report:
     """What is made of rows: their text, and what is seen of them."""
 
-    write: Writer
+    write: RowWriter
     watch: MakeWatch
 
 
@@ -111,7 +105,7 @@ Take = Callable[[Any, Arrays], None]
 """Goes on with what a watch has told."""
 
 
-def send_rows(channel: Channel, blocks: Iterable[RowBlock], first: int, write: Writer, watch: Watch) -> None:
+def send_rows(channel: Channel, blocks: Iterable[RowBlock], first: int, write: RowWriter, watch: Watch) -> None:
     """Write the rows, of which the first has the number ``first`` in the whole table."""
     places: list[Any] = [(rows, channel.write(text), len(text)) for rows, text in write(watch.through(blocks), first)]
     head, arrays = watch.serialize()
