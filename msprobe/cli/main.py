@@ -211,6 +211,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _invoke(arguments: list[str]) -> int:
     """Do what ``click.Group.main`` does, but raise for a broken pipe: its status 1 means "diverged" here."""
+    for word in arguments:
+        if "\0" in word:  # the system call behind a path or a name would raise
+            raise click.UsageError(f"the argument {word!r} holds a NUL character: remove it")
     try:
         with cli.make_context("msprobe", arguments) as context:
             status = cli.invoke(context)
