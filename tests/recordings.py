@@ -57,8 +57,9 @@ def name_of(record: Callable[..., object], arguments: tuple[object, ...]) -> str
     if "<" in function:
         raise ValueError(f"{function} has no name of its own: use a function of a module")
     text = repr((function, arguments))
-    words = re.sub(r"[^\w.]+", "-", "-".join(map(str, (record.__qualname__, *arguments))))
-    return f"{words[:60].strip('-')}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    words = "-".join(map(str, (record.__module__.rpartition(".")[2], record.__qualname__, *arguments)))
+    readable = re.sub(r"[^\w.]+", "-", words)[:80].strip("-")
+    return f"{readable}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def copy_of(recording: Path, folder: Path) -> Path:

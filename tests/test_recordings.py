@@ -79,4 +79,4 @@ def test_a_function_needs_a_name_of_its_own() -> None:
 
 
 def test_names_are_readable() -> None:
-    assert name_of(record, ("mix", ("train", 1.0))).startswith("record-mix-train-1.0-")
+    assert name_of(record, ("mix", ("train", 1.0))).startswith("test_recordings-record-mix-train-1.0-")

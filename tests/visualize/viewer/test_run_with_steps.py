@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from tests.visualize.viewer.test_browser import downloaded
 
 pytestmark = [pytest.mark.torch, pytest.mark.browser, pytest.mark.slow]
 OURS, THEIRS = "Module.net.up.Linear.forward.0", "Module.net.raise.Linear.forward.0"
-Runs = Callable[[str, bool], Path]
 
 
 def record(folder: Path, name: str, wrong: bool) -> None:
@@ -41,11 +39,6 @@ def record(folder: Path, name: str, wrong: bool) -> None:
     forget()
 
 
-@pytest.fixture
-def runs(recordings: Recordings) -> Runs:
-    return lambda name, wrong: recordings(record, name, wrong)
-
-
 def drawn(bad: Path, good: Path, output: Path, *more: object) -> Path:
     words = ["-tp", bad, "-gp", good, "-o", output, *more]
     assert run(["graph_visualize", *map(str, words)]) == 0
@@ -56,7 +49,7 @@ def drawn(bad: Path, good: Path, output: Path, *more: object) -> Path:
 def test_the_page_opens_in_the_step_that_differs_and_switches(
     view: Any, recordings: Recordings, tmp_path: Path
 ) -> None:
-    good, bad = runs("up", False), runs("up", True)
+    good, bad = recordings(record, "up", False), recordings(record, "up", True)
     page = view(drawn(bad, good, tmp_path / "out"))
     step = "return document.querySelector('#step').value"
     assert page.run(step) == "1"
@@ -75,7 +68,7 @@ def test_the_page_opens_in_the_step_that_differs_and_switches(
 def test_an_exported_mapping_pairs_when_the_graph_is_drawn_again(
     view: Any, recordings: Recordings, tmp_path: Path
 ) -> None:
-    good, bad = runs("raise", False), runs("up", True)
+    good, bad = recordings(record, "raise", False), recordings(record, "up", True)
     before = drawn(bad, good, tmp_path / "before")
     assert read(before).verdicts(step=1)[OURS] == "unmatched"
     page = view(before, link=f"#step=1&node={OURS}&tab=match")
