@@ -18,6 +18,7 @@ for name in [name for name in os.environ if name.startswith("MSPROBE_")]:
 
 from msprobe.core import log  # noqa: E402  (after the variables are removed)
 from tests.matrices import FUZZ, MATRICES, belongs, multiply_examples, write_result  # noqa: E402
+from tests.recordings import Recordings  # noqa: E402
 
 # Several workers share few cores; must be set before a framework or numpy starts its thread pool.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -42,6 +43,15 @@ def log_on_stdout() -> Iterator[None]:
     """Send the log back to standard output after a test: a command that runs in this process sends it to stderr."""
     yield
     log.use_stream("stdout")
+
+
+@pytest.fixture(scope="session")
+def recordings(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Recordings]:
+    """Return the recordings of this run, see ``tests/recordings.py``; fail at the end if a test has changed one."""
+    base = tmp_path_factory.getbasetemp()
+    shared = Recordings((base.parent if hasattr(request.config, "workerinput") else base) / "recordings")
+    yield shared
+    assert shared.changed() == [], "a test that changes a recording must change a copy of it"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

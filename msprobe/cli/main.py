@@ -15,9 +15,8 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import FrameType
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import click
 
@@ -33,8 +32,7 @@ _MAY_BE_EMPTY = ("--rank", "--step")
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
-@dataclass(frozen=True, slots=True)
-class CommandEntry:
+class CommandEntry(NamedTuple):
     """A command: ``target`` is ``module:attribute`` of a click command, ``summary`` its line in ``msprobe --help``."""
 
     target: str

@@ -24,7 +24,7 @@ from msprobe.compare.exemptions.recompute import Recompute
 from msprobe.compare.exemptions.uninitialised import Uninitialised
 from msprobe.compare.extensions import Extras
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
-from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, Tensors, column_types, float_columns
+from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, CellMaker, Tensors, column_types, float_columns
 from msprobe.compare.rows.columns import columns
 from msprobe.compare.rows.explanations import explained_columns
 from msprobe.compare.rows.levels import RowLevels, row_levels
@@ -99,9 +99,9 @@ class Comparison:
             self.row_levels,
             self.judged,
             self.measured,
+            CellMaker(self.mode, self.table, self.tensors, self._as_floats()),
             self.tensors,
             metrics=len(self.metrics),
-            as_floats=self._as_floats(),
         )
         return RowMaker(source).blocks(entries, reference=self.policy is Policy.REFERENCE)
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.inputs.mode import Mode, Policy
+from msprobe.compare.rows.cells import CellMaker
 from msprobe.compare.rows.explanations import Differences, differences_of
 from msprobe.compare.rows.levels import row_levels
 from msprobe.compare.rows.rows import Chunks, RowBlock, RowMaker, RowSource, RowWriter
@@ -67,7 +68,12 @@ def received_verdicts(head: Sequence[Any], arrays: Arrays) -> Verdicts:
     return Verdicts(head[0], tuple(head[1]), Judged(level, kind, 0.0, times, tolerance), differences)
 
 
-def part_blocks(own: LocalPart, verdicts: Verdicts, policy: Policy) -> Iterator[RowBlock]:
+def part_cells(own: LocalPart, as_floats: Sequence[bool]) -> CellMaker:
+    """Return what makes the columns of a part that need no verdict; ``as_floats`` as in ``Verdicts``."""
+    return CellMaker(own.summary.mode, own.table, None, as_floats)
+
+
+def part_blocks(own: LocalPart, verdicts: Verdicts, cells: CellMaker, policy: Policy) -> Iterator[RowBlock]:
     """Yield the rows of a part; see ``Comparison.blocks``."""
     levels = row_levels(own.table, verdicts.judged, policy)
     source = RowSource(
@@ -77,7 +83,7 @@ def part_blocks(own: LocalPart, verdicts: Verdicts, policy: Policy) -> Iterator[
         levels,
         verdicts.judged,
         verdicts.differences,
-        as_floats=verdicts.as_floats,
+        cells,
     )
     return RowMaker(source).blocks(reference=policy is Policy.REFERENCE)
 
