@@ -18,6 +18,7 @@ for name in [name for name in os.environ if name.startswith("MSPROBE_")]:
 
 from msprobe.core import log  # noqa: E402  (after the variables are removed)
 from tests.matrices import FUZZ, MATRICES, belongs, multiply_examples, write_result  # noqa: E402
+from tests.recordings import Recordings  # noqa: E402
 
 # Several workers share few cores; must be set before a framework or numpy starts its thread pool.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -42,6 +43,15 @@ def log_on_stdout() -> Iterator[None]:
     """Send the log back to standard output after a test: a command that runs in this process sends it to stderr."""
     yield
     log.use_stream("stdout")
+
+
+@pytest.fixture(scope="session")
+def recordings(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Recordings]:
+    """Return the recordings of this run, see ``tests/recordings.py``; fail at the end if a test has changed one."""
+    base = tmp_path_factory.getbasetemp()
+    shared = Recordings((base.parent if hasattr(request.config, "workerinput") else base) / "recordings")
+    yield shared
+    assert shared.changed() == [], "a test that changes a recording must change a copy of it"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -87,6 +97,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("mindspore") is not None and importlib.util.find_spec("mindspore") is not None:
         launch_at_once()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None]:
+    """Skip what torch's own compiler cannot do: it gives the folder of torch unquoted to the C++ compiler."""
+    try:
+        return (yield)
+    except Exception as error:
+        folder = _folder_of("torch")
+        if " " not in folder or not _is_compile_error(error):
+            raise
+        pytest.skip(f"torch cannot compile C++ where its own folder has a space in its name: {folder}")
+
+
+def _folder_of(package: str) -> str:
+    spec = importlib.util.find_spec(package)
+    return os.path.dirname(spec.origin) if spec is not None and spec.origin is not None else ""
+
+
+def _is_compile_error(error: BaseException | None) -> bool:
+    """Return whether the C++ compiler failed for torch; the error may be wrapped in others."""
+    while error is not None and type(error).__name__ != "CppCompileError":
+        error = getattr(error, "inner_exception", None) or error.__cause__
+    return error is not None
 
 
 @functools.cache

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +59,10 @@ def sglang(out: Path, side: str, fault: str | None) -> Path:
     dump, file = out / f"{side}_dump", out / f"{side}-msprobe-config.json"
     file.write_text(json.dumps(config(dump, rank=[0, 1], step=[0, 1]), indent=2), encoding="utf-8")
     planted = ["--fault", fault] if fault else []
-    for rank in ("0", "1"):
-        with server(
-            "sglang_server.py", "--msprobe-dump-config", str(file), "--dp-size", "2", "--gpu-id", rank, *planted
-        ) as port:
+    options = ("--msprobe-dump-config", str(file), "--dp-size", "2", *planted)
+    with ExitStack() as running:  # the workers of one run exist at the same time
+        ports = [running.enter_context(server("sglang_server.py", "--gpu-id", rank, *options)) for rank in ("0", "1")]
+        for rank, port in enumerate(ports):
             request = {"messages": [{"role": "user", "content": QUESTION}], "max_tokens": 3}
             print(f"  {side}, rank {rank}: {ask(port, '/v1/chat/completions', request)!r}")
     return dump / "step0"

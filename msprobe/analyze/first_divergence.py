@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -28,8 +27,7 @@ OUTLIER = 100.0
 UNEXPLAINED = "its input differs and no recorded call made it so"
 
 
-@dataclass(frozen=True, slots=True)
-class Divergence:
+class Divergence(NamedTuple):
     """The first divergence of one pair of dumps.
 
     Args:

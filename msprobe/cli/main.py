@@ -15,9 +15,8 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import FrameType
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import click
 
@@ -33,8 +32,7 @@ _MAY_BE_EMPTY = ("--rank", "--step")
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
-@dataclass(frozen=True, slots=True)
-class CommandEntry:
+class CommandEntry(NamedTuple):
     """A command: ``target`` is ``module:attribute`` of a click command, ``summary`` its line in ``msprobe --help``."""
 
     target: str
@@ -211,6 +209,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _invoke(arguments: list[str]) -> int:
     """Do what ``click.Group.main`` does, but raise for a broken pipe: its status 1 means "diverged" here."""
+    for word in arguments:
+        if "\0" in word:  # the system call behind a path or a name would raise
+            raise click.UsageError(f"the argument {word!r} holds a NUL character: remove it")
     try:
         with cli.make_context("msprobe", arguments) as context:
             status = cli.invoke(context)

@@ -24,9 +24,9 @@ from msprobe.compare.exemptions.recompute import Recompute
 from msprobe.compare.exemptions.uninitialised import Uninitialised
 from msprobe.compare.extensions import Extras
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
-from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, Tensors, column_types, float_columns
+from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, CellMaker, Tensors, column_types, float_columns
 from msprobe.compare.rows.columns import columns
-from msprobe.compare.rows.explanations import differences_of, explained_columns
+from msprobe.compare.rows.explanations import explained_columns
 from msprobe.compare.rows.levels import RowLevels, row_levels
 from msprobe.compare.rows.rows import CompareRow, RowBlock, RowMaker, RowSource
 from msprobe.compare.rows.summary import Counts
@@ -98,10 +98,10 @@ class Comparison:
             self.table,
             self.row_levels,
             self.judged,
-            differences_of(self.measured),
+            self.measured,
+            CellMaker(self.mode, self.table, self.tensors, self._as_floats()),
             self.tensors,
             metrics=len(self.metrics),
-            as_floats=self._as_floats(),
         )
         return RowMaker(source).blocks(entries, reference=self.policy is Policy.REFERENCE)
 
@@ -159,8 +159,8 @@ def compare_dumps(
         measured = measure(table, facts, EXEMPTIONS, tensors=tensors, cancelled_gradients=history.cancelled_gradients)
         floor = None if extras.noise is None else extras.noise.floor(table, dumps.mode)
         judged = judged_as(dumps.mode, measured, history, floor)
-    leveled = row_levels(table, judged, policy)
-    return Comparison(target, golden, dumps.mode, policy, table, measured, judged, leveled, tensors, metrics)
+    levels = row_levels(table, judged, policy)
+    return Comparison(target, golden, dumps.mode, policy, table, measured, judged, levels, tensors, metrics)
 
 
 def _paired_table(dumps: ComparedDumps, mapping: MappingOptions | Strategy) -> LeafTable:

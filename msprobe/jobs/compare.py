@@ -34,7 +34,6 @@ from msprobe.jobs.compare_options import CompareOptions, check_options
 from msprobe.jobs.compare_rank import compare_rank
 from msprobe.jobs.executors.select import find_executor
 from msprobe.jobs.row_observer import log_items
-from msprobe.report.dataframe import dataframe
 from msprobe.report.html.page import write_page
 from msprobe.report.rank_outcome import PairOptions, PairOutcome, RankTask, outcomes_of, task_text
 
@@ -108,6 +107,8 @@ class CompareResult:
         Raises:
             MsprobeException: pandas is not installed.
         """
+        from msprobe.report.dataframe import dataframe  # most callers want the verdict alone
+
         return dataframe(self.comparisons())
 
 
@@ -207,7 +208,7 @@ def _compare_ranks(
     """Return the outcomes in the order of the pairs, and the comparison of a single pair compared in this process."""
     tasks = _rank_tasks(located, pair_options)
     if len(tasks) == 1 and not options["log_items"] and options["executor"] != "serial":
-        tasks[0] = replace(tasks[0], options=replace(pair_options, processes=min(cpu_count(), _MOST_PROCESSES)))
+        tasks[0] = tasks[0]._replace(options=replace(pair_options, processes=min(cpu_count(), _MOST_PROCESSES)))
     sizes = (_document_size(place) for pair in located.pairs for place in pair)
     executor = None if options["log_items"] else find_executor(options["executor"], len(tasks), sizes)
     kept: list[Comparison] = []

@@ -28,9 +28,8 @@ from msprobe.core.store.layout import DEBUG, DUMP, JOURNAL
 from msprobe.core.store.reader import Place, paused_gc
 from msprobe.core.store.safe_files import make_folder
 from msprobe.jobs.row_observer import RowObserver
-from msprobe.jobs.share_rows import Rows, row_writer, shared_rows, split_compare
+from msprobe.jobs.share_rows import Rows, shared_rows, split_compare, table_format
 from msprobe.numerics.verdict import Level
-from msprobe.report.csv_table import write_chunks
 from msprobe.report.mapping_files import layer_map_note, write_data_mapping, write_layer_map
 from msprobe.report.rank_outcome import PairOptions, PairOutcome, RankTask, outcomes_text, task_of
 
@@ -175,11 +174,11 @@ def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHi
     comparison = rows.comparison
     divergence = first_divergence(comparison, later_step=history.agreed)
     history.agreed = divergence is None
-    # A pair of folders that are no ranks gets a negative number of its own, which no rank has.
-    rank = place.number if place.kind == "rank" and place.number is not None else -1 - outcome.order
     if not rows.options.alone:
         from msprobe.analyze.rank_order import rank_finding  # loaded for several ranks only
 
+        # A pair of folders that are no ranks gets a negative number of its own, which no rank has.
+        rank = place.number if place.kind == "rank" and place.number is not None else -1 - outcome.order
         outcome.finding = rank_finding(comparison, rank, divergence)
     if divergence is None:
         history.noise = comparison.judged.noise
@@ -247,13 +246,9 @@ def _write(outcome: PairOutcome, rows: Rows, place: Place) -> list[str]:
 
 
 def _write_table(folder: Path, stem: str, rows: Rows, observer: RowObserver) -> list[Path]:
-    own = row_writer(rows.options)(observer.through(rows.blocks()), 0)
-    texts = chain(own, rows.further(observer.merge))
-    if not rows.options.xlsx:
-        return write_chunks(folder, stem, rows.comparison.columns, texts)
-    from msprobe.report import xlsx_table  # loads zipfile
-
-    return xlsx_table.write_chunks(folder, stem, rows.comparison.columns, texts)
+    table = table_format(rows.options)
+    own = table.row_texts(observer.through(rows.blocks()), 0)
+    return table.write_chunks(folder, stem, rows.comparison.columns, chain(own, rows.further(observer.merge)))
 
 
 def _stem(place: Place, options: PairOptions, what: str = "compare_result") -> str:

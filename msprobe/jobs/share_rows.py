@@ -7,30 +7,28 @@ of the work, and no row depends on another one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msprobe.compare.comparison import Comparison, StepHistory
-from msprobe.compare.rows.rows import RowBlock
+from msprobe.compare.rows.rows import Chunks, RowBlock, RowWriter
 from msprobe.core.store.reader import Place
 from msprobe.core.store.safe_files import make_folder
-from msprobe.report.csv_table import Chunks, chunks
+from msprobe.report import csv_table
 from msprobe.report.rank_outcome import PairOptions
 
 if TYPE_CHECKING:
-    from msprobe.compare.workers.row_workers import Report, Writer
+    from msprobe.compare.workers.row_workers import Report
 
 
 def _no_further(_take: object) -> Chunks:
     return iter(())
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(NamedTuple):
     """The rows of a comparison.
 
     Attributes:
@@ -79,7 +77,7 @@ def _row_report(options: PairOptions) -> tuple[Report, Path]:
 
     Raises:
         UndividedError: the folder cannot be made; the writer of the table reports that.
-        MsprobeException: see ``row_writer``.
+        MsprobeException: see ``table_format``.
     """
     from msprobe.compare.workers.fork_channel import UndividedError
     from msprobe.compare.workers.row_workers import Report
@@ -90,17 +88,29 @@ def _row_report(options: PairOptions) -> tuple[Report, Path]:
         make_folder(folder)
     except OSError as error:
         raise UndividedError from error
-    return Report(row_writer(options), partial(RowObserver, options)), folder
+    return Report(table_format(options).row_texts, partial(RowObserver, options)), folder
 
 
-def row_writer(options: PairOptions) -> Writer:
-    """Return what makes texts of rows: lines of a csv file, or XML of a workbook.
+class TableFormat(NamedTuple):
+    """How rows become a table.
+
+    Attributes:
+        row_texts: makes texts of rows.
+        write_chunks: writes a table of these texts into a folder and returns its files.
+    """
+
+    row_texts: RowWriter
+    write_chunks: Callable[[Path, str, Sequence[str], Chunks], list[Path]]
+
+
+def table_format(options: PairOptions) -> TableFormat:
+    """Return the format that the options ask for: csv files or workbooks.
 
     Raises:
         MsprobeException: a workbook is wanted, and xlsxwriter is not installed.
     """
     if not options.xlsx:
-        return chunks
+        return TableFormat(csv_table.chunks, csv_table.write_chunks)
     from msprobe.report import xlsx_table  # loads zipfile
 
-    return xlsx_table.row_writer()
+    return TableFormat(xlsx_table.row_writer(), xlsx_table.write_chunks)

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic_core import to_json
 
 from msprobe.compare.rows.columns import FIRST_WORD, FLOAT, INTEGER, Column, NumberColumn, TextColumn
-from msprobe.compare.rows.rows import RowBlock
+from msprobe.compare.rows.rows import Chunks, RowBlock
 from msprobe.compare.table.float_pairs import float_texts
 from msprobe.numerics.metrics.statistics import Cell
 from msprobe.numerics.verdict import Floats, Ints
@@ -26,7 +26,6 @@ _FORMULA_MARKS = frozenset(_FORMULA)
 _first_letter = itemgetter(slice(1))
 MOST_ROWS = 1_000_000
 _AT_ONCE = 2_000
-Chunks = Iterator[tuple[int, bytes]]
 
 
 def safe_cell(cell: Cell) -> Cell:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
@@ -61,8 +61,7 @@ class PairOptions:
     alone: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RankTask:
+class RankTask(NamedTuple):
     """The pairs of one rank in the order of their steps; ``order`` has their numbers among all pairs."""
 
     pairs: list[tuple[Place, Place]]

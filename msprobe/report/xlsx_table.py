@@ -17,18 +17,17 @@ import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from msprobe.compare.rows.columns import FIRST_WORD, INTEGER, Column, NumberColumn, TextColumn
-from msprobe.compare.rows.rows import RowBlock
+from msprobe.compare.rows.rows import Chunks, RowBlock, RowWriter
 from msprobe.compare.table.float_pairs import float_texts
 from msprobe.core.errors import MsprobeException, error_text
 from msprobe.numerics.metrics.statistics import Cell
-from msprobe.report.csv_table import Chunks
 from msprobe.report.result_file import publish, unfinished
 
 ROWS_OF_SHEET = 1_048_500
@@ -57,7 +56,7 @@ def write_workbook(folder: Path, stem: str, columns: Sequence[str], blocks: Iter
     return write_chunks(folder, stem, columns, row_writer()(blocks, 0))
 
 
-def row_writer() -> Callable[[Iterable[RowBlock], int], Chunks]:
+def row_writer() -> RowWriter:
     """Return a function that yields numbers of rows and these rows as XML; its second argument is the number of the
     first row in its table. No chunk goes beyond the end of a sheet.
 

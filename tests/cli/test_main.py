@@ -84,6 +84,7 @@ def test_every_option_has_help_of_whole_sentences(name: str) -> None:
         (["xyz"], "no such command 'xyz'; commands: code_mapping, compare, "),
         (["--wrong"], "No such option"),
         (["validate"], "Missing argument 'CONFIG' (see msprobe validate --help)"),
+        (["validate", "a\0b"], r"the argument 'a\x00b' holds a NUL character: remove it (see msprobe validate --help)"),
     ],
 )
 def test_wrong_usage_is_one_line(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

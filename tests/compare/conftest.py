@@ -8,21 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.ranks import run_ranks
+from tests.recordings import Recordings
 
 Trained = Callable[..., Path]
 
 
+def train(folder: Path, kind: str, size: int, fault: str) -> None:
+    run_ranks("tests.compare.parallel.job", size, lambda rank: (kind, rank, size, folder / "dump", fault))
+
+
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+def trained(recordings: Recordings) -> Trained:
     """Return a function: ``trained(kind, size, fault)`` is the dump of that training."""
-    root = tmp_path_factory.mktemp("trained")
-    dumps: dict[str, Path] = {}
-
-    def dump(kind: str, size: int, fault: str = "") -> Path:
-        name = f"{kind}{size}{fault}"
-        if name not in dumps:
-            dumps[name] = root / name
-            run_ranks("tests.compare.parallel.job", size, lambda rank: (kind, rank, size, dumps[name], fault))
-        return dumps[name]
-
-    return dump
+    return lambda kind, size, fault="": recordings(train, kind, size, fault) / "dump"

@@ -9,7 +9,7 @@ from msprobe.pytorch import PrecisionDebugger
 from tests.fresh_debugger import forget
 
 
-def record_levels(folder: Path) -> Path:
+def record_levels(folder: Path) -> None:
     """Fill the folder with dumps ``good_LEVEL`` and ``bad_LEVEL``; the bad run has another slope."""
     forget()
     for level in ("L0", "L1", "mix"):
@@ -21,4 +21,3 @@ def record_levels(folder: Path) -> Path:
             with debugger.collect(net):
                 net(torch.randn(8, 4)).mean().backward()
             forget()
-    return folder

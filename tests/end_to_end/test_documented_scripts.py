@@ -29,7 +29,8 @@ RUNS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "cross_file": (["cross_file_train", "cross_file_module"], {}),
 }
 FILE_NAMES = {"cross_file_module": "module.py"}
-FIELDS = ["type", "dtype", "shape", "Max", "Min", "Mean", "Norm", "Projection", "requires_grad"]
+STATISTICS = ["type", "dtype", "shape", "Max", "Min", "Mean", "Norm"]
+FIELDS = [*STATISTICS, "Projection", "requires_grad"]
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +115,7 @@ def test_module_entries_as_documented(left: dict[str, Path], run: str) -> None:
     forward = data["Module.conv2.Conv2d.forward.0"]
     assert list(forward) == ["input_args", "input_kwargs", "training", "autograd", "output", "parameters"]
     assert list(forward["parameters"]) == ["weight", "bias"]
-    assert list(forward["output"][0]) == [*FIELDS, "data_name"]
+    assert list(forward["output"][0]) == [*STATISTICS, "requires_grad", "data_name"]
     assert set(data["Module.conv2.Conv2d.parameters_grad.0"]) == {"weight", "bias"}
     backward = data["Module.conv2.Conv2d.backward.0"]
     assert list(backward) == ["input", "output"]

@@ -56,7 +56,7 @@ def folders(tmp_path: Path) -> dict[str, Path]:
 
 CASES: list[Any] = [
     pytest.param(["-tp", "{root}/missing"], 2, "no such file or folder; give the dump_path of a run", id="missing"),
-    pytest.param(["-tp", "{root}/file.txt"], 2, "give a dump.json or a folder", id="file"),
+    pytest.param(["-tp", "{root}/file.txt"], 2, "give the dump_path of a run", id="file"),
     pytest.param(["-tp", "{root}/nothing"], 2, "found: nothing); give the dump_path", id="empty-folder"),
     pytest.param(["-tp", "{root}/mixed"], 2, "no dump.json in it", id="other-names"),
     pytest.param(["-tp", "{broken}"], 2, "record the run again", id="broken-dump"),
@@ -99,7 +99,7 @@ CASES: list[Any] = [
         "has 1 rank folders; give the number of ranks",
         id="rank-count",
     ),
-    pytest.param(["-tp", "{good}", "-o", "{root}/blocked"], 2, "choose another folder with -o", id="output"),
+    pytest.param(["-tp", "{good}", "-o", "{root}/blocked"], 2, "is a file; give a folder for the result", id="output"),
     pytest.param(["-tp", "{good}", "--file_type", "xml"], 2, "'xml' is not one of", id="file-type"),
     pytest.param([], 2, "Missing option", id="no-target"),
 ]

@@ -12,15 +12,11 @@ pytest.importorskip("torch")
 from msprobe.compare.rows.summary import CompareSummary, FirstDivergence
 from msprobe.jobs.compare import compare
 from tests.zoo.faults import FAULTS, names
-from tests.zoo.jobs import FAULTS_OF, HARMLESS_OF, PERMUTED
+from tests.zoo.jobs import FAULTS_OF, HARMLESS_OF
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 WANTED = 0.9
-# A statistic does not see the order of the values it is made of; a checksum and a tensor do, and name these.
-NOT_NAMED = dict.fromkeys(
-    PERMUTED, "the values come in another order, so that no statistic before the wrong result differs"
-)
 OUTSIDE = ("label-shift", "loss-sum", "embedding-scaled")
 L1_ENTRIES = {
     "layernorm-eps": "Functional.layer_norm.1.forward",
@@ -48,21 +44,14 @@ def is_named(zoo: Path, mode: str, fault: str) -> bool:
     return found is not None and names(FAULTS[fault], found.module, found.target or found.golden or "")
 
 
-def _cases(mode: str) -> list[object]:
-    known = NOT_NAMED if mode == "mix" else {}
-    return [
-        pytest.param(
-            mode,
-            fault,
-            marks=pytest.mark.xfail(reason=known[fault], raises=AssertionError, strict=True) if fault in known else (),
-        )
+@pytest.mark.parametrize(
+    ("mode", "fault"),
+    [
+        (mode, fault)
+        for mode in ("mix", "L0", "md5", "tensor", "early")
         for fault in FAULTS_OF[mode]
         if mode == "mix" or FAULTS[fault].modules
-    ]
-
-
-@pytest.mark.parametrize(
-    ("mode", "fault"), [case for mode in ("mix", "L0", "md5", "tensor", "early") for case in _cases(mode)]
+    ],
 )
 def test_the_faulty_module_is_named(zoo: Path, mode: str, fault: str) -> None:
     found = culprit(zoo, mode, fault)

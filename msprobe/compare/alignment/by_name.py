@@ -24,7 +24,6 @@ from collections.abc import Hashable, Sequence
 from msprobe.compare.alignment.backward_pairs import BackwardPairs, forward_calls
 from msprobe.compare.alignment.call_scope import with_backward_scope
 from msprobe.compare.alignment.protocol import SAME, Alignment, Positions, Side
-from msprobe.compare.alignment.sequence_alignment import align_sequences
 from msprobe.compare.records.entries import EntryKey, is_module
 
 _Group = tuple[str, str, bool, str]
@@ -112,6 +111,7 @@ def sequence_pairs(target: Side, golden: Side) -> Positions:
 
 def _forward_pairs(target: Side, golden: Side, left: list[int], right: list[int]) -> Positions:
     """Return the pairs of forward calls at these positions, ascending."""
+    from msprobe.compare.alignment.sequence_alignment import align_sequences  # the same calls on both sides need none
 
     def align(left: list[int], right: list[int]) -> Positions:
         keys = _names_and_parents(target, left), _names_and_parents(golden, right)
@@ -152,6 +152,8 @@ def _most_pairs_by_name(target: Side, golden: Side, left: list[int], right: list
 
 
 def _forward_pairs_by_name(target: Side, golden: Side, left: list[int], right: list[int]) -> Positions:
+    from msprobe.compare.alignment.sequence_alignment import align_sequences
+
     stems = [target.keys[i].stem for i in left], [golden.keys[j].stem for j in right]
     return align_sequences(target, golden, (left, right), stems)
 

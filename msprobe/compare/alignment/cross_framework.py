@@ -12,7 +12,6 @@ other.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -132,12 +131,11 @@ def _with_pytorch_parameter(suffix: str) -> str:
     return f"{head}.{name}" if name and head.lstrip(".") in _PARAMETER_SLOTS else suffix
 
 
-@dataclass(frozen=True, slots=True)
 class TensorOrder:
     """The item rule between two frameworks: tensors of functions pair by their order, parameters of modules by name."""
 
-    target: Dump
-    golden: Dump
+    def __init__(self, target: Dump, golden: Dump) -> None:
+        self.target, self.golden = target, golden
 
     def __call__(self, target: EntryKey, golden: EntryKey) -> tuple[Renaming, Renaming] | None:
         """Return the renamings of the items of two paired entries; None where items of equal suffix pair."""

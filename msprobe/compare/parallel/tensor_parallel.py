@@ -243,7 +243,7 @@ class ShardMerge:
 def _without_values(names: list[str], place: str, raws: Sequence[_Raw]) -> _Raw:
     """Return the tensor as one that cannot be judged, and note its place in ``names``."""
     names.append(place)
-    return {**raws[0], **dict.fromkeys(STATISTIC_NAMES)}
+    return {**raws[0], **dict.fromkeys((*STATISTIC_NAMES, ORDERED))}
 
 
 @dataclass(slots=True)

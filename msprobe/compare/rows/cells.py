@@ -12,7 +12,7 @@ are is collected as words, so that the parts of a table can be looked at apart: 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter, ne
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -92,7 +92,18 @@ _Argument = tuple[str, str, type, bool]
 _Encoded = tuple[list[float], list[int]]
 _NOTHING = Described("N/A", "N/A", "N/A", ("N/A",) * COUNT)
 _PLAIN = (int, float, bool, str)
+_BLOCK = 2048  # rows whose texts stay in the cache of the processor
 _FRAME = itemgetter("dtype", "shape")
+
+
+def entry_blocks(starts: Ints, first: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of consecutive entries from ``first`` to ``end``, with few rows each; ``starts`` are the numbers of
+    the rows at which entries begin."""
+    while first < end:
+        last = int(np.searchsorted(starts, starts[first] + _BLOCK, side="right")) - 1
+        last = min(max(last, first + 1), end)
+        yield first, last
+        first = last
 
 
 class RowCells(NamedTuple):
@@ -121,9 +132,17 @@ class CellMaker:
         self._frames: dict[Any, Kinds] = {}
         self._kinds_by_frame: dict[int, Kinds] = {}
         self._arguments: dict[tuple[_Argument, _Argument], tuple[Kinds, _Encoded]] = {}
+        self._prepared: dict[tuple[int, int], RowCells] = {}
+
+    def prepare(self, first: int, last: int) -> None:
+        """Make the cells of the rows of entries ``first`` to ``last`` now, for the next call of ``cells`` with them."""
+        self._prepared[first, last] = self._made(first, last)
 
     def cells(self, first: int, last: int) -> RowCells:
         """Return the cells of the rows of entries ``first`` to ``last``."""
+        return self._prepared.pop((first, last), None) or self._made(first, last)
+
+    def _made(self, first: int, last: int) -> RowCells:
         start, stop = int(self._table.starts[first]), int(self._table.starts[last])
         targets, goldens = item_names(self._table, first, last)
         left = distinct_column(targets)

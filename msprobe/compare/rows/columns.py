@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -103,12 +103,12 @@ class NumberColumn:
 Column = TextColumn | NumberColumn
 
 
-@dataclass(slots=True)
 class NumberWords:
     """The words of the number columns of one table, each with its code."""
 
-    words: list[Cell] = field(default_factory=list)
-    _codes: dict[Any, int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.words: list[Cell] = []
+        self._codes: dict[Any, int] = {}
 
     def code(self, word: Cell) -> int:
         """Return the code of a word, which is new or known."""

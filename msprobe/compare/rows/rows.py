@@ -5,7 +5,7 @@ Numbers stay numbers here; the writers of ``msprobe.report`` format them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from json.encoder import encode_basestring as _quoted
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +14,7 @@ import numpy as np
 
 from msprobe.compare.inputs.mode import Mode
 from msprobe.compare.records.leaves import data_name
-from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, CellMaker, RowCells, Tensors
+from msprobe.compare.rows.cells import CellMaker, RowCells, Tensors, entry_blocks
 from msprobe.compare.rows.columns import METRICS, Column, NumberColumn, TextColumn, distinct_column, text_column
 from msprobe.compare.rows.explanations import Differences, Explained, Reasons
 from msprobe.compare.rows.levels import LEVEL_NAMES, RowLevels
@@ -22,19 +22,17 @@ from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import Leaf
 from msprobe.numerics.metrics.statistics import Cell
-from msprobe.numerics.verdict import Ints, Judged, RowKind
+from msprobe.numerics.verdict import Ints, Judged, Measured, RowKind
 
 if TYPE_CHECKING:
     from msprobe.numerics.reference_policy import ReferenceRows
 
 Messages = Sequence[str]
-_BLOCK = 2048  # rows whose texts stay in the cache of the processor
 _LEVEL_NUMBERS = {name: number for number, name in enumerate(LEVEL_NAMES)}
 _NO_LEAF = Leaf("", "", None)
 
 
-@dataclass(frozen=True, slots=True)
-class CompareRow:
+class CompareRow(NamedTuple):
     """One row: names, level, messages, and ``cells``, one per column: numbers, percentages as texts (``12.5%``), and
     texts."""
 
@@ -73,13 +71,19 @@ class RowBlock:
             yield CompareRow(str(row[0]), str(row[1]), list(row), level, messages)
 
 
+Chunks = Iterator[tuple[int, bytes]]
+"""Numbers of rows, and these rows as text."""
+RowWriter = Callable[[Iterable[RowBlock], int], Chunks]
+"""Makes texts of blocks of rows, of which the first row has this number in the whole table."""
+
+
 class RowSource(NamedTuple):
     """What the rows of one comparison are made from.
 
     Attributes:
         dump: the target.
         metrics: the number of custom metrics, whose columns come last.
-        as_floats: which statistics columns show integers as floats, see ``float_columns``.
+        cells: makes the columns before any verdict.
     """
 
     dump: Dump
@@ -87,10 +91,10 @@ class RowSource(NamedTuple):
     table: LeafTable
     levels: RowLevels
     judged: Judged
-    differences: Differences
+    differences: Differences | Measured
+    cells: CellMaker
     tensors: Tensors = None
     metrics: int = 0
-    as_floats: Sequence[bool] = NO_FLOAT_COLUMNS
 
 
 class RowMaker:
@@ -99,7 +103,7 @@ class RowMaker:
     def __init__(self, source: RowSource) -> None:
         self._dump, self._mode, self._table = source.dump, source.mode, source.table
         self._tensors, self._judged, self._levels = source.tensors, source.judged, source.levels
-        self._cells = CellMaker(source.mode, source.table, source.tensors, source.as_floats)
+        self._cells = source.cells
         self._reasons = Reasons(source.differences, source.judged)
         self._explained = Explained(source.mode, source.table, source.judged, source.tensors)
         self._metrics = source.metrics
@@ -109,11 +113,8 @@ class RowMaker:
         """Yield the rows of these consecutive entries, or of all; ``reference`` judges them by the published rules."""
         starts = self._table.starts
         first, end = (0, len(self._table.entries)) if entries is None else (entries.start, entries.stop)
-        while first < end:
-            last = int(np.searchsorted(starts, starts[first] + _BLOCK, side="right")) - 1
-            last = min(max(last, first + 1), end)
-            yield self._block(first, last, reference)
-            first = last
+        for block in entry_blocks(starts, first, end):
+            yield self._block(*block, reference)
 
     def _block(self, first: int, last: int, reference: bool) -> RowBlock:
         cells = self._cells.cells(first, last)

@@ -6,10 +6,9 @@ Nearly every row of a statistics table is of this kind. Measuring, judging and w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +24,7 @@ _statistics_of = itemgetter(*STATISTIC_NAMES)
 _dtype_and_shape = itemgetter("dtype", "shape")
 
 
-@dataclass(frozen=True, slots=True)
-class FloatPairs:
+class FloatPairs(NamedTuple):
     """The rows whose two tensors have a float for every statistic, NaN and infinities among them.
 
     Attributes:
@@ -38,8 +36,8 @@ class FloatPairs:
 
     rows: NDArray[np.int64]
     values: NDArray[np.float64]
-    kinds: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    kind_samples: list[tuple[Any, Any]] = field(default_factory=list)
+    kinds: NDArray[np.int64]
+    kind_samples: list[tuple[Any, Any]]
 
     def within(self, start: int, stop: int) -> slice:
         """Return where the rows of ``range(start, stop)`` stand in these arrays."""

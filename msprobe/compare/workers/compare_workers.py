@@ -18,8 +18,9 @@ from msprobe.compare.alignment import cross_framework
 from msprobe.compare.comparison import Comparison, StepHistory, titles
 from msprobe.compare.inputs.construct_cycles import parent_cycle
 from msprobe.compare.inputs.mode import Policy
-from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, float_columns
-from msprobe.compare.rows.rows import RowBlock
+from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, CellMaker, entry_blocks, float_columns
+from msprobe.compare.rows.rows import Chunks, RowBlock
+from msprobe.compare.table.table import LeafTable
 from msprobe.compare.workers.fork_channel import Channel, UndividedError, exit_worker, worker_pool
 from msprobe.compare.workers.partial_compare import (
     LocalPart,
@@ -30,10 +31,10 @@ from msprobe.compare.workers.partial_compare import (
     received,
 )
 from msprobe.compare.workers.row_workers import (
-    Chunks,
     Report,
     Take,
     part_blocks,
+    part_cells,
     received_rows,
     received_verdicts,
     send_rows,
@@ -62,7 +63,7 @@ class CompareWorkers:
     def blocks(self) -> Iterator[RowBlock]:
         """The rows of the first part."""
         verdicts = verdicts_of(self.comparison, 0, self._starts[1], self._as_floats)
-        return part_blocks(self._own, verdicts, self._policy)
+        return part_blocks(self._own, verdicts, part_cells(self._own, self._as_floats), self._policy)
 
     def further(self, take: Take) -> Chunks:
         """The text of the rows behind them, from others; ``take`` goes on with what was seen of them.
@@ -165,8 +166,20 @@ def _serve(
         channel.send(None)
         return
     own.summary.send(channel)
+    cells = part_cells(own, NO_FLOAT_COLUMNS)
+    _prepare(cells, own.table, channel)
     verdicts = received_verdicts(*channel.receive())
+    if True in verdicts.as_floats:
+        cells = part_cells(own, verdicts.as_floats)
     columns = titles(own.target, own.summary.mode, policy)
     watch = report.watch(own.table, own.summary.mode, columns, 0)
-    send_rows(channel, part_blocks(own, verdicts, policy), verdicts.first, report.write, watch)
+    send_rows(channel, part_blocks(own, verdicts, cells, policy), verdicts.first, report.write, watch)
     exit_worker()
+
+
+def _prepare(cells: CellMaker, table: LeafTable, channel: Channel) -> None:
+    """Make what needs no verdict, block by block, until the verdicts have come."""
+    for block in entry_blocks(table.starts, 0, len(table.entries)):
+        if channel.waiting():
+            break
+        cells.prepare(*block)

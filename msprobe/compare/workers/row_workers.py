@@ -21,9 +21,10 @@ import numpy as np
 
 from msprobe.compare.comparison import Comparison
 from msprobe.compare.inputs.mode import Mode, Policy
+from msprobe.compare.rows.cells import CellMaker
 from msprobe.compare.rows.explanations import Differences, differences_of
 from msprobe.compare.rows.levels import row_levels
-from msprobe.compare.rows.rows import RowBlock, RowMaker, RowSource
+from msprobe.compare.rows.rows import Chunks, RowBlock, RowMaker, RowSource, RowWriter
 from msprobe.compare.table.table import LeafTable
 from msprobe.compare.workers.fork_channel import Arrays, Channel, exit_worker, worker_pool
 from msprobe.compare.workers.partial_compare import LocalPart
@@ -67,7 +68,12 @@ def received_verdicts(head: Sequence[Any], arrays: Arrays) -> Verdicts:
     return Verdicts(head[0], tuple(head[1]), Judged(level, kind, 0.0, times, tolerance), differences)
 
 
-def part_blocks(own: LocalPart, verdicts: Verdicts, policy: Policy) -> Iterator[RowBlock]:
+def part_cells(own: LocalPart, as_floats: Sequence[bool]) -> CellMaker:
+    """Return what makes the columns of a part that need no verdict; ``as_floats`` as in ``Verdicts``."""
+    return CellMaker(own.summary.mode, own.table, None, as_floats)
+
+
+def part_blocks(own: LocalPart, verdicts: Verdicts, cells: CellMaker, policy: Policy) -> Iterator[RowBlock]:
     """Yield the rows of a part; see ``Comparison.blocks``."""
     levels = row_levels(own.table, verdicts.judged, policy)
     source = RowSource(
@@ -77,15 +83,9 @@ def part_blocks(own: LocalPart, verdicts: Verdicts, policy: Policy) -> Iterator[
         levels,
         verdicts.judged,
         verdicts.differences,
-        as_floats=verdicts.as_floats,
+        cells,
     )
     return RowMaker(source).blocks(reference=policy is Policy.REFERENCE)
-
-
-Chunks = Iterator[tuple[int, bytes]]
-"""Numbers of rows, and these rows as text."""
-Writer = Callable[[Iterable[RowBlock], int], Chunks]
-"""Blocks of rows, of which the first has this number in the whole table, to their text."""
 
 
 class Watch(Protocol):
@@ -103,7 +103,7 @@ MakeWatch = Callable[[LeafTable, Mode, Sequence[str], int], Watch]
 class Report:
     """What is made of rows: their text, and what is seen of them."""
 
-    write: Writer
+    write: RowWriter
     watch: MakeWatch
 
 
@@ -111,7 +111,7 @@ Take = Callable[[Any, Arrays], None]
 """Goes on with what a watch has told."""
 
 
-def send_rows(channel: Channel, blocks: Iterable[RowBlock], first: int, write: Writer, watch: Watch) -> None:
+def send_rows(channel: Channel, blocks: Iterable[RowBlock], first: int, write: RowWriter, watch: Watch) -> None:
     """Write the rows, of which the first has the number ``first`` in the whole table."""
     places: list[Any] = [(rows, channel.write(text), len(text)) for rows, text in write(watch.through(blocks), first)]
     head, arrays = watch.serialize()

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Literal, NamedTuple
 
@@ -109,8 +108,7 @@ NORM_COLUMN: Final = STATISTICS.index(NORM)
 """The position of the L2 norm in the table."""
 
 
-@dataclass(frozen=True, slots=True)
-class TensorMeta:
+class TensorMeta(NamedTuple):
     """Description of a tensor without its values: framework type ("torch.Tensor"), dtype as the framework prints it,
     shape.
     """

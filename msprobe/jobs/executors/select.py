@@ -8,7 +8,6 @@ from itertools import accumulate
 
 from msprobe.core.errors import MsprobeException
 from msprobe.core.host import cpu_count
-from msprobe.jobs.executors.dask import DaskExecutor
 from msprobe.jobs.executors.protocol import Executor
 
 _WORTH_BYTES = 4_000_000  # documents of all ranks; below, starting processes costs what it saves
@@ -32,6 +31,8 @@ def find_executor(name: str, ranks: int, sizes: Iterable[int]) -> Executor | Non
     """
     processes, dask = _PROCESSES.fullmatch(name), _DASK.fullmatch(name)
     if dask:
+        from msprobe.jobs.executors.dask import DaskExecutor
+
         return DaskExecutor(dask[1])
     if processes:
         return _process_executor(int(processes[1] or cpu_count()))

@@ -80,6 +80,10 @@ def mean(bench: Any, step: int) -> float:
     return value
 
 
+def in_header(key: str) -> Callable[[Any, int], bool]:
+    return lambda bench, step: key in bench.read(step).dump
+
+
 def findings(bench: Any, step: int) -> int:
     return len(names(bench, step))
 
@@ -108,6 +112,9 @@ CHANGES: dict[str, Change] = {
     "extra_info": Change({}, {"extra_info": False}, without_stacks, (False, True)),
     "precision": Change({}, {"precision": "high"}, mean, (1.6640625, pytest.approx(5 / 3))),
     "risk_level": Change({}, {"risk_level": "ALL"}, has("Tensor.reshape.0.forward"), (False, True)),
+    "step_records": Change(
+        {"level": "L0"}, {"level": "L0", "step_records": ["gradients"]}, in_header("gradients_of_step"), (False, True)
+    ),
     "custom_apis": Change(
         {}, {"custom_apis": {"changed_kernels": ["fused"]}}, has("changed_kernels.fused.0.forward"), (False, True)
     ),

@@ -134,7 +134,9 @@ def test_a_golden_dump_that_cannot_serve_is_named(bench: Any, library: Library, 
     with pytest.raises(MsprobeException, match="nothing of step 0"):
         bench.open("L1", "tensor", {"bench_path": str(tmp_path / "empty")}).start()
     for number in (1, 2):
-        (tmp_path / "two" / "step0" / f"proc{number}").mkdir(parents=True)
+        process = tmp_path / "two" / "step0" / f"proc{number}"
+        process.mkdir(parents=True)
+        (process / "dump.json").write_text('{"task": "statistics", "level": "L1", "data": {}}')
     with pytest.raises(MsprobeException, match="several processes"):
         bench.open("L1", "tensor", {"bench_path": str(tmp_path / "two")}).start()
     with pytest.raises(ConfigError, match="bench_path"):

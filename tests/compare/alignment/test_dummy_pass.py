@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,8 @@ from torch import nn
 
 import msprobe
 from msprobe.pytorch import PrecisionDebugger
+from tests.fresh_debugger import forget
+from tests.recordings import Recordings
 
 pytestmark = pytest.mark.torch
 Batch = tuple[str, float]
@@ -20,9 +21,9 @@ DUMMY: Batch = ("dummy", 3.0)
 EVALUATION: Batch = ("evaluate", 3.0)
 
 
-def _record(folder: Path, batches: list[Batch], level: str) -> Path:
+def record(folder: Path, level: str, *batches: Batch) -> None:
     """One step of a small model over all batches; each has a loss of its own kind."""
-    PrecisionDebugger._instance = None
+    forget()
     debugger = PrecisionDebugger(task="statistics", dump_path=str(folder), level=level)
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.Sequential(nn.GELU(), nn.LayerNorm(8)), nn.Linear(8, 3))
@@ -30,7 +31,7 @@ def _record(folder: Path, batches: list[Batch], level: str) -> Path:
         for kind, scale in batches:
             x = scale * torch.randn(5, 4, generator=torch.Generator().manual_seed(int(scale)))
             _pass(model, kind, x)
-    return folder
+    forget()
 
 
 def _pass(model: nn.Module, kind: str, x: torch.Tensor) -> None:
@@ -42,19 +43,6 @@ def _pass(model: nn.Module, kind: str, x: torch.Tensor) -> None:
         with torch.no_grad():
             model(x).argmax(-1)
     model.zero_grad()
-
-
-@pytest.fixture(scope="module")
-def record(tmp_path_factory: pytest.TempPathFactory) -> Callable[[list[Batch], str], Path]:
-    known: dict[str, Path] = {}
-
-    def once(batches: list[Batch], level: str) -> Path:
-        name = repr((batches, level))
-        if name not in known:
-            known[name] = _record(tmp_path_factory.mktemp("run") / "dump", batches, level)
-        return known[name]
-
-    return once
 
 
 WAYS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -69,9 +57,9 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("at", [0, 1, 2], ids=["before", "between", "after"])
 @pytest.mark.parametrize("extra", [DUMMY, EVALUATION, ("train", 3.0)], ids=lambda batch: str(batch[0]))
-def test_the_others_agree(record: Callable[[list[Batch], str], Path], extra: Batch, at: int, way: str) -> None:
+def test_the_others_agree(recordings: Recordings, extra: Batch, at: int, way: str) -> None:
     level, option = WAYS[way]
-    more, plain = record([*REAL[:at], extra, *REAL[at:]], level), record(REAL, level)
+    more, plain = recordings(record, level, *REAL[:at], extra, *REAL[at:]), recordings(record, level, *REAL)
     for sides in ((more, plain), (plain, more)):
         summary = msprobe.compare(*sides, **option).summary
         counts = summary.counts
@@ -80,9 +68,9 @@ def test_the_others_agree(record: Callable[[list[Batch], str], Path], extra: Bat
         assert 0 < alone[1] <= counts.passed / 2 + 1 and summary.verdict == "diverged"
 
 
-def test_without_modules_functions_of_another_program_are_told(record: Callable[[list[Batch], str], Path]) -> None:
+def test_without_modules_functions_of_another_program_are_told(recordings: Recordings) -> None:
     """Where names of calls say nothing, and no module tells a lost layer from other code."""
-    more, plain = record([*REAL, DUMMY], "L1"), record(REAL, "L1")
+    more, plain = recordings(record, "L1", *REAL, DUMMY), recordings(record, "L1", *REAL)
     for sides, side in (((more, plain), "target"), ((plain, more), "golden run")):
         summary = msprobe.compare(*sides, layer_mapping=True).summary
         (told,) = summary.incomplete

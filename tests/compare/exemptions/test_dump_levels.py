@@ -13,6 +13,7 @@ import pytest
 from msprobe.jobs.compare import compare
 from tests.compare.dumps import call, module, tensor, write
 from tests.compare.levels import record_levels
+from tests.recordings import Recordings
 
 pytestmark = pytest.mark.torch
 LACKS = {"L0": "functions", "L1": "modules"}
@@ -20,8 +21,8 @@ RELU = {"L0": "Module.1.LeakyReLU.forward.0", "L1": "Functional.leaky_relu.0.for
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return record_levels(tmp_path_factory.mktemp("levels"))
+def runs(recordings: Recordings) -> Path:
+    return recordings(record_levels)
 
 
 @pytest.mark.parametrize("policy", ["default", "reference"])
@@ -62,9 +63,9 @@ def test_rows_of_what_was_left_out_are_no_pass(runs: Path) -> None:
     assert all("recorded at level L0, which has no functions" in row.messages[0] for row in alone)
 
 
-def test_modules_against_functions_cannot_be_compared(runs: Path) -> None:
+def test_modules_against_functions_cannot_be_compared(runs: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "msprobe", "compare", "-tp", str(runs / "good_L0"), "-gp", str(runs / "good_L1")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=runs)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 3
     (line,) = done.stderr.splitlines()
     assert "level L0, which has no functions" in line and "record both at one level" in line
@@ -80,10 +81,10 @@ def test_values_that_a_mapping_pairs_are_compared(runs: Path, tmp_path: Path) ->
     assert summary.counts.passed > 0
 
 
-def test_a_run_that_was_gated_may_fail_on_it(runs: Path) -> None:
+def test_a_run_that_was_gated_may_fail_on_it(runs: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "msprobe", "compare", "-tp", str(runs / "good_L0"), "-gp", str(runs / "good_mix")]
     done = subprocess.run(
-        [*command, "--fail-on", "incomplete", "-o", "out"], capture_output=True, check=False, cwd=runs
+        [*command, "--fail-on", "incomplete", "-o", "out"], capture_output=True, check=False, cwd=tmp_path
     )
     assert done.returncode == 1
 

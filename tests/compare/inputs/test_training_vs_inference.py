@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from msprobe.core.errors import MsprobeException
 from msprobe.pytorch import PrecisionDebugger
 from tests.compare.alignment.sides import dump
 from tests.compare.dumps import call, gradient, tensor
+from tests.fresh_debugger import forget
+from tests.recordings import Recordings
 
 pytestmark = pytest.mark.torch
 WIDTH, WORDS = 8, 20
@@ -61,23 +65,34 @@ def _pair() -> tuple[Model, Model]:
     return split, fused
 
 
-def _record(folder: Path, model: Model, *, train: bool, task: str) -> Path:
-    PrecisionDebugger._instance = None
-    debugger = PrecisionDebugger(task=task, dump_path=str(folder), level="mix")
+def record_training(folder: Path, task: str) -> None:
+    split, _ = _pair()
     tokens = torch.arange(6) % WORDS
-    with debugger.collect(model), torch.set_grad_enabled(train):
-        if train:
-            F.cross_entropy(model(tokens[None]).view(-1, WORDS), tokens).backward()
-        else:
-            model(tokens)  # an engine knows no batches, only tokens
-    return folder
+    with _collecting(folder, split, task):
+        F.cross_entropy(split(tokens[None]).view(-1, WORDS), tokens).backward()
+
+
+def record_engine(folder: Path, task: str, layer: str = "") -> None:
+    """An engine knows no batches, only tokens. One weight of ``layer`` is another."""
+    _, fused = _pair()
+    if layer:
+        with torch.no_grad():
+            fused.get_submodule(layer).weight[3, 1] += 0.5
+    with _collecting(folder, fused, task), torch.no_grad():
+        fused(torch.arange(6) % WORDS)
+
+
+@contextmanager
+def _collecting(folder: Path, model: Model, task: str) -> Iterator[None]:
+    forget()
+    with PrecisionDebugger(task=task, dump_path=str(folder), level="mix").collect(model):
+        yield
+    forget()
 
 
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
-def test_the_same_weights_are_the_same(tmp_path: Path, task: str) -> None:
-    split, fused = _pair()
-    train = _record(tmp_path / "train", split, train=True, task=task)
-    engine = _record(tmp_path / "engine", fused, train=False, task=task)
+def test_the_same_weights_are_the_same(recordings: Recordings, task: str) -> None:
+    train, engine = recordings(record_training, task), recordings(record_engine, task)
     assert msprobe.compare(train, engine, layer_mapping=True).verdict == "diverged"
     result = msprobe.compare(train, engine, **CHECK)
     assert result.verdict == "same", result.summary
@@ -89,12 +104,8 @@ def test_the_same_weights_are_the_same(tmp_path: Path, task: str) -> None:
 @pytest.mark.parametrize(
     "layer", ["embed", "layers.0.inner.qkv_proj", "layers.1.inner.qkv_proj", "layers.1.o_proj", "head"]
 )
-def test_another_weight_is_named(tmp_path: Path, layer: str, backend: str) -> None:
-    split, fused = _pair()
-    with torch.no_grad():
-        fused.get_submodule(layer).weight[3, 1] += 0.5
-    train = _record(tmp_path / "train", split, train=True, task="statistics")
-    engine = _record(tmp_path / "engine", fused, train=False, task="statistics")
+def test_another_weight_is_named(recordings: Recordings, layer: str, backend: str) -> None:
+    train, engine = recordings(record_training, "statistics"), recordings(record_engine, "statistics", layer)
     sides = (train, engine) if backend == "fsdp" else (engine, train)
     found = msprobe.compare(*sides, consistent_check=True, backend=backend).summary.first_divergence
     assert found is not None and layer in (found.golden if backend == "fsdp" else found.target or ""), found

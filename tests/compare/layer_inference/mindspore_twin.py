@@ -1,6 +1,6 @@
-"""The transformer in MindSpore: ``python -m tests.compare.layer_inference.mindspore_twin WEIGHTS.npz FOLDER [FAULT]``.
+"""The transformer in MindSpore: ``python -m tests.compare.layer_inference.mindspore_twin WEIGHTS.npz FOLDER FAULT``.
 
-One step is recorded at level mix. With FAULT, the path of a layer, that layer's weight is changed first.
+One step is recorded at level mix, in ``FOLDER/twin``; in ``FOLDER/faulty`` the weight of the layer FAULT was changed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from mindspore import Parameter, Tensor, nn, ops
 
 from msprobe.mindspore import PrecisionDebugger
 from tests.compare.layer_inference.twin_names import twin_path
+from tests.fresh_debugger import forget
 
 WIDTH, HEADS, LAYERS, VOCABULARY = 16, 2, 3, 23
 
@@ -91,7 +92,7 @@ def load(model: nn.Cell, weights: Any) -> None:
     assert not parameters, sorted(parameters)
 
 
-def main(weights: str, folder: str, fault: str = "") -> None:
+def record(weights: str, folder: str, fault: str) -> None:
     model = Twin()
     load(model, np.load(weights))
     if fault:
@@ -106,11 +107,18 @@ def main(weights: str, folder: str, fault: str = "") -> None:
         return ops.cross_entropy(model(x).reshape((-1, VOCABULARY)), labels)
 
     step = ms.value_and_grad(forward, None, model.trainable_params())
+    forget("msprobe.mindspore")
     debugger = PrecisionDebugger({"task": "statistics", "level": "mix", "dump_path": folder})
     debugger.start(model)
     step(Tensor(tokens.astype(np.int32)))
     debugger.stop()
     debugger.step()
+    forget("msprobe.mindspore")
+
+
+def main(weights: str, folder: str, fault: str) -> None:
+    record(weights, f"{folder}/twin", "")
+    record(weights, f"{folder}/faulty", fault)
 
 
 if __name__ == "__main__":

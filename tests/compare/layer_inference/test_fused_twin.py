@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import msprobe
 from tests.compare.layer_inference.fused_sizes import PARTS
+from tests.compare.layer_inference.twin_recordings import record_fused
+from tests.recordings import Recordings
 
 pytestmark = [pytest.mark.mindspore, pytest.mark.slow]
-ROOT = Path(__file__).parents[3]
 MADE = [(mindspore, pytorch) for mindspore in ("fused", "split") for pytorch in ("fused", "split")]
 FAULTS = [
     ("layers.0.self_attn.qkv_proj", "split"),
@@ -25,15 +24,8 @@ FAULTS = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Dumps below ``pytorch`` and ``mindspore``, each made by a process of its own."""
-    root = tmp_path_factory.mktemp("fused")
-    for framework in ("pytorch", "mindspore"):
-        module = f"tests.compare.layer_inference.fused_{framework}"
-        command = [sys.executable, "-m", module, str(root / "weights.npz"), str(root / framework)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
-        assert done.returncode == 0, done.stdout + done.stderr
-    return root
+def folder(recordings: Recordings) -> Path:
+    return recordings(record_fused)
 
 
 def _sides(folder: Path, mindspore: str, pytorch: str, turned: bool) -> tuple[Path, Path]:

@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import msprobe
 from msprobe.core.store.reader import find_dumps, load_dump
+from tests.compare.layer_inference.twin_recordings import FAULT, record_twins
+from tests.recordings import Recordings
 
 pytestmark = [pytest.mark.mindspore, pytest.mark.slow]
-ROOT = Path(__file__).parents[3]
-FAULT = "blocks.1.attention.key"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Dumps ``pytorch``, ``twin`` and ``faulty``: each made by a process of its own."""
-    root = tmp_path_factory.mktemp("twins")
-    _run("tests.compare.layer_inference.pytorch_twin", str(root / "weights.npz"), str(root / "pytorch"))
-    for name, fault in (("twin", []), ("faulty", [FAULT])):
-        _run("tests.compare.layer_inference.mindspore_twin", str(root / "weights.npz"), str(root / name), *fault)
-    return root
-
-
-def _run(module: str, *arguments: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", module, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=240
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+def folder(recordings: Recordings) -> Path:
+    return recordings(record_twins)
 
 
 @pytest.mark.parametrize("sides", [("twin", "pytorch"), ("pytorch", "twin")], ids="-".join)

@@ -17,10 +17,11 @@ from tests.compare.layer_inference.conftest import Record
 from tests.compare.layer_inference.conftest import record as record  # the fixture
 from tests.compare.layer_inference.transformers import Gpt, Transformer, copy_weights
 from tests.compare.layer_inference.twin_names import twin_path
+from tests.compare.layer_inference.twin_recordings import FAULT, record_twins
+from tests.recordings import Recordings
 from tests.visualize.databases import Tables, check, read
 
 ROOT = Path(__file__).parents[3]
-FAULT = "blocks.1.attention.key"
 
 
 def run(module: str, *arguments: object) -> None:
@@ -66,12 +67,8 @@ def test_renamed_layers_pair_with_lm_and_no_file(flag: bool, record: Record, tmp
 
 
 @pytest.fixture(scope="module")
-def twins(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Dumps ``pytorch`` and ``faulty``, a transformer and its MindSpore twin with a changed weight."""
-    root = tmp_path_factory.mktemp("twins")
-    run("tests.compare.layer_inference.pytorch_twin", root / "weights.npz", root / "pytorch")
-    run("tests.compare.layer_inference.mindspore_twin", root / "weights.npz", root / "faulty", FAULT)
-    return root
+def twins(recordings: Recordings) -> Path:
+    return recordings(record_twins)
 
 
 @pytest.mark.mindspore

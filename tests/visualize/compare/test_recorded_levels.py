@@ -12,6 +12,7 @@ from msprobe.jobs.compare import compare
 from msprobe.visualize.job import Request, visualize
 from tests import forked
 from tests.compare.levels import record_levels
+from tests.recordings import Recordings
 from tests.visualize.databases import check, read
 
 pytestmark = pytest.mark.torch
@@ -19,8 +20,8 @@ CALL = {"L0": "Module.1.LeakyReLU.forward.0", "L1": "Functional.leaky_relu.0.for
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return record_levels(tmp_path_factory.mktemp("levels"))
+def runs(recordings: Recordings) -> Path:
+    return recordings(record_levels)
 
 
 @pytest.mark.parametrize("level", ["L0", "L1"])

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from msprobe.visualize.job import Request, visualize
-from tests.ranks import run_ranks
+from tests.recordings import Recordings
 from tests.visualize.databases import Tables, check, read
+from tests.visualize.job_recordings import record_communication
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 BOTH, SEND, RECEIVE = "send_receive", "send", "receive"
@@ -35,10 +36,8 @@ TURNED = {BOTH: BOTH, SEND: RECEIVE, RECEIVE: SEND}
 
 
 @pytest.fixture(scope="module")
-def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("talk") / "run"
-    run_ranks("tests.visualize.communicating_job", 2, lambda rank: (rank, folder))
-    return folder / "dump"
+def dump(recordings: Recordings) -> Path:
+    return recordings(record_communication) / "dump"
 
 
 def links(tables: Tables, rank: int, source: str = "NPU") -> list[tuple[str, str, str]]:

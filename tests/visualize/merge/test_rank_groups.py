@@ -12,22 +12,18 @@ import pytest
 from msprobe.compare.parallel.layout import layout_of_sizes, layouts_of_flags
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.visualize.job import Request, visualize
-from tests.ranks import run_ranks
+from tests.recordings import Recordings
 from tests.visualize.databases import check, read
+from tests.visualize.job_recordings import RANKS, record_parallel
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 SCHEMAS = Path(__file__).parents[3] / "schemas"
-JOB = "tests.visualize.parallel_job"
-RANKS = {"single": 1, "tp": 2, "pp": 2}
 SIZES = {"single": (1, 1), "tp": (2, 1), "pp": (1, 2)}
 
 
 @pytest.fixture(scope="module")
-def dumps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    root = tmp_path_factory.mktemp("jobs")
-    for mode, ranks in RANKS.items():
-        run_ranks(JOB, ranks, lambda rank, mode=mode: (mode, rank, root / mode))
-    return {mode: root / mode / "dump" for mode in RANKS}
+def dumps(recordings: Recordings) -> dict[str, Path]:
+    return {mode: recordings(record_parallel, mode) / "dump" for mode in RANKS}
 
 
 def modules(tables: object) -> list[str]:

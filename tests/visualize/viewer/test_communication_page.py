@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from msprobe.visualize.job import Request, visualize
-from tests.ranks import run_ranks
+from tests.recordings import Recordings
+from tests.visualize.job_recordings import record_communication
 
 pytestmark = [pytest.mark.torch, pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("talk")
-    run_ranks("tests.visualize.communicating_job", 2, lambda rank: (rank, folder / "run"))
-    return visualize(Request(target=folder / "run/dump", output=folder / "out"))
+def database(recordings: Recordings, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    dump = recordings(record_communication) / "dump"
+    return visualize(Request(target=dump, output=tmp_path_factory.mktemp("out")))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from msprobe.pytorch import PrecisionDebugger
 from msprobe.visualize.job import Request, visualize
 from msprobe.visualize.viewer.queries import VERDICTS, GraphDatabase
 from tests.fresh_debugger import forget
+from tests.recordings import Recordings
 
 pytestmark = pytest.mark.torch
 RELU, FIRST, LAST = "Functional.leaky_relu.0.forward", "Functional.linear.0.forward", "Functional.linear.1.forward"
@@ -33,18 +33,23 @@ class Net(nn.Module):
         return nn.functional.leaky_relu(x, self.slope)
 
 
-@pytest.fixture
-def built(tmp_path: Path) -> Iterator[Path]:
-    """A run with a wrong slope, compared with a good one."""
+def record_graph(folder: Path) -> None:
+    """Write the graph of a run with a wrong slope, compared with a good one, to ``folder / "out"``."""
     for name, slope in (("good", 0.01), ("bad", 0.2)):
+        forget()
         torch.manual_seed(0)
         net = Net(slope)
-        debugger = PrecisionDebugger({"task": "statistics", "level": "mix", "dump_path": str(tmp_path / name)})
+        debugger = PrecisionDebugger({"task": "statistics", "level": "mix", "dump_path": str(folder / name)})
         with debugger.collect(net):
             net(torch.randn(8, 4)).mean().backward()
         forget()
-    yield visualize(Request(target=tmp_path / "bad", golden=tmp_path / "good", output=tmp_path / "out"))
-    forget()
+    visualize(Request(target=folder / "bad", golden=folder / "good", output=folder / "out"))
+
+
+@pytest.fixture
+def built(recordings: Recordings) -> Path:
+    (path,) = (recordings(record_graph) / "out").iterdir()
+    return path
 
 
 def test_what_the_front_end_is_told(built: Path) -> None:

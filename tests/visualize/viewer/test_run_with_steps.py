@@ -13,6 +13,7 @@ from torch import nn
 from msprobe.cli.main import run
 from msprobe.pytorch import PrecisionDebugger
 from tests.fresh_debugger import forget
+from tests.recordings import Recordings
 from tests.visualize.databases import read
 from tests.visualize.viewer.test_browser import downloaded
 
@@ -20,7 +21,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.browser, pytest.mark.slow]
 OURS, THEIRS = "Module.net.up.Linear.forward.0", "Module.net.raise.Linear.forward.0"
 
 
-def record(folder: Path, name: str, wrong: bool) -> Path:
+def record(folder: Path, name: str, wrong: bool) -> None:
     """Two steps; the wrong run scales a weight before the second one."""
     forget()
     torch.manual_seed(0)
@@ -36,20 +37,20 @@ def record(folder: Path, name: str, wrong: bool) -> Path:
         debugger.stop()
         debugger.step()
     forget()
-    return folder
 
 
-def drawn(folder: Path, *more: object) -> Path:
-    words = ["-tp", folder / "bad", "-gp", folder / "good", "-o", folder / f"out{len(more)}", *more]
+def drawn(bad: Path, good: Path, output: Path, *more: object) -> Path:
+    words = ["-tp", bad, "-gp", good, "-o", output, *more]
     assert run(["graph_visualize", *map(str, words)]) == 0
-    (path,) = (folder / f"out{len(more)}").iterdir()
+    (path,) = output.iterdir()
     return path
 
 
-def test_the_page_opens_in_the_step_that_differs_and_switches(view: Any, tmp_path: Path) -> None:
-    record(tmp_path / "good", "up", False)
-    record(tmp_path / "bad", "up", True)
-    page = view(drawn(tmp_path))
+def test_the_page_opens_in_the_step_that_differs_and_switches(
+    view: Any, recordings: Recordings, tmp_path: Path
+) -> None:
+    good, bad = recordings(record, "up", False), recordings(record, "up", True)
+    page = view(drawn(bad, good, tmp_path / "out"))
     step = "return document.querySelector('#step').value"
     assert page.run(step) == "1"
     assert page.selected.startswith((OURS, "Functional.linear.0"))
@@ -64,10 +65,11 @@ def test_the_page_opens_in_the_step_that_differs_and_switches(view: Any, tmp_pat
     page.until(lambda: page.all("#verdict-error"), bool)
 
 
-def test_an_exported_mapping_pairs_when_the_graph_is_drawn_again(view: Any, tmp_path: Path) -> None:
-    record(tmp_path / "good", "raise", False)
-    record(tmp_path / "bad", "up", True)
-    before = drawn(tmp_path)
+def test_an_exported_mapping_pairs_when_the_graph_is_drawn_again(
+    view: Any, recordings: Recordings, tmp_path: Path
+) -> None:
+    good, bad = recordings(record, "raise", False), recordings(record, "up", True)
+    before = drawn(bad, good, tmp_path / "before")
     assert read(before).verdicts(step=1)[OURS] == "unmatched"
     page = view(before, link=f"#step=1&node={OURS}&tab=match")
     page.click(f".candidate[data-name='{THEIRS}']")
@@ -75,5 +77,5 @@ def test_an_exported_mapping_pairs_when_the_graph_is_drawn_again(view: Any, tmp_
     mapping = tmp_path / "layers.yaml"
     mapping.write_text(downloaded(page))
     page.press("u")
-    after = read(drawn(tmp_path, "-lm", mapping))
+    after = read(drawn(bad, good, tmp_path / "after", "-lm", mapping))
     assert (after.verdicts(step=0)[OURS], after.verdicts(step=1)[OURS]) == ("same", "error")

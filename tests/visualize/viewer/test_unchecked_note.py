@@ -9,13 +9,14 @@ import pytest
 
 from msprobe.visualize.job import Request, visualize
 from tests.compare.levels import record_levels
+from tests.recordings import Recordings
 
 pytestmark = [pytest.mark.torch, pytest.mark.browser, pytest.mark.slow]
 CALL = "Functional.leaky_relu.0.forward"
 
 
-def test_the_page_says_it(view: Any, tmp_path: Path) -> None:
-    runs = record_levels(tmp_path)
+def test_the_page_says_it(view: Any, recordings: Recordings, tmp_path: Path) -> None:
+    runs = recordings(record_levels)
     page = view(visualize(Request(target=runs / "good_L0", golden=runs / "good_mix", output=tmp_path / "out")))
     assert "the target was recorded at level L0, which has no functions" in page.text("#left-out")
     assert page.all("#verdict-error") == page.all("#verdict-unmatched") == []

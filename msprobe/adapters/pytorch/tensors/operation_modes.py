@@ -1,7 +1,9 @@
 """The modes of a thread: ``TorchDispatchMode`` and ``TorchFunctionMode`` see, and may change, each operation in it.
 
-Two of them are torch's own: ``with torch.device(...)`` is a function mode, ``FakeTensorMode`` a dispatch mode. What the
-tool computes must be seen by none of them.
+Some of them are torch's own: ``with torch.device(...)`` is a function mode, ``FakeTensorMode`` and that of ``make_fx``
+are dispatch modes. What the tool computes must be seen by none of them, with one exception: the modes in which
+``torch.compile`` traces a graph. Its functional tensors have no meaning outside of them, and what the tool adds to the
+graph must get into it.
 """
 
 from __future__ import annotations
@@ -14,26 +16,42 @@ import torch
 
 _dispatch_modes = torch._C._len_torch_dispatch_stack
 _function_modes = torch._C._is_torch_function_mode_enabled
+_mode_of: Any = getattr(torch._C, "_get_dispatch_mode", None)  # since PyTorch 2.2
+_LAST: tuple[Any, ...] = () if _mode_of is None else (None,)  # the argument by which the last mode is taken off
+
+
+def _of_compiler() -> int:
+    """Return how many dispatch modes of this thread are those of a compiler, which lie below all others.
+
+    It is one where tensors are functional; ``make_fx`` alone traces real or fake tensors.
+    """
+    if _mode_of is None:
+        return 0
+    key = torch._C._TorchDispatchModeKey
+    if _mode_of(key.FUNCTIONAL) is None:
+        return 0
+    return 1 + (_mode_of(key.PROXY) is not None) + (_mode_of(key.FAKE) is not None)
 
 
 def in_modes() -> bool:
-    """Return whether this thread is in a mode."""
-    return _dispatch_modes() > 0 or _function_modes()
+    """Return whether this thread is in a mode other than those of a compiler."""
+    return _function_modes() or (_dispatch_modes() > 0 and _dispatch_modes() > _of_compiler())
 
 
 @contextlib.contextmanager
 def outside_modes() -> Iterator[None]:
     """Take the modes of this thread off their stacks inside this context, except those whose ``ended`` becomes True.
 
-    ``_disable_current_modes`` of torch does the same for dispatch modes, and imports sympy first.
+    Those of a compiler stay. ``_disable_current_modes`` of torch takes all dispatch modes off, and imports sympy first.
     """
     functions: list[Any] = []
     dispatches: list[Any] = []
     try:
         while _function_modes():
             functions.append(torch._C._pop_torch_function_stack())
-        while _dispatch_modes():
-            dispatches.append(torch._C._pop_torch_dispatch_stack(None))
+        if _dispatch_modes():
+            for _ in range(_dispatch_modes() - _of_compiler()):
+                dispatches.append(torch._C._pop_torch_dispatch_stack(*_LAST))
         yield
     finally:
         while dispatches:
