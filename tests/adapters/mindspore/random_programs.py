@@ -1,7 +1,7 @@
 """Random programs of MindSpore in a dynamic graph, made of the blocks in ``random_blocks.txt``.
 
-    python -m tests.adapters.mindspore.random_programs 17             prints the program of seed 17, and what it makes
-    python -m tests.adapters.mindspore.random_programs 17 hooks vmap  the same of these blocks only
+python -m tests.adapters.mindspore.random_programs 17             prints the program of seed 17, and what it makes
+python -m tests.adapters.mindspore.random_programs 17 hooks vmap  the same of these blocks only
 """
 
 from __future__ import annotations
@@ -74,7 +74,10 @@ def gradients(cell, *inputs, **keywords):
 
 LOG = []
 """
-SEEDED = "ms.set_seed({seed}); ms.manual_seed({seed}); random.seed({seed}); np.random.seed({seed})\nMODEL = Net().set_train()"
+SEEDED = """
+ms.set_seed({seed}); ms.manual_seed({seed}); random.seed({seed}); np.random.seed({seed})
+MODEL = Net().set_train()
+"""
 WORDS: dict[str, tuple[str, ...]] = {
     "binary": ("add", "mul", "sub", "maximum", "atan2", "matmul"),
     "container": (

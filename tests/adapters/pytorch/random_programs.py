@@ -1,7 +1,7 @@
 """Random programs of PyTorch, made of the blocks in ``random_blocks.txt``.
 
-    python -m tests.adapters.pytorch.random_programs 17              prints the program of seed 17, and what it makes
-    python -m tests.adapters.pytorch.random_programs 17 export fork  the same of these blocks only
+python -m tests.adapters.pytorch.random_programs 17              prints the program of seed 17, and what it makes
+python -m tests.adapters.pytorch.random_programs 17 export fork  the same of these blocks only
 """
 
 from __future__ import annotations
@@ -131,7 +131,6 @@ WORDS: dict[str, tuple[str, ...]] = {
         "flatten()",
     ),
 }
-
 
 
 def described(value: Any) -> Any:

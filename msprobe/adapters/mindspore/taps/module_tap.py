@@ -84,6 +84,8 @@ class MindSporeModuleTap:
         patches = Patches()
         if not in_graph_mode():
             patches.plan(nn.Cell, "__call__", self._observed(nn.Cell.__call__))
+            if JIT_COMPILER is not None:
+                patches.plan(JIT_COMPILER, "compile", self._without_hooks(JIT_COMPILER.compile))
         with patches.in_force():
             yield
 
@@ -106,13 +108,8 @@ class MindSporeModuleTap:
             if getattr(parameter, "requires_grad", True)
         ]
         self._hooks = hooks
-        compiler = Patches()
-        if hooks and JIT_COMPILER is not None:
-            compiler.plan(JIT_COMPILER, "compile", self._without_hooks(JIT_COMPILER.compile))
-        compiler.apply()
 
         def detach() -> None:
-            compiler.undo()
             self._hooks = []
             for hook in hooks:
                 hook.remove()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from mindspore import Tensor, nn, ops
 
+from msprobe.adapters.mindspore.versions import jit_compiler
 from tests.adapters.bench import Bench
 
 X = (np.arange(8, dtype=np.float32).reshape(2, 4) - 4) / 4  # every result is exact, wherever its memory lies
@@ -94,3 +95,13 @@ def test_a_step_that_is_compiled_with_its_gradients_never_meets_a_hook(bench: Be
         assert found[0].asnumpy().tobytes() == plain[0].asnumpy().tobytes()
         assert [part.asnumpy().tobytes() for part in found[1]] == [part.asnumpy().tobytes() for part in plain[1]]
     assert bench.read().names("Cell.0.Dense.parameters_grad")  # of the step outside
+
+
+def test_the_compiler_is_as_before_after_any_number_of_debuggers(bench: Bench) -> None:
+    compiler = jit_compiler()
+    before = compiler.compile
+    for _ in range(3):
+        with bench.open("mix").collect(nn.SequentialCell(nn.Dense(4, 3))):
+            outer(Tensor(X))
+    bench.close()
+    assert compiler.compile == before
