@@ -99,11 +99,6 @@ def jit_executor() -> Any:
     return getattr(api(), "_JitExecutor", None) or getattr(api(), "_MindsporeFunctionExecutor", None)
 
 
-def jit_compiler() -> Any:
-    """Return the C++ class whose ``compile`` turns a function into a graph; None where it has another name."""
-    return getattr(api(), "JitExecutor_", None) or getattr(api(), "GraphExecutor_", None)
-
-
 def cell_executor() -> Any:
     """Return the class that compiles cells in GRAPH_MODE; None where it has another name."""
     return getattr(api(), "_CellGraphExecutor", None)

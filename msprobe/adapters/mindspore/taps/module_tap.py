@@ -25,7 +25,7 @@ from msprobe.adapters.mindspore.runtime_facts import (
     second_runner,
 )
 from msprobe.adapters.mindspore.taps.tensor_hooks import ParameterHook, gradient_hook
-from msprobe.adapters.mindspore.versions import jit_compiler
+from msprobe.adapters.mindspore.versions import jit_executor
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
@@ -84,8 +84,6 @@ class MindSporeModuleTap:
         patches = Patches()
         if not in_graph_mode():
             patches.plan(nn.Cell, "__call__", self._observed(nn.Cell.__call__))
-            if JIT_COMPILER is not None:
-                patches.plan(JIT_COMPILER, "compile", self._without_hooks(JIT_COMPILER.compile))
         with patches.in_force():
             yield
 
@@ -108,8 +106,13 @@ class MindSporeModuleTap:
             if getattr(parameter, "requires_grad", True)
         ]
         self._hooks = hooks
+        executor = Patches()  # they are there until the step ends, and functions are compiled after ``stop`` too
+        if hooks and EXECUTOR is not None:
+            executor.plan(EXECUTOR, "compile", self._without_hooks(EXECUTOR.compile))
+        executor.apply()
 
         def detach() -> None:
+            executor.undo()
             self._hooks = []
             for hook in hooks:
                 hook.remove()
@@ -119,12 +122,13 @@ class MindSporeModuleTap:
     @contextlib.contextmanager
     def without_gradient_hooks(self) -> Iterator[None]:
         """Take the hooks off the parameters inside the returned context: the graph compiler would read them too."""
-        hooks = self._hooks
+        hooks, self._hooks = self._hooks, []  # none to take off where this is entered again inside
         for hook in hooks:
             hook.remove()
         try:
             yield
         finally:
+            self._hooks = hooks
             for hook in hooks:
                 hook.set()
 
@@ -167,7 +171,7 @@ class MindSporeModuleTap:
         return gradient_hook(self._thread, report)
 
 
-JIT_COMPILER = jit_compiler()
+EXECUTOR = jit_executor()
 
 
 def _around_begin(cell: nn.Cell) -> contextlib.AbstractContextManager[None]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from mindspore import Tensor, nn, ops
 
-from msprobe.adapters.mindspore.versions import jit_compiler
+from msprobe.adapters.mindspore.versions import jit_executor
 from tests.adapters.bench import Bench
 
 X = (np.arange(8, dtype=np.float32).reshape(2, 4) - 4) / 4  # every result is exact, wherever its memory lies
@@ -88,17 +88,19 @@ def test_a_step_that_is_compiled_with_its_gradients_never_meets_a_hook(bench: Be
     plain = mindspore.jit(step)(Tensor(X))
     debugger = bench.open(level)
     debugger.start(net)
-    inside = mindspore.jit(step)(Tensor(X))
-    outside = step(Tensor(X))
+    inside, outside = mindspore.jit(step)(Tensor(X)), step(Tensor(X))
+    later = mindspore.jit(step)(Tensor(X))
+    assert [len(weight.hooks()) for weight in weights] == [1, 1]
     debugger.stop()
-    for found in (inside, outside):
+    stopped = mindspore.jit(step)(Tensor(X))
+    for found in (inside, outside, later, stopped):
         assert found[0].asnumpy().tobytes() == plain[0].asnumpy().tobytes()
         assert [part.asnumpy().tobytes() for part in found[1]] == [part.asnumpy().tobytes() for part in plain[1]]
     assert bench.read().names("Cell.0.Dense.parameters_grad")  # of the step outside
 
 
 def test_the_compiler_is_as_before_after_any_number_of_debuggers(bench: Bench) -> None:
-    compiler = jit_compiler()
+    compiler = jit_executor()
     before = compiler.compile
     for _ in range(3):
         with bench.open("mix").collect(nn.SequentialCell(nn.Dense(4, 3))):
