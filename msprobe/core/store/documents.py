@@ -13,8 +13,8 @@ from typing_extensions import TypeAliasType
 
 
 class Value(BaseModel):
-    """One recorded value. A tensor has `dtype`, `shape` and its statistics, the names of which begin with a capital; any
-    other value has `value`."""
+    """One recorded value. A tensor has `dtype`, `shape` and its statistics (`Max` and so on); any other value has
+    `value`."""
 
     model_config = ConfigDict(extra="allow")
 
