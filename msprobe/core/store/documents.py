@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
-from typing_extensions import TypeAliasType
 
 
 class Value(BaseModel):
@@ -31,8 +30,8 @@ class Value(BaseModel):
     )
 
 
-Node = TypeAliasType("Node", "Value | list[Node] | dict[str, Node] | None")
-"""What stands for an argument or a result: null, a value, or a list or object of nodes."""
+class Node(RootModel["Value | list[Node] | dict[str, Node] | None"]):
+    """What stands for an argument or a result: null, a value, or a list or object of nodes."""
 
 
 class Entry(BaseModel):
@@ -82,7 +81,7 @@ class ParameterGroup(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    lr: Node = None
+    lr: Node | None = None
     parameters: list[str | None] | None = Field(
         default=None, description="names, null for a tensor that is no parameter of the model; at the first step only"
     )
