@@ -21,6 +21,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from msprobe.analyze.ended_run import stopped_first_notes
 from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.analyze.overflow import write_document
 from msprobe.analyze.rank_order import RankFinding, earliest, rank_finding, rank_numbers
@@ -111,6 +112,7 @@ def diff_analyze(
     for line in unused_entry_notes(mapping, analysis.unused_entries):  # an error leaves no documents behind
         logger.warning("%s", line)
     analysis.write_pending()
+    analysis.result.incomplete += stopped_first_notes(located.places)
     return analysis.result
 
 

@@ -19,6 +19,12 @@ from msprobe.core.store.reader import Place, load_dump
 _LISTED = 8
 
 
+def stopped_first_notes(places: tuple[Sequence[Place], Sequence[Place]]) -> list[str]:
+    """Return a sentence for each side, target and golden run, on which ranks stopped before the others."""
+    sentences = (stopped_first(own, side) for own, side in zip(places, ("target", "golden run"), strict=True))
+    return [sentence for sentence in sentences if sentence]
+
+
 def stopped_first(places: Sequence[Place], side: str) -> str | None:
     """Return a sentence that names the ranks that stopped first; None where no rank died, or none before the others.
 

@@ -253,13 +253,12 @@ def _document_size(place: Place) -> int:
 
 def _stopped_first(located: Located) -> list[str]:
     """Return a sentence for each side on which a rank died before the others."""
-    sentences = []
-    for places, side in zip(located.places, ("target", "golden run"), strict=True):
+    for places in located.places:
         if len(places) > 1 and any(place.document.with_name(JOURNAL).is_file() for place in places):
-            from msprobe.analyze.ended_run import stopped_first  # loaded for runs that died only
+            from msprobe.analyze.ended_run import stopped_first_notes  # loaded for runs that died only
 
-            sentences.append(stopped_first(places, side))
-    return [sentence for sentence in sentences if sentence]
+            return stopped_first_notes(located.places)
+    return []
 
 
 def _summarize(summary: CompareSummary, outcomes: list[PairOutcome], mapping: MappingOptions) -> CompareSummary:

@@ -72,7 +72,8 @@ def test_the_step_is_left_out_and_the_rank_is_named(state: str, tmp_path: Path) 
 def test_every_tool_reads_the_rest(state: str, tmp_path: Path) -> None:
     good, bad = run(tmp_path / "good"), run(tmp_path / "bad")
     kill(bad / "step2" / "rank0", state)
-    assert len(diff_analyze(bad, good, tmp_path / "da").incomplete) == 1
+    incomplete = diff_analyze(bad, good, tmp_path / "da").incomplete
+    assert len(incomplete) == 2 and "stopped first" in incomplete[1]
     assert learn([good, bad]).problems[0].startswith("rank0 of step 2")
     assert visualize(Request(bad, tmp_path / "one"))
     assert visualize(Request(bad, tmp_path / "two", good))
@@ -144,6 +145,7 @@ def test_the_rank_in_the_earliest_step_stopped_first(tmp_path: Path) -> None:
     kill(bad / "step1" / "rank2", "recorded", calls())
     assert "rank 2 of the target stopped first, in step 1" in msprobe.compare(bad, good).summary.reason
     assert "rank 2 of the golden run stopped first, in step 1" in msprobe.compare(good, bad).summary.reason
+    assert "rank 2 of the target stopped first, in step 1" in diff_analyze(bad, good, tmp_path / "out").incomplete
     (bad / "step1" / "rank2" / JOURNAL).unlink()
     write(bad / "step1" / "rank2", calls())  # it finished this step, and did not begin the next one
     assert "rank 2 of the target stopped first, after step 1" in msprobe.compare(bad, good).summary.reason

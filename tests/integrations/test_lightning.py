@@ -94,3 +94,35 @@ def test_validation_is_left_out_of_a_script_that_knows_nothing_of_it(bench: Any,
     assert steps[0] == steps[1] == steps[2] == steps[3]
     assert [name for name in steps[0] if "l1_loss" in name or ".forward.1" in name] == []
     assert "Module.1.Linear.backward.0" in steps[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("steps", [[], [0], [1], [1, 2]])
+def test_logged_values_are_those_of_a_run_without_the_tool(bench: Any, lightning: Any, steps: list[int]) -> None:
+    from msprobe.pytorch.integrations import LightningCallback
+
+    class Logging(lightning.LightningModule):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 1)
+
+        def training_step(self, batch: Any, index: int) -> torch.Tensor:
+            loss = self.layer(batch).square().mean()
+            self.log("by_name", loss, on_step=True, on_epoch=True)
+            self.log("by_function", loss, on_step=False, on_epoch=True, reduce_fx=torch.max)
+            return loss
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    logged = []
+    for callbacks in ([], [LightningCallback(bench.config(level="mix", step=steps))]):
+        torch.manual_seed(0)
+        options = dict.fromkeys(
+            ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False
+        )
+        trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", devices=1, callbacks=callbacks, **options)
+        trainer.fit(Logging(), torch.utils.data.DataLoader(torch.arange(24.0).reshape(6, 4), batch_size=2))
+        logged.append({name: value.item() for name, value in trainer.callback_metrics.items()})
+    assert logged[0] == logged[1] and {"by_name_epoch", "by_function"} <= set(logged[0])
+    assert len(bench.folders()) == (len(steps) or 6)

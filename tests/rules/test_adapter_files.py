@@ -28,6 +28,7 @@ OWN = {
         "taps/operator_tap.py": "operators below the APIs, prefix Aten; MindSpore has primitives (api_tap.py)",
         "taps/parameter_names.py": "parameters of MindSpore carry their names",
         "taps/package_taps.py": "NPU, MindSpeed and Triton are packages beside torch",
+        "taps/reduction_identity.py": "Lightning knows reductions of torch by identity",
         "tensors/checkpoint_reader.py": "checkpoints of torch.save",
         "tensors/operation_modes.py": "dispatch and function modes see operations; MindSpore has none",
         "tensors/memory.py": "storage, aliases and subclasses of torch.Tensor",

@@ -19,6 +19,7 @@ from msprobe.adapters.pytorch.taps.module_tap import TorchModuleTap
 from msprobe.adapters.pytorch.taps.operator_tap import PREFIX, TorchOperatorTap
 from msprobe.adapters.pytorch.taps.optimizer_tap import TorchOptimizerTap
 from msprobe.adapters.pytorch.taps.package_taps import TritonTap, VendorTap
+from msprobe.adapters.pytorch.taps.reduction_identity import ReductionIdentity
 from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
 from msprobe.adapters.pytorch.tensors.unwritten import UnwrittenMemory, read_arguments
 from msprobe.adapters.pytorch.tensors.values import TorchValues
@@ -44,6 +45,7 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
         TorchMemoryTap(unwritten, thread),
         VendorTap(table["packages"], passes_risk, current, thread),
         TritonTap(table["triton"], passes_risk, current, thread),
+        ReductionIdentity(),
     ]
     gradients = TorchGradientTap(thread)
     modules = TorchModuleTap(current, thread, gradients)

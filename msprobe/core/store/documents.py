@@ -1,17 +1,37 @@
 """The documents of a dump as models, from which the JSON Schemas of dump.json, stack.json and construct.json are made.
 
 The reader does not use these models: it checks headers and shapes of documents itself, because validating hundreds of
-thousands of leaves would cost more than reading them. A leaf is an object with ``type``; that of a tensor also has
-``dtype``, ``shape`` and the statistics of ``core.tensors.statistics``.
+thousands of leaves would cost more than reading them.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
-Node = Annotated[Any, Field(description="null, a leaf object with `type`, or a list or object of nodes")]
+
+class Value(BaseModel):
+    """One recorded value. A tensor has `dtype`, `shape` and its statistics (`Max` and so on); any other value has
+    `value`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    dtype: str | None = None
+    shape: list[int] | None = None
+    requires_grad: bool | None = None
+    data_name: str | None = Field(default=None, description="the file of the tensor, with task `tensor`")
+    uninitialised: Literal[True] | None = Field(
+        default=None, description="nobody had written the memory, so there are no statistics"
+    )
+    not_read: Literal[True] | None = Field(
+        default=None, description="an argument that the operation does not read, so there are no statistics"
+    )
+
+
+class Node(RootModel["Value | list[Node] | dict[str, Node] | None"]):
+    """What stands for an argument or a result: null, a value, or a list or object of nodes."""
 
 
 class Entry(BaseModel):
@@ -61,7 +81,7 @@ class ParameterGroup(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    lr: Node = None
+    lr: Node | None = None
     parameters: list[str | None] | None = Field(
         default=None, description="names, null for a tensor that is no parameter of the model; at the first step only"
     )

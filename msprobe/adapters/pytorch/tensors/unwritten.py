@@ -3,7 +3,8 @@
 ``torch.empty`` and its relatives return what happens to lie in the memory; on a GPU that differs from run to run.
 ``UnwrittenMemory`` knows such memory from the call that made it until something is written there. A write by an
 operation of torch raises the version of the tensor. Other writes (kernels that get the address, collectives, numpy) are
-seen by a sample of the bytes. Memory of which a part is written counts as written.
+seen by a sample of the bytes. Memory of which a part is written counts as written. On a device the first sample stays
+there; the host waits for it only where memory that torch did not write is measured, which is rare.
 
 ``read_arguments`` replaces the arguments that an operation is given without reading them by tensors without values:
 ``out``, and the first operand of ``addmm`` and the like with ``beta=0``.
@@ -52,10 +53,7 @@ class UnwrittenMemory:
         return type(tensor) not in PLAIN or (storage(tensor).nbytes() > 0 and not self.holds(tensor))
 
     def add(self, tensor: Any) -> None:
-        """Know ``tensor`` as memory that nobody has written; anything but a tensor with memory is ignored.
-
-        On a device this waits for the sample.
-        """
+        """Know ``tensor`` as memory that nobody has written; anything but a tensor with memory is ignored."""
         try:
             if type(tensor) not in PLAIN or tensor.layout is not torch.strided or tensor.is_meta:
                 return
@@ -117,21 +115,39 @@ class _Memory:
         """Return whether nothing has been written."""
         if tensor._version != self._version or storage(tensor).nbytes() != self._size:
             return False
-        return _sample(tensor, self._size) == self._sample
+        return is_same_sample(_sample(tensor, self._size), self._sample)
 
 
 def _base(tensor: torch.Tensor) -> int:
     return address(tensor) - tensor.storage_offset() * tensor.element_size()
 
 
-def _sample(tensor: torch.Tensor, size: int) -> bytes:
-    """Return bytes of the memory of ``tensor``, spread over all of it; no mode of the user sees how."""
-    step = max(size // _SAMPLES, 1)
-    if tensor.is_cpu:
-        return bytes((ctypes.c_char * size).from_address(_base(tensor))[::step])  # type: ignore[arg-type]
+def _sample(tensor: torch.Tensor, size: int) -> bytes | torch.Tensor:
+    """Return some bytes of the memory of ``tensor``, spread over all of it."""
+    if not tensor.is_cpu:
+        return device_sample(tensor, size)
+    return bytes((ctypes.c_char * size).from_address(_base(tensor))[:: _step(size)])  # type: ignore[arg-type]
+
+
+def device_sample(tensor: torch.Tensor, size: int) -> torch.Tensor:
+    """Return some bytes of the memory of ``tensor``, ``size`` bytes long, as a tensor on its device: the host does not
+    wait. No mode of the user sees it.
+    """
     with torch.no_grad(), torch._C._DisableTorchDispatch():
         whole = _empty(0, dtype=torch.uint8, device=tensor.device).set_(storage(tensor))
-        return bytes(whole.as_strided((size // step,), (step,)).tolist())
+        return whole.as_strided((size // _step(size),), (_step(size),)).clone()
+
+
+def is_same_sample(sample: bytes | torch.Tensor, earlier: bytes | torch.Tensor) -> bool:
+    """Return whether two samples of one memory have the same bytes. The host waits for samples on a device."""
+    if isinstance(sample, bytes) or isinstance(earlier, bytes):
+        return sample is earlier or sample == earlier
+    with torch._C._DisableTorchDispatch():
+        return torch.equal(sample, earlier)
+
+
+def _step(size: int) -> int:
+    return max(size // _SAMPLES, 1)
 
 
 def _is_capturing(tensor: torch.Tensor) -> bool:

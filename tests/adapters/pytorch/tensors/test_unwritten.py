@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import msprobe
-from msprobe.adapters.pytorch.tensors.unwritten import UnwrittenMemory
+from msprobe.adapters.pytorch.tensors.unwritten import UnwrittenMemory, device_sample, is_same_sample
 from msprobe.pytorch import PrecisionDebugger
 from tests.fresh_debugger import forget
 
@@ -219,3 +219,13 @@ def test_no_overflow_in_a_healthy_run(tmp_path: Path, program: Callable[[], Any]
     if program is computed:
         pytest.skip("it computes with what it has not written")
     assert record(tmp_path, program, task="overflow_check") == {}
+
+
+def test_the_sample_of_a_device_stays_there_and_tells_a_write() -> None:
+    """The way of devices, here on the CPU: no GPU is at hand."""
+    memory = torch.arange(1000, dtype=torch.int32)
+    first = device_sample(memory[3:], 4000)
+    assert isinstance(first, torch.Tensor) and first.dtype == torch.uint8 and first.numel() <= 70
+    assert is_same_sample(device_sample(memory, 4000), first)
+    memory.numpy()[:] = -1  # not counted by torch
+    assert not is_same_sample(device_sample(memory, 4000), first)
