@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mindspore.common.api import _pynative_executor
 
 from tests.adapters.mindspore.random_programs import PROGRAMS
 from tests.adapters.random_programs import differences
@@ -24,6 +26,14 @@ GROUP = len(COMBINATIONS)
 """Programs of one test: each level with each task once. They make about 1,000 records."""
 RARE_SHARE = 0.05
 """Share of the blocks that compile."""
+
+
+@pytest.fixture(autouse=True)
+def finished_gradients() -> Iterator[None]:
+    """Forget differentiations that failed: MindSpore would run the cells of later trainings twice, with or without the
+    tool."""
+    yield
+    _pynative_executor.clear_res()
 
 
 @pytest.mark.parametrize("first", matrix_params(FUZZ, range(0, 6 * GROUP, GROUP), sample=["0"]))
