@@ -100,12 +100,9 @@ def write_atomic(path: Path, chunks: Iterable[bytes]) -> int:
     return size
 
 
-def temporary_beside(path: Path) -> str:
-    """Return the path of a hidden file in the folder of ``path``. Each thread of each process has one per folder.
-
-    It is a text because making a ``Path`` would take a sixth of the time that a small tensor file takes.
-    """
-    return f"{path.parent}/.{os.getpid()}-{threading.get_ident()}.tmp"
+def temporary_beside(path: str) -> str:
+    """Return the path of a hidden file in the folder of ``path``. Each thread of each process has one per folder."""
+    return f"{path.rpartition('/')[0] or '.'}/.{os.getpid()}-{threading.get_ident()}.tmp"
 
 
 @contextlib.contextmanager
@@ -116,7 +113,7 @@ def replacement(path: Path) -> Iterator[str]:
         OSError: the file cannot be created or renamed, or ``path`` is a device.
     """
     refuse_device(path)
-    temporary = temporary_beside(path)
+    temporary = temporary_beside(str(path))
     os.close(create_new(temporary))
     try:
         yield temporary

@@ -100,13 +100,13 @@ def test_what_is_no_file_stays(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_finished_is_removed(tmp_path: Path) -> None:
     with no_file_longer_than(1000), pytest.raises(OSError, match="too large"):
-        write_new(tmp_path / "a.pt", [b"head", bytes(5000), b"tail"])
+        write_new(str(tmp_path / "a.pt"), [b"head", bytes(5000), b"tail"])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_pieces_of_any_size_follow_one_another(tmp_path: Path) -> None:
     pieces = [b"head", b"", os.urandom(300_000), b"tail"]
-    write_new(tmp_path / "a.pt", pieces)
+    write_new(str(tmp_path / "a.pt"), pieces)
     assert (tmp_path / "a.pt").read_bytes() == b"".join(pieces)
 
 
