@@ -145,6 +145,23 @@ static void fill_panel(Reader *r) {
     }
 }
 
+/* Copies whole rows of the last dimension, as many as `count` elements hold and the dimension above has left; returns the number of
+ * elements. Rows are often short (one head of an attention), so the place is looked up for many of them at once. */
+static int64_t read_rows(Reader *r, unsigned char *to, int64_t count) {
+    int64_t size = (int64_t)r->itemsize, last = r->dims - 1;
+    int64_t length = r->length[last], rows = count / length, left = r->length[last - 1] - r->index[last - 1];
+    if (rows > left) rows = left;
+    const unsigned char *from = place_of(r);
+    for (int64_t row = 0; row < rows; row++) {
+        copy_strided(to + row * length * size, size, from + row * r->stride[last - 1], r->stride[last], length, r->itemsize);
+    }
+    if ((r->index[last - 1] += rows) == r->length[last - 1]) {
+        r->index[last - 1] = 0;
+        advance(r, 0, (int)last - 2);
+    }
+    return rows * length;
+}
+
 /* Copies up to `count` elements of the present run; returns how many. */
 static int64_t read_run(Reader *r, unsigned char *to, int64_t count) {
     int64_t size = (int64_t)r->itemsize, last = r->dims - 1, run;
@@ -155,6 +172,7 @@ static int64_t read_run(Reader *r, unsigned char *to, int64_t count) {
         if ((r->column += run) == r->inner) r->row++, r->column = 0;
         return run;
     }
+    if (last > 0 && r->index[last] == 0 && r->length[last] <= count) return read_rows(r, to, count);
     run = r->length[last] - r->index[last] < count ? r->length[last] - r->index[last] : count;
     copy_strided(to, size, place_of(r), r->stride[last], run, r->itemsize);
     if ((r->index[last] += run) == r->length[last]) {
