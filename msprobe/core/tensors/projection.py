@@ -45,7 +45,8 @@ def _weights(first: int, count: int) -> NDArray[np.float64]:
 def set_measured(node: dict[str, Any], values: Sequence[Any]) -> None:
     """Write statistics, in table order, into the record of a tensor, and the projection if it follows them."""
     if len(values) == _WITH_PROJECTION:
-        node["Max"], node["Min"], node["Mean"], node["Norm"], node[KEY] = values
+        set_statistics(node, values[:-1])
+        node[KEY] = values[-1]
     else:
         set_statistics(node, values)
 
