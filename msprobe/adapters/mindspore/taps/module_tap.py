@@ -24,8 +24,8 @@ from msprobe.adapters.mindspore.runtime_facts import (
     reopens,
     second_runner,
 )
+from msprobe.adapters.mindspore.taps.jit_tap import EXECUTOR
 from msprobe.adapters.mindspore.taps.tensor_hooks import ParameterHook, gradient_hook
-from msprobe.adapters.mindspore.versions import jit_executor
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
@@ -169,9 +169,6 @@ class MindSporeModuleTap:
                 observer.parameter_gradient(site, key, gradient)
 
         return gradient_hook(self._thread, report)
-
-
-EXECUTOR = jit_executor()
 
 
 def _around_begin(cell: nn.Cell) -> contextlib.AbstractContextManager[None]:
