@@ -250,8 +250,8 @@ def _contributions(targets: Mapping[Any, Any], prepared: GradientSlots) -> dict[
 def _single_slots(contributions: Iterable[Slots], passed_through: Iterable[Slots]) -> tuple[int, ...]:
     """Return the slots that occur once in ``contributions`` and not in ``passed_through``."""
     uses = Counter(slot for pairs in contributions for _, slot in pairs)
-    uses.update(slot for pairs in passed_through for _, slot in (*pairs, *pairs))
-    return interned([slot for slot, number in uses.items() if number == 1])
+    through = {slot for pairs in passed_through for _, slot in pairs}
+    return interned([slot for slot, number in uses.items() if number == 1 and slot not in through])
 
 
 def _passed_through(node: Any, outputs: list[tuple[int, int]], prepared: GradientSlots) -> tuple[tuple[int, int], ...]:

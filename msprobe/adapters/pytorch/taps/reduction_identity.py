@@ -22,9 +22,12 @@ import torch
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD
 from msprobe.core.capture.patching import Patches
 
-RESULTS = "pytorch.trainer.connectors.logger_connector.result"
-PACKAGES = (f"lightning.{RESULTS}", f"pytorch_lightning.{RESULTS.partition('.')[2]}")
-REDUCTIONS = ("mean", "sum", "max", "min")
+_RESULTS = (
+    "lightning.pytorch.trainer.connectors.logger_connector.result",
+    "pytorch_lightning.trainer.connectors.logger_connector.result",
+)
+"""The module of Lightning that knows reductions by identity, by its names in newer and older versions."""
+_REDUCTIONS = ("mean", "sum", "max", "min")
 
 
 class OriginalReductions(ModuleType):
@@ -32,7 +35,7 @@ class OriginalReductions(ModuleType):
 
     def __init__(self) -> None:
         super().__init__(torch.__name__)
-        for name in REDUCTIONS:
+        for name in _REDUCTIONS:
             setattr(self, name, getattr(torch, name))
 
     def __getattr__(self, name: str) -> Any:
@@ -40,7 +43,7 @@ class OriginalReductions(ModuleType):
 
     def original_of(self, reduction: Any) -> Any:
         """Return the original of a reduction of torch; anything else as it is."""
-        for name in REDUCTIONS:
+        for name in _REDUCTIONS:
             if reduction is getattr(torch, name):
                 return getattr(self, name)
         return reduction
@@ -57,7 +60,7 @@ class ReductionIdentity:
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
         """Show the originals inside this context."""
-        for name in PACKAGES:
+        for name in _RESULTS:
             module = sys.modules.get(name)
             if module is not None and name not in self._planned and getattr(module, "torch", None) is torch:
                 self._planned.add(name)

@@ -151,7 +151,7 @@ class TorchTensorOps:
 
     @without_overrides
     def checksum(self, tensor: torch.Tensor, kind: str) -> str | None:
-        plain = None if self._unwritten.holds(tensor) else with_memory(tensor)
+        plain = self._with_values(tensor)
         if plain is None:
             return None
         if plain.numel() == 0:
@@ -172,7 +172,7 @@ class TorchTensorOps:
 
     @without_overrides
     def snapshot(self, tensor: torch.Tensor) -> tuple[Callable[[], torch.Tensor], int] | None:
-        plain = None if self._unwritten.holds(tensor) else with_memory(tensor)
+        plain = self._with_values(tensor)
         if plain is None:
             return None
         once, repeats = without_repeats(plain)
@@ -190,7 +190,7 @@ class TorchTensorOps:
 
     @without_overrides
     def save(self, tensor: torch.Tensor, path: Path) -> bool:
-        plain = None if self._unwritten.holds(tensor) else with_memory(tensor)
+        plain = self._with_values(tensor)
         if plain is None:
             return False
         try:
@@ -204,6 +204,10 @@ class TorchTensorOps:
         """Return the record of anything but a plain contiguous CPU tensor, without calling overrides of subclasses."""
         with WithoutSubclass():
             return self._facts(tensor, statistics, projection)
+
+    def _with_values(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """Return the tensor as one that can be read; None where it has no memory, or nobody has written that."""
+        return None if self._unwritten.holds(tensor) else with_memory(tensor)
 
     def _without_values(self, tensor: torch.Tensor, statistics: bool) -> dict[str, Any]:
         """Return the record of a tensor that nobody has written."""
