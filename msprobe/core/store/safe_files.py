@@ -86,18 +86,24 @@ def write_atomic(path: Path, chunks: Iterable[bytes]) -> int:
             (``/dev/null``); the old file, if any, is untouched.
     """
     refuse_device(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = f"{path.parent}/.{path.name}.{os.getpid()}.tmp"  # a name of its own: chunks may come from another file
     size = 0
+    with _renamed(temporary, path), os.fdopen(create_new(temporary), "wb", 1 << 20) as file:
+        for chunk in chunks:
+            size += file.write(chunk)
+    return size
+
+
+@contextlib.contextmanager
+def _renamed(temporary: str, path: Path) -> Iterator[None]:
+    """Rename a file when the block ends, which closes it before; remove it where the block raises."""
     try:
-        with os.fdopen(create_new(temporary), "wb", 1 << 20) as file:
-            for chunk in chunks:
-                size += file.write(chunk)
+        yield
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
-            temporary.unlink()
+            os.unlink(temporary)
         raise
-    return size
 
 
 def temporary_beside(path: str) -> str:
@@ -115,13 +121,8 @@ def replacement(path: Path) -> Iterator[str]:
     refuse_device(path)
     temporary = temporary_beside(str(path))
     os.close(create_new(temporary))
-    try:
+    with _renamed(temporary, path):
         yield temporary
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
 
 
 def refuse_device(path: Path) -> None:

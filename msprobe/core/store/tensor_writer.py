@@ -89,6 +89,8 @@ class TensorFiles:
 def write_new(path: str, pieces: Sequence[Piece]) -> None:
     """Write ``pieces`` one after the other as a file that replaces ``path`` when it is complete.
 
+    It does what ``safe_files.replacement`` does, without contexts, which cost a tenth of the time of a small file.
+
     Raises:
         OSError: the file cannot be written; no file is left.
     """
