@@ -12,7 +12,7 @@ from mindspore import nn
 from msprobe.adapters.mindspore.compile.compiled_calls import MindSporeGraphTap
 from msprobe.adapters.mindspore.kernel.runtime_dump import MindSporeKernelDump
 from msprobe.adapters.mindspore.runtime import MindSporeRuntime
-from msprobe.adapters.mindspore.runtime_facts import on_cpu
+from msprobe.adapters.mindspore.runtime_facts import on_cpu, runtime_facts
 from msprobe.adapters.mindspore.taps.api_tap import MindSporeApiTap
 from msprobe.adapters.mindspore.taps.collective_tap import MindSporeCollectiveTap
 from msprobe.adapters.mindspore.taps.gradient_tap import make_gradient_tap
@@ -50,12 +50,13 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
             table["distributed"] if config.level in ("L1", "mix") else {}, current, thread
         ),
         gradients=make_gradient_tap(thread),
-        optimizers=MindSporeOptimizerTap(current),
+        optimizers=MindSporeOptimizerTap(current, modules.parameter_names),
         apis_in_models=True,
         has_risk_levels=False,
         kernel_dump=partial(MindSporeKernelDump, config) if kernels else None,
         header=_header(config),
         version=version_text(),
+        device=runtime_facts().device,
     )
 
 

@@ -12,8 +12,10 @@ from mindspore.communication import GlobalComm, get_rank
 
 from msprobe.adapters.mindspore.runtime_facts import recomputing
 from msprobe.adapters.mindspore.taps.call_counter import calls_of
+from msprobe.adapters.mindspore.versions import native_executor
 from msprobe.core.dump.session.debugger import counted_model
 
+_grad_enabled: Callable[[], bool] | None = getattr(native_executor(), "enable_grad", None)
 _EARLY_EXITS = ("_StopRecomputationError", "_StopRecomputeException")
 
 
@@ -38,8 +40,12 @@ class MindSporeRuntime:
     def in_written_backward(self) -> bool:
         return False
 
-    def autograd(self) -> None:
-        """Return None: MindSpore computes gradients by functions, and has no mode to ask for."""
+    def autograd(self) -> str | None:
+        """Return ``no_grad`` under MindSpore's context of this name, which is private so far, else ``grad``.
+
+        Whether the call belongs to a function that is differentiated is not said.
+        """
+        return None if _grad_enabled is None else "grad" if _grad_enabled() else "no_grad"
 
     def expected(self, error: BaseException) -> bool:
         return type(error).__name__ in _EARLY_EXITS

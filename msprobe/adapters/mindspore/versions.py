@@ -154,6 +154,12 @@ def register_native_hook(tensor: Any, hook: Callable[[Any], None]) -> Callable[[
     return lambda: native.remove_hook(number)
 
 
+def hooks_of(tensor: Any) -> list[Any]:
+    """Return the gradient hooks of a tensor; none where this version of MindSpore does not tell them."""
+    native = native_tensor()
+    return list(native.hooks(tensor)) if hasattr(native, "hooks") and isinstance(tensor, native) else []
+
+
 def says_no_gradient(error: Exception) -> bool:
     """Return whether a tensor refused a hook because no gradient reaches it, which 2.7 tells nowhere else."""
     return "requires grad is false" in str(error)

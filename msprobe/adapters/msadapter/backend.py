@@ -16,6 +16,7 @@ from msprobe.adapters.msadapter.runtime import MSAdapterRuntime
 from msprobe.adapters.msadapter.taps.api_tap import MSAdapterApiTap
 from msprobe.adapters.msadapter.taps.collective_tap import MSAdapterCollectiveTap
 from msprobe.adapters.msadapter.taps.module_tap import MSAdapterModuleTap
+from msprobe.adapters.msadapter.taps.optimizer_tap import MSAdapterOptimizerTap
 from msprobe.core.backend.protocols import Backend
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patched_apis import ListedApis
@@ -54,6 +55,7 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
             torch, table["distributed"] if config.level in ("L1", "mix") else (), current, thread
         ),
         gradients=make_gradient_tap(thread),
+        optimizers=MSAdapterOptimizerTap(torch, current, modules.parameter_names),
         version=str(getattr(torch, "__version__", "")),
     )
 

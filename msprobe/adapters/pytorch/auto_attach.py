@@ -204,7 +204,7 @@ class Attachment:
         self._running = False
         self._debugger.stop()
         self._debugger.step(dump=False)
-        self._debugger.service.loop -= 1
+        self._debugger.service.repeat_number()
 
     def _pause(self) -> None:
         """Record nothing until the training goes on, in the same step."""

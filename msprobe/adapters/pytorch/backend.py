@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import yaml
 
+from msprobe.adapters.pytorch.compile.recompilation import is_traced
 from msprobe.adapters.pytorch.kernel.runtime_dump import find_npu_runtime
 from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.adapters.pytorch.taps.api_tap import ApiTaps, PackageTap, TorchApiTap, TorchListedApis
@@ -20,6 +21,7 @@ from msprobe.adapters.pytorch.taps.operator_tap import PREFIX, TorchOperatorTap
 from msprobe.adapters.pytorch.taps.optimizer_tap import TorchOptimizerTap
 from msprobe.adapters.pytorch.taps.package_taps import TritonTap, VendorTap
 from msprobe.adapters.pytorch.taps.reduction_identity import ReductionIdentity
+from msprobe.adapters.pytorch.tensors.in_flight import TensorsInFlight
 from msprobe.adapters.pytorch.tensors.tensor_ops import TorchTensorOps
 from msprobe.adapters.pytorch.tensors.unwritten import UnwrittenMemory, read_arguments
 from msprobe.adapters.pytorch.tensors.values import TorchValues
@@ -38,7 +40,7 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
     kernels = find_npu_runtime() if config.level == "L2" else None
     operators = asks_for_operators(config, PREFIX) or (config.level == "L2" and kernels is None)
     tables = [table["apis"], table["extra"]]
-    unwritten = UnwrittenMemory()
+    unwritten, in_flight = UnwrittenMemory(), TensorsInFlight(thread, is_traced)
     inside = inside_calls(unwritten, thread, operators)
     apis = TorchApiTap(tables, passes_risk, current, thread, inside, TorchListedApis(config))
     packages: list[PackageTap] = [
@@ -51,13 +53,13 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
     modules = TorchModuleTap(current, thread, gradients)
     return Backend(
         name="pytorch",
-        ops=TorchTensorOps(config.precision, unwritten=unwritten),
+        ops=TorchTensorOps(config.precision, unwritten=unwritten, arrivals=in_flight),
         values=TorchValues(),
         runtime=TorchRuntime(operators),
         apis=ApiTaps(apis, packages),
         modules=modules,
         inputs=TorchInputTap(modules, thread),
-        collectives=_collectives(config, table["distributed"], (current, thread), unwritten),
+        collectives=_collectives(config, table["distributed"], (current, thread), (unwritten, in_flight)),
         gradients=gradients,
         optimizers=TorchOptimizerTap(current, modules.parameter_names),
         operators=TorchOperatorTap(current, thread, unwritten) if operators else None,
@@ -69,13 +71,16 @@ def make_backend(config: DumpConfig, current: CurrentObserver, thread: ThreadSta
 
 
 def _collectives(
-    config: DumpConfig, names: list[str], watch: tuple[CurrentObserver, ThreadState], unwritten: UnwrittenMemory
+    config: DumpConfig,
+    names: list[str],
+    watch: tuple[CurrentObserver, ThreadState],
+    memory: tuple[UnwrittenMemory, TensorsInFlight],
 ) -> CollectiveTap | None:
     if not torch.distributed.is_available():
         return None
     from msprobe.adapters.pytorch.taps.collective_tap import TorchCollectiveTap
 
-    return TorchCollectiveTap(names if config.level in ("L1", "mix") else [], *watch, unwritten)
+    return TorchCollectiveTap(names if config.level in ("L1", "mix") else [], *watch, *memory)
 
 
 def _table() -> Any:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from msprobe.core.backend.mindspore_modes import RuntimeFacts
+from msprobe.core.capture.collectives import Arrivals
 from msprobe.core.capture.describe import Expansion, Handler
 from msprobe.core.capture.observer import CallSite
 from msprobe.core.capture.wrap import Arguments
@@ -40,6 +41,10 @@ class TensorOps(Protocol[T_contra]):
     suffix: str
     """The suffix of saved tensor files, such as ``.pt``."""
 
+    @property
+    def arrivals(self) -> Arrivals | None:
+        """The tensors that are still being received; None where the framework has none."""
+
     def describe(self, tensor: T_contra, statistics: bool, projection: bool = False) -> dict[str, Any]:
         """Return the node of a tensor: type, dtype, shape, Max, Min, Mean, Norm, requires_grad, as in dump.json.
 
@@ -47,7 +52,6 @@ class TensorOps(Protocol[T_contra]):
         they are left out. With ``projection`` the key ``Projection`` follows them where the pass over the memory that
         measures them gives it too; elsewhere it is left out, see ``project``.
         """
-        ...
 
     def describe_with_checksum(
         self, tensor: T_contra, statistics: bool, kind: str, projection: bool = False
@@ -56,27 +60,22 @@ class TensorOps(Protocol[T_contra]):
 
         Both are computed in one pass where the framework can do that.
         """
-        ...
 
     @property
     def outstanding(self) -> bool:
         """Return whether statistics of some nodes are still being computed on a device."""
-        ...
 
     def settle(self) -> None:
         """Fill in every outstanding statistic, with one copy from the device for all of them."""
-        ...
 
     def project(self, tensor: T_contra, node: dict[str, Any]) -> None:
         """Add the key ``Projection`` (see ``core.tensors.projection``) to the node, whatever it takes.
 
         Like the statistics, it may be null until the next ``settle``.
         """
-        ...
 
     def checksum(self, tensor: T_contra, kind: str) -> str | None:
         """Return the ``crc32`` or ``xor`` of the tensor's bytes in row-major order; None when it has no data."""
-        ...
 
     def snapshot(self, tensor: T_contra) -> tuple[Callable[[], Any], int] | None:
         """Copy the tensor's values as they are at this point of the program; None when it has no data.
@@ -87,7 +86,7 @@ class TensorOps(Protocol[T_contra]):
         """
         ...
 
-    def save(self, tensor: T_contra, path: Path) -> bool:
+    def save(self, tensor: T_contra, path: str | Path) -> bool:
         """Write the tensor's values to ``path``; return False when it has no data. Raises OSError."""
         ...
 
@@ -453,15 +452,14 @@ class Backend:
     Args:
         graphs: sees the modules inside compiled graphs; None where every call passes through Python.
         operators: is there only where the configuration asks for operators.
-        read_arguments: returns the arguments of a call with those that the function does not read without their values.
+        read_arguments: returns the arguments of a call, without values where the function does not read them.
         made_by_framework: tells whether the framework itself makes the call that begins, to spread a model over ranks.
         kernels: is there only at level L2 on an NPU: core chooses the call around which kernels are dumped.
-        kernel_dump: is there only at level L2 where the runtime dumps the kernels of whole steps by itself. It raises
-            MsprobeException when the runtime cannot be asked any more.
+        kernel_dump: is there at level L2 where the runtime dumps whole steps; raises MsprobeException when it cannot.
         apis_in_models: a model given to ``start`` brings more functions to record, also at level L1.
         has_risk_levels: its functions have a risk, so that ``risk_level`` leaves some of them out.
         header: more fields for the header of dump.json.
-        version: the version of the framework.
+        version, device: of the framework, and its kind of device; "" where each tensor has its own.
     """
 
     name: str
@@ -484,6 +482,7 @@ class Backend:
     kernel_dump: Callable[[], KernelDump] | None = None
     header: Mapping[str, str] = field(default_factory=dict)
     version: str = ""
+    device: str = ""
 
     def take_over(self, earlier: Backend, focused: Iterable[tuple[Any, str]] = ()) -> None:
         """Continue for a backend that this one replaces.

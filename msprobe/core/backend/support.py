@@ -20,6 +20,11 @@ from msprobe.core.tensors.statistics import STATISTICS
 
 DEFAULT_NAMESPACES = ("_C_ascend",)
 _CALL_STATISTICS = tuple(spec.config_name for spec in STATISTICS)
+FURTHER_KEYS = (
+    *("optimizers", "gradient_calls", "shared_storage", "process_groups", "parameters_after_step", "gradients_of_step"),
+    *("training", "autograd", "group_id"),
+)
+"""What a dump can say beside the values of its calls, and not of every framework."""
 _CALL_TASKS = ("statistics", "tensor", "structure", "overflow_check", "nan_check", "diff_check")
 """Tasks that every framework has in which Python runs each call."""
 
@@ -42,6 +47,7 @@ class Support:
         kernel_problems: finds the settings that do not work at level L2 of this framework.
         runtime_kernels: whether the runtime dumps kernels by itself at level L2 (``Backend.kernel_dump``).
         facts: the state of MindSpore in this mode. ``mode_problems`` finds what does not fit it.
+        lacking_keys: those of ``FURTHER_KEYS`` that its dumps never have.
     """
 
     framework: str
@@ -57,6 +63,7 @@ class Support:
     kernel_problems: Callable[[DumpConfig], Iterator[Problem]] | None = None
     runtime_kernels: bool = False
     facts: RuntimeFacts | None = None
+    lacking_keys: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -104,6 +111,7 @@ MINDSPORE = Support(
     kernel_problems=call_only_problems,
     runtime_kernels=True,
     facts=RuntimeFacts(graph_mode=False, jit_level="", device="Ascend", version=(2, 10, 0)),
+    lacking_keys=("gradient_calls", "gradients_of_step"),
 )
 
 MINDSPORE_STATIC = replace(
@@ -112,6 +120,7 @@ MINDSPORE_STATIC = replace(
     tasks=tuple(task for task in STATIC_TASKS if task != "overflow_check"),
     levels=("L0", "L2", "debug"),
     facts=RuntimeFacts(graph_mode=True, jit_level="O0", device="Ascend", version=(2, 10, 0)),
+    lacking_keys=("optimizers", "gradient_calls", "process_groups", "gradients_of_step", "autograd", "group_id"),
 )
 
 MINDSPORE_WHOLE_GRAPH = replace(
@@ -127,6 +136,7 @@ MSADAPTER = Support(
     tasks=_CALL_TASKS,
     levels=("L0", "L1", "mix", "debug"),
     namespaces=False,
+    lacking_keys=("gradient_calls", "gradients_of_step"),
 )
 
 SUPPORTS = (PYTORCH, MINDSPORE, MINDSPORE_STATIC, MINDSPORE_WHOLE_GRAPH, MSADAPTER)

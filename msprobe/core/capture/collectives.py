@@ -16,7 +16,7 @@ import sys
 import weakref
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from msprobe.core.capture.observer import CallSite, CurrentObserver, Observer
 from msprobe.core.capture.patching import Patches
@@ -156,6 +156,23 @@ def without_parameter(arguments: Arguments, hidden: HiddenParameter) -> Argument
     if len(positional) > position:
         return (*positional[:position], None, *positional[position + 1 :]), keywords
     return positional, {**keywords, key: None} if key in keywords else keywords
+
+
+class Arrivals(Protocol):
+    """Tensors whose communication is under way when a call that has them is recorded."""
+
+    put: int
+    """The number of tensors added so far."""
+
+    @property
+    def outstanding(self) -> bool:
+        """Whether the values of a tensor that was added may still arrive."""
+        ...
+
+    def add(self, tensor: Any, complete: Callable[[Any], None]) -> bool:
+        """Call ``complete`` with the values of ``tensor`` when the program has waited for them; return False for a
+        tensor that is not under way."""
+        ...
 
 
 class PendingWorks:

@@ -7,10 +7,10 @@ The observer answers the begin of a call with a token, and the tap returns the t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-Group = tuple[Mapping[str, Any], Sequence[str | None]]
+Group = tuple[Mapping[str, Any], Iterable[str | None]]
 """The settings of one parameter group of an optimizer, and the names of its parameters; None for one without a name."""
 
 
@@ -62,6 +62,10 @@ class Observer(Protocol):
 
     def optimizer_step(self, optimizer: Any, groups: Callable[[Any], Sequence[Group]]) -> None:
         """Note that a step of ``optimizer`` begins, whose parameter groups ``groups(optimizer)`` returns."""
+        ...
+
+    def gradient_call(self, kind: str) -> None:
+        """Note that the program calls ``backward`` or ``zero_grad``."""
         ...
 
     def graph_run(self, parts: Sequence[str]) -> Any:

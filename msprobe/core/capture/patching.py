@@ -2,13 +2,18 @@
 
 ``Patches`` remembers whether each attribute was its owner's own or inherited, so that both come back as they were.
 ``find_holder`` resolves names with dots, because a listed function may be in a submodule or a class of its module.
+
+A function has one name, by which pickle looks for it, and an original may stand at several places of which one is
+replaced. ``name_after_owner`` settles which name a replacement has.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import sys
 from collections.abc import Iterable, Iterator
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from msprobe.core.errors import MsprobeException, error_text
@@ -32,7 +37,11 @@ class Patches:
         self._applied = False
 
     def plan(self, owner: Any, name: str, replacement: Any) -> None:
-        """Add a replacement; it takes effect at the next ``apply`` (at once if they are applied already)."""
+        """Add a replacement; it takes effect at the next ``apply`` (at once if they are applied already).
+
+        A function is named so that pickle finds it there (``name_after_owner``).
+        """
+        name_after_owner(getattr(replacement, "__func__", replacement), owner, name)
         is_plain = type(owner) is ModuleType or isinstance(owner, type)
         members = vars(owner) if is_plain else None
         patch = owner, name, replacement, members
@@ -154,6 +163,66 @@ def _restore(patch: Patch, original: Any) -> None:
         members[name] = original
     else:
         setattr(owner, name, original)
+
+
+def name_after_owner(wrapper: Any, owner: Any, attribute: str) -> None:
+    """Name ``wrapper`` so that pickle, which goes by the name, finds it at the attribute that it is set to.
+
+    It gets the names of what it replaces where they lead to the attribute, and where pickle finds no function of Python
+    under them without the wrapper either. Otherwise they lead past the attribute, to the original: that of a function
+    imported from elsewhere stands where it is written, and functions written in C have the name of a class of their C
+    module. Their wrappers are named after the attribute, below the module of the original if it lies there. A wrapper
+    that is set at several places is named after the last.
+    """
+    if not isinstance(wrapper, FunctionType) or not isinstance(owner, (type, ModuleType)):
+        return
+    replaced = getattr(owner, attribute, None)
+    module, name = getattr(replaced, "__module__", None), getattr(replaced, "__qualname__", attribute)
+    pickled = not isinstance(replaced, FunctionType) or _found(module, name) == replaced
+    if _leads_to(module, name, owner, attribute) or not pickled:
+        wrapper.__module__, wrapper.__qualname__ = module, name  # type: ignore[assignment]
+    elif isinstance(owner, type):
+        wrapper.__module__, wrapper.__qualname__ = owner.__module__, f"{owner.__qualname__}.{attribute}"
+        if not hasattr(replaced, "__module__") and _is_found_by_search(owner):
+            wrapper.__module__ = None  # type: ignore[assignment]
+    else:
+        wrapper.__module__, wrapper.__qualname__ = _below(module, owner.__name__, attribute)
+
+
+def _leads_to(module: str | None, name: str, owner: Any, attribute: str) -> bool:
+    path, _, last = name.rpartition(".")
+    return last == attribute and _found(module, path) is owner
+
+
+@functools.lru_cache
+def _is_found_by_search(owner: type) -> bool:
+    """Return whether pickle, which looks into all modules for a function without one, finds those of a class.
+
+    It gives up at the first module that raises something else than AttributeError, as ``torch.classes`` does.
+    """
+    for module in tuple(sys.modules):
+        try:
+            if _found(module, f"{owner.__qualname__}.__mro__") is owner.__mro__:
+                return True
+        except Exception:  # noqa: BLE001  (a module may raise whatever it likes)
+            return False
+    return False
+
+
+def _below(home: str | None, module: str, attribute: str) -> tuple[str, str]:
+    """Return module and name of an attribute of ``module``: ``home`` and the path from there, if it leads there."""
+    path = module.removeprefix(f"{home}.")
+    if path != module and _found(home, path) is sys.modules.get(module):
+        return str(home), f"{path}.{attribute}"
+    return module, attribute
+
+
+def _found(module: str | None, path: str) -> Any:
+    """Return what stands at ``path``, a name with dots, of a module that was imported; None where nothing does."""
+    found: Any = None if module is None else sys.modules.get(module)
+    for part in path.split(".") if path else ():
+        found = None if found is None else getattr(found, part, None)
+    return found
 
 
 def find_holder(owner: Any, name: str) -> tuple[Any, str]:

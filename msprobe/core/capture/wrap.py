@@ -14,11 +14,8 @@ wrote. Only functions record their instance as well.
 from __future__ import annotations
 
 import functools
-import inspect
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from types import ModuleType
 from typing import Any, NamedTuple
 
 from msprobe.core.capture.observer import CallSite, CurrentObserver, Observer
@@ -265,35 +262,7 @@ def copy_signature(wrapper: Callable[..., Any], original: Callable[..., Any]) ->
         functools.update_wrapper(wrapper, original)
     except (AttributeError, TypeError):  # a callable without the usual attributes
         wrapper.__wrapped__ = original  # type: ignore[attr-defined]
+    if not hasattr(original, "__module__"):  # as methods written in C
+        wrapper.__module__ = None  # type: ignore[assignment]
     if not hasattr(original, "__annotations__"):
         wrapper.__annotations__ = {}
-
-
-def name_after_owner(wrapper: Any, owner: Any, attribute: str) -> None:
-    """Name ``wrapper`` so that pickle, which goes by the name, finds it at the attribute that it is set to.
-
-    Its names are those of the original where these lead to the attribute, or nowhere. Built-in functions have the name
-    of a class of their C module, and other functions the module in which they are written, where the original stands;
-    their wrappers are named after the attribute. Methods written in C have no module.
-    """
-    if not isinstance(owner, (type, ModuleType)) or _leads_to(wrapper, owner, attribute):
-        return
-    if isinstance(owner, type):
-        has_module = hasattr(inspect.unwrap(wrapper), "__module__")
-        wrapper.__module__ = owner.__module__ if has_module else None
-        wrapper.__qualname__ = f"{owner.__qualname__}.{attribute}"
-    else:
-        wrapper.__module__, wrapper.__qualname__ = owner.__name__, attribute
-
-
-def _leads_to(wrapper: Any, owner: Any, attribute: str) -> bool:
-    """Return whether the names of ``wrapper`` lead to ``attribute`` of ``owner``, or can lead nowhere."""
-    if not hasattr(inspect.unwrap(wrapper), "__module__") or wrapper.__module__ is None:
-        return False
-    *path, last = wrapper.__qualname__.split(".")
-    if "<locals>" in path:
-        return True
-    holder = sys.modules.get(wrapper.__module__)
-    for part in path:
-        holder = getattr(holder, part, None)
-    return holder is owner and last == attribute

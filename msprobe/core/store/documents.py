@@ -28,6 +28,11 @@ class Value(BaseModel):
     not_read: Literal[True] | None = Field(
         default=None, description="an argument that the operation does not read, so there are no statistics"
     )
+    no_data: Literal[True] | None = Field(
+        default=None,
+        description="it had no data when it was recorded: meta, inside vmap, communication under way, storage released",
+    )
+    layout: str | None = Field(default=None, description="of a sparse or nested tensor; its file has its values alone")
 
 
 class Node(RootModel["Value | list[Node] | dict[str, Node] | None"]):
@@ -60,6 +65,9 @@ class Writer(BaseModel):
     name: str
     version: str
     framework_version: str | None = None
+    device: str | None = Field(
+        default=None, description="of MindSpore: the kind of device on which it computed, such as `CPU`"
+    )
 
 
 class End(BaseModel):
@@ -92,7 +100,15 @@ class OptimizerStep(BaseModel):
 
     optimizer: int = Field(description="number of the optimizer in this dump")
     class_: str | None = Field(default=None, alias="class", description="at the first step of an optimizer only")
+    stack: list[str] | None = Field(default=None, description="where the step is called: frames, innermost first")
     groups: list[ParameterGroup]
+
+
+class GradientCall(BaseModel):
+    """One call with which a program adds gradients to those that parameters have, or removes them."""
+
+    call: str = Field(description="`backward` or `zero_grad`")
+    stack: list[str] = Field(description="where it is called: frames, innermost first")
 
 
 class NamedTensor(BaseModel):
@@ -135,6 +151,7 @@ class DumpDocument(BaseModel):
         default=None, description="names of parameters that are one tensor or begin at one address"
     )
     optimizers: list[OptimizerStep] | None = Field(default=None, description="in the order in which the steps began")
+    gradient_calls: list[GradientCall] | None = Field(default=None, description="in the order of execution")
     gradients_of_step: list[StepGradients] | None = Field(default=None, description="with `step_records`")
     parameters_after_step: list[NamedTensor] | None = Field(default=None, description="with `step_records`")
     why_empty: str | None = Field(default=None, description="why a step has no records: the filters and what they saw")

@@ -43,6 +43,7 @@ from msprobe.core.store.safe_files import open_private, write_atomic
 
 VERSION = 3
 INDENT = 2
+_LARGEST = 1 << 48  # no file has a place behind it
 HELD = 1 << 24
 """Bytes up to which a journal is held in memory while it is folded."""
 POINT = ".debug"
@@ -403,7 +404,7 @@ def _complete_line(text: bytes) -> dict[str, Any] | None:
 def _is_valid(key: str, value: object) -> bool:
     """Return whether a line may have this value under ``key``."""
     if key in "qnsk":
-        return type(value) is int and value >= 0
+        return type(value) is int and 0 <= value < _LARGEST
     if key == "e":
         return isinstance(value, str)
     if key == "p":

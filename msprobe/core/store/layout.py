@@ -51,6 +51,8 @@ def file_name(tensor: str, suffix: str) -> str:
     Separators and control characters become ``_``. A name beyond the 255 bytes of common file systems keeps its head
     and gets a digest, so that two long names stay different.
     """
+    if tensor.isascii() and len(tensor) + len(suffix) <= _LONGEST and _UNSAFE.search(tensor) is None:
+        return tensor + suffix
     name = _UNSAFE.sub("_", tensor)
     encoded = name.encode("utf-8", "backslashreplace")
     if encoded == tensor.encode("utf-8", "surrogatepass") and len(encoded) + len(suffix) <= _LONGEST:

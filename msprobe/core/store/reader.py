@@ -207,6 +207,10 @@ def _from_journal(place: Place, journal: Path) -> Dump | None:
     return _build(place, {**folded.header, "data": folded.data}, folded.stack, folded.construct, recovered=True)
 
 
+NO_CALLS = "ended before it recorded a call there"
+"""What is said of a process for which ``ended_at_start`` is true."""
+
+
 def ended_at_start(place: Place) -> bool:
     """Return whether the process at ``place`` ended before it recorded a call there; only a killed one does.
 

@@ -32,9 +32,10 @@ SECTIONS = (
 )
 """The sections of a record in row order, each with the slot and the path of what is below it."""
 
-UNINITIALISED, NOT_READ = "uninitialised", "not_read"
-"""The keys that say, with the value true, why a tensor has no values: nobody has written its memory, or the operation
-that was given the tensor does not read it."""
+UNINITIALISED, NOT_READ, NO_DATA = "uninitialised", "not_read", "no_data"
+"""The keys that say, with the value true, why a tensor has no values: nobody has written its memory, the operation that
+was given the tensor does not read it, or it had no data of its own (a meta tensor, a tensor inside ``vmap``, the result
+of communication that the program had not waited for)."""
 
 _DEEPEST = 400
 _DEEPEST_OF_BOTH = 30
@@ -60,7 +61,7 @@ def is_tensor(raw: Any) -> bool:
 
 def has_no_values(raw: Mapping[str, Any]) -> bool:
     """Return whether a tensor says that it has no values, and why."""
-    return UNINITIALISED in raw or NOT_READ in raw
+    return UNINITIALISED in raw or NOT_READ in raw or NO_DATA in raw
 
 
 def is_value(node: Any) -> bool:

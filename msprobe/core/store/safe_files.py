@@ -95,7 +95,7 @@ def write_atomic(path: Path, chunks: Iterable[bytes]) -> int:
 
 
 @contextlib.contextmanager
-def _renamed(temporary: str, path: Path) -> Iterator[None]:
+def _renamed(temporary: str, path: str | Path) -> Iterator[None]:
     """Rename a file when the block ends, which closes it before; remove it where the block raises."""
     try:
         yield
@@ -112,7 +112,7 @@ def temporary_beside(path: str) -> str:
 
 
 @contextlib.contextmanager
-def replacement(path: Path) -> Iterator[str]:
+def replacement(path: str | Path) -> Iterator[str]:
     """Yield a new, empty file that becomes ``path`` when the block ends; it is removed where the block raises.
 
     Raises:
@@ -125,7 +125,7 @@ def replacement(path: Path) -> Iterator[str]:
         yield temporary
 
 
-def refuse_device(path: Path) -> None:
+def refuse_device(path: str | Path) -> None:
     """Refuse a path that a new file must not replace.
 
     Raises:

@@ -125,22 +125,31 @@ class DirectorySink:
     def _write_early(self, pending: PendingJobs) -> None:
         """Write the waiting records without waiting for background jobs: complete ones whole, others as they are."""
         with self._writing, _DiskGuard(self, "write"):
-            pending.settle_statistics()
             with self._adding:
-                complete = self._waiting[: self._early.take_complete(pending.done)]
-                del self._waiting[: len(complete)]
+                ready, put = len(self._waiting), pending.put  # all jobs of a record that waits have been put
+                pending.settle_statistics()
+                done = pending.done
+                if done >= put:
+                    self._early.clear()
+                else:
+                    ready = self._early.take_complete(done)
+                complete = self._waiting[:ready]
+                del self._waiting[:ready]
                 for record in complete:
                     self._encode(record)
-                count = len(self._waiting)
-                put = pending.put  # all jobs of a record that waits have been put
-                for record in self._waiting[self._early.count : count]:
-                    self._encode(record)
-                self._early.add(count, put)
+                if done < put:
+                    self._encode_early(pending)
             self._write_buffer()
+
+    def _encode_early(self, pending: PendingJobs) -> None:
+        count, put = len(self._waiting), pending.put
+        for record in self._waiting[self._early.count : count]:
+            self._encode(record)
+        self._early.add(count, put)
 
     def tick(self) -> None:
         """Write what was added since the last tick of the flusher."""
-        if self._pending is not None and self._pending.done != self._pending.put:
+        if self._pending is not None:
             self._write_early(self._pending)
         else:
             self.flush()
@@ -341,8 +350,10 @@ def drop_statistics(node: Any, names: Collection[str]) -> Any:
     return [drop_statistics(part, names) for part in node] if isinstance(node, list) else node
 
 
-def writer_mark(framework_version: str) -> dict[str, str]:
-    """Return the field ``written_by`` of a dump that this version of msprobe writes."""
+def writer_mark(framework_version: str, device: str = "") -> dict[str, str]:
+    """Return the field ``written_by`` of a dump that this version of msprobe writes; ``device`` is the kind of device
+    on which the framework computes, "" where each tensor has its own."""
     version = sys.modules["msprobe"].__version__  # core must not import the package, whose facade names the tools
     mark = {"name": "msprobe", "version": version}
-    return {**mark, "framework_version": framework_version} if framework_version else mark
+    further = {"framework_version": framework_version, "device": device}
+    return mark | {name: value for name, value in further.items() if value}

@@ -143,6 +143,17 @@ def read_tensor(path: Path) -> Array:
     Raises:
         ReadError: the file is missing or damaged, or does not hold exactly one plain tensor.
     """
+    return read_stored(path)[0]
+
+
+def read_stored(path: Path) -> tuple[Array, str]:
+    """Return what ``read_tensor`` returns, and the dtype in which the file holds the elements.
+
+    MindSpore's ``.npy`` files hold dtypes that numpy lacks as float32, and say float32.
+
+    Raises:
+        ReadError: as ``read_tensor``.
+    """
     reader = {".pt": _read_pt, ".npy": _read_npy}.get(path.suffix)
     if reader is None:
         raise ReadError(f"{path}: unknown tensor format {path.suffix!r}; .pt and .npy can be read")
@@ -162,7 +173,7 @@ def _refuse(path: Path, error: Exception) -> NoReturn:
     raise ReadError(f"{path}: not a readable tensor file ({error})") from error
 
 
-def _read_npy(path: Path) -> Array:
+def _read_npy(path: Path) -> tuple[Array, str]:
     local = isinstance(path, Path)  # or a path of another store
     try:
         array = np.load(path if local else io.BytesIO(path.read_bytes()), allow_pickle=False)
@@ -170,20 +181,20 @@ def _read_npy(path: Path) -> Array:
         array = read_bfloat16(path)
         if array is None:
             raise
-        return array
+        return array, "bfloat16"
     if not isinstance(array, np.ndarray):
         raise ValueError("it is an archive of several arrays")
-    return array
+    return array, array.dtype.name
 
 
-def _read_pt(path: Path) -> Array:
+def _read_pt(path: Path) -> tuple[Array, str]:
     content = path.read_bytes()
     members = {name.partition("/")[2]: raw for name, raw in _members(content)}
     described = _DescriptionReader(io.BytesIO(members["data.pkl"]())).load()
     if not isinstance(described, _Description):
         raise ValueError("it does not hold exactly one tensor")
     raw = np.frombuffer(members[f"data/{described.storage.key}"](), dtype=np.uint8)
-    return _decode(_strided(raw, described), described.dtype)
+    return _decode(_strided(raw, described), described.dtype), described.dtype
 
 
 _Member = tuple[str, Callable[[], "bytes | memoryview"]]

@@ -60,7 +60,7 @@ class TensorFiles:
         self._folder = ""
         self._written: dict[_Key, str] = {}
 
-    def write(self, path: Path, kind: tuple[str, int], shape: tuple[int, ...], elements: Piece, crc: int) -> None:
+    def write(self, path: str | Path, kind: tuple[str, int], shape: tuple[int, ...], elements: Piece, crc: int) -> None:
         """Write a row-major tensor to ``path``.
 
         Args:
@@ -109,13 +109,16 @@ def write_new(path: str, pieces: Sequence[Piece]) -> None:
 
 
 def _write_all(file: int, pieces: Sequence[Piece]) -> None:
+    written = os.writev(file, pieces)
+    if written == sum(map(len, pieces)):
+        return
     left = [memoryview(piece) for piece in pieces]
     while left:
-        written = os.writev(file, left)
         while left and written >= len(left[0]):
             written -= len(left.pop(0))
         if left:
             left[0] = left[0][written:]
+            written = os.writev(file, left)
 
 
 def _link(earlier: str, path: str, pieces: Sequence[Piece]) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import inspect
 import itertools
 import textwrap
@@ -114,6 +115,7 @@ class MindSporeGraphTap:
             receiver.ran()
 
     def _run(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
         def run(executor: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(executor, *args, **kwargs)
             self._settle()
@@ -129,6 +131,7 @@ class MindSporeGraphTap:
     # ---- while the compiler works ----
 
     def _key(self, original: Callable[..., Any]) -> Callable[..., str]:
+        @functools.wraps(original)
         def generate_arguments_key(executor: Any, *args: Any, **kwargs: Any) -> str:
             observer = self._current.observer
             if observer is not None:
@@ -138,6 +141,7 @@ class MindSporeGraphTap:
         return generate_arguments_key
 
     def _compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
         def compile(executor: Any, *args: Any, **kwargs: Any) -> Any:
             if self._compiling:
                 return original(executor, *args, **kwargs)

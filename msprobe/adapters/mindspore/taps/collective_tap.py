@@ -8,19 +8,22 @@ the keyword values as they are afterwards, and buffers that only receive are nul
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mindspore import communication, mint
+from mindspore.communication import GlobalComm
 
-from msprobe.core.capture.collectives import CollectiveCalls, PendingCall, PendingWorks
+from msprobe.core.capture.collectives import CollectiveCalls, PendingCall, PendingWorks, Ranks, argument_named
 from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.capture.wrap import Arguments
 
 _COMM = "mindspore.communication.comm_func"
+_BATCH = "batch_isend_irecv"
 _RECEIVES = {  # the position of the parameter that carries no data yet, in ``mint.distributed``
     "recv": 0,
     "irecv": 0,
@@ -82,10 +85,11 @@ class MindSporeCollectiveTap:
         site = CallSite(prefix, name)
         site.differentiable = False
         self._sites.append(site)
+        ranks = _ranks_finder(name, original)
         if in_place:
-            wrapper = self._calls.observed(site, original, self._end_in_place)
+            wrapper = self._calls.observed(site, original, self._end_in_place, ranks=ranks)
         else:
-            wrapper = self._returning.observed(site, original, self._end_returning)
+            wrapper = self._returning.observed(site, original, self._end_returning, ranks=ranks)
         self._originals[wrapper] = original
         self._patches.plan(owner, name, wrapper)
 
@@ -107,16 +111,38 @@ class MindSporeCollectiveTap:
     def _unwrap_operation_arguments(self, operation: type) -> None:
         """Pass the original functions to ``P2POp``, which refuses the wrappers."""
         originals = self._originals
+        create, initialise = operation.__new__, operation.__init__  # type: ignore[misc]
 
+        @functools.wraps(create)
         def new(cls: type, op: Any, *args: Any, **kwargs: Any) -> Any:
             return create(cls, _original(originals, op), *args, **kwargs)
 
+        @functools.wraps(initialise)
         def init(self: Any, op: Any, *args: Any, **kwargs: Any) -> None:
             initialise(self, _original(originals, op), *args, **kwargs)
 
-        create, initialise = operation.__new__, operation.__init__  # type: ignore[misc]
         self._patches.plan(operation, "__new__", staticmethod(new))
         self._patches.plan(operation, "__init__", init)
+
+
+def _ranks_finder(name: str, function: Callable[..., Any]) -> Ranks:
+    """Return a function that finds the ranks of the group of a call; without an argument that is the default group.
+
+    A group that has no name of MindSpore, as a package over it may make one, is not known.
+    """
+    find = argument_named("p2p_op_list" if name == _BATCH else "group", function)
+
+    def ranks(arguments: Arguments) -> list[int] | None:
+        group = find(arguments)
+        if isinstance(group, list):
+            group = group[0].group
+        if group is None and GlobalComm.INITED:
+            group = GlobalComm.WORLD_COMM_GROUP
+        if not isinstance(group, str) or not group:  # a process that is not a member has an empty name
+            return None
+        return [int(rank) for rank in communication.get_process_group_ranks(group)]
+
+    return ranks
 
 
 def _owners() -> dict[str, Any]:

@@ -25,7 +25,8 @@ from msprobe.adapters.mindspore.runtime_facts import (
     second_runner,
 )
 from msprobe.adapters.mindspore.taps.jit_tap import EXECUTOR
-from msprobe.adapters.mindspore.taps.tensor_hooks import ParameterHook, gradient_hook
+from msprobe.adapters.mindspore.taps.parameter_names import ParameterNames, own_parameters
+from msprobe.adapters.mindspore.taps.tensor_hooks import ParameterHook
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
@@ -38,9 +39,14 @@ _NOTHING = contextlib.nullcontext()
 
 
 class MindSporeModuleTap:
-    """Implements ``ModuleTap``. The models themselves have no name and no record; their cells have."""
+    """Implements ``ModuleTap``. The models themselves have no name and no record; their cells have.
+
+    Attributes:
+        parameter_names: the names of the parameters of the adopted models.
+    """
 
     def __init__(self, current: CurrentObserver, thread: ThreadState) -> None:
+        self.parameter_names = ParameterNames()
         self._current = current
         self._thread = thread
         self._sites = ModuleNames()
@@ -88,19 +94,17 @@ class MindSporeModuleTap:
             yield
 
     def shared_parameters(self) -> list[list[str]]:
-        """Return nothing: parameters of cells carry their own names, which tell when two cells hold one."""
-        return []
+        return self.parameter_names.shared()
 
     def named_parameters(self) -> list[tuple[str, Any, Any]]:
         """Return the parameters; gradients are results of functions in MindSpore, and no part of a parameter."""
-        once = {id(parameter): parameter for cell in self.models() for parameter in cell.get_parameters()}
-        return [(str(parameter.name), parameter, None) for parameter in once.values()]
+        return [(name, parameter, None) for name, parameter in self.parameter_names.once()]
 
     def attach_gradients(self) -> Callable[[], None]:
         if in_graph_mode():
             return lambda: None  # the graph's own taps see them
         hooks = [
-            ParameterHook(parameter, self._gradient_reporter(site, key))
+            ParameterHook(parameter, self._thread, self._gradient_reporter(site, key))
             for _, site in self._sites.items()
             for key, parameter in site.parameters()
             if getattr(parameter, "requires_grad", True)
@@ -141,12 +145,13 @@ class MindSporeModuleTap:
         return call
 
     def _adopt(self, head: str, model: nn.Cell) -> None:
+        self.parameter_names.add(head, model)
         if not any(reference() is model for reference in self._models):
             self._models.append(weakref.ref(model))
         for path, cell in model.cells_and_names():
             if not path or is_recompute_cell(cell) or self._sites.get(cell) is not None:
                 continue
-            site = self._sites.register(f"{head}.{path}.{type(cell).__name__}", cell, _own_parameters)
+            site = self._sites.register(f"{head}.{path}.{type(cell).__name__}", cell, own_parameters)
             runner = second_runner(cell)
             if runner is not None:
                 add_entry(self._again, runner, site)
@@ -161,19 +166,15 @@ class MindSporeModuleTap:
         return wrap_module_call(original, find_site, self._current, self._thread, around_begin=_around_begin)
 
     def _gradient_reporter(self, site: NamedModule, key: str) -> Callable[[Any], None]:
-        """Return the hook that records the gradient of the parameter ``key`` of a cell."""
+        """Return what records the gradient of the parameter ``key`` of a cell."""
 
         def report(gradient: Any) -> None:
             observer = self._current.observer
             if observer is not None:
                 observer.parameter_gradient(site, key, gradient)
 
-        return gradient_hook(self._thread, report)
+        return report
 
 
 def _around_begin(cell: nn.Cell) -> contextlib.AbstractContextManager[None]:
     return opening() if reopens(cell) else _NOTHING
-
-
-def _own_parameters(cell: nn.Cell) -> list[tuple[str, Any]]:
-    return list(cell._params.items())

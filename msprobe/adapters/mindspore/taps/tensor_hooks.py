@@ -3,6 +3,10 @@
 A package over MindSpore may replace ``Tensor.register_hook`` by a method that fails for some tensors, as mindtorch of
 mindnlp 0.5.1 does for parameters. The method of MindSpore's own class is used there. A tensor that takes no hook at all
 costs its own gradient and a line in the log, nothing else.
+
+After an operator has raised, MindSpore has forgotten the numbers of all hooks: those that were there stay for good. One
+that was to be removed reports nothing, and is used again for the next hook of its parameter. The graph compiler reads
+the hooks of parameters as part of the graph; of those here it reads ``_same_gradient``.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msprobe.adapters.mindspore.versions import can_have_gradient, register_native_hook, says_no_gradient
+from msprobe.adapters.mindspore.versions import can_have_gradient, hooks_of, register_native_hook, says_no_gradient
 from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.errors import error_text
 from msprobe.core.log import first_time, logger
@@ -21,20 +25,56 @@ def watch(tensor: Any, thread: ThreadState, report: Callable[[Any], None]) -> Ca
 
     Returns None when the tensor cannot have a gradient, or takes no hook.
     """
-    return register(tensor, gradient_hook(thread, report)) if can_have_gradient(tensor) else None
+    if not can_have_gradient(tensor):
+        return None
+    target = _Target(thread, report)
+    remove = register(tensor, _hook(target))
+    if remove is None:
+        return None
+
+    def release() -> None:
+        target.report = None
+        remove()
+
+    return release
 
 
-def gradient_hook(thread: ThreadState, report: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Return a hook that passes a gradient to ``report`` while ``thread`` is busy.
+class _Target:
+    """Where a hook reports to.
 
-    It is a function because MindSpore before 2.9 accepts no other callable as the hook of a tensor.
+    Attributes:
+        report: takes the gradients; None when the hook was removed.
     """
 
-    def hook(gradient: Any) -> None:
-        with thread.quiet():
-            report(gradient)
+    __slots__ = ("report", "thread")
 
+    def __init__(self, thread: ThreadState, report: Callable[[Any], None] | None) -> None:
+        self.thread = thread
+        self.report = report
+
+
+def _hook(target: _Target) -> Callable[[Any], None]:
+    """Return the hook of a target: a function, because MindSpore before 2.9 takes no other callable."""
+
+    def hook(gradient: Any) -> None:
+        report = target.report
+        if report is not None:
+            with target.thread.quiet():
+                report(gradient)
+
+    vars(hook).update(__wrapped__=_same_gradient, target=target)
     return hook
+
+
+def _same_gradient(gradient: Any) -> Any:
+    """Return the gradient: the graph compiler reads this function in place of a hook."""
+    return gradient
+
+
+def _left_behind(tensor: Any) -> _Target | None:
+    """Return the target of a hook that was removed and is still there."""
+    targets = (getattr(hook, "target", None) for hook in hooks_of(tensor))
+    return next((target for target in targets if isinstance(target, _Target) and target.report is None), None)
 
 
 def register(tensor: Any, hook: Callable[[Any], None]) -> Callable[[], None] | None:
@@ -63,19 +103,25 @@ class ParameterHook:
 
     Args:
         parameter: the parameter.
+        thread: is made busy while a gradient is reported.
         report: takes its gradients.
     """
 
-    def __init__(self, parameter: Any, report: Callable[[Any], None]) -> None:
+    def __init__(self, parameter: Any, thread: ThreadState, report: Callable[[Any], None]) -> None:
         self._parameter = parameter
+        self._thread = thread
         self._report = report
         self.set()
 
     def set(self) -> None:
-        """Register the hook."""
-        self._remove = register(self._parameter, self._report)
+        """Register the hook, or take over one that could not be removed."""
+        left = _left_behind(self._parameter)
+        self._target = left or _Target(self._thread, self._report)
+        self._target.thread, self._target.report = self._thread, self._report
+        self._remove = register(self._parameter, _hook(self._target)) if left is None else None
 
     def remove(self) -> None:
         """Take the hook away; do nothing where the parameter takes none."""
+        self._target.report = None
         if self._remove is not None:
             self._remove()

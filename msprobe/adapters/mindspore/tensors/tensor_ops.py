@@ -50,6 +50,7 @@ class MindSporeTensorOps:
     """
 
     suffix = ".npy"
+    arrivals = None
 
     def __init__(self, precision: str = "low", native: bool = True) -> None:
         self._high = precision == "high"
@@ -112,7 +113,7 @@ class MindSporeTensorOps:
             copy = mindspore.Tensor(_of_numpy(array, tensor).copy(), tensor.dtype)
         return (lambda: copy), array.nbytes
 
-    def save(self, tensor: Any, path: Path) -> bool:
+    def save(self, tensor: Any, path: str | Path) -> bool:
         array = host(tensor)
         if array is None:
             return False

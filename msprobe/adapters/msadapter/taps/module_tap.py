@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msprobe.adapters.mindspore.taps.module_tap import MindSporeModuleTap
+from msprobe.adapters.mindspore.taps.parameter_names import own_parameters
 from msprobe.core.capture.observer import CurrentObserver
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import ThreadState
@@ -44,21 +45,13 @@ class MSAdapterModuleTap(MindSporeModuleTap):
             yield
 
     def _adopt_named(self, head: str, model: Any) -> None:
+        self.parameter_names.add(head, model)
         for path, module in named_modules(model):
             if path and self._sites.get(module) is None:
-                self._sites.register(f"{head}.{path}.{type(module).__name__}", module, _own_parameters)
+                self._sites.register(f"{head}.{path}.{type(module).__name__}", module, own_parameters)
 
 
 def named_modules(model: Any) -> Iterable[tuple[str, Any]]:
     """Return the modules of ``model`` with their paths; the model itself comes first, with an empty path."""
     named = model.named_modules()
     return list(named.items() if isinstance(named, dict) else named)
-
-
-def _own_parameters(module: Any) -> list[tuple[str, Any]]:
-    """Return the module's own parameters, from the attribute of PyTorch's modules or of cells."""
-    for holder in ("_parameters", "_params"):
-        held = vars(module).get(holder)
-        if held:
-            return [(name, parameter) for name, parameter in held.items() if parameter is not None]
-    return []

@@ -36,7 +36,7 @@ from torch.nn.modules import module as hooks
 
 from msprobe.adapters.pytorch.compile.compiled_probes import define_operators, enter, leave
 from msprobe.adapters.pytorch.compile.compiler_guard import unobserved_compiler
-from msprobe.core.capture.patching import Patches
+from msprobe.core.capture.patching import Patches, name_after_owner
 from msprobe.core.capture.thread_state import Quiet, ThreadState
 from msprobe.core.dump.record.collector import Collector
 from msprobe.core.log import first_time, logger
@@ -149,7 +149,9 @@ class RecompileGuard:
         if self._entry_before is None and self._in_force and hasattr(frames, _ENTRY):
             self.suspended = False
             self._entry_before = getattr(frames, _ENTRY)
-            setattr(frames, _ENTRY, self._observed_entry(self._entry_before, frames))
+            entry = self._observed_entry(self._entry_before, frames)
+            name_after_owner(entry, frames, _ENTRY)
+            setattr(frames, _ENTRY, entry)
 
     def _unwatch_entries(self) -> None:
         if self._entry_before is not None:

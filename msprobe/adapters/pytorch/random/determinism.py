@@ -23,8 +23,7 @@ import torch
 
 from msprobe.adapters.pytorch.compile.recompilation import skip_in_dynamo
 from msprobe.adapters.pytorch.random.random_trace import RandomSource, RandomState, random_patches
-from msprobe.core.capture.patching import Patches
-from msprobe.core.capture.wrap import name_after_owner
+from msprobe.core.capture.patching import Patches, name_after_owner
 from msprobe.core.dump.session import process_debugger
 from msprobe.core.host import check_seed, seed_host
 from msprobe.core.log import first_time, logger

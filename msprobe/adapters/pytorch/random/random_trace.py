@@ -33,7 +33,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -44,7 +43,6 @@ from msprobe.adapters.pytorch.runtime import TorchRuntime
 from msprobe.adapters.pytorch.taps.api_tap import list_device_constructors, show_originals
 from msprobe.core.capture.call_stack import StackTable
 from msprobe.core.capture.patching import Patches
-from msprobe.core.capture.wrap import name_after_owner
 from msprobe.core.errors import FileCheckException, MsprobeException, argument_text, error_text
 from msprobe.core.host import require_local
 from msprobe.core.log import logger
@@ -188,8 +186,6 @@ def _outermost_call(source: RandomSource, original: Callable[..., Any], around: 
             inside.busy = False
 
     functools.update_wrapper(call, original, updated=())
-    if not isinstance(original, FunctionType):
-        name_after_owner(call, source.owner, source.name)
     skip_in_dynamo(call, inside=True)
     return call
 

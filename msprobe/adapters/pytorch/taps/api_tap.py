@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
@@ -34,7 +35,7 @@ from msprobe.core.capture.observer import CallSite, CurrentObserver
 from msprobe.core.capture.patched_apis import ListedApis, WrappedApis
 from msprobe.core.capture.patching import Patches, find_holder
 from msprobe.core.capture.thread_state import ThreadState
-from msprobe.core.capture.wrap import bind_like_original, name_after_owner, wrap
+from msprobe.core.capture.wrap import bind_like_original, wrap
 from msprobe.core.config import DumpConfig
 from msprobe.core.log import first_time, logger
 
@@ -87,17 +88,23 @@ class TorchApiTap(WrappedApis):
         if not callable(original):
             return None
         site = self.site(prefix, attribute, name)
-        replacement = bind_like_original(owner, attribute, functools.partial(self._observed, site), is_traced)
-        wrapper = getattr(replacement, "__func__", replacement)
-        skip_in_dynamo(wrapper)
-        name_after_owner(wrapper, owner, attribute)
-        self._patches.plan(owner, attribute, replacement)
-        return replacement
+        return plan_wrapper(self._patches, owner, attribute, functools.partial(self._observed, site))
 
     def _observed(self, site: CallSite, original: Callable[..., Any]) -> Callable[..., Any]:
         if self._inside is not None:
             original = self._inside(site, original)
         return wrap(original, site, self._current, self._thread, is_traced)
+
+
+def plan_wrapper(
+    patches: Patches, owner: Any, attribute: str, observed: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> Any:
+    """Add a wrapper of a function of torch to ``patches`` and return it; ``observed`` makes it of the original."""
+    replacement = bind_like_original(owner, attribute, observed, is_traced)
+    wrapper = getattr(replacement, "__func__", replacement)
+    skip_in_dynamo(wrapper)
+    patches.plan(owner, attribute, replacement)
+    return replacement
 
 
 class ApiTaps:
@@ -187,10 +194,11 @@ def list_device_constructors() -> None:
 
 def show_originals(patches: Patches) -> None:
     """Add replacements of TorchScript's functions to ``patches``: inside them the patches are not in place."""
-    for owner in (torch.jit, torch.jit._script):
-        patches.plan(owner, "script", _with_originals(torch.jit.script, patches, frames=True))
-    for name in ("trace", "trace_module"):
-        patches.plan(torch.jit, name, _with_originals(getattr(torch.jit, name), patches))
+    for name in ("script", "trace", "trace_module"):
+        original = getattr(torch.jit, name)
+        replacement = _with_originals(original, patches, frames=name == "script")
+        for owner in (torch.jit, sys.modules[original.__module__]):  # pickle looks for it where it is written
+            patches.plan(owner, name, replacement)
 
 
 def _with_originals(compiler: Callable[..., Any], patches: Patches, frames: bool = False) -> Callable[..., Any]:

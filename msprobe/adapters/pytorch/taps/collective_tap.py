@@ -22,6 +22,8 @@ import torch.distributed.distributed_c10d as c10d
 
 from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
 from msprobe.adapters.pytorch.taps.distribution import COLLECTIVES, TrialRuns
+from msprobe.adapters.pytorch.taps.functional_collectives import FunctionalCollectives
+from msprobe.adapters.pytorch.tensors.in_flight import TensorsInFlight
 from msprobe.adapters.pytorch.tensors.unwritten import UnwrittenMemory
 from msprobe.core.capture.collectives import (
     CollectiveCalls,
@@ -67,10 +69,16 @@ class TorchCollectiveTap:
         current: holds the current observer.
         thread: is made busy while a call is observed.
         unwritten: forgets the memory that a collective is given.
+        in_flight: forgets at each step what nobody has waited for.
     """
 
     def __init__(
-        self, names: Sequence[str], current: CurrentObserver, thread: ThreadState, unwritten: UnwrittenMemory
+        self,
+        names: Sequence[str],
+        current: CurrentObserver,
+        thread: ThreadState,
+        unwritten: UnwrittenMemory,
+        in_flight: TensorsInFlight,
     ) -> None:
         self._current = current
         self._thread = thread
@@ -78,8 +86,10 @@ class TorchCollectiveTap:
         self._works = PendingWorks(current, thread)
         self._calls = CollectiveCalls(_RECEIVES, current, thread, is_traced)
         self._unwritten = unwritten
+        self._in_flight = in_flight
         self._trials = TrialRuns(thread)
-        self._sites: list[CallSite] = []
+        self._sites: dict[str, CallSite] = {}
+        self._functional = FunctionalCollectives(self._calls, current, self._site) if names else None
         self._originals: dict[Any, Any] = {}  # isend and irecv by their wrappers
         for name in names:
             if hasattr(c10d, name):
@@ -91,6 +101,8 @@ class TorchCollectiveTap:
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
         self._works.attach()
+        if self._functional is not None:
+            self._functional.plan(self._patches)
         try:
             with RECOMPILE_GUARD.in_force(self._patches), self._trials.unobserved():
                 yield
@@ -99,14 +111,19 @@ class TorchCollectiveTap:
 
     def reset(self) -> None:
         self._works.clear()
-        for site in self._sites:
+        self._in_flight.clear()
+        for site in self._sites.values():
             site.reset()
 
     def _plan(self, name: str) -> None:
-        site = CallSite(COLLECTIVES, name)
-        site.differentiable = False  # and all of them are of risk CORE
-        self._sites.append(site)
-        self._replace(name, functools.partial(self._observed, site))
+        self._replace(name, functools.partial(self._observed, self._site(name)))
+
+    def _site(self, name: str) -> CallSite:
+        site = self._sites.get(name)
+        if site is None:
+            site = self._sites[name] = CallSite(COLLECTIVES, name)
+            site.differentiable = False  # and all of them are of risk CORE
+        return site
 
     def _replace(self, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
         """Wrap a function under both owners, which usually hold the same object."""
@@ -175,10 +192,12 @@ def plan_operations(patches: Patches, originals: dict[Any, Any]) -> None:
     check, initialise = c10d._check_op, c10d.P2POp.__init__
     accepted = set(originals.values())
 
+    @functools.wraps(check)
     def check_op(op: Any) -> None:
         if originals.get(op, op) not in accepted:
             check(op)
 
+    @functools.wraps(initialise)
     def init(self: Any, op: Any, *args: Any, **kwargs: Any) -> None:
         initialise(self, originals.get(op, op), *args, **kwargs)
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import torch
 
-from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced, skip_in_dynamo
+from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_traced
+from msprobe.adapters.pytorch.taps.api_tap import plan_wrapper
 from msprobe.adapters.pytorch.taps.distribution import below_distribution
 from msprobe.adapters.pytorch.tensors.unwritten import GROWING, MAKERS, UnwrittenMemory
 from msprobe.core.capture.observer import CallSite
 from msprobe.core.capture.patching import Patches
 from msprobe.core.capture.thread_state import Quiet, ThreadState
-from msprobe.core.capture.wrap import bind_like_original, copy_signature, mark_calling, name_after_owner
+from msprobe.core.capture.wrap import copy_signature, mark_calling
 
 
 class TorchMemoryTap:
@@ -36,7 +37,7 @@ class TorchMemoryTap:
         for owner, names in MAKERS.items():
             for name in names:
                 if hasattr(owner, name):
-                    self._plan(owner, name)
+                    plan_wrapper(self._patches, owner, name, self._observed)
 
     @contextlib.contextmanager
     def attach(self) -> Iterator[None]:
@@ -45,13 +46,6 @@ class TorchMemoryTap:
 
     def reset(self) -> None:
         """Do nothing: these calls have no numbers."""
-
-    def _plan(self, owner: Any, name: str) -> None:
-        wrapper = bind_like_original(owner, name, self._observed, is_traced)
-        function = getattr(wrapper, "__func__", wrapper)
-        skip_in_dynamo(function)
-        name_after_owner(function, owner, name)
-        self._patches.plan(owner, name, wrapper)
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         thread, unwritten = self._thread, self._unwritten

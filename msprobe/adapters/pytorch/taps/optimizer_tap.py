@@ -1,7 +1,8 @@
 """Optimizer steps and gradient clipping: what each step is told to do, and parents for the calls inside.
 
 The settings of an optimizer and the names of its parameters stand in the header of dump.json, and the calls that a step
-or a clipping makes have a parent in construct.json.
+or a clipping makes have a parent in construct.json. The header also says where the program calls ``backward`` and
+``zero_grad``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from msprobe.adapters.pytorch.compile.recompilation import RECOMPILE_GUARD, is_t
 from msprobe.adapters.pytorch.taps.parameter_names import ParameterNames
 from msprobe.core.capture.observer import CurrentObserver, Group
 from msprobe.core.capture.patching import Patches
-from msprobe.core.capture.wrap import name_after_owner
 
 _STEP = "Optimizer.step#"  # the name of the profiler block in which torch runs a step and its hooks
 _CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "get_total_norm", "clip_grads_with_norm_")
@@ -77,6 +77,7 @@ class TorchOptimizerTap:
             else:
                 hooks = OptimizerHooks(self._report, _do_nothing)
             replaced.enter_context(RECOMPILE_GUARD.in_force(hooks))
+            replaced.enter_context(RECOMPILE_GUARD.in_force(self._gradient_calls()))
             yield
 
     def _report(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -118,14 +119,35 @@ class TorchOptimizerTap:
 
     def _clipping(self) -> Patches:
         patches = Patches()
+        wrappers: dict[Any, Callable[..., Any]] = {}  # by original, which both owners hold
         for owner in (torch.nn.utils, torch.nn.utils.clip_grad):
             for name in _CLIPS:
                 original = getattr(owner, name, None)
                 if original is not None:
-                    wrapper = self._with_scope("clip_grad", original)
-                    name_after_owner(wrapper, owner, name)
+                    wrapper = wrappers.get(original) or self._with_scope("clip_grad", original)
+                    wrappers[original] = wrapper
                     patches.plan(owner, name, wrapper)
         return patches
+
+    def _gradient_calls(self) -> Patches:
+        """Return patches that report where gradients are computed and cleared."""
+        patches = Patches()
+        for owner, name in (
+            (torch.autograd, "backward"),
+            (torch.optim.Optimizer, "zero_grad"),
+            (torch.nn.Module, "zero_grad"),
+        ):
+            patches.plan(owner, name, self._reported(name, getattr(owner, name)))
+        return patches
+
+    def _reported(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not is_traced() and self._current.observer is not None:
+                self._current.observer.gradient_call(name)
+            return original(*args, **kwargs)
+
+        return call
 
     def _with_scope(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)

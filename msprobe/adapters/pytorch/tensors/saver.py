@@ -50,7 +50,7 @@ class TensorSaver:
         self._files = TensorFiles()
         self._crc32 = fused.crc32 if native and fused is not None and fused.FAST_CRC32 else None
 
-    def save(self, plain: torch.Tensor, path: Path) -> None:
+    def save(self, plain: torch.Tensor, path: str | Path) -> None:
         """Write ``plain``, a detached strided tensor without pending conjugation or negation.
 
         Raises:
@@ -64,15 +64,17 @@ class TensorSaver:
         if size >= LARGEST:
             _save_by_torch(plain, path)
             return
-        with torch.no_grad():
-            dense = plain.contiguous()  # lives until the file is written: only its address is handed on
+        dense = plain  # lives until the file is written: only its address is handed on
+        if not plain.is_contiguous():
+            with torch.no_grad():
+                dense = plain.contiguous()
         pointer = address(dense)
         elements = _memory(pointer, size, _READ_ONLY) if size else b""
         crc = self._crc32(pointer, size) if self._crc32 is not None and size else zlib.crc32(elements)
         self._files.write(path, kind, tuple(dense.shape), elements, crc)
 
 
-def _save_by_torch(plain: torch.Tensor, path: Path) -> None:
+def _save_by_torch(plain: torch.Tensor, path: str | Path) -> None:
     if not plain.is_contiguous():
         plain = plain.contiguous()
     elif storage(plain).nbytes() != plain.numel() * plain.element_size():

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from msprobe.adapters.pytorch.tensors.in_flight import TensorsInFlight
 from msprobe.adapters.pytorch.tensors.memory import (
     LOWEST,
     PLAIN,
@@ -33,7 +34,7 @@ from msprobe.adapters.pytorch.tensors.reductions import DeferredStatistics, Proj
 from msprobe.adapters.pytorch.tensors.saver import TensorSaver
 from msprobe.adapters.pytorch.tensors.sharding import is_sharded, sharding
 from msprobe.adapters.pytorch.tensors.unwritten import NotRead, UnwrittenMemory
-from msprobe.core.store.record_walk import NOT_READ, UNINITIALISED
+from msprobe.core.store.record_walk import NO_DATA, NOT_READ, UNINITIALISED, has_no_values
 from msprobe.core.tensors.checksums import crc32, format_crc32, format_xor, xor
 from msprobe.core.tensors.dtypes import ALL_DTYPES, DType, find_dtype
 from msprobe.core.tensors.projection import set_measured
@@ -81,11 +82,19 @@ class TorchTensorOps:
         precision: ``low`` rounds Mean and Norm to the tensor's own dtype, ``high`` keeps float32 or better.
         native: use the compiled kernel where it exists; False measures with torch alone.
         unwritten: knows the memory that nobody has written, whose content is no value.
+        arrivals: knows the tensors that are still being received.
     """
 
     suffix = ".pt"
 
-    def __init__(self, precision: str = "low", native: bool = True, unwritten: UnwrittenMemory | None = None) -> None:
+    def __init__(
+        self,
+        precision: str = "low",
+        native: bool = True,
+        unwritten: UnwrittenMemory | None = None,
+        arrivals: TensorsInFlight | None = None,
+    ) -> None:
+        self.arrivals = arrivals
         self._unwritten = unwritten or UnwrittenMemory()
         self._high = precision == "high"
         self._kernel = fused if native else None
@@ -132,6 +141,8 @@ class TorchTensorOps:
                 return node
         node = self.describe(tensor, statistics, projection)
         node["md5"] = self.checksum(tensor, kind)
+        if node["md5"] is None and not has_no_values(node) and with_memory(tensor) is None:
+            node[NO_DATA] = True
         return node
 
     @property
@@ -189,14 +200,14 @@ class TorchTensorOps:
             return _host_copy(plain), size
 
     @without_overrides
-    def save(self, tensor: torch.Tensor, path: Path) -> bool:
+    def save(self, tensor: torch.Tensor, path: str | Path) -> bool:
         plain = self._with_values(tensor)
         if plain is None:
             return False
         try:
             self._saver.save(plain, path)
         except (KeyError, NotImplementedError):  # torch cannot save or copy this dtype (int4 and the like)
-            path.unlink(missing_ok=True)
+            Path(path).unlink(missing_ok=True)
             return False
         return True
 
@@ -221,20 +232,24 @@ class TorchTensorOps:
     def _facts(self, tensor: torch.Tensor, statistics: bool, projection: bool) -> dict[str, Any]:
         kind = _TYPE_NAMES.get(type(tensor).__name__, "torch.Tensor")
         node: dict[str, Any] = {"type": kind, "dtype": str(tensor.dtype), "shape": _shape(tensor)}
+        plain = with_memory(tensor)
         if statistics:
             set_statistics(node, NO_STATS)
-            self._measure(tensor, node, projection)
+            if plain is not None and plain.numel():
+                self._measure(plain, node, projection)
         node["requires_grad"] = tensor.requires_grad
         if type(tensor) is NotRead:
             node[NOT_READ] = True
+        elif plain is None:
+            node[NO_DATA] = True
+        if tensor.layout is not torch.strided:
+            node["layout"] = str(tensor.layout).removeprefix("torch.")
         if is_sharded(tensor):
             node.update(sharding(tensor))
         return node
 
-    def _measure(self, tensor: torch.Tensor, node: dict[str, Any], projection: bool) -> None:
-        plain = with_memory(tensor)
-        if plain is None or plain.numel() == 0:
-            return
+    def _measure(self, plain: torch.Tensor, node: dict[str, Any], projection: bool) -> None:
+        """Write the statistics of a strided tensor with elements into its record."""
         entry = _DTYPES.get(plain.dtype)
         plain, repeats = without_repeats(plain)
         try:

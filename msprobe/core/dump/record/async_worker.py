@@ -23,6 +23,7 @@ from msprobe.core.capture.thread_state import ThreadState
 from msprobe.core.dump.record.error_boundary import ErrorLog, never_raises
 from msprobe.core.dump.record.tensor_node import MeasuredTensors
 from msprobe.core.log import logger
+from msprobe.core.store.record_walk import NO_DATA
 
 LIMIT_VARIABLE = "MSPROBE_ASYNC_BYTES"
 DEFAULT_LIMIT = 1 << 30
@@ -141,6 +142,8 @@ class AsyncTensors:
         """Return the node of ``tensor``; its checksum and the name of its file are added later."""
         measured = self._measured
         node = measured.describe(tensor)
+        if NO_DATA in node and measured.await_values(tensor, save_as, node):
+            return node
         if not save_as and not measured.has_checksums:
             return node
         snapshot = measured.ops.snapshot(tensor)
@@ -167,7 +170,8 @@ class AsyncTensors:
 
 
 class SettleBarrier:
-    """What the records of a step wait for: statistics on their way from a device, and jobs of the worker.
+    """What the records of a step wait for: statistics on their way from a device, jobs of the worker, and tensors that
+    are still being received, until the step ends.
 
     Implements ``PendingJobs`` of the sink. Without a worker there are no jobs.
     """
@@ -175,21 +179,34 @@ class SettleBarrier:
     def __init__(self, ops: TensorOps[Any], worker: AsyncWorker | None) -> None:
         self._ops = ops
         self._worker = worker
+        self._done = 0
 
     @property
     def outstanding(self) -> bool:
         """Whether a record may still be incomplete."""
-        return (self._worker is not None and self._worker.outstanding) or self._ops.outstanding
+        return (self._worker is not None and self._worker.outstanding) or self._ops.outstanding or self._is_awaiting
 
     @property
     def put(self) -> int:
-        """The number of jobs put so far."""
-        return 0 if self._worker is None else self._worker.jobs_put
+        """The number of jobs put so far; a tensor whose values the program awaits is a job."""
+        arrivals = self._ops.arrivals
+        return (0 if self._worker is None else self._worker.jobs_put) + (0 if arrivals is None else arrivals.put)
 
     @property
     def done(self) -> int:
-        """The number of jobs done so far."""
-        return 0 if self._worker is None else self._worker.jobs_done
+        """The number of jobs done so far. Values arrive in any order: where some were awaited it is the number of the
+        last moment at which nothing was outstanding.
+        """
+        if self._ops.arrivals is None or not self._ops.arrivals.put:
+            return 0 if self._worker is None else self._worker.jobs_done
+        put = self.put  # first: another thread goes on putting
+        if not self._is_awaiting and not (self._worker is not None and self._worker.outstanding):
+            self._done = put
+        return self._done
+
+    @property
+    def _is_awaiting(self) -> bool:
+        return self._ops.arrivals is not None and self._ops.arrivals.outstanding
 
     def settle_statistics(self) -> None:
         """Return when the statistics have arrived; jobs of the worker are not waited for."""

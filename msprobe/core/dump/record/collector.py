@@ -159,13 +159,16 @@ class Collector:
 
     @records
     def optimizer_step(self, optimizer: Any, groups: Callable[[Any], Sequence[Group]]) -> None:
-        """Note the settings that an optimizer step begins with; its parameters are named at its first step."""
+        """Note where an optimizer step is called, and the settings that it begins with; its parameters are named at its
+        first step."""
         with self._thread.quiet():
             number = next((n for n, known in enumerate(self._optimizers) if known() is optimizer), None)
             item: dict[str, Any] = {"optimizer": len(self._optimizers) if number is None else number}
             if number is None:
                 self._optimizers.append(weakref.ref(optimizer))
                 item["class"] = type(optimizer).__name__
+            if self._plan.stacks:
+                item["stack"] = self._stacks.text(self._stacks.capture())
             item["groups"] = written = []
             for settings, names in groups(optimizer):
                 written.append({key: self._setting(value) for key, value in settings.items()})
@@ -176,6 +179,13 @@ class Collector:
                 self.parameters.optimizer_begins(
                     item["optimizer"], {name for group in written for name in group["parameters"]}
                 )
+
+    @never_raises
+    def gradient_call(self, kind: str) -> None:
+        """Note where the program calls ``backward`` or ``zero_grad``."""
+        if self._plan.stacks:
+            item = {"call": kind, "stack": self._stacks.text(self._stacks.capture())}
+            self.recorder.sink.write(HeaderItem("gradient_calls", item))
 
     @records
     def parameter_gradient(self, site: NamedModule, key: str, gradient: Any) -> None:

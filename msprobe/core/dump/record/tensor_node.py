@@ -23,9 +23,12 @@ from msprobe.core.capture.describe import Node
 from msprobe.core.config.models import SliceItem
 from msprobe.core.log import logger
 from msprobe.core.store.layout import file_name
-from msprobe.core.store.record_walk import is_tensor, values_below
+from msprobe.core.store.record_walk import NO_DATA, is_tensor, values_below
 from msprobe.core.store.safe_files import disk_remedy
 from msprobe.core.tensors.projection import KEY
+
+_FACTS = frozenset({"type", "dtype", "shape", "requires_grad"})
+"""What a node says of a tensor before its values have arrived."""
 
 
 class TensorNodes(Protocol):
@@ -83,13 +86,28 @@ class MeasuredTensors(Generic[T_contra]):
         """Return the node of ``tensor``; a non-empty ``save_as`` names the file that the tensor is saved in."""
         if save_as or self._checksum is None:
             node = self.describe(tensor)
+            if NO_DATA in node and self.await_values(tensor, save_as, node):
+                return node
             if save_as:
                 self.complete(tensor, save_as, node)
             return node
         node = self.ops.describe_with_checksum(tensor, self._statistics, self._checksum, self._projection)
+        if NO_DATA in node and self.await_values(tensor, save_as, node):
+            return node
         if self._always_projection and KEY not in node:
             self.ops.project(tensor, node)
         return node
+
+    def await_values(self, tensor: T_contra, save_as: str, node: dict[str, Any]) -> bool:
+        """Complete ``node`` when the values of a tensor without any have arrived; return False where none will."""
+
+        def complete(values: Any) -> None:
+            measured = self.leaf(values, save_as)
+            node.update((key, measured[key]) for key in measured.keys() - _FACTS)
+            node.pop(NO_DATA, None)
+
+        arrivals = self.ops.arrivals
+        return arrivals is not None and arrivals.add(tensor, complete)
 
     def settle(self) -> None:
         """Return when every node made so far is complete."""
@@ -118,9 +136,9 @@ class MeasuredTensors(Generic[T_contra]):
         """Write the file of ``tensor`` and name it in ``node``. After an error of the disk nothing more is saved."""
         if self.folder is None or self._disk_failed:
             return
-        path = self.folder / file_name(save_as, self.ops.suffix)
+        name = file_name(save_as, self.ops.suffix)
         try:
-            saved = self.ops.save(tensor, path)
+            saved = self.ops.save(tensor, f"{self.folder}/{name}")  # a Path would cost as much as a small file's bytes
         except OSError as error:
             self._disk_failed = True
             reason = error.strerror or error
@@ -132,7 +150,7 @@ class MeasuredTensors(Generic[T_contra]):
             )
             return
         if saved:
-            node["data_name"] = path.name
+            node["data_name"] = name
 
 
 _CANNOT_SLICE = (RuntimeError, TypeError, IndexError, NotImplementedError, ValueError)

@@ -98,6 +98,10 @@ class Service:
     def loop(self, value: int) -> None:
         process_debugger.current().loop = value
 
+    def repeat_number(self) -> None:
+        """Give the step that comes next the number of the one that has ended."""
+        process_debugger.current().loop -= 1
+
     @property
     def init_step(self) -> int:
         """The number of the first step."""

@@ -46,7 +46,7 @@ class Step:
             "level": config.level,
             "framework": backend.name,
             "dump_data_dir": str(folder / TENSORS) if saves else None,
-            "written_by": writer_mark(backend.version),
+            "written_by": writer_mark(backend.version, backend.device),
             **backend.header,
             **context.label,
             **kernel_source(config, backend),

@@ -2,7 +2,8 @@
 
 A call differs when all its inputs are the same as in the golden dump and one of its outputs is not: so the first wrong
 operation is reported, not all that follow from it. Parameters of a module that differ are a finding too, until a
-gradient has differed: from then on an optimizer has spread the difference. A call cannot be judged when its inputs
+gradient has differed: from then on an optimizer has spread the difference. A call that the golden dump does not have
+is no finding: the values of later calls show whether it matters. A call cannot be judged when its inputs
 differ already, nor a backward when its forward differed anywhere (it works on what that saved), nor the gradient of a
 parameter when a call of its module differed. The end of the step reports how many calls could not be judged, and how
 many the golden dump does not have.
@@ -64,6 +65,8 @@ class LiveComparison:
         self._reported_parameters: set[str] = set()
         self._judged = 0
         self._not_in_golden = 0
+        self._first_not_in_golden = ""
+        self._only_here = ""
         self._differing = 0
         self._unjudged = 0
         self._first_unjudged = ""
@@ -77,7 +80,8 @@ class LiveComparison:
                 f"(first: {self._first_unjudged})"
             )
         if self._not_in_golden:
-            text += f"; {self._not_in_golden} calls are not in the golden dump and were not compared"
+            calls = "1 call is" if self._not_in_golden == 1 else f"{self._not_in_golden} calls are"
+            text += f"; {calls} not in the golden dump and not compared (first: {self._first_not_in_golden})"
         return text
 
     def judge(self, name: str, body: dict[str, Node], final: bool = False) -> CallVerdict:
@@ -86,10 +90,7 @@ class LiveComparison:
         owner, _, phase = split_name(name)
         is_gradient = phase == Phase.PARAMETERS_GRAD.value
         if golden is None:
-            self._not_in_golden += 1
-            if not is_gradient:
-                self._dependencies.record(name, False)
-            return CallVerdict()
+            return self._unknown(name, is_gradient)
         (inputs, outputs), (golden_inputs, golden_outputs) = split_sides(body), split_sides(golden)
         parameters = _first_difference(_parameters(inputs), _parameters(golden_inputs))
         input_difference = _first_difference(inputs, golden_inputs)
@@ -109,6 +110,16 @@ class LiveComparison:
         if output_difference is not None:
             return self._differs(output_difference)
         self._judged += 1
+        self._only_here = ""
+        return CallVerdict()
+
+    def _unknown(self, name: str, is_gradient: bool) -> CallVerdict:
+        """Count a call that the golden dump does not have. Whether it is wrong, the values of later calls show."""
+        self._not_in_golden += 1
+        self._first_not_in_golden = self._first_not_in_golden or name
+        self._only_here = self._only_here or name
+        if not is_gradient:
+            self._dependencies.record(name, False)
         return CallVerdict()
 
     def _differs(self, difference: str) -> CallVerdict:
@@ -124,12 +135,19 @@ class LiveComparison:
         if difference is not None and not self._divergence.occurred:
             self._divergence.occurred = True
             logger.warning(
-                "%s was given other values than in the golden run before any call went wrong: %s. The runs do not "
-                "start from the same data, weights or random numbers; what follows from it cannot be judged",
+                "%s was given other values than in the golden run before any call went wrong: %s. %s; what follows "
+                "from it cannot be judged",
                 name,
                 difference,
+                self._cause(),
             )
         return CallVerdict()
+
+    def _cause(self) -> str:
+        """Return in words why the first call that cannot be judged was given other values."""
+        if self._only_here:
+            return f"Only this run calls {self._only_here} just before; that code may have made them"
+        return "The runs do not start from the same data, weights or random numbers"
 
 
 @dataclass(slots=True)
