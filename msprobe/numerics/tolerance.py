@@ -25,7 +25,7 @@ from msprobe.core.tensors.dtypes import find_dtype
 
 Floats = NDArray[np.float64]
 
-_FLOAT32 = 2.0**-24
+FLOAT32_ROUNDOFF = 2.0**-24
 _LONGEST = 2.0**16
 _LARGEST = 0.5  # of the largest element: no rounding is as large, however few digits a dtype has
 NOTHING_ALLOWED = 1e-300  # in place of 0, by which nothing can be divided
@@ -80,10 +80,10 @@ def tolerances(roundoff: Floats, numel: Floats, reduction: Floats, factors: Fact
         reduction: number of terms in the sum behind each element, one value per leaf.
         factors: how many roundings are allowed.
     """
-    accumulator = np.minimum(roundoff, _FLOAT32)
+    accumulator = np.minimum(roundoff, FLOAT32_ROUNDOFF)
     walk = np.sqrt(np.clip(reduction, 1.0, _LONGEST))
     element = np.minimum(factors.element * (roundoff + accumulator * walk), _LARGEST)
-    floor = factors.floor * np.where(roundoff > 0.0, np.maximum(accumulator, 2.0**-53), _FLOAT32 / 16)
+    floor = factors.floor * np.where(roundoff > 0.0, np.maximum(accumulator, 2.0**-53), FLOAT32_ROUNDOFF / 16)
     average = element / np.sqrt(np.maximum(numel, 1.0)) + floor
     return Tolerances(element + NOTHING_ALLOWED, average + NOTHING_ALLOWED)
 
@@ -102,7 +102,7 @@ def of_single_elements(mean: Floats, norm: Floats, numel: Floats) -> Floats:
     Returns:
         the difference of single elements relative to the scale of the tensor, one value per leaf.
     """
-    beyond = np.maximum(np.maximum(mean, norm) - 2.0 * _FLOAT32, 0.0)
+    beyond = np.maximum(np.maximum(mean, norm) - 2.0 * FLOAT32_ROUNDOFF, 0.0)
     return np.asarray(beyond * np.sqrt(np.maximum(numel, 1.0)))
 
 
@@ -111,4 +111,4 @@ def rounded_to(values: Floats, roundoff: Floats) -> NDArray[Any]:
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         mantissa, _ = np.frexp(values)
         scaled = mantissa / np.where(roundoff > 0.0, roundoff, 1.0)
-        return np.asarray((roundoff > _FLOAT32) & (scaled == np.rint(scaled)))
+        return np.asarray((roundoff > FLOAT32_ROUNDOFF) & (scaled == np.rint(scaled)))

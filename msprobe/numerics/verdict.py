@@ -16,13 +16,15 @@ A difference of a statistic counts as one of element, mean or norm, as the table
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import IntEnum
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.numerics.kinds import Level, Role, RowKind
+from msprobe.numerics.noise_floor import NoiseFloor
 from msprobe.numerics.tolerance import (
+    FLOAT32_ROUNDOFF,
     LOOSE,
     NOTHING_ALLOWED,
     STRICT,
@@ -32,6 +34,8 @@ from msprobe.numerics.tolerance import (
     tolerances,
 )
 
+__all__ = ["Level", "Role", "RowKind"]
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -39,39 +43,11 @@ Bools = NDArray[np.bool_]
 AMPLIFICATION = 16.0
 CARRIED = 4.0
 NOISE_CAP = 1e-3
+NOISY_ROUNDINGS = 3.0  # of the coarsest dtype so far: the noise that it may make, where that is more than NOISE_CAP
+NOISIEST = 0.03
+OTHER_FORMATS = 64.0, 0.125  # the same two where the user says that the number formats of both sides differ
 # Optimizers that divide by the size of the gradient (Adam) turn rounding noise of tiny gradients into real updates.
 UPDATED = 3e-4
-
-
-class Level(IntEnum):
-    """How bad a row is."""
-
-    PASS = 0
-    WARNING = 1
-    ERROR = 2
-
-
-class RowKind(IntEnum):
-    """What is wrong with a row; a higher kind is reported first. The text of a kind is its name in lower case."""
-
-    NONE = 0
-    UNINITIALISED = 1
-    UNCHECKED = 2
-    VALUE = 3
-    ARGUMENT = 4
-    DTYPE = 5
-    SHAPE = 6
-    NON_FINITE = 7
-    MISSING_IN_GOLDEN = 8
-    MISSING_IN_TARGET = 9
-
-
-class Role(IntEnum):
-    """The role of a row in its call."""
-
-    INPUT = 0
-    PARAMETER = 1
-    RESULT = 2
 
 
 @dataclass(slots=True)
@@ -88,13 +64,26 @@ class Measured:
         norm: the largest difference of norms, relative to the norm.
         projection: the difference of the order-sensitive statistic, relative to the largest element times the root of
             the number of elements; it is judged like an element.
-        roundoff: the unit round-off of the dtype.
+        roundoff: the unit round-off of the dtype; for a result the coarsest one that it has passed in its call.
+        passed: the unit round-off of the coarsest dtype that the value has passed in any call that differs so far.
         numel: the number of elements.
         reduction: the number of terms behind each element.
         rounded: whether the statistics were rounded to the dtype.
         whole: whether whole tensors were compared.
+        free: how much single elements may differ besides, relative to the largest one: what an optimizer has made of
+            rounding noise.
+        inexact: how much mean and norm may differ besides, relative to the scale of the tensor: the known error of an
+            inexact function.
+        fresh: whether it is a parameter that no step has updated: noise of earlier calls says nothing about it.
+        origin: the row of the earlier result that an input is, or -1.
         row_starts: the first row of each entry, and the number of rows; one value more than there are entries.
         depends: for each entry the entry whose noise it inherits beside its inputs (its forward call), or -1.
+        coarsest: for each entry the unit round-off of the coarsest dtype that its values have passed.
+        enclosing: for each entry the later entry of the module around it, or -1.
+        steep: for each entry how much its results may differ because its function turns an absolute difference of its
+            inputs into a relative one (exp, softmax) or into a difference of a phase (sin); dimensionless.
+        squares: for each entry whether it gets squares (the state of an optimizer), which differ by twice as much.
+        other_formats: one value: whether the user says that both sides compute in different number formats.
     """
 
     role: Ints
@@ -104,18 +93,42 @@ class Measured:
     norm: Floats
     projection: Floats
     roundoff: Floats
+    passed: Floats
     numel: Floats
     reduction: Floats
     rounded: Bools
     whole: Bools
+    free: Floats
+    inexact: Floats
+    fresh: Bools
+    origin: Ints
     row_starts: Ints
     depends: Ints
+    coarsest: Floats
+    enclosing: Ints
+    steep: Floats
+    squares: Bools
+    other_formats: Bools = field(default_factory=lambda: np.zeros(1, np.bool_))
 
     def sliced(self, rows: Ints | slice) -> Measured:
         """Return the measurements of some rows, as those of one entry."""
         by_row = {name: getattr(self, name)[rows] for name in self.__slots__[: self.__slots__.index("row_starts")]}
         count = len(by_row["role"])
-        return Measured(**by_row, row_starts=np.array([0, count]), depends=np.full(1, -1))
+        return Measured(
+            **by_row,
+            row_starts=np.array([0, count]),
+            depends=np.full(1, -1),
+            coarsest=self.coarsest.max(initial=0.0, keepdims=True),
+            enclosing=np.full(1, -1),
+            steep=self.steep.max(initial=0.0, keepdims=True),
+            squares=self.squares.any(keepdims=True),
+            other_formats=self.other_formats,
+        )
+
+    def most_noise(self, roundoff: Floats) -> Floats:
+        """Return the largest difference that counts as noise where values have passed a dtype of this round-off."""
+        roundings, most = OTHER_FORMATS if self.other_formats.any() else (NOISY_ROUNDINGS, NOISIEST)
+        return np.maximum(NOISE_CAP, np.minimum(roundings * roundoff, most))
 
     @property
     def worst(self) -> Floats:
@@ -136,6 +149,7 @@ class Judged:
         noise: the largest difference that passed; it is allowed in the next step.
         times: the difference in units of the tolerance; infinite where nothing is allowed (integers).
         tolerance: the allowed difference, relative to the scale of the tensor; 0 where nothing is allowed.
+        by_reruns: whether a learned spread decided; empty where none was given.
     """
 
     level: Ints
@@ -143,23 +157,12 @@ class Judged:
     noise: float
     times: Floats
     tolerance: Floats
+    by_reruns: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     def sliced(self, rows: Ints | slice) -> Judged:
         """Return the verdicts of some rows."""
-        return Judged(self.level[rows], self.kind[rows], self.noise, self.times[rows], self.tolerance[rows])
-
-
-@dataclass(slots=True)
-class NoiseFloor:
-    """Learned spreads per row, one value per part; NaN where none was learned.
-
-    A difference up to ``limit`` times its spread is normal, and so is the rounding of one operation.
-    """
-
-    element: Floats
-    mean: Floats
-    norm: Floats
-    limit: float = 4.0
+        own = self.by_reruns[rows] if self.by_reruns.size else self.by_reruns
+        return Judged(self.level[rows], self.kind[rows], self.noise, self.times[rows], self.tolerance[rows], own)
 
 
 @dataclass(slots=True)
@@ -194,11 +197,6 @@ class _Slack:
     seen: Floats
     unseen: Floats
 
-    @classmethod
-    def of(cls, seen: Floats) -> _Slack:
-        """Return a slack without unseen differences."""
-        return cls(seen, np.zeros_like(seen))
-
 
 @dataclass(slots=True)
 class _Rows:
@@ -225,10 +223,10 @@ class _Rows:
     learned: Callable[[_Weighed], _Weighed]
 
     @classmethod
-    def of(cls, measured: Measured, floor: NoiseFloor | None) -> _Rows:
-        """Return the rows of a table; ``floor`` as in ``judge``."""
+    def of(cls, measured: Measured, floor: NoiseFloor | None, updated: float) -> _Rows:
+        """Return the rows of a table; ``floor`` as in ``judge``, ``updated`` is what an update may do to parameters."""
         hard = measured.kind >= RowKind.ARGUMENT
-        strict = _limits(measured, STRICT)
+        strict = _limits(measured, measured.roundoff, STRICT)
         return cls(
             measured,
             is_input=measured.role != Role.RESULT,
@@ -236,8 +234,8 @@ class _Rows:
             worst=np.where(hard, np.inf, measured.worst),
             entry=np.repeat(np.arange(measured.row_starts.size - 1), np.diff(measured.row_starts)),
             strict=strict,
-            loose=_limits(measured, LOOSE),
-            learned=_against(floor, measured, strict),
+            loose=_limits(measured, measured.passed, LOOSE),
+            learned=_against(floor, measured, strict, updated),
         )
 
 
@@ -255,11 +253,21 @@ def judge(measured: Measured, noise: float = 0.0, floor: NoiseFloor | None = Non
         noise: the noise of the last step without a divergence (dimensionless).
         floor: learned spreads of reruns; where there is one, it decides instead of the tolerance of the dtype.
     """
-    rows = _Rows.of(measured, floor)
-    alone, amplified = _judge_against_inputs(rows, noise)
+    rows = _Rows.of(measured, floor, UPDATED if noise > 0.0 else 0.0)
+    alone, amplified = _judge_against_inputs(rows, noise, np.zeros_like(rows.worst))
+    coarse = measured.coarsest.max(initial=0.0) > FLOAT32_ROUNDOFF
+    noisy = coarse | (measured.steep > 0.0)[rows.entry] | (measured.inexact > 0.0)
+    if noisy.any() and (measured.enclosing >= 0).any():
+        inside = np.minimum(_quiet(rows, alone, amplified), measured.most_noise(measured.passed))
+        inside = np.where(noisy, inside, 0.0)
+        alone, amplified = _judge_against_inputs(rows, noise, inside)
     noise_by_entry, next_noise = _noise_of_earlier_calls(rows, alone, amplified, noise)
-    carried_slack = np.maximum(CARRIED * noise_by_entry[rows.entry], UPDATED if noise > 0.0 else 0.0)
-    carried = rows.learned(_weigh(measured, rows.loose, _Slack.of(carried_slack)))
+    earlier = np.where(measured.fresh, noise, noise_by_entry[rows.entry])
+    carries = np.where(measured.squares[rows.entry], 2.0 * CARRIED, CARRIED)
+    carried_slack = np.maximum(carries * earlier, UPDATED if noise > 0.0 else 0.0)
+    carried_slack[measured.roundoff == 0.0] = 0.0  # integers carry no noise
+    carried = rows.learned(_weigh(measured, rows.loose, _Slack(carried_slack, measured.free)))
+    carried = _judged_before(rows, carried, amplified)
     input_differs = rows.is_input & (rows.hard | (carried.excess > 1.0))
     result_differs = rows.hard | (~rows.is_input & (amplified.excess > 1.0))
     flows = _flows(measured, input_differs, result_differs)[rows.entry]
@@ -268,20 +276,41 @@ def judge(measured: Measured, noise: float = 0.0, floor: NoiseFloor | None = Non
     soft = np.where(differs, RowKind.VALUE, np.minimum(measured.kind, RowKind.UNCHECKED))
     kind = np.where(rows.hard, measured.kind, soft)
     times, tolerance = weighed.times_and_tolerance()
-    return Judged(_levels(measured, kind, flows), kind, next_noise, times, tolerance)
+    by_reruns = np.zeros(0, np.bool_) if floor is None else np.isfinite(floor.element)
+    return Judged(_levels(measured, kind, flows), kind, next_noise, times, tolerance, by_reruns)
 
 
-def _judge_against_inputs(rows: _Rows, noise: float) -> tuple[_Weighed, _Weighed]:
-    """Return the rows weighed alone, and weighed with what the differences of their inputs may become."""
+def _judge_against_inputs(rows: _Rows, noise: float, noise_inside: Floats) -> tuple[_Weighed, _Weighed]:
+    """Return the rows weighed alone, and weighed with what the differences of their inputs may become.
+
+    ``noise_inside`` is the difference of each row that modules around its call may inherit.
+    """
     measured = rows.measured
-    inherited_by_entry = _inherited(measured, rows.is_input, rows.worst)
+    inherited_by_entry = np.maximum(
+        _inherited(measured, rows.is_input, rows.worst), _from_inside(measured, noise_inside)
+    )
     unseen_by_entry = _inherited(measured, rows.is_input, _unseen(measured))
+    steep = np.minimum(measured.steep[rows.entry], AMPLIFICATION * measured.most_noise(measured.passed))
     exact = (inherited_by_entry == 0.0)[rows.entry] & (noise == 0.0)
-    slack = _Slack(AMPLIFICATION * inherited_by_entry[rows.entry], AMPLIFICATION * unseen_by_entry[rows.entry])
-    alone = rows.learned(_weigh(measured, rows.loose, _Slack.of(np.zeros_like(rows.worst))))
+    unseen = np.maximum(AMPLIFICATION * unseen_by_entry[rows.entry], measured.free)
+    taken_over = np.maximum(AMPLIFICATION * inherited_by_entry[rows.entry], steep)
+    slack = _Slack(np.maximum(taken_over, measured.inexact), unseen)
+    alone = rows.learned(_weigh(measured, rows.loose, _Slack(measured.inexact, measured.free)))
     # Inputs without any difference leave only the rounding of one call, which the strict tolerance covers.
     with_inputs = _weigh(measured, rows.strict, slack).where(exact, _weigh(measured, rows.loose, slack))
     return alone, rows.learned(with_inputs)
+
+
+def _judged_before(rows: _Rows, carried: _Weighed, results: _Weighed) -> _Weighed:
+    """Return ``carried`` without the excess of inputs that are a result of an earlier call which passes: the difference
+    was judged there. A result that only follows from a wrong input was not."""
+    origin, too_large = rows.measured.origin, carried.excess > 1.0
+    passes = too_large & (origin >= 0) & (results.excess[origin] <= 1.0) & ~rows.hard[origin]
+    input_differs = _any(rows.is_input & (rows.hard | (too_large & ~passes)), rows.measured.row_starts)
+    for row in passes.nonzero()[0].tolist():  # ascending: what is known of an earlier call is complete
+        if input_differs[rows.entry[origin[row]]]:
+            passes[row], input_differs[rows.entry[row]] = False, True
+    return _Weighed(np.where(passes, 1.0, carried.excess), carried.allowed)
 
 
 def _noise_of_earlier_calls(rows: _Rows, alone: _Weighed, amplified: _Weighed, noise: float) -> tuple[Floats, float]:
@@ -289,13 +318,26 @@ def _noise_of_earlier_calls(rows: _Rows, alone: _Weighed, amplified: _Weighed, n
 
     Only rows that pass count, and only in calls whose inputs pass alone: other differences are no noise.
     """
-    starts = rows.measured.row_starts
-    clean_by_entry = ~_any(rows.is_input & ((alone.excess > 1.0) | rows.hard), starts)
-    passes = np.where(rows.is_input, alone.excess <= 1.0, amplified.excess <= 1.0)
-    quiet = np.where(passes & ~rows.hard & clean_by_entry[rows.entry], rows.worst, 0.0)
-    noise_by_entry = _noise_before(quiet, starts, noise)
+    starts, quiet = rows.measured.row_starts, _quiet(rows, alone, amplified)
+    caps = _noise_caps(rows, noise)
+    noise_by_entry = _noise_before(quiet, starts, noise, caps)
     last = float(max(noise_by_entry[-1] if noise_by_entry.size else noise, quiet.max(initial=0.0)))
-    return noise_by_entry, min(last, NOISE_CAP)
+    return noise_by_entry, min(last, float(caps.max(initial=NOISE_CAP)))
+
+
+def _quiet(rows: _Rows, alone: _Weighed, amplified: _Weighed) -> Floats:
+    """Return the differences of the rows that are noise; 0 for others."""
+    clean_by_entry = ~_any(rows.is_input & ((alone.excess > 1.0) | rows.hard), rows.measured.row_starts)
+    passes = np.where(rows.is_input, alone.excess <= 1.0, amplified.excess <= 1.0)
+    return np.where(passes & ~rows.hard & clean_by_entry[rows.entry], rows.worst, 0.0)
+
+
+def _noise_caps(rows: _Rows, noise: float) -> Floats:
+    """Return the largest noise that counts before each entry: more after calls in a coarse dtype with differences."""
+    starts, coarsest = rows.measured.row_starts, rows.measured.coarsest
+    differing = _any(rows.measured.worst > 0.0, starts) | (noise > 0.0)
+    before = np.maximum.accumulate(np.concatenate(([0.0], np.where(differing, coarsest, 0.0))))
+    return rows.measured.most_noise(before[:-1])
 
 
 def _choose(rows: _Rows, noise_by_entry: Floats, carried: _Weighed, result: _Weighed) -> _Weighed:
@@ -315,7 +357,7 @@ def _levels(measured: Measured, kind: Ints, flows: Bools) -> Ints:
     level = np.where(differs, np.where(own, Level.ERROR, Level.WARNING), Level.PASS)
     if differs.any():
         _make_error(level, measured, int(differs.argmax()))
-    return np.where((kind == RowKind.UNCHECKED) | (kind == RowKind.UNINITIALISED), Level.WARNING, level)
+    return np.where((kind > RowKind.NONE) & (kind <= RowKind.UNCHECKED), Level.WARNING, level)
 
 
 def _make_error(level: Ints, measured: Measured, first: int) -> None:
@@ -335,12 +377,26 @@ def _flows(measured: Measured, input_differs: Bools, result_differs: Bools) -> B
     return own | (has_forward & everything[np.where(has_forward, measured.depends, 0)]) if own.size else own
 
 
-def _limits(measured: Measured, factors: Factors) -> Tolerances:
+def _limits(measured: Measured, roundoff: Floats, factors: Factors) -> Tolerances:
     """Return the tolerances of all rows; those of rounded statistics are at least one rounding on each side."""
-    limits = tolerances(measured.roundoff, measured.numel, measured.reduction, factors)
+    limits = tolerances(roundoff, measured.numel, measured.reduction, factors)
     own = 2.0 * measured.roundoff
     average = np.where(measured.rounded, np.maximum(limits.average, own), limits.average)
     return Tolerances(limits.element, np.where(measured.whole, limits.element, average))
+
+
+def beyond_rounding(measured: Measured, seen: Floats | float = 0.0, unseen: Floats | float = 0.0) -> Bools:
+    """Return which rows differ by more than the rounding of one call and a slack (see ``_Slack``), whatever its inputs
+    are."""
+    slack = _Slack(*(np.broadcast_to(np.asarray(part), measured.element.shape) for part in (seen, unseen)))
+    return _weigh(measured, _limits(measured, measured.roundoff, LOOSE), slack).excess > 1.0
+
+
+def from_sources(measured: Measured, worst: Floats) -> Floats:
+    """Return per entry the largest of these differences, one per row, that its results may have taken over: from its
+    inputs, from the call that it depends on, or from calls inside of the module."""
+    is_input = measured.role != Role.RESULT
+    return np.maximum(_inherited(measured, is_input, worst), _from_inside(measured, worst))
 
 
 def _weigh(measured: Measured, limits: Tolerances, slack: _Slack) -> _Weighed:
@@ -359,13 +415,17 @@ def _weighed(measured: Measured, element: Floats, mean: Floats, norm: Floats) ->
     return _Weighed(excess, np.where(first == excess, element, np.where(second == excess, mean, norm)))
 
 
-def _against(floor: NoiseFloor | None, measured: Measured, strict: Tolerances) -> Callable[[_Weighed], _Weighed]:
-    """Return a function that judges rows with a learned spread by it, and leaves other rows as they are."""
+def _against(
+    floor: NoiseFloor | None, measured: Measured, strict: Tolerances, updated: float
+) -> Callable[[_Weighed], _Weighed]:
+    """Return a function that judges rows with a learned spread by it, parameters by ``updated`` at least."""
     if floor is None:
         return lambda weighed: weighed
+    least = np.where(measured.role == Role.PARAMETER, updated, 0.0)
     limits = (strict.element, strict.average, strict.average)
     spreads = (floor.element, floor.mean, floor.norm)
-    allowed = [np.maximum(floor.limit * spread, limit) for spread, limit in zip(spreads, limits, strict=True)]
+    pairs = zip(spreads, limits, strict=True)
+    allowed = [np.maximum(np.maximum(floor.limit * spread, limit), least) for spread, limit in pairs]
     known = np.isfinite(floor.element)
     learned = _weighed(measured, *(np.where(known, values, 1.0) for values in allowed))
     return lambda weighed: learned.where(known, weighed)
@@ -374,7 +434,19 @@ def _against(floor: NoiseFloor | None, measured: Measured, strict: Tolerances) -
 def _unseen(measured: Measured) -> Floats:
     """Return how far single elements of a row may differ beyond its statistics; 0 for whole tensors."""
     single = of_single_elements(measured.mean, measured.norm, measured.numel)
-    return np.minimum(np.where(measured.whole, 0.0, single), NOISE_CAP)
+    return np.minimum(np.where(measured.whole, 0.0, single), measured.most_noise(measured.passed))
+
+
+def _from_inside(measured: Measured, noise: Floats) -> Floats:
+    """Return per entry the largest value of ``noise``, one per row, in the calls inside of the module."""
+    result = np.zeros(len(measured.enclosing))
+    own = _per_entry(noise, measured.row_starts)
+    for number in (own > 0.0).nonzero()[0].tolist():
+        value, around = own[number], int(measured.enclosing[number])
+        while around >= 0 and result[around] < value:
+            result[around] = value
+            around = int(measured.enclosing[around])
+    return result
 
 
 def _inherited(measured: Measured, is_input: Bools, worst: Floats) -> Floats:
@@ -387,10 +459,10 @@ def _inherited(measured: Measured, is_input: Bools, worst: Floats) -> Floats:
     return np.maximum(carried, np.where(has_forward, everything[np.where(has_forward, measured.depends, 0)], 0.0))
 
 
-def _noise_before(quiet: Floats, starts: Ints, noise: float) -> Floats:
-    """Return per entry the largest difference that passed in an earlier entry, at most ``NOISE_CAP``."""
+def _noise_before(quiet: Floats, starts: Ints, noise: float, caps: Floats) -> Floats:
+    """Return per entry the largest difference that passed in an earlier entry, at most the value of ``caps``."""
     largest = np.maximum.accumulate(np.concatenate(([noise], _per_entry(quiet, starts))))
-    return np.minimum(largest[:-1], NOISE_CAP)
+    return np.minimum(largest[:-1], caps)
 
 
 def _any(flags: Bools, starts: Ints) -> Bools:

@@ -60,9 +60,9 @@ class TensorDifference:
     ``relative_norm`` is |n-b| / max(|n|, |b|), ``relative_max`` is max|n_i-b_i| / max(|n_i|, |b_i|): both
     dimensionless, NaN when they could not be computed. ``norm`` and ``largest`` are their denominators, in data units.
     ``problem`` names why, ``unread`` says that a file is missing or damaged, ``non_finite`` is a NaN or Inf that only
-    one side has. ``elements`` and ``custom`` (cells of
-    further metrics, with ``notes`` on those that failed) are there when asked for. ``calibrated`` says that other
-    tensors than the recorded ones were compared: products with a matrix.
+    one side has. ``elements`` and ``custom`` (cells of further metrics, with ``notes`` on those that failed) are there
+    when asked for. ``calibrated`` says that other tensors than the recorded ones were compared: products with a matrix.
+    ``other_file`` says in words that a file has another shape or dtype than its record.
     """
 
     cells: tuple[Cell, ...]
@@ -77,6 +77,7 @@ class TensorDifference:
     custom: tuple[Cell, ...] = ()
     notes: tuple[str, ...] = ()
     calibrated: bool = False
+    other_file: str = ""
 
 
 def tensor_difference(target: Array, golden: Array) -> TensorDifference:

@@ -1,0 +1,23 @@
+"""What reruns of one program showed to be normal, as the judge needs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class NoiseFloor:
+    """Learned spreads per row, one value per part; NaN where none was learned.
+
+    A difference up to ``limit`` times its spread is normal, and so is the rounding of one operation.
+    """
+
+    element: Floats
+    mean: Floats
+    norm: Floats
+    limit: float = 4.0
