@@ -8,45 +8,60 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.alignment.protocol import Strategy
-from msprobe.compare.differences.measure import CancelledGradients, measure
+from msprobe.compare.differences.cancelled import CancelledGradients
+from msprobe.compare.differences.coarsest import NumberFormats
+from msprobe.compare.differences.measure import measure
+from msprobe.compare.differences.parameter_updates import NO_UPDATES, ParameterUpdates, updates_of
 from msprobe.compare.differences.row_facts import row_facts
+from msprobe.compare.differences.row_remarks import of_calls
 from msprobe.compare.exemptions.dump_levels import DumpLevels, EndOfRun
 from msprobe.compare.exemptions.fused_layers import FusedLayerJoins
 from msprobe.compare.exemptions.other_program import CommutedOperands, OtherProgram
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.exemptions.recompute import Recompute
+from msprobe.compare.exemptions.recorded_by_others import RecordedByOthers
+from msprobe.compare.exemptions.sliced_tensors import SlicedTensors
+from msprobe.compare.exemptions.tensor_layouts import Layouts
 from msprobe.compare.exemptions.uninitialised import Uninitialised
+from msprobe.compare.exemptions.unused_inputs import UnusedInputs
 from msprobe.compare.extensions import Extras
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
+from msprobe.compare.regions.one_sided import OneSidedCalls
 from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, CellMaker, Tensors, column_types, float_columns
 from msprobe.compare.rows.columns import columns
-from msprobe.compare.rows.explanations import explained_columns
+from msprobe.compare.rows.explanations import GOLDEN_STACKS, explained_columns
 from msprobe.compare.rows.levels import RowLevels, row_levels
 from msprobe.compare.rows.rows import CompareRow, RowBlock, RowMaker, RowSource
 from msprobe.compare.rows.summary import Counts
 from msprobe.compare.table.table import LeafTable, build_table
 from msprobe.core.errors import NotComparableError
 from msprobe.core.store.reader import Dump, paused_gc
-from msprobe.numerics.verdict import Judged, Measured, NoiseFloor, RowKind, judge
+from msprobe.numerics.noise_floor import NoiseFloor
+from msprobe.numerics.verdict import Ints, Judged, Measured, RowKind, judge
 
 if TYPE_CHECKING:
     from msprobe.numerics.metrics.tensor import TensorDifference
     from msprobe.numerics.metrics.user_metrics import Metric
 
 EXEMPTIONS: tuple[Exemption, ...] = (
+    SlicedTensors(),
+    Layouts(),
     OtherProgram(),
     EndOfRun(),
     FusedLayerJoins(),
     DumpLevels(),
     Recompute(),
+    RecordedByOthers(),
     CommutedOperands(),
     Uninitialised(),
+    UnusedInputs(),
 )
 """What is excused, in the order in which it is applied: later exemptions see the table that earlier ones returned."""
 
@@ -59,17 +74,20 @@ class StepHistory:
 
     Attributes:
         noise: ``judged.noise`` of the last step without a divergence (dimensionless); 0 before the first one.
-        cancelled_gradients: the statistics of gradients that cancelled to zero so far; ``cancellation_scales`` adds to
-            it.
+        cancelled_gradients: gradients that cancelled to zero so far; ``measure`` adds to it.
+        updates: parameters, gradients and settings of optimizers so far.
+        accepted_spread: the largest difference so far that may follow from accepted ones (dimensionless).
     """
 
     noise: float = 0.0
-    cancelled_gradients: CancelledGradients = field(default_factory=dict)
+    cancelled_gradients: CancelledGradients = field(default_factory=CancelledGradients)
+    updates: ParameterUpdates = NO_UPDATES
+    accepted_spread: float = 0.0
 
 
 @dataclass(slots=True)
 class Comparison:
-    """The result for one pair of dumps."""
+    """The result for one pair of dumps. ``remarks`` are flags of ``Remark``, one number per row."""
 
     target: Dump
     golden: Dump
@@ -80,7 +98,10 @@ class Comparison:
     judged: Judged
     row_levels: RowLevels
     tensors: list[TensorDifference | None] | None
+    remarks: Ints
     metrics: Sequence[Metric] = ()  # of whole tensors alone
+    earlier: ParameterUpdates = NO_UPDATES  # what the steps before showed
+    one_sided: OneSidedCalls | None = None  # kept where differences may be accepted
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -94,6 +115,7 @@ class Comparison:
         """
         source = RowSource(
             self.target,
+            self.golden,
             self.mode,
             self.table,
             self.row_levels,
@@ -119,8 +141,10 @@ class Comparison:
 
 def titles(target: Dump, mode: Mode, policy: Policy) -> tuple[str, ...]:
     """Return the titles of the result table without the metrics of users."""
-    further = () if policy is Policy.REFERENCE else explained_columns(mode)
-    return (*columns(mode, target.has_stacks), *further)
+    if policy is Policy.REFERENCE:
+        return columns(mode, target.has_stacks)
+    golden_stacks = (GOLDEN_STACKS,) if target.has_stacks else ()
+    return (*columns(mode, target.has_stacks), *explained_columns(mode), *golden_stacks)
 
 
 def compare_dumps(
@@ -151,16 +175,30 @@ def compare_dumps(
         from msprobe.compare.inputs.training_vs_inference import forward_alone  # only for training against inference
 
         target, golden = forward_alone(target), forward_alone(golden)
-    dumps = ComparedDumps(target, golden, mode_of(target, golden), policy)
+    options = mapping if isinstance(mapping, MappingOptions) else _NO_MAPPING
+    slices = options.target_slice, options.golden_slice
+    dumps = ComparedDumps(target, golden, mode_of(target, golden), policy, slices)
     with paused_gc(), np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
         table = _paired_table(dumps, mapping)
         tensors, metrics = _whole_tensors(dumps, table, extras)
-        facts = row_facts(table, checksums=dumps.mode is Mode.CHECKSUM)
-        measured = measure(table, facts, EXEMPTIONS, tensors=tensors, cancelled_gradients=history.cancelled_gradients)
-        floor = None if extras.noise is None else extras.noise.floor(table, dumps.mode)
+        formats = NumberFormats.of(options.precision, ignore_dtype=options.ignore_dtype)
+        facts = row_facts(table, checksums=dumps.mode is Mode.CHECKSUM, formats=formats)
+        of_calls(table, target.data, golden.data, facts.remarks)
+        cancelled = history.cancelled_gradients
+        measured = measure(table, facts, EXEMPTIONS, tensors=tensors, cancelled_gradients=cancelled, formats=formats)
+        one_sided = OneSidedCalls(table, dumps)
+        one_sided.set_aside(measured)
+        floor = None if extras.noise is None else extras.noise.floor(table, dumps.mode, measured, dumps.golden)
         judged = judged_as(dumps.mode, measured, history, floor)
-    levels = row_levels(table, judged, policy)
-    return Comparison(target, golden, dumps.mode, policy, table, measured, judged, levels, tensors, metrics)
+        again = partial(judged_as, dumps.mode, history=history, floor=floor)
+        table = one_sided.judged(measured, judged, None if dumps.mode is Mode.CHECKSUM else again)
+    history.cancelled_gradients.add_updates(table, target, golden)
+    levels, remarks = row_levels(table, judged, policy), facts.remarks
+    earlier, history.updates = history.updates, updates_of(table, measured.role, target, golden, history.updates)
+    kept = one_sided if extras.accepted else None
+    return Comparison(
+        target, golden, dumps.mode, policy, table, measured, judged, levels, tensors, remarks, metrics, earlier, kept
+    )
 
 
 def _paired_table(dumps: ComparedDumps, mapping: MappingOptions | Strategy) -> LeafTable:

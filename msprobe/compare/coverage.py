@@ -1,72 +1,230 @@
 """What a comparison did not compare, in sentences that stand beside its verdict.
 
-``incomplete`` returns all of them. A value that could not be compared is no error by itself, so the verdict ``same``
-would hide it: a tensor whose file is missing or damaged is judged by its recorded statistics alone, and a value that is
-null on one side is not judged at all. Further sentences come from the exemptions: what one side lacks as a whole.
+``coverage_of`` sorts them into three lists (see ``Coverage``). What a record says that it holds and what cannot be
+compared makes the verdict ``incomplete``: a tensor file that is missing, unreadable or not what was recorded, and
+statistics or checksums that a record lacks. What one side lacks as a whole, what is null in one of two different
+programs, and what the exemptions leave out stands beside any verdict. Notes are no gaps at all.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from msprobe.compare.comparison import EXEMPTIONS, Comparison
-from msprobe.compare.records.leaves import element_count, row_name
-from msprobe.core.store.record_walk import is_tensor
+from msprobe.compare.differences.row_remarks import Remark, mode_that_differs
+from msprobe.compare.exemptions.sliced_tensors import lost_parts
+from msprobe.compare.inputs.mode import Mode
+from msprobe.compare.records.leaves import NO_WHOLE, element_count, row_name
+from msprobe.compare.regions.notes import not_shown_notes
+from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import has_no_values, is_tensor, leaves
+from msprobe.core.tensors.dtypes import find_dtype
+from msprobe.core.tensors.projection import KEY
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
-from msprobe.numerics.verdict import RowKind
+from msprobe.numerics.verdict import Level, RowKind
 
+_MEASURES = (*STATISTIC_NAMES, "md5")
+_LACKING = int(Remark.LACKS_IN_TARGET | Remark.LACKS_IN_GOLDEN | Remark.NO_NUMBERS)
 _NULLS = {  # by: null in the target, null in the golden run
     (True, False): "null in the target and recorded in the golden run",
     (False, True): "recorded in the target and null in the golden run",
-    (True, True): "without numbers on both sides",
 }
+_WRITER = "written_by"
 
 
-def incomplete(comparison: Comparison) -> list[str]:
-    """Return a sentence for each kind of value that was not compared; none where everything was compared.
+class Coverage(NamedTuple):
+    """What was not compared, in sentences.
 
-    These are the notes of ``not_compared`` and of all exemptions.
+    Attributes:
+        lost: data that a record says it holds and that could not be compared; the verdict is never ``same`` with it.
+        left_out: whatever else was not compared; ``--fail-on incomplete`` fails for it.
+        notes: what a reader of the verdict should know, although everything was compared.
     """
-    notes = [note for exemption in EXEMPTIONS for note in exemption.notes(comparison.table)]
-    return not_compared(comparison) + notes
+
+    lost: list[str]
+    left_out: list[str]
+    notes: list[str]
+
+    @property
+    def incomplete(self) -> list[str]:
+        """Return all sentences about what was not compared."""
+        return self.lost + self.left_out
 
 
-def not_compared(comparison: Comparison) -> list[str]:
-    """Return sentences about values of paired calls: one for unread tensors, and one for each kind of null."""
-    return _unread_tensors(comparison) + _nulls(comparison)
+def coverage_of(comparison: Comparison) -> Coverage:
+    """Return what one pair of dumps says about its own gaps."""
+    lost, recorded_otherwise, known_gaps = _lacking_numbers(comparison)
+    files, without_file = _files(comparison)
+    left_out = without_file + _nulls(comparison) + known_gaps
+    left_out += [note for exemption in EXEMPTIONS for note in exemption.notes(comparison.table)]
+    left_out += not_shown_notes(comparison.table)
+    remarks = [remark for exemption in EXEMPTIONS for remark in exemption.remarks(comparison.table)]
+    return Coverage(
+        files + lost + lost_parts(comparison.table), left_out, recorded_otherwise + remarks + _remarks(comparison)
+    )
 
 
-def _unread_tensors(comparison: Comparison) -> list[str]:
-    if comparison.tensors is None:
+def any_checked(comparison: Comparison) -> bool:
+    """Return whether a value was checked on both sides and agrees."""
+    return bool((comparison.judged.level == Level.PASS).any())
+
+
+class _Found:
+    """Rows of one kind: their number, and the name of the first one."""
+
+    def __init__(self) -> None:
+        self.count, self.first = 0, ""
+
+    def add(self, comparison: Comparison, row: int) -> None:
+        """Count a row."""
+        self.count += 1
+        self.first = self.first or _name(comparison, row)
+
+
+def _sentence(found: _Found, one: str, many: str, end: str) -> list[str]:
+    """Return ``1 value is ...`` or ``3 values are ...`` with the first name; nothing where none was found."""
+    if not found.count:
         return []
-    table, tensors, unread = comparison.table, 0, list[int]()
+    return [f"{one if found.count == 1 else f'{found.count} {many}'} {end} (first: {found.first})"]
+
+
+def _many(found: _Found, text: str) -> list[str]:
+    """Return ``3 of ...`` with the first name; nothing where none was found."""
+    return [f"{found.count} {text} (first: {found.first})"] if found.count else []
+
+
+# Tensor files
+
+
+def _files(comparison: Comparison) -> tuple[list[str], list[str]]:
+    """Return sentences about files that could not be compared, and about tensors of which neither side has a file."""
+    if comparison.tensors is None:
+        return [], []
+    table, tensors = comparison.table, 0
+    unread, without, other_files, other_file = _Found(), _Found(), _Found(), ""
     for row, difference in enumerate(comparison.tensors):
         target, golden = table.target[row], table.golden[row]
         if row in table.together or target is None or golden is None:
             continue
-        if not (is_tensor(target.raw) and is_tensor(golden.raw)) or element_count(golden.raw) == 0:
+        if not (is_tensor(target.raw) and is_tensor(golden.raw)) or _has_nothing(target.raw, golden.raw):
             continue
         tensors += 1
-        if difference is None or difference.unread:
-            unread.append(row)
-    if not unread:
-        return []
-    first = _name(comparison, unread[0])
-    return [
-        f"{len(unread)} of {tensors} tensors were not compared element by element, by their statistics alone: a tensor "
-        f"file is missing or cannot be read (first: {first})"
-    ]
+        if difference is None:
+            without.add(comparison, row)
+        elif difference.unread:
+            unread.add(comparison, row)
+        elif difference.other_file:
+            other_file = other_file or difference.other_file
+            other_files.add(comparison, row)
+        elif comparison.remarks[row] & Remark.OTHER_FILE:
+            other_file = other_file or "the files of both sides are equal, the recorded statistics are not"
+            other_files.add(comparison, row)
+    by_statistics = f"of {tensors} tensors were not compared element by element, by their statistics alone"
+    others = f"of {tensors} tensor files are not what was recorded"
+    lost = _many(unread, f"{by_statistics}: a tensor file is missing or cannot be read")
+    lost += [f"{text}: {other_file}" for text in _many(other_files, others)]
+    return lost, _many(without, f"{by_statistics}: neither side has a tensor file")
+
+
+def _has_nothing(target: Any, golden: Any) -> bool:
+    """Return whether there is nothing to compare, as the records say: no elements, or no values on a side."""
+    return (element_count(target) == element_count(golden) == 0) or has_no_values(target) or has_no_values(golden)
+
+
+# Statistics and checksums
+
+
+def _lacking_numbers(comparison: Comparison) -> tuple[list[str], list[str], list[str]]:
+    """Return sentences about values that records lack: those that are lost, those that the recordings leave out in
+    their own way, and those that no tool can measure."""
+    rows = (comparison.remarks & _LACKING).nonzero()[0].tolist()
+    if not rows:
+        return [], [], []
+    own_ways = _OwnWays(comparison)
+    in_target, in_golden, nowhere, otherwise, unmeasurable = (_Found() for _ in range(5))
+    for row in rows:
+        if _is_settled(comparison, row):
+            continue
+        target, golden = _raw(comparison.table.target[row]), _raw(comparison.table.golden[row])
+        if comparison.remarks[row] & Remark.NO_NUMBERS:
+            known = find_dtype(str(golden.get("dtype"))) is not None
+            (nowhere if known else unmeasurable).add(comparison, row)
+        elif own_ways.explain(target, golden):
+            otherwise.add(comparison, row)
+        else:
+            lacking = comparison.remarks[row] & Remark.LACKS_IN_TARGET
+            (in_target if lacking else in_golden).add(comparison, row)
+    lost = _sentence(in_target, "1 tensor lacks", "tensors lack", "values in the target that the golden run has")
+    lost += _sentence(in_golden, "1 tensor lacks", "tensors lack", "values in the golden run that the target has")
+    end = "without numbers on both sides and cannot be judged"
+    lost += _sentence(nowhere, "1 value is", "values are", end)
+    notes = _sentence(otherwise, "1 tensor was", "tensors were", own_ways.text)
+    return lost, notes, _sentence(unmeasurable, "1 value is", "values are", f"of a dtype without statistics, {end}")
+
+
+def _is_settled(comparison: Comparison, row: int) -> bool:
+    """Return whether the lacking values of a row are no gap: its whole tensors were compared, the record says that it
+    has no values, the row differs anyway, its run had ended, it is a part of a tensor
+    (``lost_parts``), or the ranks that were merged hold no whole of it."""
+    table, kind = comparison.table, comparison.judged.kind[row]
+    if kind != RowKind.UNCHECKED or (table.partial is not None and row in table.partial.unknown):
+        return True
+    if any(NO_WHOLE in _raw(leaf) for leaf in (table.target[row], table.golden[row])):
+        return True
+    return table.ended_from is not None and row >= int(table.starts[table.ended_from])
+
+
+class _OwnWays:
+    """Which statistics the recordings leave out in their own way: by configuration, or because another tool wrote them.
+
+    A statistic that no tensor of a side has, beside others that it has, was left out on purpose.
+    """
+
+    def __init__(self, comparison: Comparison) -> None:
+        dumps = comparison.target, comparison.golden
+        self._two_tools = (_WRITER in dumps[0].header) != (_WRITER in dumps[1].header)
+        self._measured = [_measured(dump) for dump in dumps]
+        if self._two_tools:
+            self.text = "recorded with other statistics by another tool; judged by those of both sides"
+        else:
+            self.text = "recorded with other statistics, as configured; judged by those of both sides"
+
+    def explain(self, target: Any, golden: Any) -> bool:
+        """Return whether what a pair of records lacks is left out by its side."""
+        if self._two_tools:
+            return True
+        for own, other, measured in ((target, golden, self._measured[0]), (golden, target, self._measured[1])):
+            if any(own.get(name) is None and other.get(name) is not None and name in measured for name in _MEASURES):
+                return False
+        return all(self._measured)
+
+
+def _measured(dump: Dump) -> set[str]:
+    """Return the statistics and checksums that some tensor of a dump has, null or not."""
+    found: set[str] = set()
+    for name, body in dump.data.items():
+        for leaf in leaves(name, body):
+            if is_tensor(leaf.raw):
+                found.update(key for key in _MEASURES if key in leaf.raw)
+        if len(found) == len(_MEASURES):
+            break
+    return found
+
+
+# Other values
 
 
 def _nulls(comparison: Comparison) -> list[str]:
-    table = comparison.table
+    """Return sentences about tensors that stand against null."""
     counts: Counter[tuple[bool, bool]] = Counter()
     first: dict[tuple[bool, bool], str] = {}
     for row in (comparison.judged.kind == RowKind.UNCHECKED).nonzero()[0].tolist():
-        target, golden = table.target[row], table.golden[row]
+        target, golden = comparison.table.target[row], comparison.table.golden[row]
         if target is None or golden is None or not (is_tensor(target.raw) or is_tensor(golden.raw)):
             continue
-        nulls = _is_null(target.raw), _is_null(golden.raw)
+        nulls = target.raw is None, golden.raw is None
         if nulls in _NULLS:
             counts[nulls] += 1
             first.setdefault(nulls, _name(comparison, row))
@@ -77,11 +235,73 @@ def _nulls(comparison: Comparison) -> list[str]:
     return notes
 
 
-def _is_null(raw: object) -> bool:
-    """Return whether a value, or every number of a tensor, is null."""
-    if not isinstance(raw, dict):
-        return raw is None
-    return is_tensor(raw) and all(raw.get(name) is None for name in (*STATISTIC_NAMES, "md5"))
+def _remarks(comparison: Comparison) -> list[str]:
+    """Return sentences about NaN on both sides, flags that differ, and statistics of the order on one side."""
+    notes = _counted(comparison, Remark.NAN, "1 tensor holds", "tensors hold", "NaN in both runs")
+    notes += _flags(comparison) + _modes(comparison) + _dump_levels(comparison)
+    if comparison.mode is Mode.STATISTICS:
+        end = f"on one side only ({KEY}): elements that changed places would not be seen"
+        statistic = "has the statistic of the order of elements", "values have the statistic of the order of elements"
+        notes += _counted(comparison, Remark.ORDER_UNSEEN, f"1 value {statistic[0]}", statistic[1], end)
+    return notes
+
+
+def _flags(comparison: Comparison) -> list[str]:
+    rows = _marked(comparison, Remark.REQUIRES_GRAD)
+    if not rows:
+        return []
+    sides = (
+        _raw(leaves[rows[0]]).get("requires_grad") for leaves in (comparison.table.target, comparison.table.golden)
+    )
+    many = "1 value" if len(rows) == 1 else f"{len(rows)} values"
+    return [f"requires_grad of {many} differs (first: {_name(comparison, rows[0])}: {_both(*sides)})"]
+
+
+def _modes(comparison: Comparison) -> list[str]:
+    rows = _marked(comparison, Remark.MODULE_MODE)
+    if not rows:
+        return []
+    pair = comparison.table.entries[int(comparison.table.starts.searchsorted(rows[0], side="right")) - 1]
+    left, right = comparison.target.data[pair.target or ""], comparison.golden.data[pair.golden or ""]
+    mode = mode_that_differs(left, right)
+    many = "1 call" if len(rows) == 1 else f"{len(rows)} calls"
+    return [f"the mode of {many} differs (first: {pair.name}: {mode} {_both(left[mode], right[mode])})"]
+
+
+def _dump_levels(comparison: Comparison) -> list[str]:
+    """Return a sentence where the headers name other levels, and no call is left out because of it."""
+    levels = [comparison.target.level, comparison.golden.level]
+    if levels[0] == levels[1] or comparison.table.unrecorded:
+        return []
+    return [
+        f"the dumps say that they were recorded at different levels: {_both(*(level or 'none' for level in levels))}"
+    ]
+
+
+def _both(left: Any, right: Any) -> str:
+    return f"{left} in the target, {right} in the golden run"
+
+
+def _counted(comparison: Comparison, remark: Remark, one: str, many: str, end: str) -> list[str]:
+    found = _Found()
+    for row in _rows_with(comparison, remark):
+        found.add(comparison, row)
+    return _sentence(found, one, many, end)
+
+
+def _rows_with(comparison: Comparison, remark: Remark) -> Iterator[int]:
+    """Yield the rows with a remark on both sides of which there is something to compare."""
+    for row in _marked(comparison, remark):
+        if not _has_nothing(_raw(comparison.table.target[row]), _raw(comparison.table.golden[row])):
+            yield row
+
+
+def _marked(comparison: Comparison, remark: Remark) -> list[int]:
+    return (comparison.remarks & int(remark)).nonzero()[0].tolist()  # type: ignore[no-any-return]
+
+
+def _raw(leaf: Any) -> Any:
+    return leaf.raw if leaf is not None else {}
 
 
 def _name(comparison: Comparison, row: int) -> str:

@@ -15,7 +15,7 @@ from msprobe.compare.alignment.options import ORDER, MappingOptions, numbers
 from msprobe.compare.parallel.layout import Replica, replicas
 from msprobe.core.errors import NotComparableError
 from msprobe.core.log import logger
-from msprobe.core.store.reader import Place, ended_at_start, find_dumps
+from msprobe.core.store.reader import NO_CALLS, Place, ended_at_start, find_dumps
 
 _Steps = dict[int | None, list[Place]]
 _NO_OPTIONS = MappingOptions()
@@ -79,7 +79,7 @@ def _recorded(located: Located) -> Located:
         ended = [side for side, place in zip(("target", "golden run"), pair, strict=True) if _ended_at_start(place)]
         if ended:
             sides = " and the ".join(ended)
-            unpaired.append(f"{_text(pair[0])}: the process of the {sides} ended before it recorded a call there")
+            unpaired.append(f"{_text(pair[0])}: the process of the {sides} {NO_CALLS}")
         else:
             pairs.append(pair)
     if not pairs:

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 from msprobe.compare.inputs.locations import opened
 from msprobe.compare.inputs.mode import Mode
 from msprobe.compare.rows.columns import columns
-from msprobe.compare.rows.explanations import explained_columns
+from msprobe.compare.rows.explanations import GOLDEN_STACKS, explained_columns
 
 FileOption = str | os.PathLike[str] | None
 
 if TYPE_CHECKING:
+    from msprobe.compare.accepted import AcceptOption
     from msprobe.compare.differences.noise_profile import NoiseProfile
     from msprobe.compare.differences.whole_tensors import Calibration
+    from msprobe.compare.rows.summary import AcceptedDifference
     from msprobe.numerics.metrics.user_metrics import Metric
 
 
@@ -30,20 +32,25 @@ class Extras:
         metrics: returns the metrics, which get a column each; it is called only where whole tensors are compared.
         noise: replaces the tolerance of the number format where reruns showed another spread.
         calibration: multiplies tensors before they are compared.
+        accepted: differences that make no run diverged.
     """
 
     metrics: Callable[[], Sequence[Metric]] = tuple
     noise: NoiseProfile | None = None
     calibration: Calibration | None = None
+    accepted: tuple[AcceptedDifference, ...] = ()
 
 
-def load_extras(metrics: Sequence[str] = (), noise: FileOption = None, config: FileOption = None) -> Extras:
+def load_extras(
+    metrics: Sequence[str] = (), noise: FileOption = None, config: FileOption = None, accept: AcceptOption = None
+) -> Extras:
     """Load what the options name.
 
     Args:
         metrics: metrics as ``module:function``; those of installed packages are added.
         noise: the file of a noise profile.
         config: the file of a calibration.
+        accept: the file of accepted differences, or its content.
 
     Everything named here is loaded at once. Without named metrics, installed packages are searched only when whole
     tensors are compared: the search opens the metadata of every package of the environment.
@@ -55,13 +62,27 @@ def load_extras(metrics: Sequence[str] = (), noise: FileOption = None, config: F
     named = tuple(metrics)
     loaded = _metrics(named) if named else None
     load = partial(_metrics, ()) if loaded is None else partial(tuple, loaded)
-    return Extras(load, None if noise is None else _profile(opened(noise)), _calibration(config))
+    profile = None if noise is None else _profile(opened(noise))
+    return Extras(load, profile, _calibration(config), _accepted(accept))
+
+
+def _accepted(given: AcceptOption) -> tuple[AcceptedDifference, ...]:
+    if given is None:
+        return ()
+    from msprobe.compare.accepted import read_accepted  # YAML, only where differences are accepted
+
+    return read_accepted(given)
 
 
 def _metrics(named: tuple[str, ...]) -> Sequence[Metric]:
     from msprobe.numerics.metrics.user_metrics import load_metrics
 
-    reserved = (*columns(Mode.TENSOR, True), *columns(Mode.STATISTICS, True), *explained_columns(Mode.TENSOR))
+    reserved = (
+        *columns(Mode.TENSOR, True),
+        *columns(Mode.STATISTICS, True),
+        *explained_columns(Mode.TENSOR),
+        GOLDEN_STACKS,
+    )
     return load_metrics(named, reserved)
 
 

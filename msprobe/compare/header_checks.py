@@ -9,10 +9,11 @@ from msprobe.compare.alignment import cross_framework
 from msprobe.core.store.reader import Dump
 
 _KNOWN = frozenset({"task", "level", "framework", "dump_data_dir"})
-_OWN = frozenset(  # msprobe adds them to the format
+_OWN = frozenset(  # msprobe adds them to the format; a test says when ``DumpDocument`` has others
     {
         *("kernel_source", "producer", "record_level", "request", "why_empty"),
         *("written_by", "run", "end", "process_groups", "shared_storage", "optimizers"),
+        "gradient_calls",
         *("parameters_after_step", "gradients_of_step"),
     }
 )

@@ -73,6 +73,12 @@ def _inferred_match(_choice: Choice) -> Strategy:
     return InferredMatch()
 
 
+def _inferred_match_of_functions(choice: Choice) -> Strategy:
+    from msprobe.compare.layer_inference.inferred_match import InferredMatch
+
+    return InferredMatch(functions=_api_mapping(choice))
+
+
 def _layer_mapping(choice: Choice) -> Strategy:
     from msprobe.compare.alignment.layer_mapping import layer_mapping
 
@@ -83,7 +89,9 @@ def _item_rule(choice: Choice) -> ItemRule:
     """Return how items pair between two frameworks; the published rules pair all arguments by position."""
     if choice.published:
         return cross_framework.parameter_names
-    return cross_framework.TensorOrder(choice.target, choice.golden)
+    from msprobe.compare.layer_inference.tensor_pairs import TensorPairs  # between two frameworks only
+
+    return TensorPairs(choice.target, choice.golden)
 
 
 def _fuzzy_match(_choice: Choice) -> Strategy:
@@ -114,6 +122,7 @@ class Row(NamedTuple):
         strategy: returns the strategy; imports it, so that a comparison loads no other one.
         option: the keyword that must be given; ``_NOTHING``: no option about entries may be given.
         built_in: whether the option must be given without a file.
+        alone: whether no other option about entries may be given.
         across: whether the dumps must be from two frameworks, or from one.
         published: whether the policy must be the reference policy, or the default one.
         pairs_recorded_names: whether the strategy decides about all entries by the names that were recorded, so that
@@ -123,6 +132,7 @@ class Row(NamedTuple):
     strategy: Callable[[Choice], Strategy]
     option: str | None = None
     built_in: bool | None = None
+    alone: bool = False
     across: bool | None = None
     published: bool | None = None
     pairs_recorded_names: bool = False
@@ -140,6 +150,8 @@ class Row(NamedTuple):
             return True
         if self.option == _NOTHING:
             return not options.given
+        if self.alone and options.named != [self.option]:
+            return False
         value = getattr(options, self.option)
         return value not in (None, False) and self.built_in in (None, value is True)
 
@@ -147,6 +159,14 @@ class Row(NamedTuple):
 STRATEGIES = (
     Row(_inferred_match, option="layer_mapping", built_in=True, published=False, pairs_recorded_names=True),
     Row(_inferred_match, option=_NOTHING, across=True, published=False, pairs_recorded_names=True),
+    Row(
+        _inferred_match_of_functions,
+        option="api_mapping",
+        alone=True,
+        across=True,
+        published=False,
+        pairs_recorded_names=True,
+    ),
     Row(_layer_mapping, option="layer_mapping", pairs_recorded_names=True),
     Row(_fuzzy_match, option="fuzzy_match"),
     Row(_exact_match, published=True),
@@ -167,7 +187,7 @@ def _translated(strategy: Strategy, choice: Choice) -> Strategy:
     options = choice.options
     target: list[Translator] = []
     golden: list[Translator] = []
-    rule: ItemRule | None = cross_framework.parameter_names if fold else None
+    rule: ItemRule | None = _item_rule(choice) if fold else None
     if options.cell_mapping is not None:
         from msprobe.compare.alignment.cell_mapping import CellMapping, cell_mapping
 

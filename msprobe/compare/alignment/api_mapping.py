@@ -49,6 +49,10 @@ class ApiMapping:
         """Return the translated name of a function."""
         return self.names.get(stem) or pytorch_name(stem)
 
+    def listed(self, stem: str) -> str:
+        """Return the name of the partner of a listed function; any other name stays."""
+        return self.names.get(stem, stem)
+
     def rule(self, target: EntryKey, golden: EntryKey) -> tuple[Renaming, Renaming] | None:
         """Return how the items of two paired entries pair; None where items of equal suffix do."""
         translated = target if self.translates_target else golden

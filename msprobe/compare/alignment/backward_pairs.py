@@ -72,17 +72,33 @@ class BackwardPairs(NamedTuple):
     def _gradient_pairs(self, pairs: Positions) -> _GradientPairs:
         """Return the pairs of parameter gradients: each follows the backward entry of its module that made it."""
         partner = dict(pairs)
-        left = _backward_of_gradients(self.target)
-        right = {backward: j for j, backward in _backward_of_gradients(self.golden).items()}
+        by_name = self._gradients_by_name()
+        named = {i for i, _ in by_name}, {j for _, j in by_name}
+        left = {i: backward for i, backward in _backward_of_gradients(self.target).items() if i not in named[0]}
+        right = {backward: j for j, backward in _backward_of_gradients(self.golden).items() if j not in named[1]}
         gradients = [(i, right[partner[backward]]) for i, backward in left.items() if partner.get(backward) in right]
         paired_right = set(partner.values())
         settled_left = {i for i, backward in left.items() if backward in partner}
         settled_right = {j for backward, j in right.items() if backward in paired_right}
-        return _GradientPairs(gradients, (settled_left, settled_right))
+        return _GradientPairs(by_name + gradients, (settled_left, settled_right))
+
+    def _gradients_by_name(self) -> Positions:
+        """Return the pairs of gradients of modules of which both sides have gradients with the same numbers, whether
+        they arrived before or after the backward call of the module."""
+        left, right = _gradients(self.target), _gradients(self.golden)
+        return [
+            (i, right[stem][number])
+            for stem, numbers in left.items()
+            if numbers.keys() == right.get(stem, {}).keys()
+            for number, i in numbers.items()
+        ]
 
     def _pairs_without_forward(self, exact: Positions, settled: tuple[set[int], set[int]]) -> Positions:
-        """Return those of the exact pairs about which the pairs of forward calls say nothing."""
-        calls = {_call(self.target[i]) for i, _ in self.forward}, {_call(self.golden[j]) for _, j in self.forward}
+        """Return those of the exact pairs about which the pairs of forward calls say nothing.
+
+        A forward call that only one side makes says that its backward entry has no partner.
+        """
+        calls = _forward_calls(self.target), _forward_calls(self.golden)
         pairs: Positions = []
         for i, j in exact:
             left, right = self.target[i], self.golden[j]
@@ -122,6 +138,19 @@ def _backward_of_gradients(keys: Sequence[EntryKey]) -> dict[int, int]:
         elif key.phase == "parameters_grad" and key.stem in last:
             backward[position] = last[key.stem]
     return backward
+
+
+def _gradients(keys: Sequence[EntryKey]) -> dict[str, dict[int | None, int]]:
+    """Return the positions of the gradients of parameters by module and number."""
+    gradients: dict[str, dict[int | None, int]] = {}
+    for position, key in enumerate(keys):
+        if key.phase == "parameters_grad":
+            gradients.setdefault(key.stem, {})[key.call] = position
+    return gradients
+
+
+def _forward_calls(keys: Sequence[EntryKey]) -> set[_Call]:
+    return {_call(keys[position]) for position in forward_calls(keys)}
 
 
 def _backward_positions(keys: Sequence[EntryKey]) -> dict[_Call, int]:

@@ -10,7 +10,9 @@ missing call does not shift the calls after it: forward calls are aligned by the
 without number, enclosing module), weighted by what the calls hold. Module calls are aligned first, then the function
 calls between each two of them, so that a changed operation never separates its module. Where the modules of the two
 sides have hardly a name in common, function calls are aligned by name alone. Backward entries follow their forward
-call.
+call. What comes in another order has no partner then. A module is what its path says, whenever it is called. A function
+is the same call where the same text of source calls it equally often in the same module (a loop that runs elsewhere, a
+statement that was moved): calls of the same values pair first, the rest in its order.
 
 ``FuzzyMatch`` aligns the forward calls of each side as one sequence by name, whatever their numbers and wherever they
 are in the model; backward entries follow. What is left over on both sides under the same name pairs in its order.
@@ -19,14 +21,22 @@ are in the model; backward entries follow. What is left over on both sides under
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any
 
 from msprobe.compare.alignment.backward_pairs import BackwardPairs, forward_calls
 from msprobe.compare.alignment.call_scope import with_backward_scope
 from msprobe.compare.alignment.protocol import SAME, Alignment, Positions, Side
-from msprobe.compare.records.entries import EntryKey, is_module
+from msprobe.compare.records.call_source import call_source
+from msprobe.compare.records.entries import OF_PARAMETERS, OPTIMIZER, EntryKey, is_module
+from msprobe.compare.records.likeness import same_values
+from msprobe.compare.records.source_lines import source_frame
+from msprobe.core.naming.names import is_module_name
+from msprobe.core.store.record_walk import is_tensor, leaves
 
 _Group = tuple[str, str, bool, str]
+_Call = tuple[str, str]
+"""Name without number, and enclosing module."""
 
 
 class ExactMatch:
@@ -48,7 +58,28 @@ def exact_pairs(target: Sequence[EntryKey], golden: Sequence[EntryKey]) -> Posit
         j = golden_index.get(join_key)
         if j is not None:
             pairs.append((i, j))
-    return pairs
+    return pairs + _repeated_pairs(target, golden, pairs)
+
+
+def _repeated_pairs(target: Sequence[EntryKey], golden: Sequence[EntryKey], pairs: Positions) -> Positions:
+    """Return the pairs of recomputed calls that are in no pair yet, of functions of which both sides repeat the same
+    calls: tools write backward entries in other places, and so tell other modules in which a call is repeated."""
+    left, right = _repeated(target, {i for i, _ in pairs}), _repeated(golden, {j for _, j in pairs})
+    return [
+        (i, right[stem][name])
+        for stem, calls in left.items()
+        if calls.keys() == right.get(stem, {}).keys()
+        for name, i in calls.items()
+    ]
+
+
+def _repeated(keys: Sequence[EntryKey], paired: set[int]) -> dict[str, dict[str, int]]:
+    """Return the positions of recomputed calls without partner by name, by the name without number."""
+    calls: dict[str, dict[str, int]] = {}
+    for position, key in enumerate(keys):
+        if key.recompute and position not in paired:
+            calls.setdefault(key.stem, {})[key.name] = position
+    return calls
 
 
 def _groups_of_same_numbers(target: Sequence[EntryKey], golden: Sequence[EntryKey]) -> set[_Group]:
@@ -123,11 +154,87 @@ def _forward_pairs(target: Side, golden: Side, left: list[int], right: list[int]
     pairs: Positions = []
     for number, segments in enumerate(zip(left_segments, right_segments, strict=True)):
         pairs += align(*segments) + anchors[number : number + 1]
-    return pairs
+    return sorted([*pairs, *_pairs_in_another_order(pairs, target, golden)])
 
 
-def _names_and_parents(side: Side, positions: Sequence[int]) -> list[tuple[str, str]]:
-    return [(side.keys[position].stem, side.keys[position].parent) for position in positions]
+def _pairs_in_another_order(pairs: Positions, target: Side, golden: Side) -> Positions:
+    """Return pairs of forward calls that are in no pair yet (see the module docstring); the order is free.
+
+    A module that comes in another order takes the functions in it along. Calls of an optimizer belong to parameters,
+    and pair by shapes and values elsewhere.
+    """
+    rest_left, rest_right = _rest(target, {i for i, _ in pairs}), _rest(golden, {j for _, j in pairs})
+    moved = {stem for stem, parent in rest_left if is_module_name(stem) and (stem, parent) in rest_right}
+    further: Positions = []
+    for call, positions in rest_left.items():
+        partners, (stem, parent) = rest_right.get(call, []), call
+        if stem in moved or parent in moved:
+            further += zip(positions, partners, strict=True) if len(partners) == len(positions) else ()
+        elif partners and not is_module_name(stem) and parent not in OF_PARAMETERS:
+            further += _pairs_of_lines(target, golden, positions, partners)
+    return further
+
+
+def _rest(side: Side, paired: set[int]) -> dict[_Call, list[int]]:
+    """Return the positions of the forward calls that have no partner, by name and enclosing module."""
+    rest: dict[_Call, list[int]] = {}
+    for position in forward_calls(side.keys):
+        if position not in paired:
+            key = side.keys[position]
+            rest.setdefault((key.stem, key.parent), []).append(position)
+    return rest
+
+
+def _pairs_of_lines(target: Side, golden: Side, left: Sequence[int], right: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield pairs of calls of one function in one module that the same text of source makes equally often."""
+    lines, other_lines = _by_line(target, left), _by_line(golden, right)
+    for line, positions in lines.items():
+        partners = list(other_lines.get(line, ()))
+        if len(partners) != len(positions):
+            continue
+        waiting = []
+        for i in positions:
+            j = next((j for j in partners if _have_same_values(target, golden, i, j)), None)
+            if j is None:
+                waiting.append(i)
+            else:
+                partners.remove(j)
+                yield i, j
+        yield from zip(waiting, partners, strict=True)
+
+
+def _by_line(side: Side, positions: Sequence[int]) -> dict[Hashable, list[int]]:
+    """Return the positions by function and text of the source line that makes the call, as far as it is recorded."""
+    lines: dict[Hashable, list[int]] = {}
+    for position in positions:
+        frame = source_frame(call_source(side.dump, side.keys[position].name).stack)
+        if frame is not None and frame.code:
+            lines.setdefault((frame.function, frame.code), []).append(position)
+    return lines
+
+
+def _have_same_values(target: Side, golden: Side, i: int, j: int) -> bool:
+    left, right = _tensors(target, i), _tensors(golden, j)
+    return len(left) == len(right) and all(map(same_values, left, right))
+
+
+def _tensors(side: Side, position: int) -> list[Mapping[str, Any]]:
+    name = side.keys[position].name
+    return [leaf.raw for leaf in leaves(name, side.dump.data[name]) if is_tensor(leaf.raw)]
+
+
+def _names_and_parents(side: Side, positions: Sequence[int]) -> list[Hashable]:
+    """Return what must be equal in a pair of calls; those of an optimizer belong to parameters, which have shapes."""
+    keys = [side.keys[position] for position in positions]
+    return [
+        (key.stem, key.parent) if key.parent != OPTIMIZER else (key.stem, key.parent, _shapes(side, key.name))
+        for key in keys
+    ]
+
+
+def _shapes(side: Side, name: str) -> str:
+    tensors = (leaf.raw for leaf in leaves(name, side.dump.data[name]) if is_tensor(leaf.raw))
+    return str([raw["shape"] for raw in tensors])
 
 
 def _module_calls(side: Side, positions: list[int]) -> list[int]:

@@ -2,25 +2,20 @@
 
 ``FRAMEWORKS`` is the table of frameworks; which one recorded a dump stands in the header of its dump.json. PyTorch's
 names are the common ones: where two dumps come from different frameworks, both are matched under these. Dtypes are
-folded where they are compared.
-
-Items of functions pair by the order of their tensors, the first with the first (``TensorOrder``), because the other
-arguments stand in different positions: a shape between input and weight in one framework, a number behind them in the
-other.
+folded where they are compared. How the tensors of functions pair is in ``layer_inference.tensor_pairs``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msprobe.compare.alignment.protocol import Renaming
 from msprobe.compare.records.entries import EntryKey, is_module
 from msprobe.core.naming.names import MODULE_PREFIXES
 from msprobe.core.store.reader import Dump
-from msprobe.core.store.record_walk import is_tensor, leaves
 
 _MINT = {"Mint": "Torch", "MintFunctional": "Functional", "MintDistributed": "Distributed"}
 
@@ -129,35 +124,3 @@ def _with_pytorch_parameter(suffix: str) -> str:
     head, _, parameter = suffix.rpartition(".")
     name = PARAMETERS.get(parameter)
     return f"{head}.{name}" if name and head.lstrip(".") in _PARAMETER_SLOTS else suffix
-
-
-class TensorOrder:
-    """The item rule between two frameworks: tensors of functions pair by their order, parameters of modules by name."""
-
-    def __init__(self, target: Dump, golden: Dump) -> None:
-        self.target, self.golden = target, golden
-
-    def __call__(self, target: EntryKey, golden: EntryKey) -> tuple[Renaming, Renaming] | None:
-        """Return the renamings of the items of two paired entries; None where items of equal suffix pair."""
-        if is_module(target) or is_module(golden):
-            return parameter_names(target, golden)
-        target_names = tensor_positions(self.target.data[target.name])
-        golden_names = tensor_positions(self.golden.data[golden.name])
-        if target_names == golden_names:
-            return None
-        return partial(_renamed, target_names), partial(_renamed, golden_names)
-
-
-def tensor_positions(body: Any) -> dict[str, str]:
-    """Return for each tensor of a function call, by its suffix, which tensor of its slot it is: ``input tensor 0``."""
-    counts: dict[str, int] = {}
-    positions = {}
-    for leaf in leaves("", body):
-        if is_tensor(leaf.raw):
-            number = counts[leaf.slot] = counts.get(leaf.slot, -1) + 1
-            positions[leaf.suffix] = f"{leaf.slot} tensor {number}"
-    return positions
-
-
-def _renamed(names: dict[str, str], suffix: str) -> str:
-    return names.get(suffix, suffix)

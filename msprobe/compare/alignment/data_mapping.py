@@ -4,7 +4,8 @@
     Functional.conv2d.1.forward: Functional.conv2d.4.forward        # all items of an entry
     Functional.relu.0.forward.output.0: N/A                         # no partner
 
-Items that are not listed pair as they would without the file.
+Items that are not listed pair as they would without the file. Where only the file pairs two entries, their other items
+have no partner.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ class DataMapping:
                 items.setdefault(entry, {})[suffix] = other
         others = self.strategy.align(target, golden)
         whole = {name for name, listed in items.items() if len(listed) == len(left[name])}
-        pairs = _entry_pairs(others, items, whole, (target, golden))
+        pairs, made = _entry_pairs(others, items, whole, (target, golden))
+        for name in made:
+            items[name] = {suffix: items[name].get(suffix) for _, suffix in left[name]}
         return replace(others, pairs=pairs, same=False, items=items, stated=True)
 
 
@@ -72,8 +75,8 @@ def _paired_items(left: list[Item], right: list[Item]) -> list[tuple[Item, Item 
 
 def _entry_pairs(
     others: Alignment, items: Mapping[str, Mapping[str, Item | None]], whole: set[str], sides: tuple[Side, Side]
-) -> Positions:
-    """Return the pairs of entries.
+) -> tuple[Positions, list[str]]:
+    """Return the pairs of entries, and the names of the target entries that pair only because items are listed.
 
     An entry of which all items are listed (``whole``), or that has no partner without the file, pairs with the entry
     that holds the partners of most of its items. Other entries pair as in ``others``.
@@ -89,7 +92,8 @@ def _entry_pairs(
         if votes:
             listed[i] = golden_index[votes.most_common(1)[0][0]]
     taken = set(listed.values())
-    return sorted([(i, j) for i, j in usual.items() if i not in listed and j not in taken] + list(listed.items()))
+    pairs = sorted([(i, j) for i, j in usual.items() if i not in listed and j not in taken] + list(listed.items()))
+    return pairs, [target.keys[i].name for i, j in listed.items() if usual.get(i) != j]
 
 
 def data_mapping(given: Any, strategy: Strategy) -> DataMapping:

@@ -72,12 +72,13 @@ class Marked:
         return self.value
 
 
-def read_mapping(given: Any, what: str) -> Marked:
+def read_mapping(given: Any, what: str, noun: str = "mapping") -> Marked:
     """Return a mapping of a file, or of content from Python.
 
     Args:
         given: the path or URL of a YAML file, or lists, dicts and texts. A mapping that was read already is returned.
         what: the kind of mapping for messages, such as ``cell``.
+        noun: what is said of it in messages, if it is no mapping.
 
     Raises:
         ReadError: the file cannot be read or is no YAML; says the line.
@@ -85,20 +86,20 @@ def read_mapping(given: Any, what: str) -> Marked:
     if isinstance(given, Marked):
         return given
     if not is_path(given):
-        return _from_python(given, f"{what} mapping", 0)
+        return _from_python(given, f"{what} {noun}", 0)
     import yaml  # 15 ms that only a mapping file is worth
 
     path = opened(given)
     try:
         if path.stat().st_size > _LARGEST:
-            raise ReadError(f"{path}: too large for a mapping file ({path.stat().st_size >> 20} MiB)")
+            raise ReadError(f"{path}: too large for a file of this kind ({path.stat().st_size >> 20} MiB)")
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise ReadError(
-            f"{path}: the {what} mapping cannot be read ({error.strerror or error}); check the path"
+            f"{path}: the {what} {noun} cannot be read ({error.strerror or error}); check the path"
         ) from error
     except UnicodeDecodeError as error:
-        raise ReadError(f"{path}: the {what} mapping is no text in UTF-8 (byte {error.start})") from error
+        raise ReadError(f"{path}: the {what} {noun} is no text in UTF-8 (byte {error.start})") from error
 
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)

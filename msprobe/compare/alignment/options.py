@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum, auto
 from typing import Any, NamedTuple, TypedDict
 
 from msprobe.compare.inputs.locations import PathLike
+from msprobe.compare.inputs.slices import WHOLE, TensorSlices, parse_slices
 from msprobe.compare.parallel.layout import Layout, parse_layout
 from msprobe.core.errors import MsprobeException
 from msprobe.core.log import logger
@@ -97,8 +98,13 @@ class MappingKeywords(TypedDict, total=False):
     golden_parallel: str | Mapping[str, int] | Layout | None
     consistent_check: bool
     backend: str | None
+    precision: str | None
+    ignore_dtype: bool
+    target_slice: str | Sequence[Mapping[str, int]] | TensorSlices | None
+    golden_slice: str | Sequence[Mapping[str, int]] | TensorSlices | None
 
 
+PRECISIONS = ("tf32", "hf32")
 NUMBER, ORDER = "number", "order"
 _RUN = re.compile(r"(\d+|all)(,(\d+|all))?")
 BACKENDS = ("fsdp", "megatron")
@@ -125,6 +131,10 @@ class MappingOptions:
         golden_parallel: the same of the golden run.
         consistent_check: compare a model in training with the same model in an inference engine.
         backend: the framework that trains the model of a consistency check.
+        precision: in what one side multiplies matrices of float32, ``tf32`` or ``hf32``; None: in float32.
+        ignore_dtype: compare floating-point values of different dtypes, and judge them by the coarser one.
+        target_slice: the part of its tensors by which the target is compared.
+        golden_slice: the same of the golden run.
         files: the files that mappings were read from, by keyword, for messages.
     """
 
@@ -141,6 +151,10 @@ class MappingOptions:
     golden_parallel: Layout = _ONE_RANK
     consistent_check: bool = False
     backend: str | None = None
+    precision: str | None = None
+    ignore_dtype: bool = False
+    target_slice: TensorSlices = WHOLE
+    golden_slice: TensorSlices = WHOLE
     files: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
@@ -153,6 +167,11 @@ class MappingOptions:
     def spread(self) -> bool:
         """Return whether ranks are merged before they are compared."""
         return self.target_parallel.spread or self.golden_parallel.spread
+
+    @property
+    def as_recorded(self) -> bool:
+        """Return whether values are judged whole, by the dtypes that the dumps tell."""
+        return self.precision is None and not (self.ignore_dtype or self.target_slice or self.golden_slice)
 
     @property
     def given(self) -> bool:
@@ -186,6 +205,9 @@ def mapping_options(keywords: Mapping[str, Any], files: Mapping[str, str] | None
             values[option.keyword] = bool(values.get(option.keyword, False))
     if values.setdefault("pair", NUMBER) not in (NUMBER, ORDER):
         raise _invalid(f"pair {values['pair']!r}; known: {NUMBER}, {ORDER}")
+    if values.get("precision") is not None and values["precision"] not in PRECISIONS:
+        raise _invalid(f"precision {values['precision']!r}; known: {', '.join(PRECISIONS)}")
+    values["ignore_dtype"] = bool(values.get("ignore_dtype"))
     for name in ("rank", "step"):
         numbers(name, values.get(name))
     run = values.get("run")
@@ -193,6 +215,8 @@ def mapping_options(keywords: Mapping[str, Any], files: Mapping[str, str] | None
         raise _invalid(f"run {run!r}: give the number of a run, all, or one for each side such as 2,1")
     for name in ("target_parallel", "golden_parallel"):
         values[name] = parse_layout(values.get(name), name)
+    for name in ("target_slice", "golden_slice"):
+        values[name] = parse_slices(values.get(name), name)
     _check_consistency(values)
     options = MappingOptions(**values, files=files or {})
     _warn_unused(options)

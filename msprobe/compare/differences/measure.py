@@ -1,42 +1,36 @@
 """Measure all rows of a table: how far target and golden are apart, relative to the scale of the tensor.
 
 ``measure`` puts together what each row says by itself (``row_facts``), the differences of whole tensors, and what
-follows from other entries: ``dependencies`` and ``cancellation_scales``. No tolerance is applied here.
-
-``cancellation_scales`` is for gradients that cancel to zero. The gradient of a bias is a sum over many terms. Where
-the sum is zero by mathematics (the bias of an attention key), the recorded value is rounding noise, in which two
-correct runs have no digit in common. Its scale is that of the terms. An optimizer that divides by the size of the
-gradient (Adam) turns this noise into an update as large as any other; the results of such an update cannot be judged.
-The same tensor is recognised in later calls by its statistics.
+follows from other entries: ``dependencies``, ``cancellation_scales`` and ``coarsest_passed``. No tolerance is applied
+here.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.compare.differences.cancelled import CancelledGradients, cancellation_scales
+from msprobe.compare.differences.coarsest import AS_RECORDED, NumberFormats, coarsest_passed, enclosing, raise_to_passed
+from msprobe.compare.differences.inexact_functions import add_known_errors
 from msprobe.compare.differences.row_facts import RowFacts, tensor_kind
-from msprobe.compare.differences.statistics_arrays import largest_input
+from msprobe.compare.differences.row_remarks import Remark
+from msprobe.compare.differences.steep import steepness
 from msprobe.compare.exemptions.protocol import Exemption
+from msprobe.compare.records.entries import OPTIMIZER
 from msprobe.compare.records.leaves import element_count
 from msprobe.compare.table.table import LeafTable
-from msprobe.core.tensors.statistics import NORM_COLUMN, STATISTIC_NAMES
 from msprobe.numerics.tolerance import unit_roundoff
-from msprobe.numerics.verdict import Floats, Measured, Role, RowKind
+from msprobe.numerics.verdict import Floats, Ints, Measured, Role, RowKind, beyond_rounding
 
 if TYPE_CHECKING:
     from msprobe.numerics.metrics.tensor import TensorDifference
 
-_OPTIMIZER = "optimizer"
-_CANCELLED = 1e-3
-_SOURCES = {"backward": 0, "parameters_grad": 1}  # the terms come in with the entry itself, or with its backward entry
-CancelledGradients = dict[tuple[Any, ...], float]
-"""The scales of cancelled gradients, in data units, by their fingerprints."""
-
+_WEIGHTS = np.sqrt(np.array([2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0]))  # no two sums of statistics are equal by chance
 Difference: TypeAlias = "TensorDifference | None"
 
 
@@ -47,18 +41,47 @@ def measure(
     *,
     tensors: Sequence[Difference] | None = None,
     cancelled_gradients: CancelledGradients | None = None,
+    formats: NumberFormats = AS_RECORDED,
 ) -> Measured:
     """Return the differences of all rows.
 
     Args:
         table: the paired leaves.
-        facts: what each row says by itself; its ``kind`` is changed.
+        facts: what each row says by itself; its ``kind`` and ``remarks`` are changed.
         exemptions: they say which kinds are no difference, and which rows mean nothing.
         tensors: the differences of whole tensors, one per row; None where only statistics are compared.
         cancelled_gradients: what ``cancellation_scales`` learned in earlier steps; it grows.
+        formats: what the user says about number formats.
     """
-    rows = table.row_count
-    measured = Measured(
+    earlier = CancelledGradients() if cancelled_gradients is None else cancelled_gradients
+    measured = _without_differences(table, facts, formats, has_values=facts.numeric.size > 0 or tensors is not None)
+    least_scales = np.zeros(table.row_count)
+    if facts.numeric.size:
+        least_scales[facts.numeric] = _fill_statistics(measured, table, facts, earlier)
+    for exemption in exemptions:
+        exemption.relax(table, measured.kind)
+    if tensors is not None:
+        _mark_other_files(facts.remarks, measured, tensors)
+        _fill_tensors(measured, table, tensors, least_scales)
+    for exemption in exemptions:
+        _clear_differences(measured, table, exemption.meaningless_rows(table, measured))
+    for exemption in exemptions:
+        without_effect = exemption.rows_without_effect(table, measured)
+        _set_to_zero(measured, without_effect)
+        measured.kind[list(without_effect)] = RowKind.WITHOUT_EFFECT
+    add_known_errors(measured, table)
+    earlier.coarsest = raise_to_passed(measured, table, earlier.coarsest)
+    return measured
+
+
+def _without_differences(table: LeafTable, facts: RowFacts, formats: NumberFormats, *, has_values: bool) -> Measured:
+    """Return what is known of the rows before their values are compared.
+
+    ``has_values`` says whether any values can differ.
+    """
+    rows, depends = table.row_count, dependencies(table)
+    steep, single = steepness(table, facts)
+    return Measured(
         role=facts.role,
         kind=facts.kind,
         element=np.zeros(rows),
@@ -66,34 +89,37 @@ def measure(
         norm=np.zeros(rows),
         projection=np.zeros(rows),
         roundoff=np.full(rows, 2.0**-24),
+        passed=np.zeros(rows),
         numel=np.ones(rows),
         reduction=np.ones(rows),
         rounded=np.zeros(rows, np.bool_),
         whole=np.zeros(rows, np.bool_),
+        free=np.where(facts.role == Role.RESULT, single[table.entry_of_row()], 0.0),
+        inexact=np.zeros(rows),
+        fresh=np.zeros(rows, np.bool_),
         row_starts=table.starts,
-        depends=dependencies(table),
+        depends=depends,
+        coarsest=coarsest_passed(table, facts.coarsest, depends),
+        origin=origins(facts),
+        enclosing=enclosing(table) if has_values else np.full(len(table.keys), -1),
+        steep=steep,
+        squares=np.array([key.parent == OPTIMIZER for key in table.keys], np.bool_),
+        other_formats=np.array([formats.differ]),
     )
-    least_scales = np.zeros(rows)
-    if facts.numeric.size:
-        least_scales[facts.numeric] = _fill_statistics(
-            measured, table, facts, {} if cancelled_gradients is None else cancelled_gradients
-        )
-    for exemption in exemptions:
-        exemption.relax(table, measured.kind)
-    if tensors is not None:
-        _fill_tensors(measured, table, tensors, least_scales)
-    for exemption in exemptions:
-        _clear_differences(measured, table, exemption.meaningless_rows(table, measured))
-    return measured
+
+
+def _set_to_zero(measured: Measured, rows: Sequence[int]) -> None:
+    for values in (measured.element, measured.mean, measured.norm, measured.projection):
+        values[list(rows)] = 0.0
 
 
 def _clear_differences(measured: Measured, table: LeafTable, rows: Sequence[int]) -> None:
     """Set the differences of ``rows``, which mean nothing, to zero; what their shapes and dtypes say stays."""
-    if not rows:
-        return
-    for values in (measured.element, measured.mean, measured.norm, measured.projection):
-        values[list(rows)] = 0.0
+    _set_to_zero(measured, rows)
     for row in rows:
+        if row in table.recorded_otherwise or (table.partial is not None and row in table.partial.unknown):
+            measured.kind[row] = RowKind.UNCHECKED
+            continue
         target, golden = table.target[row], table.golden[row]
         kind = RowKind.NONE if target is None or golden is None else tensor_kind(golden, target.raw, golden.raw)
         measured.kind[row] = kind or RowKind.UNINITIALISED
@@ -162,9 +188,36 @@ def _fill_tensors(measured: Measured, table: LeafTable, tensors: Sequence[Differ
             measured.kind[row] = RowKind.NONE
 
 
+def _mark_other_files(remarks: Ints, measured: Measured, tensors: Sequence[Difference]) -> None:
+    """Mark the rows whose tensor files are equal and whose recorded statistics, measured so far, are not."""
+    for row in beyond_rounding(measured).nonzero()[0].tolist():
+        difference = tensors[row]
+        if difference is not None and not difference.calibrated and difference.relative_norm == 0.0:
+            remarks[row] |= int(Remark.OTHER_FILE)
+
+
 def _share(own: float, least: float) -> float:
     """Return the factor that makes a difference relative to ``own`` relative to the larger of both scales."""
     return own / least if least > own else 1.0
+
+
+def origins(facts: RowFacts) -> NDArray[np.int64]:
+    """Return for each input that differs the row of the last result before it with the same statistics on both sides,
+    which is the same tensor; -1 for other rows."""
+    result = np.full(len(facts.role), -1, np.int64)
+    selected = (facts.apart > 0.0).any(axis=1).nonzero()[0]
+    if not len(selected):
+        return result
+    values = np.concatenate((facts.norms[selected], facts.apart[selected], facts.numel[selected, None]), axis=1)
+    digest = np.nan_to_num(values) @ _WEIGHTS
+    order = np.argsort(digest, kind="stable")
+    rows, group = facts.numeric[selected][order], np.cumsum(np.concatenate(([0], np.diff(digest[order]) != 0.0)))
+    is_result = facts.role[rows] == Role.RESULT
+    position = np.where(is_result, np.arange(len(rows)), -1)
+    last = np.maximum.accumulate(position + group * len(rows)) - group * len(rows)
+    found = ~is_result & (last >= 0)
+    result[rows[found]] = rows[last[found]]
+    return result
 
 
 def dependencies(table: LeafTable) -> NDArray[np.int64]:
@@ -186,63 +239,3 @@ def dependencies(table: LeafTable) -> NDArray[np.int64]:
     for number, source in pending:
         depends[number] = numbers.get(source, numbers.get((source[0], "forward", source[2]), -1))
     return depends
-
-
-def cancellation_scales(measured: Measured, table: LeafTable, facts: RowFacts, known: CancelledGradients) -> Floats:
-    """Return for each numeric row of ``facts`` the smallest scale (a root mean square) that divides its difference.
-
-    It is the size of the terms for a gradient that cancelled, inf for the result of an update from such a gradient, and
-    0 elsewhere: there the own size of the tensor decides.
-
-    ``known`` has the scales of cancelled gradients by their fingerprints, and grows; the next step needs it, because
-    its optimizer starts from these gradients.
-    """
-    rows, norms = facts.numeric, facts.norms.T
-    entries = table.entry_of_row()[rows]
-    result = measured.role[rows] == Role.RESULT
-    scales = _sum_scales(measured, table, np.where(result, entries, -1), facts)
-    rms = np.where(np.isfinite(norms[1]), norms[1], 0.0) / np.sqrt(np.maximum(facts.numel, 1.0))
-    cancelled = rms < _CANCELLED * scales
-    if not known and not cancelled.any():
-        return scales
-    updated = np.array([key.parent == _OPTIMIZER for key in table.keys], np.bool_)[entries]
-    known_norms = [float(fingerprint[NORM_COLUMN] or 0.0) for fingerprint in known]
-    seeds = np.concatenate((known_norms, norms[0][cancelled | updated]))
-    candidates = cancelled | updated | np.isin(norms[0], seeds)
-    tainted: set[int] = set()
-    for position in candidates.nonzero()[0].tolist():
-        leaf, entry = table.target[int(rows[position])], int(entries[position])
-        if leaf is None:
-            continue
-        fingerprint = _fingerprint(leaf.raw)
-        if entry in tainted:
-            scales[position] = math.inf
-        elif not result[position]:
-            scales[position] = known.get(fingerprint, 0.0)
-            if scales[position] and updated[position]:
-                tainted.add(entry)
-                scales[position] = math.inf
-        if rms[position] < _CANCELLED * scales[position]:
-            known[fingerprint] = float(scales[position])
-    return scales
-
-
-def _fingerprint(raw: Any) -> tuple[Any, ...]:
-    """Return what recognises a tensor in later calls: its statistics, in table order."""
-    return tuple([raw.get(name) for name in STATISTIC_NAMES])
-
-
-def _sum_scales(measured: Measured, table: LeafTable, entries: NDArray[np.int64], facts: RowFacts) -> Floats:
-    """Return the scale of the terms of each gradient; 0 for other values.
-
-    ``entries`` has the entry of each result, and -1 for a row that is no result.
-    """
-    source = np.array([_SOURCES.get(key.phase, -1) for key in table.keys], np.int64)
-    source = np.where(source == 1, measured.depends, np.where(source == 0, np.arange(len(source)), -1))
-    source_of_row = np.where(entries >= 0, source[entries], -1)
-    inputs = np.concatenate((facts.largest_inputs, [[0.0, 0.0]]))
-    for number in np.unique(source_of_row[np.isnan(inputs[source_of_row, 0])]).tolist():
-        inputs[number] = largest_input(table, number)
-    rms, count = inputs[source_of_row].T
-    terms = count / np.maximum(facts.numel, 1.0)
-    return np.where((terms > 1.0) & (facts.numel > 0.0), rms * np.sqrt(np.maximum(terms, 0.0)), 0.0)

@@ -8,13 +8,21 @@ rounding, devices by kind, dtypes by name.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.compare.differences.coarsest import AS_RECORDED, NumberFormats, own_coarsest
+from msprobe.compare.differences.row_remarks import (
+    Remark,
+    of_checksums,
+    of_plain_rows,
+    of_records,
+    of_statistics,
+)
 from msprobe.compare.differences.statistics_arrays import (
     exact_integer_differences,
     largest_inputs,
@@ -26,14 +34,17 @@ from msprobe.compare.records.leaves import element_count
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, PARAMETER, Leaf, has_no_values, is_tensor
-from msprobe.core.tensors.dtypes import same_dtype
+from msprobe.core.tensors.dtypes import find_dtype, same_dtype
 from msprobe.core.tensors.statistics import LARGEST, NORM_COLUMN, ToleranceOf, columns_of
-from msprobe.numerics.tolerance import rounded_to
+from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF, rounded_to, unit_roundoff
 from msprobe.numerics.verdict import Bools, Floats, Ints, Role, RowKind
 
 _IGNORED = frozenset({"group_id", "requires_grad", "data_name", "md5"})
 _DEVICE_TYPES = ("cpu", "cuda", "npu", "meta", "mps", "xpu")
 _SCALAR_NOISE = 4e-6
+_MAX = LARGEST.name
+_LACKING = int(Remark.LACKS_IN_TARGET | Remark.LACKS_IN_GOLDEN | Remark.NO_NUMBERS)
+_SMALL = 2.0**-13  # above it no 16-bit float has lost digits
 
 
 _NOTHING = Leaf("", "", None)
@@ -56,9 +67,11 @@ class RowFacts:
         roundoff: the unit round-off of the golden dtype, one value per numeric row, as the next three.
         numel: the number of elements of the golden tensor.
         longest: the length of the longest axis of the golden tensor.
-        rounded: whether the statistics were rounded to the dtype.
+        rounded: whether the statistics were rounded to the dtype, or the values of one side to another dtype.
         largest_inputs: shape (entries, 2): root mean square (units of the data) and element count of the largest input
             of each backward entry; NaN for other entries.
+        remarks: what is to be said of each row, flags of ``Remark``.
+        coarsest: the unit round-off of the coarsest dtype of each entry.
     """
 
     role: Ints
@@ -72,17 +85,29 @@ class RowFacts:
     longest: Floats
     rounded: Bools
     largest_inputs: Floats
+    remarks: Ints
+    coarsest: Floats
 
 
-def row_facts(table: LeafTable, *, checksums: bool) -> RowFacts:
-    """Return the facts of all rows of ``table``; ``checksums`` compares digests only."""
-    role, kind = _roles(table), np.zeros(table.row_count, np.int64)
+def row_facts(table: LeafTable, *, checksums: bool, formats: NumberFormats = AS_RECORDED) -> RowFacts:
+    """Return the facts of all rows of ``table``; ``checksums`` compares digests only. ``formats`` says what the user
+    told about number formats."""
+    role, kind, remarks = _roles(table), np.zeros(table.row_count, np.int64), np.zeros(table.row_count, np.int64)
+    of_plain_rows(table, remarks)
     numeric = np.zeros(table.row_count, np.bool_) if checksums else _differing_floats(role, kind, table)
-    numeric[_classify(table, kind, numeric, _digest_kind if checksums else None)] = not checksums
+    numeric[_classify(table, (kind, remarks), numeric, checksums=checksums)] = not checksums
     rows = numeric.nonzero()[0]
     (left, left_absent), (right, right_absent) = statistics(table, rows)
     roundoff, numel, longest = properties(table, rows)
-    kind[rows] = _gaps(kind[rows], (left, right), left_absent, right_absent, numel)
+    other = np.zeros(len(rows))
+    if formats.ignore_dtype:
+        other = _allow_other_floats(table, kind, rows)
+        roundoff = np.maximum(roundoff, other)
+    remarks[rows] |= of_statistics((left, right), (left_absent, right_absent), numel)
+    projections = projections_apart(table, rows)
+    remarks[rows[projections.one_sided]] |= int(Remark.ORDER_UNSEEN)
+    kind[rows] = _gaps(kind[rows], (left, right), left_absent | right_absent, remarks[rows])
+    kind[rows[projections.odd]] = np.maximum(kind[rows[projections.odd]], RowKind.NON_FINITE)
     finite = np.isfinite(left) & np.isfinite(right)
     target, golden = np.where(finite, left, 0.0), np.where(finite, right, 0.0)
     apart, size = np.abs(target - golden), np.maximum(np.abs(target), np.abs(golden))
@@ -90,7 +115,7 @@ def row_facts(table: LeafTable, *, checksums: bool) -> RowFacts:
     mean, norm = size[:, _MEANS].max(axis=1), size[:, NORM_COLUMN]
     largest = np.where((largest == 0.0) & (norm == 0.0), mean, largest)  # a dump may hold means alone
     exact_integer_differences(table, rows, largest, extremes)
-    parts = extremes, apart[:, _MEANS].max(axis=1), apart[:, _NORMS].max(axis=1), projections_apart(table, rows)
+    parts = extremes, apart[:, _MEANS].max(axis=1), apart[:, _NORMS].max(axis=1), projections.difference
     return RowFacts(
         role=role,
         kind=kind,
@@ -98,12 +123,49 @@ def row_facts(table: LeafTable, *, checksums: bool) -> RowFacts:
         apart=np.stack(parts, axis=1),
         size=np.stack((largest, norm), axis=1),
         norms=np.stack((left[:, NORM_COLUMN], right[:, NORM_COLUMN]), axis=1),
-        roundoff=roundoff,
+        roundoff=_of_small_numbers(table, rows, roundoff, largest),
         numel=numel,
         longest=longest,
-        rounded=rounded_to(left[:, NORM_COLUMN], roundoff) & rounded_to(right[:, NORM_COLUMN], roundoff),
+        rounded=rounded_to(left[:, NORM_COLUMN], roundoff) & rounded_to(right[:, NORM_COLUMN], roundoff)
+        | (other > 0.0),
         largest_inputs=_largest_inputs(table, role),
+        remarks=remarks,
+        coarsest=own_coarsest(table, formats),
     )
+
+
+def _allow_other_floats(table: LeafTable, kinds: Ints, rows: Ints) -> Floats:
+    """Return the unit round-off of the target's dtype for each of ``rows``, and allow other floating-point dtypes, also
+    in arguments that name one. ``kinds`` is changed."""
+    own = np.zeros(len(rows))
+    position = {row: place for place, row in enumerate(rows.tolist())}
+    for row in np.isin(kinds, (int(RowKind.DTYPE), int(RowKind.ARGUMENT))).nonzero()[0].tolist():
+        target, golden = table.target[row], table.golden[row]
+        if target is None or golden is None:
+            continue
+        name = "dtype" if kinds[row] == RowKind.DTYPE else "value"
+        left, right = (
+            unit_roundoff(str(leaf.raw.get(name))) if isinstance(leaf.raw, dict) else 0.0 for leaf in (target, golden)
+        )
+        if left and right:
+            kinds[row] = RowKind.NONE
+            if row in position:
+                own[position[row]] = left
+    return own
+
+
+def _of_small_numbers(table: LeafTable, rows: Ints, roundoff: Floats, largest: Floats) -> Floats:
+    """Return the round-off relative to the largest element: more than ``roundoff`` where all elements of a coarse dtype
+    are so small that its finest step decides (float16 below 6e-5). ``largest`` is in units of the data.
+    """
+    result = roundoff
+    for position in ((roundoff > FLOAT32_ROUNDOFF) & (largest < _SMALL) & (largest > 0.0)).nonzero()[0].tolist():
+        golden = table.golden[rows[position]]
+        dtype = None if golden is None else find_dtype(str(golden.raw.get("dtype", "")))
+        if dtype is not None and dtype.finest > 2.0 * roundoff[position] * largest[position]:
+            result = roundoff.copy() if result is roundoff else result
+            result[position] = min(dtype.finest / 2.0 / largest[position], 0.5)
+    return result
 
 
 def joined_facts(parts: Sequence[RowFacts]) -> RowFacts:
@@ -139,11 +201,13 @@ def _differing_floats(role: Ints, kind: Ints, table: LeafTable) -> Bools:
     return result
 
 
-def _classify(table: LeafTable, kinds: Ints, known: Bools, digest: Callable[[Any, Any], RowKind] | None) -> list[int]:
-    """Set the kinds of rows that are not ``known``, as far as they need no tolerance.
+def _classify(table: LeafTable, result: tuple[Ints, Ints], known: Bools, *, checksums: bool) -> list[int]:
+    """Set kinds and remarks of rows that are not ``known``, as far as they need no tolerance.
 
-    Return the rows with two tensors whose statistics are not equal. ``digest`` compares the checksums of two tensors.
+    Return the rows with two tensors whose statistics are not equal. ``checksums`` compares digests instead, and
+    arguments exactly.
     """
+    kinds, remarks = result
     numeric: list[int] = []
     targets, goldens = table.target, table.golden
     for row in (~known).nonzero()[0].tolist():
@@ -152,22 +216,32 @@ def _classify(table: LeafTable, kinds: Ints, known: Bools, digest: Callable[[Any
             kinds[row] = RowKind.MISSING_IN_TARGET if leaf is None else RowKind.MISSING_IN_GOLDEN
             continue
         target, golden = leaf[2], golden_leaf[2]
-        if target == golden and not (type(target) is dict and "dtype" in target and _is_unmeasured(target)):
+        if target == golden and (
+            type(target) is not dict or type(target.get(_MAX)) is float or not _needs_look(target, checksums)
+        ):
             continue
         if target is None or golden is None:
             missing = RowKind.MISSING_IN_TARGET if target is None else RowKind.MISSING_IN_GOLDEN
             kinds[row] = RowKind.NONE if target is golden else missing
         elif is_tensor(target) and is_tensor(golden):
+            remarks[row] |= of_records(target, golden)
             kind = tensor_kind(leaf, target, golden)
-            if digest is not None:
-                kind = max(kind, digest(target, golden))
+            if checksums:
+                remarks[row] |= of_checksums(target, golden, element_count(target))
+                kind = max(kind, _digest_kind(target, golden, int(remarks[row])))
             else:
                 numeric.append(row)
             if kind:
                 kinds[row] = kind
-        elif argument_differs(target, golden):
+        elif argument_differs(target, golden, exact=checksums):
             kinds[row] = RowKind.ARGUMENT
     return numeric
+
+
+def _needs_look(raw: dict[str, Any], exact: bool) -> bool:
+    """Return whether an object that equals its partner may still differ, or holds no values: a tensor without numbers,
+    and where arguments are compared exactly a zero, whose sign does not show in an equality."""
+    return _is_unmeasured(raw) if "dtype" in raw else exact and raw.get("value") == 0.0
 
 
 def _is_unmeasured(raw: dict[str, Any]) -> bool:
@@ -191,34 +265,24 @@ def _flags_differ(left: Any, right: Any) -> bool:
     return left is not None and right is not None and left != right
 
 
-def _digest_kind(target: dict[str, Any], golden: dict[str, Any]) -> RowKind:
+def _digest_kind(target: dict[str, Any], golden: dict[str, Any], remark: int) -> RowKind:
+    if remark & _LACKING:
+        return RowKind.UNCHECKED
     left, right = target.get("md5"), golden.get("md5")
-    if left is None and right is None:
-        return RowKind.NONE if element_count(target) == 0 else RowKind.UNCHECKED
+    if left is None or right is None:
+        return RowKind.NONE  # without elements a checksum says nothing
     return RowKind.NONE if left == right else RowKind.VALUE
 
 
-def _gaps(
-    kinds: Ints,
-    values: tuple[Floats, Floats],
-    left_absent: NDArray[np.bool_],
-    right_absent: NDArray[np.bool_],
-    numel: Floats,
-) -> Ints:
+def _gaps(kinds: Ints, values: tuple[Floats, Floats], absent: NDArray[np.bool_], remarks: Ints) -> Ints:
     """Return the kinds of rows whose statistics are missing or not finite on one side, and ``kinds`` for other rows.
 
-    ``values``, ``left_absent`` and ``right_absent`` have shape (rows, statistics).
+    ``values`` and ``absent``, which says that a side lacks the statistic, have shape (rows, statistics).
     """
     left, right = values
-    both = ~left_absent & ~right_absent
     same = (left == right) | (np.isnan(left) & np.isnan(right)) | (np.isfinite(left) & np.isfinite(right))
-    gap = (left_absent != right_absent).any(axis=1)
-    nothing = left_absent.all(axis=1) & right_absent.all(axis=1) & (numel > 0)
-    kinds = np.maximum(kinds, np.where(gap | nothing, RowKind.UNCHECKED, RowKind.NONE))
-    lost = left_absent.all(axis=1) & ~right_absent.all(axis=1)
-    extra = right_absent.all(axis=1) & ~left_absent.all(axis=1)
-    kinds = np.where(lost, RowKind.MISSING_IN_TARGET, np.where(extra, RowKind.MISSING_IN_GOLDEN, kinds))
-    return np.asarray(np.maximum(kinds, np.where((both & ~same).any(axis=1), RowKind.NON_FINITE, RowKind.NONE)))
+    kinds = np.maximum(kinds, np.where(remarks & _LACKING, RowKind.UNCHECKED, RowKind.NONE))
+    return np.asarray(np.maximum(kinds, np.where((~absent & ~same).any(axis=1), RowKind.NON_FINITE, RowKind.NONE)))
 
 
 def _largest_inputs(table: LeafTable, role: Ints) -> Floats:
@@ -226,8 +290,9 @@ def _largest_inputs(table: LeafTable, role: Ints) -> Floats:
     return largest_inputs(table, backward, role == Role.INPUT)
 
 
-def argument_differs(target: Any, golden: Any) -> bool:
-    """Return whether two recorded arguments, neither of them a pair of tensors, differ."""
+def argument_differs(target: Any, golden: Any, *, exact: bool = False) -> bool:
+    """Return whether two recorded arguments, neither of them a pair of tensors, differ; ``exact`` allows numbers no
+    rounding."""
     if type(target) is dict and type(golden) is dict:
         if _is_same_dtype(target.get("value"), golden.get("value")):
             return False
@@ -235,14 +300,16 @@ def argument_differs(target: Any, golden: Any) -> bool:
             return True
         left = {key: value for key, value in target.items() if key not in _IGNORED}
         right = {key: value for key, value in golden.items() if key not in _IGNORED}
-        return left.keys() != right.keys() or any(_value_differs(left[key], right[key]) for key in left)
-    return _value_differs(target, golden)
+        return left.keys() != right.keys() or any(_value_differs(left[key], right[key], exact) for key in left)
+    return _value_differs(target, golden, exact)
 
 
-def _value_differs(left: Any, right: Any) -> bool:
+def _value_differs(left: Any, right: Any, exact: bool) -> bool:
     if type(left) is float and type(right) is float:
         if left != left or right != right:
             return not (left != left and right != right)
+        if exact:
+            return left.hex() != right.hex()
         return not math.isclose(left, right, rel_tol=_SCALAR_NOISE)
     if type(left) is str and type(right) is str and left.split(":")[0] in _DEVICE_TYPES:
         return right.split(":")[0] not in _DEVICE_TYPES

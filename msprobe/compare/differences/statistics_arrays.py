@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from itertools import chain
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,17 +91,41 @@ def _number(value: Any) -> float:
         return math.nan
 
 
-def projections_apart(table: LeafTable, rows: NDArray[np.int64]) -> Floats:
-    """Return |difference| of the projections of these rows, one float per row in data units; 0 where a side has none or
-    one that is not finite."""
+class ProjectionsApart(NamedTuple):
+    """How the projections of some rows differ, one value per row.
+
+    Attributes:
+        difference: |difference| in data units; 0 where a side has none or one that is not finite, and where the shapes
+            differ: elements may then lie in another order.
+        odd: whether one side alone is finite; both have one.
+        one_sided: whether one side alone has one, and the other no null. Null says that a tensor can have none: it was
+            joined from several, or expanded.
+    """
+
+    difference: Floats
+    odd: Bools
+    one_sided: Bools
+
+
+def projections_apart(table: LeafTable, rows: NDArray[np.int64]) -> ProjectionsApart:
+    """Return how the projections of these rows differ."""
     numbers = rows.tolist()
-    targets = [table.target[row][2].get(KEY) for row in numbers]
-    if targets.count(None) == len(targets):
-        return np.zeros(len(numbers))
-    goldens = [table.golden[row][2].get(KEY) for row in numbers]
+    sides = [[leaves[row][2].get(KEY) for row in numbers] for leaves in (table.target, table.golden)]
+    nothing = np.zeros(len(numbers), np.bool_)
+    if all(values.count(None) == len(values) for values in sides):
+        return ProjectionsApart(np.zeros(len(numbers)), nothing, nothing)
+    left_absent, right_absent = (np.array([value is None for value in values], np.bool_) for values in sides)
+    left, right = map(_floats, sides)
     with np.errstate(invalid="ignore"):
-        apart = np.abs(_floats(targets) - _floats(goldens))
-    return np.where(np.isfinite(apart), apart, 0.0)
+        apart = np.abs(left - right)
+    odd = (np.isfinite(left) != np.isfinite(right)) & ~left_absent & ~right_absent
+    same_shape = np.array([table.target[row][2]["shape"] == table.golden[row][2]["shape"] for row in numbers], np.bool_)
+    apart = np.where(np.isfinite(apart) & same_shape, apart, 0.0)
+    one_sided = left_absent != right_absent
+    for position in one_sided.nonzero()[0].tolist():
+        row = numbers[position]
+        one_sided[position] = KEY not in table.target[row][2] or KEY not in table.golden[row][2]
+    return ProjectionsApart(apart, odd, one_sided)
 
 
 def _floats(values: list[Any]) -> Floats:

@@ -30,12 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.alignment.mapping_file import Marked, read_mapping
-from msprobe.compare.records.leaves import data_name
-from msprobe.compare.table.table import LeafTable
+from msprobe.compare.records.leaves import data_name, is_shape
+from msprobe.compare.table.table import LeafTable, Ranges
 from msprobe.core.errors import ReadError
 from msprobe.core.host import cpu_count
 from msprobe.core.store.record_walk import is_tensor
-from msprobe.core.store.tensor_reader import read_tensor
+from msprobe.core.store.tensor_reader import read_stored, read_tensor
+from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.numerics.metrics.elements import SAME, element_difference
 from msprobe.numerics.metrics.tensor import UNSUPPORTED, TensorDifference, tensor_difference
 from msprobe.numerics.metrics.user_metrics import FAILED, Metric
@@ -192,30 +193,31 @@ def tensor_differences(
         if leaf is not None and golden_leaf is not None and is_tensor(leaf.raw) and is_tensor(golden_leaf.raw):
             left, right = data_name(leaf.raw), data_name(golden_leaf.raw)
             if left is not None or right is not None:
-                jobs.append((row, left, right, str(leaf.raw.get("dtype", ""))))
+                ranges = (None, None) if table.partial is None else table.partial.ranges.get(row, (None, None))
+                jobs.append((row, (target, left, leaf.raw, ranges[0]), (golden, right, golden_leaf.raw, ranges[1])))
     differences: list[TensorDifference | None] = [None] * table.row_count
     with ThreadPoolExecutor(min(_MOST_WORKERS, cpu_count())) as pool:
-        results = pool.map(
-            lambda job: _difference((target, job[1]), (golden, job[2]), job[3], metrics, calibration), jobs
-        )
+        results = pool.map(lambda job: _difference(job[1], job[2], metrics, calibration), jobs)
         for (row, *_), difference in zip(jobs, results, strict=True):
             differences[row] = difference
     return differences
 
 
+_Recorded = tuple[Path, "str | None", Mapping[str, Any], "Ranges | None"]
+"""The folder of the tensor files of a side, the file of one tensor, its record, and which part of it is compared."""
+
+
 def _difference(
-    target: tuple[Path, str | None],
-    golden: tuple[Path, str | None],
-    dtype: str,
-    metrics: Sequence[Metric],
-    calibration: Calibration | None,
+    target: _Recorded, golden: _Recorded, metrics: Sequence[Metric], calibration: Calibration | None
 ) -> TensorDifference:
-    (folder, left), (other, right) = target, golden
+    (folder, left, record, ranges), (other, right, golden_record, golden_ranges) = target, golden
     if left is None or right is None:
         problem = f"the {'target' if left is None else 'golden'} has no tensor file"
         return TensorDifference(UNSUPPORTED, problem=problem, unread=True, custom=(FAILED,) * len(metrics))
     try:
-        n, b = read_tensor(_inside(folder, left)), read_tensor(_inside(other, right))
+        (n, n_dtype), (b, b_dtype) = read_stored(_inside(folder, left)), read_stored(_inside(other, right))
+        n, b = _cut(n, ranges), _cut(b, golden_ranges)
+        other_file = _other_file(TARGET, n, n_dtype, record) or _other_file("golden run", b, b_dtype, golden_record)
         multiplied = calibration is not None and (calibration.has(TARGET, left) or calibration.has(GOLDEN, right))
         if calibration is not None and multiplied:
             n, b = calibration.applied(TARGET, left, n), calibration.applied(GOLDEN, right, b)
@@ -223,12 +225,14 @@ def _difference(
         custom = (FAILED,) * len(metrics)
         return TensorDifference(UNSUPPORTED, problem=error.error_info, unread=True, custom=custom)
     difference = tensor_difference(n, b)
-    if multiplied:
-        difference = replace(difference, calibrated=True)
+    if multiplied or other_file:
+        problem = difference.problem or other_file
+        difference = replace(difference, calibrated=multiplied, other_file=other_file, problem=problem)
     n, b = np.squeeze(n), np.squeeze(b)
     if n.shape != b.shape:
         return replace(difference, custom=("shape unmatched",) * len(metrics))
     same = difference.relative_max == 0.0 and not difference.problem
+    dtype = str(record.get("dtype", ""))
     cells = [metric.cell(n, b) for metric in metrics]
     return replace(
         difference,
@@ -236,6 +240,31 @@ def _difference(
         custom=tuple(cell for cell, _ in cells),
         notes=tuple(note for _, note in cells if note),
     )
+
+
+def _cut(tensor: Array, ranges: Ranges | None) -> Array:
+    """Return the part of a tensor; the tensor itself where its file has another shape than its record."""
+    fits = ranges is not None and tensor.ndim == len(ranges)
+    if not fits or any(one.stop > length for one, length in zip(ranges or (), tensor.shape, strict=True)):
+        return tensor
+    return np.ascontiguousarray(tensor[ranges])
+
+
+def _other_file(side: str, tensor: Array, dtype: str, record: Mapping[str, Any]) -> str:
+    """Return in words how a file contradicts the record of its tensor; "" where it does not.
+
+    Axes of length 1 are ignored, as in ``tensor_difference``. The file of a tensor that is spread over ranks, sparse or
+    nested holds a part of what the record describes.
+    """
+    shape, recorded = record.get("shape"), find_dtype(str(record.get("dtype")))
+    partial = any(key in record for key in ("placements", "layout"))
+    if not partial and is_shape(shape) and np.squeeze(tensor).shape != tuple(size for size in shape if size != 1):
+        return f"the file of the {side} holds a tensor of shape {list(tensor.shape)}, its record says {shape}"
+    if recorded is None or find_dtype(dtype) in (None, recorded):
+        return ""
+    if not recorded.is_native and dtype in ("float32", "complex64"):
+        return ""  # what a framework cannot save as it is
+    return f"the file of the {side} holds {dtype}, its record says {record.get('dtype')}"
 
 
 def _inside(folder: Path, name: str) -> Path:

@@ -2,7 +2,7 @@
 
 L0 records modules, L1 functions, mix both. Where two runs were recorded at different levels, a call that only one side
 has and the level of the other leaves out is no difference. It is not judged, and the answer says so. What follows the
-last entry of a run that died, or still runs, is not missing either.
+last entry of a run that died, ended with an exception, or still runs, is not missing either.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.records.entries import Absence
+from msprobe.compare.records.run_end import ended_early, has_raised
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.errors import NotComparableError
 from msprobe.core.naming.names import Phase, is_module_name
@@ -61,7 +62,8 @@ class EndOfRun(Exemption):
         An entry that is benign already keeps its reason. Where the sides are different programs, such an entry may be
         other code as well, and is not said to be missing.
         """
-        target_ended, golden_ended = dumps.target.recovered, dumps.golden.recovered
+        target_ended = ended_early(dumps.target, dumps.golden)
+        golden_ended = ended_early(dumps.golden, dumps.target)
         if not (target_ended or golden_ended):
             return table
         entries, reason = list(table.entries), Absence.OTHER_PROGRAM if table.loose else Absence.RUN_ENDED
@@ -70,6 +72,8 @@ class EndOfRun(Exemption):
             pair = entries[number]
             if (target_ended and pair.target is None) or (golden_ended and pair.golden is None):
                 entries[number] = pair._replace(absence=pair.absence or reason)
+            elif has_raised(dumps.target, pair.target) or has_raised(dumps.golden, pair.golden):
+                pass  # the call in which the run ended, and the modules around it
             else:
                 moving += 1
                 if moving > _MOVING or table.keys[number].phase == Phase.FORWARD.value:

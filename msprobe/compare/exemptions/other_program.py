@@ -6,19 +6,22 @@
    module that holds parameters, or whose result the other side has nowhere, is lost when only one side has it. These
    modules are not lost: fused modules, as a mapping or the inference says, with all modules below them; modules without
    own parameters around modules that have partners (a wrapper); modules without own parameters whose results are among
-   the values of the other side (an activation as a function). A gradient of a module that has a partner is lost when
-   only one side records it.
+   the values of the other side (an activation as a function), or inside a layer that is one call of the other side (a
+   recurrent layer and its directions: the result of the layer decides). A gradient of a module that has a partner is
+   lost when only one side records it.
 2. Phases. Forward calls, backward calls or gradients of parameters that only one program recorded at all are missing: a
    run without any backward pass says nothing about the backward pass of the other run. A note says that these entries
    were not compared.
 3. Values of paired entries. A value that only one program records cannot be checked. It is a difference only where it
-   belongs to a lost layer, is a parameter that a layer and its partner do not share, or is the first result of a
+   belongs to a lost layer, is a parameter that a layer and its partner do not share and that changes something (a
+   weight of ones or a bias of zeros that is not trained does not), or is the first result of a
    forward call that the partner recorded as null. Further results, arguments and gradients may be null in one program
    (``coverage`` counts them). Between two frameworks, arguments that are no tensors (an axis, a shape, a flag: their
    effect shows in the result) cannot be checked either, and integers may have different widths.
 
-``CommutedOperands`` is for operands that two programs write in another order, ``x + h`` and ``h + x``. The operands of
-an operator that does not depend on their order pair by their values; in backward their gradients do.
+``CommutedOperands`` is for operands that two programs, or two versions of one, write in another order, ``x + h`` and
+``h + x``. The operands of an operator that does not depend on their order pair by their values; in backward their
+gradients do.
 """
 
 from __future__ import annotations
@@ -30,16 +33,19 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from msprobe.compare.alignment.cross_framework import PARAMETERS
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.records.entries import Absence, EntryKey, EntryPair, is_module, path_of, stem_of
-from msprobe.compare.records.leaves import as_float
+from msprobe.compare.records.likeness import distance, distances, same_checksums
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase, is_module_name
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import INPUT, OUTPUT, PARAMETER, PARAMETER_GRAD, Leaf, is_tensor, leaves
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
-from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, ToleranceOf, columns_of
+from msprobe.core.tensors.statistics import LARGEST, SMALLEST
 from msprobe.numerics.verdict import Ints, RowKind
 
 if TYPE_CHECKING:
@@ -47,6 +53,7 @@ if TYPE_CHECKING:
 
 _COMMUTATIVE = frozenset({"~add", "~mul", "~maximum", "~minimum", "~eq", "~ne", "~and", "~or"})
 _CLEARLY_LESS = 0.1
+_NO_LEAF = Leaf("", "", None)
 
 TARGET, GOLDEN = "target", "golden run"
 _PHASE_TEXTS = {
@@ -54,6 +61,8 @@ _PHASE_TEXTS = {
     Phase.BACKWARD.value: "no backward calls",
     Phase.PARAMETERS_GRAD.value: "no gradients of parameters",
 }
+
+_NEUTRAL = {"weight": 1.0, "bias": 0.0}
 
 # MindSpore calls these parameters, PyTorch does not.
 _RUNNING = frozenset({"moving_mean", "moving_variance", "running_mean", "running_var"})
@@ -157,10 +166,31 @@ class _Layers:
         recorded = leaves(key.name, self._own.data[key.name])
         if any(leaf.slot == PARAMETER for leaf in recorded):
             return True
-        if path not in self._paired and path in self._around:
+        if path not in self._paired and (path in self._around or self._is_inside_one_call(path)):
             return False
         results = [leaf.raw for leaf in recorded if leaf.slot == OUTPUT and is_tensor(leaf.raw)]
         return not all(map(self._values.contains, results))
+
+    def _is_inside_one_call(self, path: str) -> bool:
+        """Return whether the nearest paired module around this one stands for a module that has none inside."""
+        partner = next((self._partners[above] for above in _above(path) if above in self._partners), None)
+        return partner is not None and partner not in self._with_modules_inside
+
+    @cached_property
+    def _partners(self) -> dict[str, str]:
+        """Return the paths of modules that have a partner, with the path of that partner."""
+        partners: dict[str, str] = {}
+        for target, golden, _ in self._table.entries:
+            if target is not None and golden is not None and is_module_name(target) and is_module_name(golden):
+                own, other = (golden, target) if self._in_golden else (target, golden)
+                partners.setdefault(path_of(stem_of(own)), path_of(stem_of(other)))
+        return partners
+
+    @cached_property
+    def _with_modules_inside(self) -> frozenset[str]:
+        """Return the paths of the other side's modules that have modules inside."""
+        paths = {path_of(stem_of(name)) for name in self._other.data if is_module_name(name)}
+        return frozenset(above for path in paths for above in _above(path))
 
     @cached_property
     def _paired(self) -> frozenset[str]:
@@ -252,8 +282,10 @@ def _one_sided_phases(
 def relax_kinds(table: LeafTable, kinds: Ints) -> None:
     """Lower the ``kinds`` of the rows of a loose table in place; kinds are those known without a tolerance."""
     rows = (kinds >= RowKind.MISSING_IN_GOLDEN).nonzero()[0]
+    trained = {key.stem for key in table.keys if key.phase == Phase.PARAMETERS_GRAD.value} if rows.size else set()
     for row, entry in zip(rows.tolist(), table.entry_of_row()[rows].tolist(), strict=True):
-        if not _is_missing(table, entry, row):
+        neutral = table.keys[entry].stem not in trained and _is_neutral(table.target[row] or table.golden[row])
+        if neutral or not _is_missing(table, entry, row):
             kinds[row] = RowKind.UNCHECKED
     if not table.across:
         return
@@ -274,6 +306,15 @@ def _is_missing(table: LeafTable, entry: int, row: int) -> bool:
     if leaf is None or leaf.slot not in (PARAMETER, PARAMETER_GRAD) or not (_is_layer(pair.target, pair.golden)):
         return False
     return leaf.suffix.rpartition(".")[2] not in _RUNNING
+
+
+def _is_neutral(leaf: Leaf | None) -> bool:
+    """Return whether a leaf is a parameter that changes nothing: a weight of ones, or a bias of zeros."""
+    if leaf is None or leaf.slot != PARAMETER or not is_tensor(leaf.raw):
+        return False
+    name = leaf.suffix.rpartition(".")[2]
+    constant = _NEUTRAL.get(PARAMETERS.get(name, name))
+    return constant is not None and leaf.raw.get(LARGEST.name) == leaf.raw.get(SMALLEST.name) == constant
 
 
 def _is_lost_result(table: LeafTable, entry: int, row: int) -> bool:
@@ -313,68 +354,87 @@ class CommutedOperands(Exemption):
     def apply(self, table: LeafTable, dumps: ComparedDumps) -> LeafTable:
         """Return the table with the golden operands in the order of the target.
 
-        It stays as it is where the programs do not differ, or where a mapping pairs single leaves.
+        It stays as it is where no operands are exchanged, or where a mapping pairs single leaves.
         """
-        if not table.loose or dumps.policy is Policy.REFERENCE or table.other_entry:
+        if dumps.policy is Policy.REFERENCE or table.other_entry:
             return table
         return pair_commuted_operands(table)
 
 
 def pair_commuted_operands(table: LeafTable) -> LeafTable:
-    """Return the table with the golden operands of each commutative call exchanged where the values lie crosswise."""
-    from msprobe.compare.layer_inference.name_folding import operator  # only for other programs
-
+    """Return the table with the golden operands of each commutative call exchanged where the values lie crosswise; the
+    same table where none do."""
+    exchanged = [rows for rows in _perhaps_crosswise(table, _operands(table)) if _lie_crosswise(table, *rows)]
+    if not exchanged:
+        return table
     golden = list(table.golden)
-    commutative: dict[str, bool] = {}
-    for number, pair in enumerate(table.entries):
-        if pair.target is None or pair.golden is None:
-            continue
-        key = table.keys[number]
-        if key.stem not in commutative:
-            commutative[key.stem] = operator(key.stem) in _COMMUTATIVE
-        if not commutative[key.stem]:
-            continue
-        slot = INPUT if key.phase == Phase.FORWARD.value else OUTPUT
-        rows = [row for row in table.rows_of(number) if _is_of(table.target[row], slot) or _is_of(golden[row], slot)]
-        if len(rows) == 2 and _lie_crosswise(table, *rows):
-            first, second = rows
-            golden[first], golden[second] = golden[second], golden[first]
+    for first, second in exchanged:
+        golden[first], golden[second] = golden[second], golden[first]
     return replace(table, golden=golden)
 
 
-def _is_of(leaf: Leaf | None, slot: str) -> bool:
-    return leaf is not None and leaf.slot == slot
+def _operands(table: LeafTable) -> list[tuple[int, int]]:
+    """Return the rows of both operands of each commutative call of both sides; in backward those of their gradients."""
+    found: list[tuple[int, int]] = []
+    commutative: dict[str, bool] = {}
+    starts, forward, targets, goldens = table.starts.tolist(), Phase.FORWARD.value, table.target, table.golden
+    for number, (pair, key) in enumerate(zip(table.entries, table.keys, strict=True)):
+        is_commutative = commutative.get(key.stem)
+        if is_commutative is None:
+            is_commutative = commutative[key.stem] = _is_commutative(key.stem, across=table.across)
+        if not is_commutative or pair.target is None or pair.golden is None:
+            continue
+        slot, rows = INPUT if key.phase == forward else OUTPUT, range(starts[number], starts[number + 1])
+        operands = [row for row in rows if slot in ((targets[row] or _NO_LEAF)[1], (goldens[row] or _NO_LEAF)[1])]
+        if len(operands) == 2:
+            found.append((operands[0], operands[1]))
+    return found
+
+
+def _perhaps_crosswise(table: LeafTable, operands: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the operands without those that do not lie crosswise as arrays of their statistics tell: nearly all."""
+    plain = table.float_pairs
+    if not operands or not len(plain.rows):
+        return operands
+    rows = np.array(operands, np.int64)
+    places = np.minimum(plain.rows.searchsorted(rows), len(plain.rows) - 1)
+    comparable = np.array([_are_comparable(*pair) for pair in plain.kind_samples], np.bool_)
+    known = ((plain.rows[places] == rows) & comparable[plain.kinds[places]]).all(axis=1)
+    target, golden = plain.values[places, 0], plain.values[places, 1]
+    straight, crosswise = (distances(target, side).sum(axis=1) for side in (golden, golden[:, ::-1]))
+    return rows[~known | (crosswise < _CLEARLY_LESS * straight)].tolist()  # type: ignore[no-any-return]
+
+
+def _are_comparable(target: Any, golden: Any) -> bool:
+    """Return whether the statistics of two tensors say how far they are apart: they have one shape, and no checksum."""
+    return bool(target["shape"] == golden["shape"] and same_checksums(target, golden) is None)
+
+
+def _is_commutative(stem: str, *, across: bool) -> bool:
+    if not across:  # folding the names of other frameworks takes long to load
+        return f"~{stem.rpartition('.')[2].strip('_')}" in _COMMUTATIVE
+    from msprobe.compare.layer_inference.name_folding import operator
+
+    return operator(stem) in _COMMUTATIVE
 
 
 def _lie_crosswise(table: LeafTable, first: int, second: int) -> bool:
+    target, golden = table.target[first], table.golden[first]
+    if target is not None and golden is not None and target.raw == golden.raw:
+        return False
     straight = _distance(table, first, first) + _distance(table, second, second)
     return straight > 0 and _distance(table, first, second) + _distance(table, second, first) < _CLEARLY_LESS * straight
 
 
 def _distance(table: LeafTable, target_row: int, golden_row: int) -> float:
-    """Return the largest difference of the statistics of two operands relative to their size (dimensionless).
-
-    It is infinite where they cannot be compared.
-    """
+    """Return how far the statistics of two operands are apart (see ``likeness.distance``); infinite where they cannot
+    be compared."""
     target, golden = table.target[target_row], table.golden[golden_row]
     if target is None or golden is None or not is_tensor(target.raw) or not is_tensor(golden.raw):
         return math.inf
     if target.raw["shape"] != golden.raw["shape"]:
         return math.inf
-    if "md5" in target.raw or "md5" in golden.raw:
-        return 0.0 if target.raw.get("md5") == golden.raw.get("md5") else math.inf
-    left, right = ([as_float(raw.get(name)) for name in STATISTIC_NAMES] for raw in (target.raw, golden.raw))
-    if not all(map(math.isfinite, (*left, *right))):
-        return math.inf
-    largest = max(abs(values[column]) for values in (left, right) for column in columns_of(ToleranceOf.ELEMENT))
-    differences = [
-        (abs(own - other), max(own, other) if spec.tolerance is ToleranceOf.NORM else largest)
-        for own, other, spec in zip(left, right, STATISTICS, strict=True)
-    ]
-    return max(_ratio_or_infinite(difference, scale) for difference, scale in differences)
-
-
-def _ratio_or_infinite(part: float, whole: float) -> float:
-    if part == 0.0:
-        return 0.0
-    return part / whole if whole > 0.0 else math.inf
+    by_checksum = same_checksums(target.raw, golden.raw)
+    if by_checksum is not None:
+        return 0.0 if by_checksum else math.inf
+    return distance(target.raw, golden.raw)

@@ -1,8 +1,8 @@
 """The protocol of exemptions: what one of them can say about the table of a comparison, and when it is asked.
 
-A comparison runs a tuple of exemptions (see ``comparison.EXEMPTIONS``). Each of them is asked four times, in this
-order: before anything is measured, when kinds are known without a tolerance, when all differences are measured, and
-when the answer is put into words. An exemption overrides the methods that it needs.
+A comparison runs a tuple of exemptions (see ``comparison.EXEMPTIONS``). Each of them is asked in this order: before
+anything is measured, when kinds are known without a tolerance, twice when all differences are measured, and when the
+answer is put into words. An exemption overrides the methods that it needs.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from msprobe.compare.inputs.mode import Mode, Policy
+from msprobe.compare.inputs.slices import WHOLE, TensorSlices
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.reader import Dump
 from msprobe.numerics.verdict import Ints, Measured
 
 
 class ComparedDumps(NamedTuple):
-    """The two dumps behind a table, and how they are compared."""
+    """The two dumps behind a table, and how they are compared; ``slices`` are the parts of their tensors."""
 
     target: Dump
     golden: Dump
     mode: Mode
     policy: Policy
+    slices: tuple[TensorSlices, TensorSlices] = (WHOLE, WHOLE)
 
 
 class Exemption:
@@ -42,6 +44,15 @@ class Exemption:
 
     def meaningless_rows(self, table: LeafTable, measured: Measured) -> Sequence[int]:
         """Return the rows whose differences mean nothing, ascending."""
+        return ()
+
+    def remarks(self, table: LeafTable) -> list[str]:
+        """Return sentences about values that are recorded in another way, and were compared as far as they mean the
+        same; they are no gaps."""
+        return []
+
+    def rows_without_effect(self, table: LeafTable, measured: Measured) -> Sequence[int]:
+        """Return the rows of inputs that differ and change no result, ascending."""
         return ()
 
     def notes(self, table: LeafTable) -> list[str]:

@@ -7,17 +7,16 @@ original is not recorded, or has no values, stays unchecked, and the answer says
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.records.entries import Absence, is_module
-from msprobe.compare.records.leaves import as_float
+from msprobe.compare.records.likeness import distance
 from msprobe.compare.table.table import ChangedRecompute, LeafTable
 from msprobe.core.store.record_walk import Leaf, is_tensor
-from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS, ToleranceOf, columns_of
+from msprobe.core.tensors.statistics import LARGEST, STATISTIC_NAMES
 from msprobe.numerics.tolerance import unit_roundoff
 
 _CLOSE = 1e-5
@@ -117,25 +116,12 @@ def _same_value(again: Any, original: Any) -> bool | None:
         return False
     if again.get(_DIGEST) is not None and original.get(_DIGEST) is not None:
         return bool(again[_DIGEST] == original[_DIGEST])
-    left, right = _recorded_statistics(again), _recorded_statistics(original)
-    if left is None or right is None:
+    if not (_has_statistics(again) and _has_statistics(original)):
+        if again == original and again.get(LARGEST.name) is not None:  # no Mean and Norm of this dtype
+            return True
         return True if 0 in again["shape"] else None
-    extremes = (abs(values[column]) for values in (left, right) for column in columns_of(ToleranceOf.ELEMENT))
-    largest = max(filter(math.isfinite, extremes), default=0.0)
-    scales = [
-        max(left[index], right[index]) if spec.tolerance is ToleranceOf.NORM else largest
-        for index, spec in enumerate(STATISTICS)
-    ]
-    allowed = max(_CLOSE, 2.0 * unit_roundoff(str(again["dtype"])))
-    return all(_is_near(own, other, allowed * scale) for own, other, scale in zip(left, right, scales, strict=True))
+    return distance(again, original) <= max(_CLOSE, 2.0 * unit_roundoff(str(again["dtype"])))
 
 
-def _recorded_statistics(raw: Mapping[str, Any]) -> tuple[float, ...] | None:
-    values = tuple(raw.get(name) for name in STATISTIC_NAMES)
-    return tuple(map(as_float, values)) if all(isinstance(value, (int, float)) for value in values) else None
-
-
-def _is_near(left: float, right: float, allowed: float) -> bool:
-    if left == right or (left != left and right != right):
-        return True
-    return abs(left - right) <= allowed < math.inf
+def _has_statistics(raw: Mapping[str, Any]) -> bool:
+    return all(isinstance(raw.get(name), (int, float)) for name in STATISTIC_NAMES)

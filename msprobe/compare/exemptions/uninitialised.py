@@ -10,94 +10,114 @@ dtype or argument stays an error.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from typing import Any
 
 import numpy as np
 
 from msprobe.compare.exemptions.protocol import Exemption
 from msprobe.compare.table.table import LeafTable
-from msprobe.core.store.record_walk import UNINITIALISED, has_no_values, is_tensor
+from msprobe.core.store.record_walk import NOT_READ, UNINITIALISED, has_no_values, is_tensor
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.verdict import Ints, Measured, Role, RowKind
 
 _MAKERS = frozenset({"empty", "empty_like", "empty_strided", "empty_with_format", "new_empty", "new_empty_strided"})
 _WRITERS = frozenset({"copy_", "fill_", "zero_", "ones_", "eye_", "constant_", "normal_", "uniform_", "random_"})
-_FINGERPRINT = (*STATISTIC_NAMES, "md5")
+_FINGERPRINT = (*STATISTIC_NAMES, "md5", "shape", "dtype")
+_Fingerprint = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class Uninitialised(Exemption):
     """Excuses differences of values that were never written."""
 
     def meaningless_rows(self, table: LeafTable, measured: Measured) -> Sequence[int]:
-        """Return the rows whose values were never written (see ``uninitialised``), and those that say so."""
-        differing = np.flatnonzero((measured.kind != RowKind.NONE) | (measured.worst > 0.0)).tolist()
-        marked = [row for row in differing if _says_so(table, row)]
-        entries = set((np.searchsorted(table.starts, differing, side="right") - 1).tolist())
-        readers = {number for number in entries if _reads_unwritten(table, number)}
-        return sorted({*marked, *uninitialised(table, measured.role, readers)})
+        """Return the rows whose values were never written (see ``_Unwritten``), and those that say so."""
+        differs = (measured.kind != RowKind.NONE) | (measured.worst > 0.0)
+        entry, called = table.entry_of_row(), np.zeros(len(table.entries), np.bool_)
+        called[entry[differs]] = True
+        without = _without_values(table, np.flatnonzero(called[entry]).tolist())
+        marked = [row for row in without if differs[row] and _says_so(table, row)]
+        readers = {int(entry[row]) for row in without if _is_unwritten(table, row)}
+        differing = frozenset(np.flatnonzero(differs).tolist())
+        return sorted({*marked, *_Unwritten(table, measured.role, differing).rows(readers)})
+
+
+def _without_values(table: LeafTable, rows: Sequence[int]) -> list[int]:
+    """Return those of ``rows`` in which the record of one side says that it has no values."""
+    found: set[int] = set()
+    for side in (table.target, table.golden):
+        found.update(row for row in rows if (leaf := side[row]) and type(leaf[2]) is dict and has_no_values(leaf[2]))
+    return sorted(found)
 
 
 def _says_so(table: LeafTable, row: int) -> bool:
-    """Return whether both sides have a tensor in this row, and one of them says that it has no values."""
+    """Return whether both sides have a tensor in this row, and one of them says that its values mean nothing, or both
+    say that they have none."""
     sides = [leaf.raw for leaf in (table.target[row], table.golden[row]) if leaf is not None and is_tensor(leaf.raw)]
-    return len(sides) == 2 and any(map(has_no_values, sides))
+    if len(sides) < 2:
+        return False
+    return all(map(has_no_values, sides)) or any(UNINITIALISED in raw or NOT_READ in raw for raw in sides)
 
 
-def _reads_unwritten(table: LeafTable, number: int) -> bool:
-    """Return whether an input of this entry says on both sides that nobody has written it."""
-    for row in table.rows_of(number):
-        sides = (table.target[row], table.golden[row])
-        if all(leaf is not None and is_tensor(leaf.raw) and UNINITIALISED in leaf.raw for leaf in sides):
-            return True
-    return False
+def _is_unwritten(table: LeafTable, row: int) -> bool:
+    """Return whether both sides have a tensor in this row that says that nobody has written it."""
+    sides = table.target[row], table.golden[row]
+    return all(leaf is not None and is_tensor(leaf.raw) and UNINITIALISED in leaf.raw for leaf in sides)
 
 
-def uninitialised(table: LeafTable, roles: Ints, readers: Set[int] = frozenset()) -> list[int]:
-    """Return the rows whose values differ because they were never written, ascending.
+class _Unwritten:
+    """Follows what nobody has written through the calls of both runs.
 
     Args:
         table: the rows.
         roles: a ``Role`` per row.
-        readers: the entries that compute with memory which nobody has written, as far as the dumps say so.
+        differing: the rows that differ. The statistics of both sides may read the same nevertheless, where files have
+            the values: leftovers with a NaN have no other statistics than NaN.
     """
-    apis = [key.stem.rpartition(".")[2] if key.phase == "forward" else "" for key in table.keys]
-    makers = {number for number, api in enumerate(apis) if api in _MAKERS} | readers
-    writers = {number for number, api in enumerate(apis) if api in _WRITERS}
-    excused: list[int] = []
-    unwritten: set[Any] = set()
-    for number in range(len(apis)) if makers else sorted(writers):
-        rows = table.rows_of(number)
-        if number in writers:
-            excused.extend(row for row in rows if _is_written(table, row) and _fingerprint(table, row) is not None)
-        elif number in makers or unwritten:
-            excused.extend(_tainted(table, rows, roles, unwritten, number in makers))
-    return excused
 
+    def __init__(self, table: LeafTable, roles: Ints, differing: Set[int]) -> None:
+        self._table, self._roles, self._differing = table, roles, differing
+        self._known: set[_Fingerprint] = set()
 
-def _tainted(table: LeafTable, rows: range, roles: Ints, unwritten: set[Any], tainted: bool) -> Iterator[int]:
-    """Yield the rows of one call that hold unwritten memory or are computed from it.
+    def rows(self, readers: Set[int]) -> list[int]:
+        """Return the rows whose values differ because they were never written, ascending.
 
-    ``unwritten`` has the fingerprints of such tensors, and grows.
-    """
-    for row in rows:
-        fingerprint = _fingerprint(table, row)
-        if fingerprint is not None and (fingerprint in unwritten or (tainted and roles[row] == Role.RESULT)):
-            tainted = True
-            unwritten.add(fingerprint)
-            yield row
+        Args:
+            readers: the entries that compute with memory which nobody has written, as far as the dumps say so.
+        """
+        stems = {key.stem for key in self._table.keys}
+        if not readers and not any(stem.rpartition(".")[2] in _MAKERS | _WRITERS for stem in stems):
+            return []
+        apis = [key.stem.rpartition(".")[2] if key.phase == "forward" else "" for key in self._table.keys]
+        makers = {number for number, api in enumerate(apis) if api in _MAKERS} | readers
+        writers = {number for number, api in enumerate(apis) if api in _WRITERS}
+        excused: list[int] = []
+        for number in range(len(apis)) if makers else sorted(writers):
+            rows = self._table.rows_of(number)
+            if number in writers:
+                excused.extend(row for row in rows if self._is_overwritten(row))
+            elif number in makers or self._known:
+                excused.extend(self._tainted(rows, number in makers))
+        return excused
 
+    def _tainted(self, rows: range, tainted: bool) -> Iterator[int]:
+        """Yield the rows of one call that hold unwritten memory or are computed from it, and remember their values."""
+        for row in rows:
+            fingerprint = self._fingerprint(row)
+            if fingerprint is None:
+                continue
+            if fingerprint in self._known or (tainted and self._roles[row] == Role.RESULT):
+                tainted = True
+                self._known.add(fingerprint)
+                yield row
 
-def _is_written(table: LeafTable, row: int) -> bool:
-    leaf = table.golden[row]
-    return leaf is not None and leaf.suffix == ".input.0"
+    def _is_overwritten(self, row: int) -> bool:
+        leaf = self._table.golden[row]
+        return leaf is not None and leaf.suffix == ".input.0" and self._fingerprint(row) is not None
 
-
-def _fingerprint(table: LeafTable, row: int) -> Any:
-    """Return what identifies a pair of tensors that differ; None for any other row."""
-    target, golden = table.target[row], table.golden[row]
-    if target is None or golden is None or not is_tensor(target.raw) or not is_tensor(golden.raw):
-        return None
-    left, right = target.raw, golden.raw
-    # As texts, because a NaN does not equal itself and so is no key.
-    fingerprint = tuple((str(left.get(name)), str(right.get(name))) for name in _FINGERPRINT)
-    return None if all(target_text == golden_text for target_text, golden_text in fingerprint) else fingerprint
+    def _fingerprint(self, row: int) -> _Fingerprint | None:
+        """Return what identifies a pair of tensors that differ; None for any other row."""
+        target, golden = self._table.target[row], self._table.golden[row]
+        if target is None or golden is None or not is_tensor(target.raw) or not is_tensor(golden.raw):
+            return None
+        # As texts, because a NaN does not equal itself and so is no key.
+        sides = [tuple(str(leaf.raw.get(name)) for name in _FINGERPRINT) for leaf in (target, golden)]
+        return None if sides[0] == sides[1] and row not in self._differing else (sides[0], sides[1])

@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from msprobe.compare.alignment import cross_framework
+from msprobe.compare.alignment.api_mapping import ApiMapping
 from msprobe.compare.alignment.by_name import SequenceMatch
 from msprobe.compare.alignment.call_scope import frame_scope
-from msprobe.compare.alignment.cell_mapping import renumbered
-from msprobe.compare.alignment.cross_framework import TensorOrder
+from msprobe.compare.alignment.cell_mapping import renumbered, translated
 from msprobe.compare.alignment.layer_map import LayerMap
 from msprobe.compare.alignment.protocol import Alignment, FusedLayers, Positions, Renaming, Side, unchanged
 from msprobe.compare.layer_inference.infer import infer_layer_map
-from msprobe.compare.layer_inference.name_folding import operator, same_shapes
+from msprobe.compare.layer_inference.name_folding import operator, same_sizes
+from msprobe.compare.layer_inference.tensor_pairs import TensorPairs
 from msprobe.compare.records.entries import EntryKey, is_module, path_of
 from msprobe.core.naming.names import is_module_name
 from msprobe.core.store.reader import Dump
@@ -30,9 +31,15 @@ _PAIRED = "Module."
 
 @dataclass(frozen=True, slots=True)
 class InferredMatch:
-    """Infers the layer map of two dumps and pairs by it; ``layer_map`` is a map that has been inferred before."""
+    """Infers the layer map of two dumps and pairs by it.
+
+    Args:
+        layer_map: a map that has been inferred before.
+        functions: names of functions and their items that the user gave.
+    """
 
     layer_map: LayerMap | None = None
+    functions: ApiMapping | None = None
 
     def align(self, target: Side, golden: Side) -> Alignment:
         """Return the pairs of entries."""
@@ -41,6 +48,7 @@ class InferredMatch:
         fused = {path for pair in layer_map.fused for path in (*pair.target, *pair.golden)}
         to_golden = {pair.target: pair.golden for pair in layer_map.pairs}
         to_itself = {pair.golden: pair.golden for pair in layer_map.pairs}
+        target, golden = self._translated(target, golden)
         left = _renamed_keys(target, _ModuleNames(to_golden, fused, "target"), across)
         right = _renamed_keys(golden, _ModuleNames(to_itself, fused, "golden"), across)
         alignment = SequenceMatch().align(Side(target.dump, left), Side(golden.dump, right))
@@ -50,16 +58,24 @@ class InferredMatch:
         pairs = _without_backward_of_others(left, right, pairs)
         pairs += _pairs_out_of_order(left, right, pairs)
         if across:
-            pairs = _pairs_of_same_shapes(target, golden, pairs)
+            pairs = _pairs_of_same_sizes(target, golden, pairs, self.functions)
         return replace(
             alignment,
             pairs=pairs,
             same=False,
-            rule=_ItemPairs(layer_map, target.dump, golden.dump, across),
+            rule=_ItemPairs(layer_map, target.dump, golden.dump, across, self.functions),
             loose=True,
             layer_map=layer_map,
             fused=tuple(FusedLayers(pair.target, pair.golden) for pair in layer_map.fused),
         )
+
+    def _translated(self, target: Side, golden: Side) -> tuple[Side, Side]:
+        """Return both sides with the names of functions that the user gave."""
+        if self.functions is None or not self.functions.lists:
+            return target, golden
+        if self.functions.translates_target:
+            return Side(target.dump, translated(target.keys, (self.functions.listed,))), golden
+        return target, Side(golden.dump, translated(golden.keys, (self.functions.listed,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +193,16 @@ def _unpaired_calls(keys: Sequence[EntryKey], paired: set[int]) -> dict[tuple[st
     return calls
 
 
-def _pairs_of_same_shapes(target: Side, golden: Side, pairs: Positions) -> Positions:
-    """Return the pairs without those of functions whose tensors have other shapes: they are different operations of one
+def _pairs_of_same_sizes(
+    target: Side, golden: Side, pairs: Positions, functions: ApiMapping | None = None
+) -> Positions:
+    """Return the pairs without those of functions whose tensors have other sizes: they are different operations of one
     name."""
     kept = []
     for i, j in pairs:
         key, other = target.keys[i], golden.keys[j]
-        if is_module(key) or same_shapes(target.dump.data[key.name], golden.dump.data[other.name]):
+        stated = functions is not None and functions.rule(key, other) is not None
+        if stated or is_module(key) or same_sizes(target.dump.data[key.name], golden.dump.data[other.name]):
             kept.append((i, j))
     return kept
 
@@ -191,18 +210,22 @@ def _pairs_of_same_shapes(target: Side, golden: Side, pairs: Positions) -> Posit
 @dataclass(frozen=True, slots=True)
 class _ItemPairs:
     """The item rule: parameters of paired modules pair as the map says, and items of functions of two frameworks by
-    their order (see ``TensorOrder``)."""
+    what they hold (see ``TensorPairs``)."""
 
     layer_map: LayerMap
     target: Dump
     golden: Dump
     across: bool
+    functions: ApiMapping | None = None
 
     def __call__(self, target: EntryKey, golden: EntryKey) -> tuple[Renaming, Renaming] | None:
         """Return the renamings of the items of two paired entries; None where items of equal suffix pair."""
         if is_module(target):
             return self._parameters(target)
-        return TensorOrder(self.target, self.golden)(target, golden) if self.across else None
+        stated = self.functions.rule(target, golden) if self.functions is not None else None
+        if stated is not None:
+            return stated
+        return TensorPairs(self.target, self.golden)(target, golden) if self.across else None
 
     def _parameters(self, target: EntryKey) -> tuple[Renaming, Renaming] | None:
         pair = self.layer_map.by_target.get(path_of(target.stem))

@@ -101,6 +101,8 @@ def _fit(target: Layer, golden: Layer) -> float:
     own = likeness(target, golden)
     if own <= LEAST or not (target.children or golden.children):
         return own
+    if _holds_the_parameters_inside(target, golden) or _holds_the_parameters_inside(golden, target):
+        return 0.0
     limit = own + (_WRAPPER_MARGIN if target.children and golden.children else 0.0)
     shared = overlap(target.shapes, golden.shapes)
     for child in target.children:
@@ -110,6 +112,19 @@ def _fit(target: Layer, golden: Layer) -> float:
         if overlap(target.shapes, child.shapes) >= shared and likeness(target, child) > limit:
             return 0.0
     return own
+
+
+def _holds_the_parameters_inside(wrapper: Layer, other: Layer) -> bool:
+    """Return whether a layer without parameters has one inside with all the parameters of the other layer, which has
+    no layers inside."""
+    if wrapper.parameters or other.children or not other.parameters:
+        return False
+    wanted = _shapes_by_name(other).items()
+    return any(wanted <= _shapes_by_name(child).items() for child in wrapper.children)
+
+
+def _shapes_by_name(layer: Layer) -> dict[str, tuple[int, ...]]:
+    return {fold_parameter(name): tensor.shape for name, tensor in layer.parameters.items()}
 
 
 class _FitTable:

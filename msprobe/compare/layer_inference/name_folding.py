@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from msprobe.compare.alignment.cross_framework import PARAMETERS, pytorch_name
+from msprobe.compare.records.leaves import element_count
 from msprobe.core.store.record_walk import OUTPUT, is_tensor, leaves
 
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
@@ -129,23 +130,24 @@ def operator(stem: str) -> str:
     return f"{_COLLECTIVES}.{name}" if prefix == _COLLECTIVES else f"~{name}"
 
 
-def same_shapes(target: Any, golden: Any) -> bool:
-    """Return whether two records of function calls have inputs and outputs of the same shapes, in the same order.
+def same_sizes(target: Any, golden: Any) -> bool:
+    """Return whether two records of function calls have inputs and outputs of the same numbers of elements: inputs in
+    any order, outputs in the same one.
 
-    One of the calls may return more tensors at the end: what a primitive keeps for its backward call, such as the mean
-    and variance of a normalization.
+    Shapes may differ: one framework computes on a view of other axes. One of the calls may return more tensors at the
+    end: what a primitive keeps for its backward call, such as the mean and variance of a normalization.
     """
-    (inputs, outputs), (golden_inputs, golden_outputs) = _shapes(target), _shapes(golden)
-    if inputs != golden_inputs or bool(outputs) != bool(golden_outputs):
+    (inputs, outputs), (golden_inputs, golden_outputs) = _sizes(target), _sizes(golden)
+    if sorted(inputs) != sorted(golden_inputs) or bool(outputs) != bool(golden_outputs):
         return False
     common = min(len(outputs), len(golden_outputs))
     return outputs[:common] == golden_outputs[:common]
 
 
-def _shapes(body: Any) -> tuple[list[list[int]], list[list[int]]]:
-    """Return the shapes of the input tensors, and of the output tensors."""
-    shapes: tuple[list[list[int]], list[list[int]]] = [], []
+def _sizes(body: Any) -> tuple[list[float], list[float]]:
+    """Return the numbers of elements of the input tensors, and of the output tensors."""
+    sizes: tuple[list[float], list[float]] = [], []
     for leaf in leaves("", body):
         if is_tensor(leaf.raw):
-            shapes[leaf.slot == OUTPUT].append(leaf.raw["shape"])
-    return shapes
+            sizes[leaf.slot == OUTPUT].append(element_count(leaf.raw))
+    return sizes

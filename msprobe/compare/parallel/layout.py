@@ -197,16 +197,37 @@ def load_pair(left: Place, right: Place) -> tuple[Dump, Dump, list[str]]:
 
     Raises:
         ReadError: a document is damaged.
+        NotComparableError: a pipeline ran several micro batches, and the other side is no such pipeline.
     """
     if not isinstance(left, Replica) and not isinstance(right, Replica):
         return without_cycles(load_dump(left), load_dump(right))
     from msprobe.compare.parallel.tensor_parallel import merge_shards
 
+    _refuse_micro_batches(left, right)
     targets, goldens = _load_stages(left), _load_stages(right)
     target, golden = merge_shards(targets, goldens), merge_shards(goldens, targets)
     notes = [f"target: {note}" for note in target.notes] + [f"golden run: {note}" for note in golden.notes]
     target_dump, golden_dump, cycles = without_cycles(target.dump, golden.dump)
     return target_dump, golden_dump, notes + cycles
+
+
+def _refuse_micro_batches(left: Place, right: Place) -> None:
+    """Raise NotComparableError where the stages of one side ran several micro batches by turns and the other side has
+    another number of stages: which calls belong together is not known yet."""
+    stages = [len(place.members) if isinstance(place, Replica) else 1 for place in (left, right)]
+    if stages[0] == stages[1]:
+        return
+    from msprobe.compare.parallel.pipeline import micro_batches
+
+    for side, place, count in zip(("target", "golden run"), (left, right), stages, strict=True):
+        if not isinstance(place, Replica) or count == 1:
+            continue
+        batches = micro_batches(load_dump(place.members[0][0]))
+        if batches > 1:
+            raise NotComparableError(
+                f"the {side} ran {batches} micro batches through {count} pipeline stages, and the other side has "
+                f"{min(stages)}; such layouts cannot be compared yet: record a step with one micro batch"
+            )
 
 
 def _load_stages(place: Place) -> list[Dump]:

@@ -7,7 +7,7 @@ where data flows the other way, inputs are those of the last stage and outputs t
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -44,6 +44,20 @@ def merge_stages(stages: Sequence[Dump]) -> Dump:
             parent = parent_of(stage.construct, name)
             construct.setdefault(new.get(name, name), new.get(parent, parent) if parent is not None else None)
     return replace(stages[0], data=data, construct=construct, stacks=stacks)
+
+
+def micro_batches(stage: Dump) -> int:
+    """Return how many micro batches a stage computed in a step: how often every module that no other one encloses was
+    called; 1 where no modules are recorded."""
+    calls: Counter[str] = Counter()
+    for name, body in stage.data.items():
+        entry = _parsed(name)
+        if not isinstance(entry, ModuleName) or entry.phase is not Phase.FORWARD:
+            continue
+        repeated = type(body) is dict and body.get("is_recompute") is True
+        if not repeated and parent_of(stage.construct, name) is None:
+            calls[entry.stem] += 1
+    return min(calls.values(), default=1)
 
 
 def _split_at_backward(stage: Dump) -> tuple[list[str], list[str]]:

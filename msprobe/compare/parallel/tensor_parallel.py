@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from msprobe.compare.records.entries import parent_of
-from msprobe.compare.records.leaves import as_float, bounded, is_shape
+from msprobe.compare.records.leaves import NO_WHOLE, as_float, bounded, is_shape
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import is_tensor, leaves
 from msprobe.core.tensors.projection import KEY as ORDERED
@@ -77,9 +77,7 @@ def local_sizes(shape: _Shape, axis: int, parts: int) -> list[int]:
     """
     length = shape[axis]
     piece = -(-length // parts)
-    rest = 1
-    for index, size in enumerate(shape):
-        rest *= size if index != axis % len(shape) else 1
+    rest = math.prod(_without_axis(shape, axis % len(shape)))
     return [max(0, min(piece, length - piece * part)) * rest for part in range(parts)]
 
 
@@ -146,6 +144,10 @@ class _Completed:
 
     collective: str
     raw: _Raw
+
+    def in_place_of(self, part: _Raw) -> _Raw:
+        """Return the record of the whole, with the flag of a part: a collective works without gradients."""
+        return {**self.raw, **{key: part[key] for key in ("requires_grad",) if key in part}}
 
 
 def merge_shards(ranks: Sequence[Dump], other: Sequence[Dump]) -> MergedRanks:
@@ -222,8 +224,9 @@ class ShardMerge:
 
     def partial(self, place: str, raws: Sequence[_Raw]) -> _Raw:
         """Return what a collective made of a partial sum, or the tensor without values."""
-        completed = self.completed(raws)
-        return _without_values(self._partial, place, raws) if completed is None else completed.raw
+        if (completed := self.completed(raws)) is not None:
+            return completed.in_place_of(raws[0])
+        return {**_without_values(self._partial, place, raws), NO_WHOLE: True}
 
     def unclear(self, place: str, raws: Sequence[_Raw]) -> _Raw:
         """Return the tensor without values: a shape is damaged, or lacks a length."""
@@ -231,7 +234,7 @@ class ShardMerge:
 
     def apart(self, place: str, raws: Sequence[_Raw]) -> _Raw:
         """Return the tensor without values: they are on ranks that are no part of this model."""
-        return _without_values(self._apart, place, raws)
+        return {**_without_values(self._apart, place, raws), NO_WHOLE: True}
 
     def drifted(self, place: str, raws: Sequence[_Raw], whole: Any) -> _Raw:
         """Return the copy that is farthest from the other side, by norm."""
@@ -345,7 +348,7 @@ class _EntryMerge:
         for completed in () if copies else self._completions(raws, path):
             if completed is not None and completed.raw["shape"] == raws[0]["shape"]:
                 self.joined.append(JoinedTensor(path, raws, collective=completed.collective))
-                return _rank_free(completed.raw)
+                return _rank_free(completed.in_place_of(raws[0]))
         return self._sharded(raws, self._usual_axis(path), path)
 
     def _completions(self, raws: Sequence[_Raw], path: _Path) -> Iterator[_Completed | None]:
@@ -485,8 +488,7 @@ def joined_record(raws: Sequence[_Raw], sizes: Sequence[int], shape: Sequence[in
             fold = folds.get(spec.merge)
             if fold is not None and all(isinstance(value, (int, float)) for value in columns[spec.name]):
                 statistics[spec.name] = fold(columns[spec.name])
-    frame = {key: value for key, value in raws[0].items() if key != ORDERED}  # does not follow from those of parts
-    return _rank_free({**frame, "shape": list(shape), **statistics})
+    return _rank_free({**raws[0], "shape": list(shape), **statistics, **dict.fromkeys({ORDERED} & raws[0].keys())})
 
 
 def _is_number(value: Any) -> bool:

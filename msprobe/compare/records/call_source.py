@@ -6,16 +6,13 @@ ask ``call_source`` with the dump that recorded the entry, or ``source_of_pair``
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from msprobe.compare.records.entries import EntryPair, parent_of, stem_of
-from msprobe.core.naming import NameSyntaxError, parse_entry
+from msprobe.compare.records.source_lines import source_line
+from msprobe.core.naming import NameSyntaxError, split_entry
 from msprobe.core.naming.names import MODULE_PREFIXES, Phase, is_module_name
 from msprobe.core.store.reader import Dump
-
-_LIBRARY = ("site-packages", "dist-packages", "/torch/nn/", "/torch/_", "/lib/python")
-_GENERATED = "File <"
 
 
 class CallSource(NamedTuple):
@@ -23,12 +20,27 @@ class CallSource(NamedTuple):
 
     ``stack`` has the frames of the forward call, innermost first; it is empty where none were recorded. ``module`` is
     path and class of the module itself or of the innermost module around the call, or another recorded parent such as
-    ``optimizer``; None where no parent is recorded. ``source`` is the innermost frame of the user's code as one line.
+    ``optimizer``; None where no parent is recorded. ``source`` is the frame that ``source_line`` chooses, on one line.
     """
 
     stack: tuple[str, ...]
     module: str | None
     source: str
+
+
+NO_SOURCE = CallSource((), None, "")
+
+
+class PairSource(NamedTuple):
+    """Where the call of a pair was made on each side; None for the side that lacks the call."""
+
+    target: CallSource | None
+    golden: CallSource | None
+
+    @property
+    def own(self) -> CallSource:
+        """Where the call was made in the target, or in the golden run where only that has it."""
+        return self.target or self.golden or NO_SOURCE
 
 
 def call_source(dump: Dump, entry: str) -> CallSource:
@@ -37,35 +49,21 @@ def call_source(dump: Dump, entry: str) -> CallSource:
     return CallSource(stack, _module_of(dump, entry), source_line(stack))
 
 
-def source_of_pair(pair: EntryPair, target: Dump, golden: Dump) -> CallSource:
-    """Return where the call of a pair was made: in the target, or in the golden run where only that has the entry.
-
-    Where the target has the entry and recorded no stack, the stack is that of the golden partner.
-    """
-    if pair.target is None:
-        return call_source(golden, pair.golden or "")
-    source = call_source(target, pair.target)
-    if source.stack or pair.golden is None:
-        return source
-    partner = call_source(golden, pair.golden)
-    return CallSource(partner.stack, source.module, partner.source)
-
-
-def source_line(stack: Sequence[str]) -> str:
-    """Return the innermost frame of the user's own code on one line, or "" for an empty stack."""
-    own = [frame for frame in stack if not frame.startswith(_GENERATED) and not any(part in frame for part in _LIBRARY)]
-    frames = own or stack
-    return " ".join(frames[0].split()) if frames else ""
+def source_of_pair(pair: EntryPair, target: Dump, golden: Dump) -> PairSource:
+    """Return where the call of a pair was made on either side."""
+    return PairSource(
+        call_source(target, pair.target) if pair.target is not None else None,
+        call_source(golden, pair.golden) if pair.golden is not None else None,
+    )
 
 
 def in_phase(name: str, phase: str) -> str:
     """Return the name of the same call in another phase; a text that is no entry name stays as it is."""
     try:
-        parsed = parse_entry(name)
+        stem, _, call = split_entry(name)
     except NameSyntaxError:
         return name
-    call = parsed.call or 0
-    return f"{parsed.stem}.{phase}.{call}" if is_module_name(name) else f"{parsed.stem}.{call}.{phase}"
+    return f"{stem}.{phase}.{call or 0}" if is_module_name(name) else f"{stem}.{call or 0}.{phase}"
 
 
 def module_text(name: str) -> str:

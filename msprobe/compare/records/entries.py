@@ -19,6 +19,12 @@ _ORDINARY, _BACKWARD, _REPEATED = range(3)
 _MODULES = tuple(f"{prefix}." for prefix in MODULE_PREFIXES)
 
 
+OPTIMIZER = "optimizer"
+"""The parent of the calls that a step of an optimizer makes."""
+OF_PARAMETERS = frozenset({OPTIMIZER, "clip_grad"})
+"""The parents of calls that belong to parameters: what they get depends on the order of parameters."""
+
+
 class EntryKey(NamedTuple):
     """One entry as matching sees it.
 
@@ -46,6 +52,8 @@ _entry_key = cast(Callable[[tuple[Any, ...]], EntryKey], partial(tuple.__new__, 
 class Absence(Enum):
     """Why an entry of one side means nothing. Whoever knows the reason sets it: the alignment or an exemption."""
 
+    RECORDED_OTHERWISE = auto()
+    """The tool that recorded the other side records no such call (``RecordedByOthers``)."""
     RECOMPUTED = auto()
     """A forward call that activation checkpointing repeats (``in_execution_order``)."""
     RECOMPUTED_UNMATCHED = auto()
@@ -56,6 +64,12 @@ class Absence(Enum):
     """The sides are different programs, and this entry is code of one of them (``OtherProgram``)."""
     FUSED = auto()
     """The entry lies in a layer that the other program has fused with others, or divided (``OtherProgram``)."""
+    OTHER_CODE = auto()
+    """Both sides are one program, and compute the same here by other calls: the values around agree (``regions``)."""
+    NOT_SHOWN = auto()
+    """Only one side makes this call, and nothing that both sides record later shows its values (``regions``)."""
+    ACCEPTED = auto()
+    """The user has accepted that only one side has the entry (``accepted``)."""
     NOT_RECORDED_AT_LEVEL = auto()
     """The level at which the other side was recorded leaves the call out (``DumpLevels``)."""
 
@@ -71,6 +85,11 @@ class EntryPair(NamedTuple):
     absence: Absence | None = None
 
     @property
+    def of_both(self) -> bool:
+        """Return whether both sides have the entry."""
+        return self.target is not None and self.golden is not None
+
+    @property
     def benign(self) -> bool:
         """Return whether it means nothing that only one side has the entry."""
         return self.absence is not None
@@ -79,6 +98,19 @@ class EntryPair(NamedTuple):
     def name(self) -> str:
         """Return the name of the entry: of the target where the target has it."""
         return self.target or self.golden or ""
+
+    @property
+    def sided(self) -> str:
+        """Return the name of the entry and which side has it, for people."""
+        return sided_name(self.target, self.golden)
+
+
+def sided_name(target: str | None, golden: str | None) -> str:
+    """Return the names of one call on both sides as one text that says which side has which name."""
+    if target is None or golden is None:
+        side = "golden run" if target is None else "target"
+        return f"{target or golden or 'a call'} of the {side} alone"
+    return target if target == golden else f"{target} of the target, {golden} of the golden run"
 
 
 def entry_keys(
@@ -174,6 +206,16 @@ def parent_of(construct: Mapping[str, Any], name: str) -> str | None:
     if isinstance(parent, list):
         parent = parent[0] if parent else None
     return parent if isinstance(parent, str) else None
+
+
+def parents_of(construct: Mapping[str, Any], name: str) -> Iterator[str]:
+    """Yield the calls around a call, from inside to outside. A circle, which a damaged file may have, ends it."""
+    visited = {name}
+    parent = parent_of(construct, name)
+    while parent is not None and parent not in visited:
+        visited.add(parent)
+        yield parent
+        parent = parent_of(construct, parent)
 
 
 def stem_of(name: str) -> str:

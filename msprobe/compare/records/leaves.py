@@ -18,6 +18,8 @@ from msprobe.core.tensors.statistics import STATISTIC_NAMES
 from msprobe.numerics.metrics.statistics import Cell, shown
 
 _MOST_ELEMENTS = 1 << 63
+NO_WHOLE = "no_whole"
+"""Key of a merged tensor without values: the ranks hold parts of it that make no whole, and the merge says so."""
 RANK_KEYS = (".src", ".dst", ".group_src", ".group_dst")
 NO_STATISTICS: tuple[Cell, ...] = ("None",) * len(STATISTIC_NAMES)
 

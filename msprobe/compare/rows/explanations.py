@@ -20,7 +20,7 @@ from msprobe.compare.inputs.mode import Mode
 from msprobe.compare.rows.cells import Tensors
 from msprobe.compare.rows.columns import FLOAT, INTEGER, NumberColumn, NumberWords
 from msprobe.compare.table.table import LeafTable
-from msprobe.core.store.record_walk import Leaf, is_tensor
+from msprobe.core.store.record_walk import PARAMETER_GRAD, Leaf, is_tensor
 from msprobe.numerics.metrics.statistics import Cell
 from msprobe.numerics.verdict import Floats, Ints, Judged, Measured, Role, RowKind
 
@@ -29,12 +29,22 @@ if TYPE_CHECKING:
 
 _SHOWN = 60
 _PARTS = ("largest element", "mean", "norm", "the order of the elements (projection)")
+_MORE_THAN_ROUNDING = ", more than rounding and its inputs explain"
+_MORE_THAN_RERUNS = ", more than between the reruns"
 _UNCHECKED = "values are missing on a side, so this row could not be checked"
 _FIXED = {
     RowKind.UNINITIALISED: "memory nobody has written yet; its content means nothing",
+    RowKind.WITHOUT_EFFECT: "another input, and all results of the call agree: it has no effect",
+    RowKind.ACCEPTED: "an accepted difference",
+    RowKind.FOLLOWS_ACCEPTED: "follows from an accepted difference",
+    RowKind.HIDDEN_BY_ACCEPTED: "follows from an accepted difference, which is too large to see another one here",
     RowKind.NON_FINITE: "NaN or infinity where the other run has none or another one",
     RowKind.MISSING_IN_TARGET: "no value (null) in the target, a value in the golden run",
     RowKind.MISSING_IN_GOLDEN: "no value (null) in the golden run, a value in the target",
+}
+_LACKING: dict[int, tuple[str, str]] = {
+    RowKind.MISSING_IN_TARGET: ("target", "golden run"),
+    RowKind.MISSING_IN_GOLDEN: ("golden run", "target"),
 }
 
 
@@ -65,7 +75,10 @@ class Reasons:
         part = _deciding(parts, times, tolerance)
         worst = np.take_along_axis(parts, part[:, None], axis=1)[:, 0]
         result = differences.role[rows] == Role.RESULT
-        self._columns: tuple[NDArray[Any], ...] = worst, part, times, tolerance, result
+        tails = np.where(result, _MORE_THAN_ROUNDING, "")
+        if judged.by_reruns.size:
+            tails = np.where(judged.by_reruns[rows], _MORE_THAN_RERUNS, tails)
+        self._columns: tuple[NDArray[Any], ...] = worst, part, times, tolerance, tails
 
     def text(self, kind: int, row: int, ours: Leaf | None, theirs: Leaf | None) -> str:
         """Return the sentence for a row of this kind; ``ours`` and ``theirs`` are its leaves."""
@@ -79,9 +92,13 @@ class Reasons:
         if kind == RowKind.DTYPE:
             return f"dtype {_field(left, 'dtype')} in the target, {_field(right, 'dtype')} in the golden run"
         if kind == RowKind.ARGUMENT:
-            return f"argument {_argument(left, right)} in the target, {_argument(right, left)} in the golden run"
+            first, second = _arguments(left, right)
+            return f"argument {first} in the target, {second} in the golden run"
         if kind == RowKind.UNCHECKED and not (is_tensor(left) and is_tensor(right)):
-            return f"the sides tell this argument differently ({_argument(left, right)}, {_argument(right, left)})"
+            first, second = _arguments(left, right)
+            return f"the sides tell this argument differently ({first} in the target, {second} in the golden run)"
+        if kind in _LACKING and ours.slot == PARAMETER_GRAD:
+            return f"no gradient in the {_LACKING[kind][0]} (null), one in the {_LACKING[kind][1]}"
         return _FIXED.get(RowKind(kind), _UNCHECKED)
 
     def of_values(self, rows: Ints) -> list[str]:
@@ -90,10 +107,9 @@ class Reasons:
         return list(map(_of_value, *(one[at].tolist() for one in self._columns)))
 
 
-def _of_value(worst: float, part: int, times: float, tolerance: float, result: bool) -> str:
+def _of_value(worst: float, part: int, times: float, tolerance: float, tail: str) -> str:
     if worst == math.inf:
         return "the checksums differ"
-    tail = ", more than rounding and its inputs explain" if result else ""
     allowed = f"{times:.3g} times the {tolerance:.2g} allowed" if tolerance else "where none is allowed"
     return f"{_PARTS[part]} differs by {worst:.3g} of the tensor's scale, {allowed}{tail}"
 
@@ -114,16 +130,33 @@ def _field(raw: Any, name: str) -> object:
     return raw.get(name) if isinstance(raw, dict) else None
 
 
+def _arguments(left: Any, right: Any) -> tuple[str, str]:
+    """Return two arguments as texts that differ: by their values, with the types only where the values look alike."""
+    values = [side["value"] if isinstance(side, dict) and "value" in side else side for side in (left, right)]
+    if all(not isinstance(value, dict) and value is not None for value in values):
+        texts = _cut(str(values[0])), _cut(str(values[1]))
+        if texts[0] != texts[1]:
+            return texts
+        types = [str(side["type"]) if isinstance(side, dict) and "type" in side else "" for side in (left, right)]
+        if types[0] != types[1] and all(types):
+            return f"{texts[0]} ({types[0]})", f"{texts[1]} ({types[1]})"
+    return _argument(left, right), _argument(right, left)
+
+
 def _argument(raw: Any, other: Any) -> str:
     if isinstance(raw, dict):
         for key in ("type", "value", "group_ranks", "format", "p2p", "requires_grad"):
             if key in raw and (not isinstance(other, dict) or other.get(key) != raw[key]):
-                text = f"{key} {raw[key]}" if key not in ("value", "type") else str(raw[key])
-                return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
-    text = str(raw.get("value", raw) if isinstance(raw, dict) else raw)
+                return _cut(f"{key} {raw[key]}" if key not in ("value", "type") else str(raw[key]))
+    return _cut(str(raw.get("value", raw) if isinstance(raw, dict) else raw))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
+GOLDEN_STACKS = "Bench_Stack_Info"
+"""The title of the stacks of the golden run: of calls that it alone makes, or makes in another line."""
 _JUDGED = ("Tolerance", "Times tolerance")
 _ELEMENTS = ("ULP distance", "Allclose", "First different index", "Worst element")
 _NOTHING = ("N/A",) * len(_ELEMENTS)

@@ -19,6 +19,10 @@ from msprobe.numerics.verdict import Bools, Ints, Judged, Level, RowKind
 LEVEL_NAMES = tuple(level.name.lower() for level in Level)
 
 _LEVELS_BY_ABSENCE = {
+    Absence.RECORDED_OTHERWISE: (
+        Level.WARNING,
+        "warning: the tool that recorded the other side records no such call",
+    ),
     Absence.RECOMPUTED: (
         Level.PASS,
         "recomputed forward call, on one side only, with the values of the call it repeats",
@@ -30,6 +34,15 @@ _LEVELS_BY_ABSENCE = {
     Absence.RUN_ENDED: (Level.PASS, "the other run ended before this call"),
     Absence.OTHER_PROGRAM: (Level.WARNING, ""),
     Absence.FUSED: (Level.WARNING, ""),
+    Absence.OTHER_CODE: (
+        Level.WARNING,
+        "warning: only this side makes the call; the values that both sides record decide",
+    ),
+    Absence.NOT_SHOWN: (
+        Level.WARNING,
+        "warning: only this side makes the call, and nothing recorded later shows its values",
+    ),
+    Absence.ACCEPTED: (Level.WARNING, "warning: an accepted difference: only this side has it"),
 }
 """Level and message of the rows of an entry alone. The message of ``NOT_RECORDED_AT_LEVEL`` is in the table."""
 
@@ -115,4 +128,5 @@ def _diverging(table: LeafTable, judged: Judged) -> Bools:
     differing = differing_before[table.starts[1:]] > differing_before[table.starts[:-1]]
     one_sided = np.array([target is None or golden is None for target, golden, _ in table.entries], np.bool_)
     benign = np.array([absence is not None for _, _, absence in table.entries], np.bool_)
+    benign[list(table.harmless)] = True
     return np.asarray((differing | one_sided) & ~benign)

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from msprobe.compare.inputs.mode import Mode
+from msprobe.compare.records.entries import EntryPair
 from msprobe.compare.records.leaves import data_name
+from msprobe.compare.records.source_lines import source_line
 from msprobe.compare.rows.cells import CellMaker, RowCells, Tensors, entry_blocks
 from msprobe.compare.rows.columns import METRICS, Column, NumberColumn, TextColumn, distinct_column, text_column
 from msprobe.compare.rows.explanations import Differences, Explained, Reasons
@@ -82,11 +84,13 @@ class RowSource(NamedTuple):
 
     Attributes:
         dump: the target.
+        golden: the golden run.
         metrics: the number of custom metrics, whose columns come last.
         cells: makes the columns before any verdict.
     """
 
     dump: Dump
+    golden: Dump
     mode: Mode
     table: LeafTable
     levels: RowLevels
@@ -101,13 +105,14 @@ class RowMaker:
     """Makes the rows of one comparison; holds what all rows share."""
 
     def __init__(self, source: RowSource) -> None:
-        self._dump, self._mode, self._table = source.dump, source.mode, source.table
+        self._dump, self._golden, self._mode, self._table = source.dump, source.golden, source.mode, source.table
         self._tensors, self._judged, self._levels = source.tensors, source.judged, source.levels
         self._cells = source.cells
         self._reasons = Reasons(source.differences, source.judged)
         self._explained = Explained(source.mode, source.table, source.judged, source.tensors)
         self._metrics = source.metrics
         self._stack_texts: dict[int, str] = {}
+        self._lines_differ: dict[tuple[int, int], bool] = {}
 
     def blocks(self, entries: range | None = None, *, reference: bool) -> Iterator[RowBlock]:
         """Yield the rows of these consecutive entries, or of all; ``reference`` judges them by the published rules."""
@@ -126,12 +131,14 @@ class RowMaker:
         columns: list[Column] = [*cells.names, *cells.kinds, *cells.metrics, cells.consistent]
         columns += [TextColumn(levels, LEVEL_NAMES), _message_column(messages)]
         if self._dump.has_stacks:
-            columns.append(self._stacks(first, last))
+            columns.append(self._stacks(first, last, self._target_frames))
         if self._mode is Mode.TENSOR:
             columns.append(self._files(start, stop))
         words = self._cells.words
         if not reference:
             columns += self._explained.columns(start, stop, words)
+            if self._dump.has_stacks:
+                columns.append(self._stacks(first, last, self._golden_frames))
         columns += self._explained.custom(start, stop, self._metrics, words)
         return RowBlock(columns, levels, messages)
 
@@ -196,13 +203,13 @@ class RowMaker:
 
     # Columns after the verdict
 
-    def _stacks(self, first: int, last: int) -> TextColumn:
+    def _stacks(self, first: int, last: int, frames_of: Callable[[EntryPair], list[str] | None]) -> TextColumn:
+        """Return the stacks of one side, each in the first row of its entry."""
         words, index = ["N/A"], []
         numbers: dict[int, int] = {}
         counts = np.diff(self._table.starts[first : last + 1]).tolist()
         for pair, rows in zip(self._table.entries[first:last], counts, strict=True):
-            target = pair.target
-            frames = self._dump.stacks.get(target) if target is not None and rows else None
+            frames = frames_of(pair) if rows else None
             if frames:
                 number = numbers.get(id(frames))
                 if number is None:
@@ -212,6 +219,23 @@ class RowMaker:
                 rows -= 1
             index.extend([0] * rows)
         return TextColumn(np.array(index, np.int64), words)
+
+    def _target_frames(self, pair: EntryPair) -> list[str] | None:
+        return self._dump.stacks.get(pair.target) if pair.target is not None else None
+
+    def _golden_frames(self, pair: EntryPair) -> list[str] | None:
+        """Return the stack of the golden run where the target lacks the call, or makes it in another line."""
+        frames = self._golden.stacks.get(pair.golden) if pair.golden is not None else None
+        if not frames or pair.target is None:
+            return frames
+        ours = self._dump.stacks.get(pair.target)
+        if ours is None or ours is frames:
+            return None if ours else frames
+        key = id(ours), id(frames)
+        differ = self._lines_differ.get(key)
+        if differ is None:
+            differ = self._lines_differ[key] = ours != frames and source_line(ours) != source_line(frames)
+        return frames if differ else None
 
     def _stack_text(self, frames: list[str]) -> str:
         text = self._stack_texts[id(frames)] = str(frames)

@@ -6,12 +6,35 @@ Plain dataclasses, so that a comparison need not load pydantic; ``summary_schema
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from datetime import date
 from typing import Any, ClassVar, Literal
 
-VerdictText = Literal["same", "diverged", "not_comparable"]
-KindText = Literal["value", "non_finite", "missing_in_target", "missing_in_golden", "shape", "dtype", "argument"]
+from msprobe.compare.records.entries import sided_name
+
+VerdictText = Literal["same", "incomplete", "diverged", "not_comparable"]
+KindText = Literal[
+    "value", "non_finite", "missing_in_target", "missing_in_golden", "shape", "dtype", "argument", "order"
+]
 PolicyText = Literal["default", "reference"]
+StateText = Literal["used", "unused", "expired"]
 _JSON_NAMES = {"passed": "pass"}
+_LACKING = {"missing_in_target": ("target", "golden run"), "missing_in_golden": ("golden run", "target")}
+"""The side that lacks something, and the other one."""
+
+
+def verdict_text(*, checked: bool, diverged: bool, lost: bool) -> VerdictText:
+    """Return the verdict of one comparison.
+
+    Args:
+        checked: whether a value could be checked on both sides.
+        diverged: whether there is a first divergence.
+        lost: whether a record says that it holds data which could not be compared.
+    """
+    if diverged:
+        return "diverged"
+    if not checked:
+        return "not_comparable"
+    return "incomplete" if lost else "same"
 
 
 def _json_name(field_name: str) -> str:
@@ -54,7 +77,12 @@ class FirstDivergence:
     ``step`` and ``rank`` are null where the input had none; ``target`` and ``golden`` are entry names, null where the
     entry is missing; ``slot`` is the place inside the entry such as output.0 or parameters.weight; ``module`` is the
     path and class of the innermost module, or ``optimizer``; ``stack`` holds the frames of the (forward) call,
-    innermost first.
+    innermost first, from the one on that is code of the user or of a library, and ``source`` that one as
+    ``PATH:LINE in FUNCTION: CODE``. Both are those of the target, or of the golden run where only that has the entry;
+    ``golden_module``, ``golden_stack`` and ``golden_source`` are those of the golden run, empty where it lacks the
+    entry.
+
+    The kind ``order``: both runs make the call, one of them before and one after another call.
 
     ``times_tolerance`` is the difference in units of the ``tolerance`` that applied (relative to the scale of the
     tensor); null where none applies. Where whole tensors were compared, ``first_index`` is that of the first element
@@ -76,16 +104,109 @@ class FirstDivergence:
     worst_index: list[int] | None = None
     worst_target: str | None = None
     worst_golden: str | None = None
+    source: str = ""
+    golden_module: str | None = None
+    golden_stack: list[str] = field(default_factory=list)
+    golden_source: str = ""
+
+    @property
+    def name(self) -> str:
+        """The entry with its side, as ``sided_name`` writes it."""
+        return sided_name(self.target, self.golden)
+
+    @property
+    def kind_words(self) -> str:
+        """The kind in words that name the sides."""
+        if self.kind == "order":
+            return "in another order"
+        if self.kind not in _LACKING:
+            return self.kind.replace("_", " ")
+        lacking, having = _LACKING[self.kind]
+        if None in (self.target, self.golden):
+            return f"only in the {having}"
+        return f"no {'gradient' if (self.slot or '').startswith('parameters_grad') else 'value'} in the {lacking}"
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedDifference:
+    """A difference that is accepted.
+
+    ``finding`` is the kind of a first divergence. ``place`` is the name of the call on either side, as it is printed,
+    or its module; ``*`` stands for any text, ``?`` for one character. ``reason`` says why it is accepted. ``slot`` is
+    the place inside the call, such as ``output.0``; ``step`` and ``rank`` are numbers and ranges such as ``0-2,5``.
+    ``at_most`` is the largest difference of a value that is accepted, in units of its tolerance. ``expires`` is the
+    last day on which the entry counts, as ``YYYY-MM-DD``.
+    """
+
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
+
+    finding: KindText
+    place: str
+    reason: str
+    slot: str | None = None
+    step: str | int | None = None
+    rank: str | int | None = None
+    at_most: float | None = None
+    expires: str | None = None
+
+    @property
+    def is_expired(self) -> bool:
+        """Return whether the last day of the entry is over."""
+        return self.expires is not None and date.today() > date.fromisoformat(self.expires)
+
+    @property
+    def text(self) -> str:
+        """The finding and its place in words."""
+        more = ((name, getattr(self, name)) for name in ("slot", "step", "rank"))
+        return f"{self.finding} at {self.place}" + "".join(f", {name} {value}" for name, value in more if value)
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """The keys that the entry has, in the order of the file."""
+        order = "finding", "place", "slot", "step", "rank", "at_most", "reason", "expires"
+        return {name: value for name in order if (value := getattr(self, name)) is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedFinding:
+    """A finding that an entry has accepted: the number of the entry, and the finding in words."""
+
+    entry: int
+    name: str
+
+
+@dataclass(slots=True)
+class AcceptedUse:
+    """What became of one entry: ``used`` with the number of findings that it accepted and the first of them."""
+
+    entry: AcceptedDifference
+    state: StateText = "unused"
+    count: int = 0
+    first: str = ""
+
+    @property
+    def text(self) -> str:
+        """The entry and what became of it, in one sentence."""
+        until = f", until {self.entry.expires}" if self.entry.expires else ""
+        about = f"{self.entry.text} ({self.entry.reason}{until})"
+        if self.state == "used":
+            times = "once" if self.count == 1 else f"{self.count} times"
+            return f"{about}: used {times}, first for {self.first}"
+        return f"{about}: {'expired, it accepts nothing any more' if self.state == 'expired' else 'not used'}"
 
 
 @dataclass(slots=True)
 class CompareSummary:
     """What `msprobe compare --json` prints.
 
+    ``verdict`` is ``not_comparable`` where the runs hold nothing that can be judged, else ``diverged`` where there is a
+    first divergence, else ``incomplete`` where a record says that it holds data which could not be compared.
     ``reason`` says why runs are not comparable, or what limits the answer; ``unpaired`` are the steps and ranks that
     only one side has, or of which a killed process left no records, ``incomplete`` those and whatever else was not
     compared (a direction, what followed when a run died, values that are null, tensors without a readable file);
-    ``results`` the result tables written.
+    ``results`` the result tables written. ``order_blind`` says that tensors were compared by statistics that do not see
+    the order of their elements, so that an agreement holds as far as these statistics tell. ``accepted`` are the
+    entries of ``--accept``, and what became of them.
     """
 
     verdict: VerdictText
@@ -98,6 +219,8 @@ class CompareSummary:
     unpaired: list[str] = field(default_factory=list)
     incomplete: list[str] = field(default_factory=list)
     results: list[str] = field(default_factory=list)
+    order_blind: bool = False
+    accepted: list[AcceptedUse] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
         """The summary as JSON values."""

@@ -18,7 +18,7 @@ from msprobe.core.store.record_walk import Leaf
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
 
 COUNT = len(STATISTIC_NAMES)
-_LAST = STATISTIC_NAMES[-1]
+_LAST, _CHECKSUM = STATISTIC_NAMES[-1], "md5"
 _FLOATS = {float}
 _statistics_of = itemgetter(*STATISTIC_NAMES)
 _dtype_and_shape = itemgetter("dtype", "shape")
@@ -30,7 +30,8 @@ class FloatPairs(NamedTuple):
     Attributes:
         rows: row numbers, ascending.
         values: shape (rows, 2, statistics): the statistics of the target, then of the golden tensor, in table order.
-        kinds: one number per row; rows of equal dtypes, shapes and flags are of one kind, and have the same number.
+        kinds: one number per row; rows of equal dtypes, shapes and flags are of one kind, and have the same
+            number; with checksums or without.
         kind_samples: the two records of one row of each kind, by the number of the kind.
     """
 
@@ -85,7 +86,8 @@ class _KindSamples:
             lengths = tuple(shape)
             other_lengths = lengths if shape == other_shape else tuple(other_shape)
             flags = record.get("requires_grad"), other.get("requires_grad")
-            key = dtype, other_dtype, lengths, other_lengths, flags
+            has_checksum = _CHECKSUM in record or _CHECKSUM in other
+            key = dtype, other_dtype, lengths, other_lengths, flags, has_checksum
             number = self._numbers.get(key)
         except TypeError:  # a damaged dump may hold anything
             key, number = None, None

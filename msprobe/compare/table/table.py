@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from msprobe.compare.alignment import cross_framework
 from msprobe.compare.alignment.protocol import Alignment, FusedLayers, FusedPaths, Side, Strategy
 from msprobe.compare.records.entries import EntryKey, EntryPair, entry_keys, in_execution_order, repeats
+from msprobe.compare.records.recorder import Otherwise, marked_as, other_kernels, side_of_another_tool
 from msprobe.compare.table.float_pairs import FloatPairs, float_pairs
 from msprobe.compare.table.leaf_pairs import LeafPairs
 from msprobe.core.store.reader import Dump
@@ -48,6 +49,47 @@ class ChangedRecompute(NamedTuple):
         return f"has another value than in {self.original}, which this recomputed call repeats"
 
 
+Ranges = tuple[slice, ...]
+"""The part of a tensor that is compared: a range per axis."""
+RowRanges = tuple["Ranges | None", "Ranges | None"]
+"""The parts of both sides of a row; None for a whole tensor."""
+
+
+class PartialTensors(NamedTuple):
+    """The tensors of which a part is compared (see ``exemptions.sliced_tensors``).
+
+    Args:
+        ranges: the part of both sides, by row.
+        unknown: the rows of these that have no numbers for the part.
+        lengths: lengths of axes, of target and golden run, where both differ before they are cut.
+    """
+
+    ranges: Mapping[int, RowRanges]
+    unknown: frozenset[int]
+    lengths: frozenset[tuple[int, int]]
+
+
+class Origin(NamedTuple):
+    """Where a difference arises that no call of both sides explains (see ``regions.origin``).
+
+    Args:
+        target: the call that only the target makes; None where it lacks a call of the golden run.
+        golden: the call that only the golden run makes, there; None where it has none.
+        boundary: the first entry of both sides that gets a wrong value from there.
+        row: the row of this value.
+    """
+
+    target: int | None
+    golden: int | None
+    boundary: int
+    row: int
+
+    @property
+    def entry(self) -> int:
+        """The call that is named: that of the target where it has one."""
+        return self.golden if self.target is None else self.target  # type: ignore[return-value]
+
+
 @dataclass(frozen=True, eq=False)
 class LeafTable:
     """Two dumps as one table: ``starts[e]:starts[e + 1]`` are the rows of entry ``e``.
@@ -56,19 +98,25 @@ class LeafTable:
     target where the target has it. The table is complete when the exemptions have been applied; nothing changes it.
 
     What the alignment says: ``other_entry`` names the golden leaf of a row that belongs to another entry than the
-    partner. ``across`` says that the sides are from two frameworks, ``loose`` that they are different programs (see
-    ``Alignment``), ``layer_map`` is the inferred map by which they were paired, ``fused`` are the fused
-    layers and ``fused_paths`` the paths of all of their modules by side.
-    ``repeated`` says that construct.json of the target shows recomputed calls (see ``entries.repeats``).
-    ``alike`` says of each entry whether both sides have the same leaves in the same order. ``checksums`` says that
-    checksums are compared, and no statistics.
+    partner. ``across`` says that the sides are from two frameworks, ``kernels`` names framework and device of both
+    where these differ, ``loose`` says that the sides are different programs (see ``Alignment``), ``layer_map`` is the
+    inferred map by which they were paired, ``fused`` are the fused layers and ``fused_paths`` the paths of all of their
+    modules by side. ``repeated`` says that construct.json of the target shows recomputed calls (see
+    ``entries.repeats``). ``alike`` says of each entry whether both sides have the same leaves in the same order.
+    ``checksums`` says that checksums are compared, and no statistics.
 
-    What the exemptions add: ``joined`` has the names of all parts of each entry that stands for a fused layer,
+    What the exemptions add: ``other_tool`` is the side, 0 or 1, that a tool other than msprobe recorded, and
+    ``recorded_otherwise`` says of rows what that tool records differently.
+    ``joined`` has the names of all parts of each entry that stands for a fused layer,
     ``together`` by row what was joined, ``unjoined_notes`` a sentence for each reason why layers were not joined.
+    ``partial`` says which tensors are compared in part, None where the user chose none.
     ``changed`` are the recomputed calls of one side with values of their own; ``unmatched_recomputes`` are those that
     repeat no call with values. ``unrecorded`` says of an entry of one side in a sentence why the level of the other
     side leaves it out. ``ended_from`` is the first entry that may be incomplete because a run died or still runs, and
     ``ended_kinds`` the kinds of rows that its side lacks.
+
+    What the verdicts add: ``origin`` says where the first difference arises, if in calls of one side alone;
+    ``harmless`` are the entries of both sides that differ without consequence.
 
     ``lone_rows`` is what ``lone`` returns where that is known without reading the leaves.
     """
@@ -80,6 +128,7 @@ class LeafTable:
     keys: Sequence[EntryKey] = ()
     other_entry: Mapping[int, str] = field(default_factory=dict)
     across: bool = False
+    kernels: frozenset[str] = frozenset()
     loose: bool = False
     layer_map: LayerMap | None = None
     repeated: bool = False
@@ -87,14 +136,19 @@ class LeafTable:
     alike: Sequence[bool] = ()
     fused: Sequence[FusedLayers] = ()
     fused_paths: FusedPaths = (frozenset(), frozenset())
+    recorded_otherwise: Mapping[int, Otherwise] = field(default_factory=dict)
+    other_tool: int | None = None
     joined: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     together: Mapping[int, JoinedTensors] = field(default_factory=dict)
     unjoined_notes: Sequence[str] = ()
+    partial: PartialTensors | None = None
     unmatched_recomputes: frozenset[int] = frozenset()
     changed: Mapping[int, ChangedRecompute] = field(default_factory=dict)
     unrecorded: Mapping[int, str] = field(default_factory=dict)
     ended_from: int | None = None
     ended_kinds: tuple[int, ...] = ()
+    origin: Origin | None = None
+    harmless: frozenset[int] = frozenset()
     lone_rows: NDArray[np.int8] | None = None
 
     @property
@@ -118,6 +172,10 @@ class LeafTable:
     def rows_of(self, entry: int) -> range:
         """Return the rows of an entry."""
         return range(int(self.starts[entry]), int(self.starts[entry + 1]))
+
+    def entries_of(self, rows: Sequence[int] | NDArray[np.int64]) -> list[int]:
+        """Return the numbers of the entries of ascending rows, each once."""
+        return list(dict.fromkeys((self.starts.searchsorted(rows, side="right") - 1).tolist()))
 
     def rows_per_entry(self) -> list[int]:
         """Return the number of rows of each entry."""
@@ -149,6 +207,11 @@ def build_table(
     golden_keys = target_keys
     if not same_entries(target, golden):
         golden_keys = entry_keys(golden.data, golden.construct, parsed)
+    other = None if dtype_gate else side_of_another_tool(target, golden)
+    if other == 0:
+        target_keys = marked_as(target_keys, golden_keys)
+    elif other == 1:
+        golden_keys = marked_as(golden_keys, target_keys)
     alignment = strategy.align(Side(target, target_keys), Side(golden, golden_keys))
     across = cross_framework.differ(target, golden)
     rows = _TableRows(target, golden, LeafPairs(golden, alignment, dtype_gate, across))
@@ -168,6 +231,7 @@ def build_table(
         rows.keys,
         rows.other_entry,
         across=across,
+        kernels=other_kernels(target, golden),
         loose=loose or alignment.loose or across,
         layer_map=alignment.layer_map,
         repeated=repeats(below),

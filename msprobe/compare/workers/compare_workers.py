@@ -18,6 +18,7 @@ from msprobe.compare.alignment import cross_framework
 from msprobe.compare.comparison import Comparison, StepHistory, titles
 from msprobe.compare.inputs.construct_cycles import parent_cycle
 from msprobe.compare.inputs.mode import Policy
+from msprobe.compare.records.recorder import side_of_another_tool
 from msprobe.compare.rows.cells import NO_FLOAT_COLUMNS, CellMaker, entry_blocks, float_columns
 from msprobe.compare.rows.rows import Chunks, RowBlock
 from msprobe.compare.table.table import LeafTable
@@ -122,7 +123,8 @@ def _parts(
         """Calls that a repeated call left early are told by the call behind them (see ``entry_keys``)."""
         return not above or name in above or not name.endswith("forward")
 
-    parts = None if cross_framework.differ(ours, theirs) else documents.parts(shares(processes), may_end)
+    apart = cross_framework.differ(ours, theirs) or side_of_another_tool(ours, theirs) is not None
+    parts = None if apart else documents.parts(shares(processes), may_end)
     if parts is None:
         raise UndividedError
     return (ours, theirs), parts

@@ -12,6 +12,7 @@ from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, cast, overload
 
 import numpy as np
@@ -20,8 +21,12 @@ from msprobe.compare.alignment.protocol import SAME, Alignment, Side
 from msprobe.compare.comparison import EXEMPTIONS, Comparison, StepHistory, judged_as
 from msprobe.compare.differences.measure import measure
 from msprobe.compare.differences.row_facts import RowFacts, joined_facts, row_facts
+from msprobe.compare.differences.row_remarks import of_calls
+from msprobe.compare.exemptions.other_program import pair_commuted_operands
+from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.inputs.mode import Mode, Policy, mode_of
 from msprobe.compare.records.entries import EntryKey, EntryPair
+from msprobe.compare.regions.one_sided import OneSidedCalls
 from msprobe.compare.rows.cells import ColumnTypes, column_types
 from msprobe.compare.rows.levels import row_levels
 from msprobe.compare.table.leaf_pairs import LeafPairs
@@ -90,10 +95,13 @@ def own_part(outlines: tuple[Dump, Dump], parts: tuple[Part, Part], *, dtype_gat
             raise UndividedError
         mode = mode_of(target, golden)
         table = build_table(target, golden, _Same(), dtype_gate=dtype_gate, checksums=mode is Mode.CHECKSUM)
+        if not dtype_gate and pair_commuted_operands(table) is not table:
+            raise UndividedError
     except MsprobeException as error:  # whatever is wrong is told by who compares the whole
         raise UndividedError from error
     with np.errstate(all="ignore"):
         facts = row_facts(table, checksums=mode is Mode.CHECKSUM)
+        of_calls(table, target.data, golden.data, facts.remarks)
     trim_memory()
     found = PartSummary(
         mode, table.keys, table.starts, table.lone, table.repeated, facts, column_types(table) if dtype_gate else []
@@ -212,13 +220,16 @@ def joined(
     target, golden = _whole(own.target, ours), _whole(own.golden, theirs)
     table = _table(own, others, golden, (ours, theirs), dtype_gate=policy is Policy.REFERENCE)
     with np.errstate(all="ignore"):  # what overflows or is no number stays visible in the verdict
-        facts = [own.summary.facts, *(other.facts for other in others)]
-        measured = measure(table, joined_facts(facts), EXEMPTIONS, cancelled_gradients=history.cancelled_gradients)
+        facts = joined_facts([own.summary.facts, *(other.facts for other in others)])
+        measured = measure(table, facts, EXEMPTIONS, cancelled_gradients=history.cancelled_gradients)
         trim_memory()
         judged = judged_as(own.summary.mode, measured, history)
+        dumps = ComparedDumps(target, golden, own.summary.mode, policy)
+        table = OneSidedCalls(table, dumps).judged(measured, judged)
+    history.cancelled_gradients.add_updates(table, target, golden)
     trim_memory()
     levels = row_levels(table, judged, policy)
-    return Comparison(target, golden, own.summary.mode, policy, table, measured, judged, levels, None)
+    return Comparison(target, golden, own.summary.mode, policy, table, measured, judged, levels, None, facts.remarks)
 
 
 def _table(
@@ -247,4 +258,11 @@ def _table(
 
 
 def _whole(dump: Dump, later: LaterRecords) -> Dump:
-    return replace(dump, data=cast(dict[str, _Records], ChainMap(dump.data, cast(Any, later))))
+    return replace(dump, data=cast(dict[str, _Records], _JoinedRecords(dump.data, cast(Any, later))))
+
+
+class _JoinedRecords(ChainMap[str, Any]):
+    """Records of which the names stand in the order of the document."""
+
+    def __iter__(self) -> Iterator[str]:
+        return chain.from_iterable(self.maps)

@@ -78,6 +78,7 @@ def part_blocks(own: LocalPart, verdicts: Verdicts, cells: CellMaker, policy: Po
     levels = row_levels(own.table, verdicts.judged, policy)
     source = RowSource(
         own.target,
+        own.golden,
         own.summary.mode,
         own.table,
         levels,

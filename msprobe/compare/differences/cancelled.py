@@ -1,0 +1,290 @@
+"""Gradients that cancel to zero, and what an optimizer makes of them.
+
+The gradient of a bias is a sum over many terms. Where the sum is zero by mathematics (the bias of an attention key, a
+bias before a norm), the recorded value is rounding noise, in which two correct runs have no digit in common. Its scale
+is that of the terms. What is computed from it (its norm, the clipped gradient) is noise of the same scale, as long as
+it is as small. An optimizer that divides by the size of the gradient (Adam) turns this noise into an update as large as
+any other: the results of such an update cannot be judged.
+
+Where a part of a gradient cancels (one bias for query, key and value), no statistic tells which elements these are.
+Then the result of the division may differ by the size of the update, in single elements: mean and norm average over
+them. So may a vector of parameters in the next step, when only modules were recorded and not the update.
+
+A tensor is recognised in later calls by its statistics, a parameter in later steps by its name.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.compare.differences.other_updates import WITHOUT_SQUARES, OtherUpdate, other_updates
+from msprobe.compare.differences.row_facts import RowFacts
+from msprobe.compare.differences.statistics_arrays import largest_input
+from msprobe.compare.records.entries import OPTIMIZER, path_of
+from msprobe.compare.records.optimizer_steps import optimizer_steps
+from msprobe.compare.table.table import LeafTable
+from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import INPUT
+from msprobe.core.tensors.dtypes import find_dtype
+from msprobe.core.tensors.statistics import NORM, NORM_COLUMN, STATISTIC_NAMES
+from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
+from msprobe.numerics.verdict import Bools, Floats, Measured, Role
+
+_CANCELLED = 1e-3
+_ROUNDINGS = 64.0  # of a coarse dtype: a sum of its values that is zero by mathematics is this share of its terms
+_SOURCES = {"backward": 0, "parameters_grad": 1}  # the terms come in with the entry itself, or with its backward entry
+_ANYTHING = 1e6  # no difference is as large
+_UPDATES = 4.0  # of the size of an update: two of opposite signs, in a random share of the elements
+_PLAIN = frozenset({"SGD", "ASGD"})  # optimizers whose update is proportional to the gradient
+
+Fingerprint = tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class CancelledGradients:
+    """What the comparison of earlier steps knows of cancelled gradients.
+
+    Attributes:
+        scales: the scales of cancelled gradients, in data units, by their fingerprints.
+        moved: how much single elements of a tensor may differ, relative to its largest one, by its fingerprint.
+        parameters: the parameters (stem of the module and own name) whose whole gradient cancelled.
+        travelled: how far an optimizer that divides by the size of the gradient has moved the elements of a parameter,
+            in data units, by the name of the parameter.
+        coarsest: the unit round-off of the coarsest dtype of a call that differed.
+        rounded_elsewhere: the parameters that both sides updated by other calls, by name.
+    """
+
+    scales: dict[Fingerprint, float] = field(default_factory=dict)
+    moved: dict[Fingerprint, float] = field(default_factory=dict)
+    parameters: set[tuple[str, str]] = field(default_factory=set)
+    travelled: dict[str, float] = field(default_factory=dict)
+    coarsest: float = 0.0
+    rounded_elsewhere: dict[str, OtherUpdate] = field(default_factory=dict)
+
+    def copy(self) -> CancelledGradients:
+        """Return a copy that may be changed."""
+        return replace(
+            self,
+            scales=dict(self.scales),
+            moved=dict(self.moved),
+            parameters=set(self.parameters),
+            travelled=dict(self.travelled),
+            rounded_elsewhere=dict(self.rounded_elsewhere),
+        )
+
+    def add_updates(self, table: LeafTable, target: Dump, golden: Dump) -> None:
+        """Add the updates of a step: the learning rates that the golden run recorded, and which parameters the sides
+        updated by other calls (a loop, foreach, fused, compiled): these round elsewhere."""
+        self.rounded_elsewhere |= other_updates(table, target, golden)
+        for step in optimizer_steps(golden):
+            rate = step.learning_rate
+            if rate is None or step.kind in _PLAIN:
+                continue
+            for name in filter(None, step.parameters):
+                self.travelled[name] = self.travelled.get(name, 0.0) + abs(rate)
+
+
+def cancellation_scales(measured: Measured, table: LeafTable, facts: RowFacts, known: CancelledGradients) -> Floats:
+    """Return for each numeric row of ``facts`` the smallest scale (a root mean square) that divides its difference.
+
+    It is the size of the terms for a gradient that cancelled, inf for the result of an update from such a gradient, and
+    0 elsewhere: there the own size of the tensor decides. ``measured.free`` is filled, ``known`` grows.
+    """
+    return _Cancellation(measured, table, facts, known).scales()
+
+
+class _Cancellation:
+    """Follows cancelled gradients through the rows of one step; arrays have one value per numeric row."""
+
+    def __init__(self, measured: Measured, table: LeafTable, facts: RowFacts, known: CancelledGradients) -> None:
+        self._measured, self._table, self._facts, self._known = measured, table, facts, known
+        self._rows, self._norms = facts.numeric, facts.norms[:, 0]
+        self._entries = table.entry_of_row()[self._rows]
+        self._result = measured.role[self._rows] == Role.RESULT
+        self._rms = np.where(np.isfinite(facts.norms[:, 1]), facts.norms[:, 1], 0.0)
+        self._rms = self._rms / np.sqrt(np.maximum(facts.numel, 1.0))
+        self._share = max(_CANCELLED, _ROUNDINGS * float(measured.coarsest.max(initial=0.0)))
+        self._updated = np.array([key.parent == OPTIMIZER for key in table.keys], np.bool_)[self._entries]
+        self._inherited: dict[tuple[int, str], float] = {}
+        self._moved: dict[tuple[int, str, float], float] = {}
+        self._scales = np.zeros(0)
+
+    def scales(self) -> Floats:
+        self._scales = _sum_scales(self._measured, self._table, np.where(self._result, self._entries, -1), self._facts)
+        self._free_parameters()
+        self._free_divisions()
+        cancelled = self._rms < self._share * self._scales
+        if self._known.scales or self._known.moved or cancelled.any():
+            self._follow(cancelled)
+        return self._scales
+
+    def _follow(self, cancelled: Bools) -> None:
+        """Give cancelled gradients, and what is computed from them, their scales, in the order of execution."""
+        known = self._known
+        seeds = {float(one[NORM_COLUMN] or 0.0) for one in (*known.scales, *known.moved)}
+        numbers = zip(
+            self._norms.tolist(), self._entries.tolist(), self._result.tolist(), cancelled.tolist(), strict=True
+        )
+        active = -1
+        for position, (norm, entry, result, own) in enumerate(numbers):
+            if not (own or entry == active or norm in seeds):
+                continue
+            leaf = self._table.target[int(self._rows[position])]
+            if leaf is None:
+                continue
+            fingerprint = _fingerprint(leaf.raw)
+            if not result:
+                if not self._take_up(position, leaf.suffix, fingerprint):
+                    continue
+                active = entry
+            elif entry == active:
+                self._pass_on(position, leaf.suffix, fingerprint)
+                seeds.add(norm)
+            if self._rms[position] < self._share * self._scales[position]:
+                known.scales[fingerprint] = float(self._scales[position])
+                seeds.add(norm)
+                self._remember_parameter(entry, leaf.slot, leaf.suffix)
+
+    def _take_up(self, position: int, suffix: str, fingerprint: Fingerprint) -> bool:
+        """Judge an input on the scale on which an earlier call left it; return whether it is noise."""
+        free = self._measured.free
+        row = int(self._rows[position])
+        free[row] = max(free[row], self._known.moved.get(fingerprint, 0.0))
+        scale = self._known.scales.get(fingerprint, 0.0)
+        place = int(self._entries[position]), self._place(position, suffix)
+        if free[row] and self._updated[position]:
+            moved = (*place, float(self._facts.numel[position]))
+            self._moved[moved] = free[row]
+        if not scale:
+            return bool(free[row])
+        if math.isinf(scale) or self._updated[position]:
+            self._inherited[place] = math.inf
+        else:
+            whole = scale * math.sqrt(max(float(self._facts.numel[position]), 1.0))
+            self._inherited[place] = max(self._inherited.get(place, 0.0), whole)
+        if math.isinf(scale) and not self._updated[position]:
+            free[row] = _ANYTHING
+        else:
+            self._scales[position] = math.inf if self._updated[position] else scale
+        return True
+
+    def _pass_on(self, position: int, suffix: str, fingerprint: Fingerprint) -> None:
+        """Judge a result on the scale of a cancelled input of its call, where it is small as well."""
+        place, row = (int(self._entries[position]), self._place(position, suffix)), int(self._rows[position])
+        moved = self._moved.get((*place, float(self._facts.numel[position])), 0.0)
+        if moved:
+            self._measured.free[row] += moved
+            self._known.moved[fingerprint] = float(self._measured.free[row])
+        whole = self._inherited.get(place, 0.0)
+        if math.isinf(whole):
+            if self._updated[position]:
+                self._scales[position] = math.inf
+            return
+        scale = whole / math.sqrt(max(float(self._facts.numel[position]), 1.0))
+        if self._rms[position] < self._share * scale:
+            self._scales[position] = max(self._scales[position], scale)
+
+    def _place(self, position: int, suffix: str) -> str:
+        """Return which item of the lists a value belongs to; "" in calls that take no lists of tensors."""
+        stem = self._table.keys[int(self._entries[position])].stem
+        return _last_part(suffix) if "_foreach_" in stem or "_fused_" in stem else ""
+
+    def _remember_parameter(self, entry: int, slot: str, suffix: str) -> None:
+        key = self._table.keys[entry]
+        if key.phase == "parameters_grad":
+            self._known.parameters.add((key.stem, _last_part(suffix)))
+
+    def _free_parameters(self) -> None:
+        """Let parameters differ as far as earlier updates from noise can have moved them."""
+        known = self._known
+        if not (known.parameters or known.travelled or known.rounded_elsewhere):
+            return
+        for position in (self._measured.role[self._rows] == Role.PARAMETER).nonzero()[0].tolist():
+            row = int(self._rows[position])
+            leaf, key = self._table.target[row], self._table.keys[int(self._entries[position])]
+            if leaf is None:
+                continue
+            name = f"{path_of(key.stem)}.{_last_part(leaf.suffix)}".lstrip(".")
+            size = max(float(self._facts.size[position, 0]), 1e-300)
+            free = 0.0
+            if (key.stem, _last_part(leaf.suffix)) in known.parameters:
+                free = _ANYTHING
+            elif len(leaf.raw.get("shape") or ()) == 1:
+                free = _UPDATES * known.travelled.get(name, 0.0) / size
+            elsewhere = known.rounded_elsewhere.get(name)
+            if elsewhere is not None:
+                dtype = find_dtype(str(leaf.raw.get("dtype")))
+                numel, rms = float(self._facts.numel[position]), float(self._rms[position])
+                free = max(free, elsewhere.rounding(dtype) + elsewhere.without_squares(dtype, numel, rms))
+                if elsewhere.loses_squares(dtype):
+                    self._raise_coarsest()
+            if free:
+                self._measured.free[row] = known.moved[_fingerprint(leaf.raw)] = min(free, _ANYTHING)
+
+    def _raise_coarsest(self) -> None:
+        """Judge all coarse values like those of 8 bits: as far as that, parameters may agree of which the squares of
+        gradients were zero on one side."""
+        coarsest = self._measured.coarsest
+        np.maximum(coarsest, WITHOUT_SQUARES, out=coarsest, where=coarsest > FLOAT32_ROUNDOFF)
+
+    def _free_divisions(self) -> None:
+        """Let the results of a division by the size of a gradient differ in single elements by the size of the
+        update."""
+        for position in (self._updated & self._result).nonzero()[0].tolist():
+            entry = int(self._entries[position])
+            if "addcdiv" not in self._table.keys[entry].stem:
+                continue
+            row = int(self._rows[position])
+            leaf = self._table.target[row]
+            update = 0.0 if leaf is None else _size_of_update(self._table, entry, leaf.suffix)
+            if leaf is not None and update:
+                free = min(_UPDATES * update / max(float(self._facts.size[position, 0]), 1e-300), _ANYTHING)
+                self._measured.free[row] = self._known.moved[_fingerprint(leaf.raw)] = free
+
+
+def _size_of_update(table: LeafTable, entry: int, suffix: str) -> float:
+    """Return the root mean square of what ``addcdiv`` adds, in data units; 0 where the records do not say it.
+
+    ``suffix`` is that of the result.
+    """
+    leaves = [table.golden[row] for row in table.rows_of(entry)]
+    inputs = {leaf.suffix: leaf.raw for leaf in leaves if leaf is not None and leaf.slot == INPUT}
+    item = f".{_last_part(suffix)}" if "_foreach_" in table.keys[entry].stem else ""
+    names = (f".input.3{item}", ".input.3", ".input.value")
+    value = next((inputs[name] for name in names if name in inputs), None)
+    value = value.get("value") if isinstance(value, dict) else value
+    added, divisor = (inputs.get(f".input.{number}{item}") for number in (1, 2))
+    try:
+        return abs(float(value)) * float(added[NORM.name]) / float(divisor[NORM.name])  # type: ignore[arg-type, index]
+    except (TypeError, KeyError, ValueError, ZeroDivisionError):
+        return 0.0
+
+
+def _last_part(suffix: str) -> str:
+    return suffix.rpartition(".")[2]
+
+
+def _fingerprint(raw: Any) -> Fingerprint:
+    """Return what recognises a tensor in later calls: its statistics, in table order."""
+    return tuple([raw.get(name) for name in STATISTIC_NAMES])
+
+
+def _sum_scales(measured: Measured, table: LeafTable, entries: NDArray[np.int64], facts: RowFacts) -> Floats:
+    """Return the scale of the terms of each gradient; 0 for other values.
+
+    ``entries`` has the entry of each result, and -1 for a row that is no result.
+    """
+    source = np.array([_SOURCES.get(key.phase, -1) for key in table.keys], np.int64)
+    source = np.where(source == 1, measured.depends, np.where(source == 0, np.arange(len(source)), -1))
+    source_of_row = np.where(entries >= 0, source[entries], -1)
+    inputs = np.concatenate((facts.largest_inputs, [[0.0, 0.0]]))
+    for number in np.unique(source_of_row[np.isnan(inputs[source_of_row, 0])]).tolist():
+        inputs[number] = largest_input(table, number)
+    rms, count = inputs[source_of_row].T
+    terms = count / np.maximum(facts.numel, 1.0)
+    return np.where((terms > 1.0) & (facts.numel > 0.0), rms * np.sqrt(np.maximum(terms, 0.0)), 0.0)

@@ -1,0 +1,86 @@
+"""What the steps before say about gradients and updates: means and projections, which add up as tensors do.
+
+The mean of a sum of tensors is the sum of their means, and so is the projection. So the update of a parameter between
+two steps, and the sum of gradients that nobody set to zero, are known from statistics, exactly up to rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from msprobe.compare.records.leaves import as_float
+from msprobe.compare.records.optimizer_steps import OptimizerStep, optimizer_steps
+from msprobe.compare.table.table import LeafTable
+from msprobe.core.store.reader import Dump
+from msprobe.core.tensors.projection import KEY
+from msprobe.numerics.verdict import Ints, Role
+
+Parameter = tuple[str, str]
+"""The stem of a module and the name of its parameter."""
+Sums = tuple[float, float]
+"""Mean and projection, in units of the data; the projection is NaN where none is recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterUpdates:
+    """What one step, and the steps before it, showed of each parameter; each pair has the target and the golden run.
+
+    Attributes:
+        optimizers: the steps of optimizers in the headers.
+        parameters: the values that the step began with.
+        gradients: the gradients of the step, summed over its backward passes.
+        accumulated: the sum of the gradients of all steps so far.
+    """
+
+    optimizers: tuple[list[OptimizerStep], list[OptimizerStep]] = ((), ())  # type: ignore[assignment]
+    parameters: dict[Parameter, tuple[Sums, Sums]] = field(default_factory=dict)
+    gradients: dict[Parameter, tuple[Sums, Sums]] = field(default_factory=dict)
+    accumulated: dict[Parameter, tuple[Sums, Sums]] = field(default_factory=dict)
+
+
+NO_UPDATES = ParameterUpdates()
+
+
+def updates_of(
+    table: LeafTable, role: Ints, target: Dump, golden: Dump, before: ParameterUpdates = NO_UPDATES
+) -> ParameterUpdates:
+    """Return what a step and those ``before`` show; ``role`` has a ``Role`` per row."""
+    optimizers = list(optimizer_steps(target)), list(optimizer_steps(golden))
+    parameters: dict[Parameter, tuple[Sums, Sums]] = {}
+    gradients: dict[Parameter, tuple[Sums, Sums]] = {}
+    rows = (role == Role.PARAMETER).nonzero()[0]
+    for row, number in zip(rows.tolist(), table.entry_of_row()[rows].tolist(), strict=True):
+        pair = _pair(table, row)
+        if pair is not None:
+            parameters.setdefault((table.keys[number].stem, pair[0]), pair[1])
+    for number, key in enumerate(table.keys):
+        for row in table.rows_of(number) if key.phase == "parameters_grad" else ():
+            pair = _pair(table, row)
+            if pair is not None:
+                gradients[key.stem, pair[0]] = _added(gradients.get((key.stem, pair[0])), pair[1])
+    accumulated = {name: _added(before.accumulated.get(name), pair) for name, pair in gradients.items()}
+    return ParameterUpdates(optimizers, parameters, gradients, {**before.accumulated, **accumulated})
+
+
+def sums_of(raw: Any) -> Sums | None:
+    """Return mean and projection of a recorded tensor; None where it has no finite mean."""
+    mean = as_float(raw.get("Mean")) if isinstance(raw, dict) else math.nan
+    return (mean, as_float(raw.get(KEY))) if math.isfinite(mean) else None
+
+
+def _pair(table: LeafTable, row: int) -> tuple[str, tuple[Sums, Sums]] | None:
+    """Return the name of a parameter without its module, and the sums of both sides; None where one has none."""
+    target, golden = table.target[row], table.golden[row]
+    if target is None or golden is None:
+        return None
+    left, right = sums_of(target.raw), sums_of(golden.raw)
+    return (target.suffix.rpartition(".")[2], (left, right)) if left is not None and right is not None else None
+
+
+def _added(left: tuple[Sums, Sums] | None, right: tuple[Sums, Sums]) -> tuple[Sums, Sums]:
+    if left is None:
+        return right
+    target, golden = ((a[0] + b[0], a[1] + b[1]) for a, b in zip(left, right, strict=True))
+    return target, golden

@@ -1,0 +1,117 @@
+"""How alike two recorded tensors are, by their statistics: one tensor up to rounding, or another one.
+
+Callers find a tensor again by it: as the result of an earlier call, in another order of operands, in a repeated call,
+among the gradients that another tool recorded. Verdicts never come from here; ``msprobe.numerics`` gives them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.compare.records.leaves import as_float, element_count
+from msprobe.core.tensors.dtypes import find_dtype
+from msprobe.core.tensors.statistics import (
+    LARGEST,
+    NORM,
+    NORM_COLUMN,
+    SMALLEST,
+    STATISTIC_NAMES,
+    STATISTICS,
+    ToleranceOf,
+    columns_of,
+)
+
+Raw = Mapping[str, Any]
+UNMOVED = (LARGEST.name, SMALLEST.name, NORM.name)
+"""The statistics that no view changes, and that do not depend on the sign of rounding as a mean around zero does."""
+NEAR = 1e-4
+_ROUNDINGS = 4.0
+_DIGEST = "md5"
+_EXTREMES = columns_of(ToleranceOf.ELEMENT)
+
+
+def distance(left: Raw, right: Raw, names: Collection[str] = STATISTIC_NAMES) -> float:
+    """Return the largest difference of the statistics ``names`` of two tensors, relative to the size of the tensors.
+
+    The size is that of the largest element (finite, of both sides), for norms that of the larger norm; so the result
+    has no unit. It is 0 where all statistics are equal (two NaN are), and infinite where only one side has a number.
+    """
+    extremes = (abs(as_float(raw.get(spec.name))) for raw in (left, right) for spec in (LARGEST, SMALLEST))
+    largest = max(filter(math.isfinite, extremes), default=0.0)
+    worst = 0.0
+    for spec in STATISTICS:
+        if spec.name not in names:
+            continue
+        one, two = as_float(left.get(spec.name)), as_float(right.get(spec.name))
+        if one == two or (one != one and two != two):
+            continue
+        scale = max(one, two) if spec.tolerance is ToleranceOf.NORM else largest
+        difference = abs(one - two)
+        worst = max(worst, difference / scale if scale > 0.0 and math.isfinite(difference) else math.inf)
+    return worst
+
+
+def distances(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what ``distance`` returns, for many tensors at once.
+
+    Both arguments have the statistics in table order along their last axis, which the result lacks.
+    """
+    with np.errstate(all="ignore"):
+        sizes = np.maximum(*(np.where(np.isfinite(side), np.abs(side), 0.0) for side in (left, right)))
+        scale = np.repeat(sizes[..., _EXTREMES].max(axis=-1, keepdims=True), len(STATISTICS), axis=-1)
+        scale[..., NORM_COLUMN] = np.maximum(left, right)[..., NORM_COLUMN]
+        apart = np.abs(left - right)
+        apart = np.where((scale > 0.0) & np.isfinite(apart), apart / scale, math.inf)
+        same = (left == right) | (np.isnan(left) & np.isnan(right))
+    return np.asarray(np.where(same, 0.0, apart).max(axis=-1))
+
+
+def same_checksums(left: Raw, right: Raw) -> bool | None:
+    """Return whether two tensors have one checksum; None where none of them has a place for it."""
+    if _DIGEST not in left and _DIGEST not in right:
+        return None
+    return left.get(_DIGEST) is not None and left.get(_DIGEST) == right.get(_DIGEST)
+
+
+def same_values(left: Raw, right: Raw, near: float = NEAR) -> bool:
+    """Return whether two tensors have the same elements up to rounding, as far as statistics that no view changes tell.
+
+    ``near`` is how far the statistics may be apart, relative to their scale (see ``distance``); a few units of
+    round-off of the coarser dtype are allowed in any case.
+    """
+    if recorded_count(left) != recorded_count(right):
+        return False
+    by_checksum = same_checksums(left, right)
+    if by_checksum is not None:
+        return by_checksum
+    return distance(left, right, UNMOVED) <= max(near, _roundoff(left), _roundoff(right))
+
+
+def recorded_count(raw: Raw) -> float:
+    """Return how many elements the statistics of a tensor describe: those of one rank where it is spread over ranks in
+    equal parts (DTensor)."""
+    count = element_count(raw)
+    mesh, placements = raw.get("device_mesh"), raw.get("placements")
+    for placement in placements if isinstance(placements, list) else ():
+        if not isinstance(mesh, list) or not mesh:
+            break
+        count /= len(mesh) if isinstance(placement, dict) and "Shard" in placement else 1
+        mesh = mesh[0]
+    return count
+
+
+def may_be_part(shape: Any, whole: Any) -> bool:
+    """Return whether a tensor of ``shape`` is one of the matrices that a parameter of three dimensions holds."""
+    if not isinstance(shape, list) or not isinstance(whole, list) or len(whole) != len(shape) + 1 or len(shape) < 2:
+        return False
+    return shape in (whole[1:], whole[1:][::-1])
+
+
+def _roundoff(raw: Raw) -> float:
+    dtype = find_dtype(str(raw.get("dtype")))
+    return _ROUNDINGS * dtype.unit_roundoff if dtype is not None else 0.0

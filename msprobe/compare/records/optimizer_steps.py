@@ -1,0 +1,147 @@
+"""The steps of optimizers that a dump describes in its header: class, settings and parameters of each.
+
+The first step of an optimizer in a dump names its class and parameters; later ones have its number and their settings
+(docs/guide/collection/further_keys.md). ``optimizer_steps`` puts both together. A damaged description counts as none.
+``gradient_calls`` says where a program computes and clears gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from msprobe.compare.records.entries import OPTIMIZER, parent_of
+from msprobe.compare.records.source_lines import source_line
+from msprobe.core.store.reader import Dump
+
+_IMPLEMENTATION = frozenset({"foreach", "fused", "capturable", "differentiable", "params", "initial_lr"})
+
+
+class OptimizerStep(NamedTuple):
+    """One group of parameters in one step: the class of the optimizer, its settings, and the names of parameters (None
+    for a tensor that is no parameter of the model).
+
+    ``call`` counts the steps of all optimizers in the dump; ``stack`` has the frames of the call of ``step``, innermost
+    first, and is empty where they are not known.
+    """
+
+    call: int
+    stack: tuple[str, ...]
+    optimizer: int
+    group: int
+    kind: str
+    settings: Mapping[str, Any]
+    parameters: tuple[str | None, ...]
+
+    @property
+    def learning_rate(self) -> float | None:
+        """Return the learning rate; None where it is no number."""
+        rate = self.settings.get("lr")
+        return float(rate) if isinstance(rate, (int, float)) and not isinstance(rate, bool) else None
+
+
+def optimizer_steps(dump: Dump) -> Iterator[OptimizerStep]:
+    """Yield the groups of all steps in the order in which the steps began."""
+    kinds: dict[int, str] = {}
+    names: dict[tuple[int, int], tuple[str | None, ...]] = {}
+    steps = _items(dump, "optimizers")
+    inside = [] if all(map(_frames, steps)) else _stacks_of_calls(dump)
+    for call, step in enumerate(steps):
+        if not isinstance(step.get("optimizer"), int):
+            continue
+        optimizer, groups = step["optimizer"], step.get("groups")
+        stack = _frames(step) or (inside[min(call, len(inside) - 1)] if inside else ())
+        kinds.setdefault(optimizer, str(step.get("class", "")))
+        for number, group in enumerate(groups if isinstance(groups, list) else ()):
+            if not isinstance(group, dict):
+                continue
+            parameters = group.get("parameters")
+            if isinstance(parameters, list):
+                names[optimizer, number] = tuple(name if isinstance(name, str) else None for name in parameters)
+            settings = {name: value for name, value in group.items() if name != "parameters"}
+            parameters = names.get((optimizer, number), ())
+            yield OptimizerStep(call, stack, optimizer, number, kinds[optimizer], settings, parameters)
+
+
+def number_of_steps(steps: Sequence[OptimizerStep]) -> int:
+    """Return how many steps the groups belong to."""
+    return len({step.call for step in steps})
+
+
+def paired_steps(
+    target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]
+) -> Iterator[tuple[OptimizerStep, OptimizerStep]]:
+    """Yield the groups of both runs that have a parameter in common, step by step.
+
+    Where no names are common, groups pair by position, if both runs have the same number of them.
+    """
+    for call in sorted({step.call for step in target} & {step.call for step in golden}):
+        ours, theirs = ([step for step in steps if step.call == call] for steps in (target, golden))
+        holder = {name: number for number, step in enumerate(theirs) for name in step.parameters if name}
+        pairs = {
+            (number, holder[name]): None
+            for number, step in enumerate(ours)
+            for name in step.parameters
+            if name in holder
+        }
+        if not pairs and len(ours) == len(theirs):
+            pairs = {(number, number): None for number in range(len(ours))}
+        for left, right in pairs:
+            yield ours[left], theirs[right]
+
+
+def other_settings(ours: OptimizerStep, theirs: OptimizerStep) -> Iterator[str]:
+    """Yield the names of the settings that both sides recorded and that differ, the learning rate first.
+
+    Settings that say only how a step is computed (``foreach``, ``fused``) do not count.
+    """
+    names = {*ours.settings, *theirs.settings} - _IMPLEMENTATION
+    for name in sorted(names, key=lambda name: (name != "lr", name)):
+        left, right = (_plain(step.settings.get(name)) for step in (ours, theirs))
+        if left is not None and right is not None and _differ(left, right):
+            yield name
+
+
+def _plain(value: Any) -> Any:
+    """Return a setting without the description of a tensor: its number, or None where that is not known."""
+    if not isinstance(value, dict):
+        return value
+    largest, smallest = value.get("Max"), value.get("Min")
+    return largest if largest == smallest else None
+
+
+def _differ(left: Any, right: Any) -> bool:
+    try:
+        return not np.allclose(left, right, rtol=1e-6, atol=0.0)
+    except (TypeError, ValueError):
+        return bool(left != right)
+
+
+def gradient_calls(dump: Dump) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the name (``backward`` or ``zero_grad``) and the stack of each call that computes or clears gradients."""
+    for item in _items(dump, "gradient_calls"):
+        yield str(item.get("call")), _frames(item)
+
+
+def _items(dump: Dump, key: str) -> list[Mapping[str, Any]]:
+    items = dump.header.get(key)
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _frames(item: Mapping[str, Any]) -> tuple[str, ...]:
+    frames = item.get("stack")
+    return tuple(frame for frame in frames if isinstance(frame, str)) if isinstance(frames, list) else ()
+
+
+def _stacks_of_calls(dump: Dump) -> list[tuple[str, ...]]:
+    """Return a stack for each line from which recorded calls of optimizers come, in their order.
+
+    A dump of another tool, or of an earlier version, says of a step no more than this.
+    """
+    stacks: dict[str, tuple[str, ...]] = {}
+    for name in dump.data:
+        if parent_of(dump.construct, name) == OPTIMIZER and (stack := dump.stacks.get(name)):
+            stacks.setdefault(source_line(stack), tuple(stack))
+    return list(stacks.values())

@@ -1,0 +1,355 @@
+"""Differences without consequence: values inside a module differ, and everything that leaves the module agrees.
+
+Two versions of one computation have other values in between: scores that are scaled before or after a product, a mask
+of -1e9 or of minus infinity. What counts is what leaves the module: its results, the gradients of its inputs, and the
+gradients of all parameters inside. Where these agree, the inputs of the module and the functions directly in it are
+harmless. A module inside with other results is not, and neither is a different argument of a function whose result
+agrees: their effect may be below rounding in this step only. Neither is a difference that leaves the module about as
+large as it is inside, whatever the tolerance of a module is, nor infinity or NaN of one side alone (minus infinity may
+be a mask), nor one of the running statistics of a norm, which are state and no result shows. Where the gradients that
+reach a module differ already, those that leave it follow from them, and its results decide alone.
+
+The calls of an optimizer, and of gradient clipping, belong to parameters. Where the values of one side are those of
+the other, the parameters come in another order, and that is no difference either.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.compare.records.call_source import in_phase
+from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module, parents_of, path_of
+from msprobe.compare.records.leaves import as_float
+from msprobe.compare.records.likeness import same_values
+from msprobe.compare.table.table import LeafTable
+from msprobe.core.naming.names import Phase
+from msprobe.core.store.reader import Dump
+from msprobe.core.store.record_walk import is_tensor
+from msprobe.core.tensors.statistics import LARGEST, STATISTIC_NAMES
+from msprobe.numerics.tolerance import FLOAT32_ROUNDOFF
+from msprobe.numerics.verdict import Bools, Floats, Ints, Judged, Measured, Role, RowKind, beyond_rounding
+
+_WITH_STATE = frozenset({"batchnorm", "instancenorm"})
+_AS_LARGE = 0.1
+_MASK = -1e3
+"""Tensors in which no number is larger hold nothing but a mask, as those of minus infinity do."""
+_NOT_RETURNED = RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN
+_EXACT = 2e-6
+"""How far statistics of one parameter in two runs may be apart in float32, relative to its scale."""
+
+
+class HarmlessDifferences:
+    """Finds the entries of both sides that differ without consequence.
+
+    Args:
+        table: both dumps.
+        target: the dump with the modules that enclose each entry.
+        measured: the roles of all rows.
+        judged: the verdicts of all rows.
+        again: judges other differences as these were judged; None where no tolerance applies.
+    """
+
+    def __init__(
+        self,
+        table: LeafTable,
+        target: Dump,
+        measured: Measured,
+        judged: Judged,
+        again: Callable[[Measured], Judged] | None = None,
+    ) -> None:
+        self._table, self._construct = table, target.construct
+        self._measured, self._role, self._kind, self._tolerance = measured, measured.role, judged.kind, judged.tolerance
+        self._closed: dict[int, bool] = {}
+        self._again = again
+
+    def entries(self) -> frozenset[int]:
+        """Return the numbers of these entries."""
+        return frozenset(entry for entry in self.differing if self._is_harmless(entry))
+
+    @cached_property
+    def differing(self) -> list[int]:
+        """The entries of both sides that differ, ascending."""
+        rows = (self._kind > RowKind.UNCHECKED).nonzero()[0]
+        return [number for number in self._table.entries_of(rows) if self._has_both(number)]
+
+    def kinds_of_consequence(self) -> Ints:
+        """Return the kinds of all rows, in which a mask that a module gets in another form, and what it alone explains,
+        is no difference: calls that make such a value are no origin of another one."""
+        kinds = self._kind.copy()
+        kinds[(kinds == RowKind.VALUE) & (self._kind_without_masks <= RowKind.UNCHECKED)] = RowKind.NONE
+        kinds[self._other_forms] = RowKind.NONE
+        return kinds
+
+    @cached_property
+    def _other_forms(self) -> list[int]:
+        return [row for row in (self._kind >= RowKind.DTYPE).nonzero()[0].tolist() if self._is_other_form(row)]
+
+    @cached_property
+    def _kind_without_masks(self) -> Ints:
+        """The kinds of all rows where nobody looks at what modules get or return in another form, or not at all: a mask
+        of numbers, of truth values or none, and attention weights. What such a row explains would be judged as if its
+        whole call was wrong."""
+        rows = self._other_forms
+        if self._again is None or not rows:
+            return self._kind
+        parts = {
+            name: getattr(self._measured, name).copy() for name in ("kind", "element", "mean", "norm", "projection")
+        }
+        for values in parts.values():
+            values[rows] = 0
+        return self._again(replace(self._measured, **parts)).kind
+
+    def _is_other_form(self, row: int) -> bool:
+        """Return whether a module of both sides gets a value in another dtype or not at all, or returns none."""
+        kind, role = self._kind[row], self._role[row]
+        (entry,) = self._table.entries_of([row])
+        if role == Role.PARAMETER or not self._has_both(entry) or not is_module(self._table.keys[entry]):
+            return False
+        return bool(kind in _NOT_RETURNED or (kind == RowKind.DTYPE and role == Role.INPUT))
+
+    @cached_property
+    def _differing_rows(self) -> NDArray[np.int64]:
+        """The rows that differ, also where nobody looks at masks, ascending."""
+        differs = self._kind > RowKind.UNCHECKED
+        differs &= (self._kind != RowKind.VALUE) | (self._kind_without_masks > RowKind.UNCHECKED)
+        return differs.nonzero()[0]
+
+    @cached_property
+    def _differ_without_masks(self) -> frozenset[int]:
+        """The entries of these rows."""
+        return frozenset(self._table.entries_of(self._differing_rows))
+
+    @cached_property
+    def _rows_that_differ(self) -> dict[int, dict[int, list[int]]]:
+        """The rows that differ, also where nobody looks at masks, by entry and role."""
+        rows = self._differing_rows
+        found: dict[int, dict[int, list[int]]] = {}
+        entries, roles = self._table.entry_of_row()[rows].tolist(), self._role[rows].tolist()
+        for row, entry, role in zip(rows.tolist(), entries, roles, strict=True):
+            found.setdefault(entry, {}).setdefault(role, []).append(row)
+        return found
+
+    def _differs(self, row: int) -> bool:
+        """Return whether a row differs, also where nobody looks at masks."""
+        (entry,) = self._table.entries_of([row])
+        return row in self._rows_that_differ.get(entry, {}).get(int(self._role[row]), ())
+
+    @cached_property
+    def _worst(self) -> Floats:
+        return self._measured.worst
+
+    @cached_property
+    def _beyond(self) -> Bools:
+        return beyond_rounding(self._measured)
+
+    def _has_both(self, entry: int) -> bool:
+        target, golden, absence = self._table.entries[entry]
+        return target is not None and golden is not None and absence is None
+
+    @cached_property
+    def _calls_modules(self) -> bool:
+        """Whether both sides call a module: without one, no entry is inside of a module."""
+        return any(is_module(key) and self._has_both(number) for number, key in enumerate(self._table.keys))
+
+    def _is_harmless(self, entry: int) -> bool:
+        key = self._table.keys[entry]
+        if entry not in self._differ_without_masks:
+            return True
+        if key.parent in OF_PARAMETERS:
+            return self._is_in_another_order(entry)
+        if not self._calls_modules or key.phase == Phase.PARAMETERS_GRAD.value or self._rows(entry, Role.PARAMETER):
+            return False
+        module = next(self._modules_around(self._table.entries[entry].target or "", self._construct), None)
+        if module is None or not self._is_closed(module):
+            return False
+        if not is_module(key) and self._has_other_arguments(entry) and not self._rows(entry, Role.RESULT):
+            return False
+        if is_module(key) and not all(map(self._is_further_result, self._rows(entry, Role.RESULT))):
+            return False
+        if _has_state(key) and self._rows(entry, Role.INPUT) and not self._rows(entry, Role.RESULT):
+            return False
+        if any(self._overflows(row) for role in (Role.RESULT, Role.INPUT) for row in self._rows(entry, role)):
+            return False
+        return not self._leaves_as_large(entry, module)
+
+    def _overflows(self, row: int) -> bool:
+        """Return whether one side has a NaN, or alone has infinity or only minus infinity and the other no mask."""
+        leaves = self._table.target[row], self._table.golden[row]
+        tensors = [leaf.raw for leaf in leaves if leaf is not None and is_tensor(leaf.raw)]
+        values = [raw.get(name) for raw in tensors for name in STATISTIC_NAMES]
+        if any(isinstance(value, float) and math.isnan(value) for value in values):
+            return True
+        largest = [as_float(raw.get(LARGEST.name)) for raw in tensors]
+        finite = [value for value in largest if math.isfinite(value)]
+        infinite = [value for value in largest if math.isinf(value)]
+        return bool(finite and infinite) and (infinite[0] > 0 or finite[0] > _MASK)
+
+    def _leaves_as_large(self, entry: int, module: int) -> bool:
+        """Return whether results of an entry differ, and those of the module around it by about as much."""
+        inside = max((float(self._worst[row]) for row in self._rows(entry, Role.RESULT)), default=0.0)
+        results = [float(self._worst[row]) for row in self._results(module) if self._beyond[row]]
+        return inside > 0.0 and max(results, default=0.0) >= _AS_LARGE * inside
+
+    def is_in_closed_module(self, entry: int, name: str, construct: Mapping[str, Any]) -> bool:
+        """Return whether the innermost module of both sides around an entry of one side is closed.
+
+        Args:
+            entry: the number of the entry.
+            name: its name.
+            construct: the parents of the side that has it.
+        """
+        around = self._modules_around(name, construct, in_golden=self._table.entries[entry].target is None)
+        module = next(around, None)
+        return module is not None and self._is_closed(module)
+
+    def _rows(self, entry: int, role: Role) -> list[int]:
+        """Return the rows of a role that differ."""
+        return self._rows_that_differ.get(entry, {}).get(int(role), [])
+
+    def _has_other_arguments(self, entry: int) -> bool:
+        return any(self._kind[row] == RowKind.ARGUMENT for row in self._rows(entry, Role.INPUT))
+
+    def _modules_around(self, name: str, construct: Mapping[str, Any], *, in_golden: bool = False) -> Iterator[int]:
+        """Yield the forward entries of the module itself, and of the modules around an entry that both sides call, from
+        inside to outside."""
+        call = in_phase(name, Phase.FORWARD.value)
+        for around in itertools.chain((call,), parents_of(construct, call)):
+            number = self._by_name[in_golden].get(around)
+            if number is not None and self._has_both(number) and is_module(self._table.keys[number]):
+                yield number
+
+    @cached_property
+    def _by_name(self) -> tuple[dict[str, int], dict[str, int]]:
+        """By side the entries by name."""
+        target = {pair.target: number for number, pair in enumerate(self._table.entries) if pair.target is not None}
+        return target, {p.golden: number for number, p in enumerate(self._table.entries) if p.golden is not None}
+
+    def _is_closed(self, module: int) -> bool:
+        """Return whether everything that leaves a module agrees, and was compared."""
+        if module not in self._closed:
+            self._closed[module] = self._has_both(module) and self._leaves_agree(module)
+        return self._closed[module]
+
+    def _leaves_agree(self, module: int) -> bool:
+        backward = self._by_name[0].get(in_phase(self._table.entries[module].target or "", Phase.BACKWARD.value))
+        results = list(self._results(module))
+        if not results or (backward is not None and not self._has_both(backward)):
+            return False
+        follows = backward is not None and self._follows(backward)
+        results += [] if backward is None or follows else self._results(backward)
+        wrong = (row for row in results if self._kind[row] == RowKind.UNCHECKED or self._differs(row))
+        if not all(map(self._is_further_result, wrong)):
+            return False
+        if follows:
+            return True
+        inside = path_of(self._table.keys[module].stem)
+        return not any(_is_inside(key, inside) for key in self._wrong_gradients)
+
+    def _follows(self, backward: int) -> bool:
+        """Return whether the gradients that reach a module differ beyond rounding, and by about as much as those that
+        leave it."""
+        rows = self._table.rows_of(backward)
+        reached = [float(self._worst[row]) for row in rows if self._role[row] == Role.INPUT and self._beyond[row]]
+        leaving = [float(self._worst[row]) for row in self._rows(backward, Role.RESULT)]
+        return bool(reached) and max(reached) >= _AS_LARGE * max(leaving, default=0.0)
+
+    def _results(self, entry: int) -> Iterator[int]:
+        """Yield the rows of the tensors that an entry returns."""
+        for row in self._table.rows_of(entry):
+            if self._role[row] == Role.RESULT and self._is_tensor(row):
+                yield row
+
+    def _is_further_result(self, row: int) -> bool:
+        """Return whether a row is a result of a forward call after the first one, that one side does not return
+        (attention weights): what uses it shows whether it is missing."""
+        (entry,) = self._table.entries_of([row])
+        if self._table.keys[entry].phase != Phase.FORWARD.value or self._kind[row] not in _NOT_RETURNED:
+            return False
+        first = next(self._results(entry))
+        return first != row and self._kind[first] < RowKind.UNCHECKED
+
+    def _is_tensor(self, row: int) -> bool:
+        leaf = self._table.target[row] or self._table.golden[row]
+        return leaf is not None and is_tensor(leaf.raw)
+
+    @cached_property
+    def _wrong_gradients(self) -> list[EntryKey]:
+        """The entries of gradients of parameters that differ, or that one side lacks while both call the module."""
+        called = {key.stem for number, key in enumerate(self._table.keys) if self._has_both(number)}
+        wrong = {number for number in self.differing if number in self._differ_without_masks}
+        return [
+            key
+            for number, key in enumerate(self._table.keys)
+            if key.phase == Phase.PARAMETERS_GRAD.value
+            and (number in wrong or (key.stem in called and not self._has_both(number)))
+        ]
+
+    def _is_in_another_order(self, entry: int) -> bool:
+        """Return whether the values of a call for parameters are among those of the other side for this function."""
+        stem = self._table.keys[entry].stem
+        for row in self._table.rows_of(entry):
+            if self._kind[row] <= RowKind.UNCHECKED or (self._kind[row] == RowKind.SHAPE and self._shapes_of_one_side):
+                continue
+            for own, others in ((self._table.target, self._values[1]), (self._table.golden, self._values[0])):
+                leaf = own[row]
+                if leaf is None and self._shapes_of_one_side:
+                    continue
+                if leaf is None or not is_tensor(leaf.raw):
+                    return False
+                shape = str(leaf.raw["shape"])
+                among = others.get((stem, leaf.slot, shape), ())
+                other_parameters = shape in self._shapes_of_one_side
+                if not other_parameters and not any(same_values(leaf.raw, other, self._near(row)) for other in among):
+                    return False
+        return True
+
+    def _near(self, row: int) -> float:
+        """Return how far the statistics of one parameter may be apart: after calls in a coarse dtype as far as rows of
+        this entry are allowed."""
+        return float(max(self._tolerance[row], _EXACT)) if self._measured.passed[row] > FLOAT32_ROUNDOFF else _EXACT
+
+    @cached_property
+    def _values(self) -> tuple[dict[tuple[str, str, str], list[Any]], ...]:
+        """By side the tensors in calls for parameters, by function, slot and shape."""
+        sides: tuple[dict[tuple[str, str, str], list[Any]], ...] = ({}, {})
+        calls = [number for number, key in enumerate(self._table.keys) if key.parent in OF_PARAMETERS]
+        for number in calls:
+            self._add_values(number, sides)
+        return sides
+
+    def _add_values(self, call: int, sides: tuple[dict[tuple[str, str, str], list[Any]], ...]) -> None:
+        stem = self._table.keys[call].stem
+        for row in self._table.rows_of(call):
+            for values, leaf in zip(sides, (self._table.target[row], self._table.golden[row]), strict=True):
+                if leaf is not None and is_tensor(leaf.raw):
+                    values.setdefault((stem, leaf.slot, str(leaf.raw["shape"])), []).append(leaf.raw)
+
+    @cached_property
+    def _shapes_of_one_side(self) -> frozenset[str]:
+        """The shapes of the parameters whose gradients only one side has, and of their norms: they have no counterpart
+        among the parameters of the other side."""
+        gradients = [
+            leaf.raw
+            for number, key in enumerate(self._table.keys)
+            if key.phase == Phase.PARAMETERS_GRAD.value and not self._has_both(number)
+            for row in self._table.rows_of(number)
+            if (leaf := self._table.target[row] or self._table.golden[row]) is not None and is_tensor(leaf.raw)
+        ]
+        return frozenset(str(raw["shape"]) for raw in gradients) | ({"[]"} if gradients else set())
+
+
+def _has_state(key: EntryKey) -> bool:
+    return key.stem.rpartition(".")[2].replace("_", "").lower() in _WITH_STATE
+
+
+def _is_inside(key: EntryKey, path: str) -> bool:
+    own = path_of(key.stem)
+    return not path or own == path or own.startswith(f"{path}.")

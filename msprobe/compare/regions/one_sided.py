@@ -1,0 +1,309 @@
+"""Calls that only one side makes: they are no difference by themselves, the values that follow from them decide.
+
+``OneSidedCalls`` divides these calls:
+
+- A *lost result* is a divergence: the gradient of a call that both sides make, or of its parameters; the weight update
+  of a step; a module or a collective whose values nothing shows that is recorded later (a whole pass more or less).
+- Where the first wrong value of a call of both sides comes from calls of one side, the first of them is the *origin*
+  (``regions.origin``), and a divergence.
+- All others are other code. Something recorded later shows their values, and agrees or differs by itself. Where nothing
+  recorded later can show them, they are *not shown*: they are counted, and are no pass. The gradient of a parameter is
+  shown by one of the same values that the other side alone has. What changes a tensor in place outside of all modules
+  (an average of the weights) is a divergence where both sides do so, with other values.
+
+Two different programs are judged by ``exemptions.other_program``; here only the origin is looked for. Runs without
+values (task ``structure``) and the policy ``reference`` take every such call for a difference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from msprobe.compare.exemptions.protocol import ComparedDumps
+from msprobe.compare.inputs.mode import Policy
+from msprobe.compare.records.call_source import in_phase
+from msprobe.compare.records.entries import OPTIMIZER, Absence, EntryKey, is_module, parent_of, parents_of
+from msprobe.compare.records.leaves import element_count
+from msprobe.compare.records.likeness import same_values
+from msprobe.compare.records.optimizer_steps import number_of_steps, optimizer_steps, other_settings, paired_steps
+from msprobe.compare.regions.harmless import HarmlessDifferences
+from msprobe.compare.regions.origin import find_origin
+from msprobe.compare.regions.value_flow import ValueFlow
+from msprobe.compare.table.table import LeafTable, Origin
+from msprobe.core.naming import NameSyntaxError, split_entry
+from msprobe.core.naming.names import Phase
+from msprobe.core.store.record_walk import is_tensor
+from msprobe.numerics.verdict import Ints, Judged, Level, Measured, RowKind
+
+_STRUCTURE = "structure"
+_COLLECTIVES = "Distributed.", "CommunicationFunction.", "Communication."
+_BySize = dict[float, list[Mapping[str, Any]]]
+_MISSING = RowKind.MISSING_IN_GOLDEN, RowKind.MISSING_IN_TARGET
+
+
+@dataclass(frozen=True)
+class OneSidedCalls:
+    """The entries of one side in a table whose exemptions have been applied.
+
+    Args:
+        table: both dumps.
+        dumps: the dumps, and how they are compared.
+    """
+
+    table: LeafTable
+    dumps: ComparedDumps
+
+    @cached_property
+    def alone(self) -> frozenset[int]:
+        """The entries of one side that nothing excuses yet; of two different programs also their own code."""
+        if self.dumps.policy is Policy.REFERENCE or _STRUCTURE in (self.dumps.target.task, self.dumps.golden.task):
+            return frozenset()
+        excused = (None, Absence.OTHER_PROGRAM) if self.table.loose else (None,)
+        return frozenset(
+            number
+            for number, (target, golden, absence) in enumerate(self.table.entries)
+            if (target is None or golden is None) and absence in excused and number not in self.table.changed
+        )
+
+    def set_aside(self, measured: Measured) -> None:
+        """Leave the values of these calls out of the judgement of others: they have nothing to be compared with."""
+        if not self.table.loose:
+            for rows in map(self.table.rows_of, self.alone):
+                kinds = measured.kind[rows.start : rows.stop]
+                kinds[kinds >= RowKind.MISSING_IN_GOLDEN] = RowKind.UNCHECKED
+
+    def judged(
+        self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None = None
+    ) -> LeafTable:
+        """Return the table in which only those of these calls are a divergence that are lost, or an origin.
+
+        The kinds of their rows, and the levels of harmless differences, are set in ``judged``. ``again`` as in
+        ``HarmlessDifferences``.
+        """
+        if self.dumps.policy is Policy.REFERENCE:
+            return self.table
+        differences = HarmlessDifferences(self.table, self.dumps.target, measured, judged, again)
+        harmless = frozenset() if self.table.loose else differences.entries()
+        for rows in map(self.table.rows_of, harmless):
+            judged.level[rows.start : rows.stop] = np.minimum(judged.level[rows.start : rows.stop], Level.WARNING)
+        if not self.alone:
+            return replace(self.table, harmless=harmless) if harmless else self.table
+        first = next((number for number in differences.differing if number not in harmless), -1)
+        origin = self.origin(measured, replace(judged, kind=differences.kinds_of_consequence()), first)
+        entries = list(self.table.entries)
+        for number in self.alone:
+            absence = None if origin is not None and number == origin.entry else self._absence(number, differences)
+            entries[number] = entries[number]._replace(absence=absence)
+        self._restore((number for number in self.alone if not entries[number].benign), judged.kind)
+        return replace(self.table, entries=entries, origin=origin, harmless=harmless)
+
+    def _modules_around(self, entry: int) -> Iterator[int]:
+        """Yield the calls of modules of both sides around a forward call, from inside to outside."""
+        if self.table.keys[entry].phase != Phase.FORWARD.value:
+            return
+        calls = {pair.target: number for number, pair in enumerate(self.table.entries) if pair.of_both}
+        for name in parents_of(self.dumps.target.construct, self.table.entries[entry].target or ""):
+            if name in calls and is_module(self.table.keys[calls[name]]):
+                yield calls[name]
+
+    def origin(self, measured: Measured, judged: Judged, first: int) -> Origin | None:
+        """Return the call of one side in which the difference of the entry ``first`` arises; None where it is none."""
+        if not self.alone or first <= min(self.alone):
+            return None
+        around = (first, *self._modules_around(first))
+        origins = (find_origin(self.table, measured, judged, self._flows, entry, first) for entry in around)
+        origin = next((found for found in origins if found is not None), None)
+        return None if origin is not None and self.table.loose and self._is_of_other_program(origin) else origin
+
+    def absence(self, number: int, measured: Measured, judged: Judged) -> Absence | None:
+        """Return why an entry of one side means nothing if it is no origin; None where it is a lost result."""
+        return self._absence(number, HarmlessDifferences(self.table, self.dumps.target, measured, judged))
+
+    def _is_of_other_program(self, origin: Origin) -> bool:
+        """Return whether an origin in two different programs says less than what is judged there anyway: a lost layer
+        before the wrong value, or a wrong gradient after a forward call."""
+        if any(self.table.entries[number].absence is None for number in self.alone if number < origin.boundary):
+            return True
+        keys = self.table.keys
+        return keys[origin.entry].phase == Phase.FORWARD.value != keys[origin.boundary].phase
+
+    def _absence(self, number: int, differences: HarmlessDifferences) -> Absence | None:
+        if self.table.loose:
+            return self.table.entries[number].absence
+        key = self.table.keys[number]
+        if key.phase == Phase.FORWARD.value:
+            lost = self._is_lost_call(number, key)
+        else:
+            lost = self._is_lost_gradient(number, key) and not self._dies_out(number, key, differences)
+        if lost:
+            return None
+        if key.phase == Phase.PARAMETERS_GRAD.value:
+            shown = self._is_among_gradients(number)
+        else:
+            shown = key.phase != Phase.FORWARD.value or number < self._last_pair
+            if not shown and self._is_other_state(number, key):
+                return None
+        return Absence.OTHER_CODE if shown else Absence.NOT_SHOWN
+
+    def _is_lost_gradient(self, number: int, key: EntryKey) -> bool:
+        """Return whether the other side makes the call whose gradient this is."""
+        stems, calls = self._paired_calls[self.table.entries[number].target is None]
+        return key.stem in stems if key.phase == Phase.PARAMETERS_GRAD.value else (key.stem, key.call) in calls
+
+    def _dies_out(self, number: int, key: EntryKey, differences: HarmlessDifferences) -> bool:
+        """Return whether a lost gradient is one inside a module whose own gradients agree."""
+        pair = self.table.entries[number]
+        name, construct = pair.name, (self.dumps.target if pair.golden is None else self.dumps.golden).construct
+        if is_module(key):
+            name = parent_of(construct, in_phase(name, Phase.FORWARD.value)) or ""
+        return key.phase == Phase.BACKWARD.value and differences.is_in_closed_module(number, name, construct)
+
+    def _is_lost_call(self, number: int, key: EntryKey) -> bool:
+        """Return whether a forward call is a result by itself: a weight update, a collective or a module, of which
+        nothing else is recorded."""
+        side = self.table.entries[number].target is None
+        if key.parent == OPTIMIZER:
+            return not self._updates[not side] or self._updates_otherwise
+        if key.stem.startswith(_COLLECTIVES):
+            return number > self._last_pair
+        if not is_module(key) or self._is_inside(number, side) or self._modules_by_gap[not side].get(self._gap[number]):
+            return False
+        return not self._flows[side].is_shown(number)
+
+    def _is_other_state(self, number: int, key: EntryKey) -> bool:
+        """Return whether a call outside of modules changes a tensor in place, as that of an average does, and the other
+        side calls the same function, but never with these values."""
+        if key.parent or not _is_in_place(key):
+            return False
+        others = self._state[key.stem][self.table.entries[number].target is not None]
+        return bool(others) and not self._are_among(number, others)
+
+    @cached_property
+    def _state(self) -> dict[str, tuple[_BySize, _BySize]]:
+        """By function the tensors in calls of one side alone, outside of modules, that work in place; by side."""
+        calls: dict[str, list[int]] = {}
+        for number in self.alone:
+            key = self.table.keys[number]
+            if key.phase == Phase.FORWARD.value and not key.parent and _is_in_place(key):
+                calls.setdefault(key.stem, []).append(number)
+        return {stem: self._by_size(numbers) for stem, numbers in calls.items()}
+
+    def _by_size(self, entries: Iterable[int]) -> tuple[_BySize, _BySize]:
+        """Return the tensors in these entries of one side, by side and number of elements."""
+        sides: tuple[_BySize, _BySize] = ({}, {})
+        for number in entries:
+            for raw in _tensors(self.table, number):
+                sides[self.table.entries[number].target is None].setdefault(element_count(raw), []).append(raw)
+        return sides
+
+    def _are_among(self, number: int, others: _BySize) -> bool:
+        """Return whether each tensor of an entry has the values of one of the others."""
+        tensors = _tensors(self.table, number)
+        return all(any(same_values(own, other) for other in others.get(element_count(own), ())) for own in tensors)
+
+    def _is_inside(self, number: int, side: bool) -> bool:
+        """Return whether a module of any kind encloses the call: its values are shown, or it is lost itself."""
+        dump, pair = (self.dumps.golden, self.dumps.target)[not side], self.table.entries[number]
+        parent = parent_of(dump.construct, pair.name)
+        return parent is not None and parent in dump.data
+
+    def _is_among_gradients(self, number: int) -> bool:
+        """Return whether the other side has the values of a parameter gradient too, of a module of another name."""
+        return self._are_among(number, self._gradients[self.table.entries[number].target is not None])
+
+    @cached_property
+    def _gradients(self) -> tuple[_BySize, _BySize]:
+        """By side the gradients of parameters that it alone has."""
+        phase = Phase.PARAMETERS_GRAD.value
+        return self._by_size(number for number in self.alone if self.table.keys[number].phase == phase)
+
+    @cached_property
+    def _updates(self) -> tuple[bool, bool]:
+        """By side whether a call of an optimizer is recorded."""
+        calls = [pair for pair, key in zip(self.table.entries, self.table.keys, strict=True) if key.parent == OPTIMIZER]
+        return any(pair.target for pair in calls), any(pair.golden for pair in calls)
+
+    @cached_property
+    def _updates_otherwise(self) -> bool:
+        """Whether optimizers make another number of steps, or one has another setting: then calls of one side are more
+        than another implementation, and nothing in this step shows their values."""
+        target, golden = list(optimizer_steps(self.dumps.target)), list(optimizer_steps(self.dumps.golden))
+        numbers = {number_of_steps(steps) for steps in (target, golden) if steps}
+        pairs = paired_steps(target, golden)
+        return len(numbers) > 1 or any(
+            ours.kind == theirs.kind and any(other_settings(ours, theirs)) for ours, theirs in pairs
+        )
+
+    @cached_property
+    def _gap(self) -> list[int]:
+        """By entry the number of calls of both sides before it."""
+        paired = [pair.of_both for pair in self.table.entries]
+        return np.cumsum(paired).tolist()  # type: ignore[no-any-return]
+
+    @cached_property
+    def _modules_by_gap(self) -> tuple[Counter[int], Counter[int]]:
+        """By side how many modules it alone calls, by the gap between calls of both sides."""
+        modules: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
+        for number in self.alone:
+            if is_module(self.table.keys[number]) and self.table.keys[number].phase == Phase.FORWARD.value:
+                modules[self.table.entries[number].target is None][self._gap[number]] += 1
+        return modules
+
+    @cached_property
+    def _flows(self) -> tuple[ValueFlow, ValueFlow]:
+        """The values of all calls by side."""
+        sides = [{number for number in self.alone if self.table.entries[number][side] is not None} for side in (0, 1)]
+        target, golden = (ValueFlow(self.table, in_golden=bool(side), alone=sides[side]) for side in (0, 1))
+        return target, golden
+
+    @cached_property
+    def _last_pair(self) -> int:
+        pairs = (number for number, pair in enumerate(self.table.entries) if pair.of_both)
+        return max(pairs, default=-1)
+
+    @cached_property
+    def _paired_calls(self) -> tuple[tuple[set[str], set[tuple[str, int | None]]], ...]:
+        """By side the forward calls that both sides make: their names without number, and with it."""
+        sides: tuple[tuple[set[str], set[tuple[str, int | None]]], ...] = ((set(), set()), (set(), set()))
+        for pair, key in zip(self.table.entries, self.table.keys, strict=True):
+            if key.phase == Phase.FORWARD.value and pair.of_both:
+                for (stems, calls), name in zip(sides, pair[:2], strict=True):
+                    stem, call = _call(name)
+                    stems.add(stem)
+                    calls.add((stem, call))
+        return sides
+
+    def _restore(self, entries: Iterable[int], kinds: Ints) -> None:
+        """Say again of the rows of these entries that the other side lacks them."""
+        for number in entries:
+            rows = self.table.rows_of(number)
+            missing = _MISSING[self.table.entries[number].target is None]
+            kinds[rows.start : rows.stop] = missing
+
+
+def _is_in_place(key: EntryKey) -> bool:
+    operator = key.stem.rpartition(".")[2]
+    return operator.startswith("__i") if operator.endswith("__") else operator.endswith("_")
+
+
+def _tensors(table: LeafTable, entry: int) -> Iterator[Mapping[str, Any]]:
+    """Yield the tensors of an entry of one side."""
+    for row in table.rows_of(entry):
+        leaf = table.target[row] or table.golden[row]
+        if leaf is not None and is_tensor(leaf.raw):
+            yield leaf.raw
+
+
+def _call(name: str | None) -> tuple[str, int | None]:
+    """Return the name of a call without number, and its number."""
+    try:
+        stem, _, call = split_entry(name or "")
+    except NameSyntaxError:
+        return name or "", None
+    return stem, call
