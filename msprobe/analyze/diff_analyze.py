@@ -17,38 +17,48 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from msprobe.analyze.accepted_differences import accept_differences
 from msprobe.analyze.ended_run import stopped_first_notes
-from msprobe.analyze.first_divergence import Divergence, first_divergence
+from msprobe.analyze.first_divergence import Divergence, first_divergence, set_place
 from msprobe.analyze.overflow import write_document
 from msprobe.analyze.rank_order import RankFinding, earliest, rank_finding, rank_numbers
 from msprobe.compare.alignment.check_mappings import UnusedEntry, unused_entry_notes, unused_mapping_entries
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps
-from msprobe.compare.coverage import incomplete
+from msprobe.compare.coverage import any_checked, coverage_of
 from msprobe.compare.dump_pairs import locate
+from msprobe.compare.extensions import Extras, load_extras
 from msprobe.compare.header_checks import header_notes, version_notes
 from msprobe.compare.inputs.locations import PathLike, local, opened
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.layout_from_records import with_recorded_layouts
+from msprobe.compare.order_sensitivity import AS_FAR, WHY, is_order_blind
 from msprobe.compare.parallel.layout import load_pair
-from msprobe.compare.records.call_source import CallSource, source_of_pair
+from msprobe.compare.records.call_source import PairSource, source_of_pair
+from msprobe.compare.records.entries import EntryPair
 from msprobe.compare.records.leaves import RANK_KEYS, describe
+from msprobe.compare.records.run_end import end_notes
 from msprobe.compare.rows.columns import columns
 from msprobe.compare.rows.rows import CompareRow
+from msprobe.compare.rows.summary import AcceptedFinding, AcceptedUse, FirstDivergence, verdict_text
 from msprobe.core.log import logger
 from msprobe.core.store.reader import Dump, Place, paused_gc
 from msprobe.core.store.record_walk import OUTPUT, Leaf
 from msprobe.core.tensors.statistics import STATISTICS
 from msprobe.numerics.metrics.statistics import Cell
 
+if TYPE_CHECKING:
+    from msprobe.compare.accepted import AcceptOption
+
 _IGNORED = ("Torch.empty", "Torch.fill", "Tensor.__setitem__")
 """How names of calls begin that the reference policy does not report: their results are memory without values yet."""
 _RELATIVE = tuple(f"{spec.name}RelativeErr" for spec in STATISTICS)
 _HALF = 50.0
+_SHOWN = (("source", "source"), ("golden source", "golden_source"), ("module", "module"), ("reason", "reason"))
 _UNREAD = " in the recorded statistics; tensor files are not read here, compare without -da reads them"
 _TITLES = tuple(spec.title for spec in STATISTICS)
 
@@ -60,23 +70,44 @@ class DiffAnalysis:
     Args:
         document: the calls of the first difference by rank; empty where all ranks agree.
         files: the documents that were written.
-        incomplete: sentences about what was not compared.
+        incomplete: sentences about what was not compared; ``lost`` are those about data that a record says it holds.
         files_unread: whether there are tensor files, which are not read.
+        checked: whether a value could be checked on both sides.
+        order_blind: whether the order of elements was not compared.
+        accepted: what became of each accepted difference.
     """
 
     document: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     files: list[Path] = field(default_factory=list)
     incomplete: list[str] = field(default_factory=list)
     files_unread: bool = False
+    lost: list[str] = field(default_factory=list)
+    checked: bool = False
+    order_blind: bool = False
+    accepted: list[AcceptedUse] = field(default_factory=list)
+
+    @property
+    def verdict(self) -> str:
+        """Return the verdict, as ``msprobe compare`` gives it for recorded statistics."""
+        return verdict_text(checked=self.checked, diverged=bool(self.document), lost=bool(self.lost))
 
     @property
     def lines(self) -> Iterator[str]:
         """Yield the result in words."""
-        if not self.document:
-            yield f"No difference was found{_UNREAD if self.files_unread else ''}."
+        if self.verdict == "not_comparable":
+            yield "Not comparable: no value could be checked on both sides."
+        elif not self.document:
+            found = f"No {'other ' if any(use.count for use in self.accepted) else ''}difference was found"
+            found += " in what could be compared" if self.lost else ""
+            yield f"{found}{_UNREAD if self.files_unread else ''}."
+            if self.order_blind:
+                yield f"This holds {AS_FAR}: {WHY}."
         for rank, calls in self.document.items():
             for call in calls:
-                yield f"First difference: {call['op_name']} ({rank.replace('_', ' ')})"
+                yield f"First difference: {call['name']} ({rank.replace('_', ' ')})"
+                yield from (f"  {title}: {call[key]}" for title, key in _SHOWN if call[key])
+        for use in self.accepted:
+            yield f"{'Accepted' if use.state == 'used' else 'Not accepted'}: {use.text}"
         for what in self.incomplete:
             yield f"Not compared: {what}"
         for file in self.files:
@@ -84,7 +115,12 @@ class DiffAnalysis:
 
 
 def diff_analyze(
-    target: PathLike, golden: PathLike, output: PathLike, policy: str = "default", mapping: MappingOptions | None = None
+    target: PathLike,
+    golden: PathLike,
+    output: PathLike,
+    policy: str = "default",
+    mapping: MappingOptions | None = None,
+    accept: AcceptOption = None,
 ) -> DiffAnalysis:
     """Compare all ranks, step by step up to the first step that differs, and write the documents.
 
@@ -94,16 +130,18 @@ def diff_analyze(
         output: the folder for the documents.
         policy: ``default`` or ``reference``.
         mapping: the options that say which entries, ranks and steps belong together.
+        accept: a file of accepted differences, or its content.
 
     Raises:
-        ReadError: a path holds no dump, or one is damaged.
+        ReadError: a path holds no dump, or one is damaged, or the file of accepted differences is wrong.
         NotComparableError: the dumps cannot be compared.
         MsprobeException: the output folder cannot be written.
     """
-    left, right, folder = opened(target), opened(golden), local(output)
+    left, right, folder, extras = opened(target), opened(golden), local(output), load_extras(accept=accept)
     mapping = with_recorded_layouts(mapping or MappingOptions(), left, right)
     located = locate(left, right, mapping)
-    analysis = _Analysis(Policy(policy), mapping, folder, DiffAnalysis(incomplete=list(located.unpaired)))
+    result = DiffAnalysis(incomplete=list(located.unpaired))
+    analysis = _Analysis(Policy(policy), mapping, folder, result, extras)
     with paused_gc():
         for step, pairs in groupby(located.pairs, key=lambda pair: pair[0].step):
             analysis.compare_step(list(pairs), f"_step{step}" if located.several_steps else "")
@@ -113,6 +151,10 @@ def diff_analyze(
         logger.warning("%s", line)
     analysis.write_pending()
     analysis.result.incomplete += stopped_first_notes(located.places)
+    if extras.accepted:
+        from msprobe.compare.accepted import uses_of  # YAML, only where differences are accepted
+
+        result.accepted = uses_of(extras.accepted, analysis.accepted)
     return analysis.result
 
 
@@ -128,6 +170,7 @@ class _Analysis:
     """An analysis while it runs.
 
     Args:
+        extras: what the user accepts; ``accepted`` are the findings that were accepted.
         history: what earlier steps showed, by label of the rank.
         unused_entries: the entries of mappings that do not apply, by pair of dumps.
         pending: documents and the beginnings of their file names. They are written when some entry of each mapping has
@@ -138,6 +181,8 @@ class _Analysis:
     mapping: MappingOptions
     folder: Path
     result: DiffAnalysis
+    extras: Extras = field(default_factory=Extras)
+    accepted: list[AcceptedFinding] = field(default_factory=list)
     history: dict[str, _RankHistory] = field(default_factory=dict)
     unused_entries: list[list[UnusedEntry]] = field(default_factory=list)
     pending: list[tuple[dict[str, Any], str]] = field(default_factory=list)
@@ -153,13 +198,14 @@ class _Analysis:
             records = entry_records(comparison)
             self._write(calls_by_name(comparison, records), f"compare_result_rank{rank}{suffix}")
             divergence = _divergence(comparison, records, later_step=history.agreed)
-            history.agreed, history.noise = divergence is None, comparison.judged.noise
+            history.agreed = divergence is None and history.accepted_spread == 0.0
+            history.noise = comparison.judged.noise
             findings.append(rank_finding(comparison, rank, divergence))
             if divergence is not None:
-                pair = comparison.table.entries[divergence.entry]
+                first = divergence.description
+                pair = EntryPair(first.target, first.golden)
                 source = source_of_pair(pair, comparison.target, comparison.golden)
-                record = records.get(divergence.entry, {"op_items": []})  # a call without values has no rows
-                first_calls[rank] = _first_call(pair.name, record, source)
+                first_calls[rank] = _first_call(first, _record_of(divergence, comparison, records), source)
         standings = earliest(findings)
         causes = [standing for standing in standings if standing.first] or standings[:1]
         for standing in causes:
@@ -177,9 +223,25 @@ class _Analysis:
             self.unused_entries.append(unused_mapping_entries(self.mapping, target, golden))
         self.result.files_unread = self.result.files_unread or target.task == "tensor"
         comparison = compare_dumps(
-            _as_statistics(target), _as_statistics(golden), self.policy, mapping=self.mapping, history=history
+            _as_statistics(target),
+            _as_statistics(golden),
+            self.policy,
+            mapping=self.mapping,
+            history=history,
+            extras=self.extras,
         )
-        self.result.incomplete += incomplete(comparison)
+        done = accept_differences(comparison, self.extras.accepted, history, later_step=history.agreed)
+        comparison = done.comparison
+        self.accepted += done.findings
+        self.result.lost += done.hidden
+        self.result.incomplete += done.hidden
+        coverage = coverage_of(comparison)
+        self.result.checked = self.result.checked or any_checked(comparison)
+        self.result.order_blind = self.result.order_blind or is_order_blind(comparison)
+        self.result.lost += coverage.lost
+        self.result.incomplete += [*end_notes(target, golden), *coverage.incomplete]
+        for note in coverage.notes:
+            logger.warning("%s", note)
         return comparison
 
     def _write(self, document: dict[str, Any], stem: str) -> None:
@@ -205,8 +267,36 @@ def _divergence(comparison: Comparison, records: dict[int, dict[str, Any]], *, l
     for number, pair in enumerate(comparison.table.entries):
         ignored = pair.benign or pair.name.startswith(_IGNORED)
         if not ignored and number in records and not records[number]["is_same"]:
-            return Divergence(number, divergence.description)
+            return Divergence(number, _described(comparison, divergence, number))
     return None
+
+
+def _described(comparison: Comparison, divergence: Divergence, entry: int) -> FirstDivergence:
+    """Return the description of an entry that another policy names, with the name and the place of that entry."""
+    pair, first = comparison.table.entries[entry], divergence.description
+    if (first.target, first.golden) == (pair.target, pair.golden):
+        return first
+    source = source_of_pair(pair, comparison.target, comparison.golden)
+    described = replace(
+        first,
+        target=pair.target,
+        golden=pair.golden,
+        slot=None,
+        reason="a relative difference is above one half",
+        module=source.own.module,
+    )
+    set_place(described, source)
+    return described
+
+
+def _record_of(divergence: Divergence, comparison: Comparison, records: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    """Return the rows of the call that is named; none for a call without values."""
+    first = divergence.description
+    names = first.target, first.golden
+    for number, pair in enumerate(comparison.table.entries):
+        if (pair.target, pair.golden) == names and number in records:
+            return records[number]
+    return records.get(divergence.entry, {"op_items": []})
 
 
 def entry_records(comparison: Comparison) -> dict[int, dict[str, Any]]:
@@ -300,8 +390,8 @@ def _is_below_half(cell: Cell) -> bool:
     return float(text[:-1]) <= _HALF if text.endswith("%") else text in ("0", "0.0")
 
 
-def _first_call(name: str, record: dict[str, Any], source: CallSource) -> dict[str, Any]:
-    """Return the document of the call of a first difference: its statistics, and its stack."""
+def _first_call(first: FirstDivergence, record: dict[str, Any], source: PairSource) -> dict[str, Any]:
+    """Return the document of the call of a first difference: its statistics, and where each run made it."""
     info: dict[str, dict[str, Any]] = {"input": {}, "output": {}}
     for item in record["op_items"]:
         side, title = ("NPU", "NPU Name") if item["NPU Name"] != "N/A" else ("Bench", "Bench Name")
@@ -309,7 +399,18 @@ def _first_call(name: str, record: dict[str, Any], source: CallSource) -> dict[s
         values = {key: item[key] for key in wanted if key in item and (side != "NPU" or key != "BENCH MD5")}
         values["NPU P2POp peer"] = item["NPU P2POp peer"]
         info["output" if item["state"] == OUTPUT else "input"][item[title]] = values
-    return {"op_name": name, "data_info": info, "stack_info": list(source.stack)}
+    golden_differs = first.target is not None and first.golden_source != first.source
+    return {
+        "op_name": first.target or first.golden,
+        "data_info": info,
+        "stack_info": list(source.own.stack),
+        "name": first.name,
+        "reason": first.reason,
+        "module": first.module,
+        "source": first.source,
+        "golden_stack_info": list(source.golden.stack) if source.golden is not None else [],
+        "golden_source": first.golden_source if golden_differs else "",
+    }
 
 
 # The documents
@@ -336,7 +437,16 @@ class FirstCall(BaseModel):
     data_info: dict[str, dict[str, dict[str, Any]]] = Field(
         description="below input and output: name of a value, to its statistics or checksums by title"
     )
-    stack_info: list[str] = Field(description="frames, innermost first; empty where none were recorded")
+    stack_info: list[str] = Field(
+        description="frames of the target, innermost first, or of the golden run where only that has the call; empty "
+        "where none were recorded"
+    )
+    name: str = Field(description="the call, with the side or sides that have it")
+    reason: str
+    module: str | None = Field(description="path and class of the module around the call")
+    source: str = Field(description="the line of stack_info that made the call")
+    golden_stack_info: list[str] = Field(description="frames of the golden run")
+    golden_source: str = Field(description="the line of the golden run, where both runs have the call and it differs")
 
 
 class OverflowCall(BaseModel):
@@ -349,6 +459,8 @@ class OverflowCall(BaseModel):
     construct_info: list[str] = Field(description="the modules around the call from the root on, and the call")
     stack_info: list[str] | dict[str, Any] = Field(description="frames, innermost first; {} where none were recorded")
     reason: str
+    module: str | None = Field(default=None, description="path and class of the module around the call")
+    source: str = Field(default="", description="the line of stack_info that made the call")
 
 
 ComparedCalls = TypeAdapter(dict[str, ComparedCall])

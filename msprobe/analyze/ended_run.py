@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from msprobe.analyze.communication import exchanges
 from msprobe.analyze.rank_order import Event, order_events
+from msprobe.compare.records.run_end import end_place
 from msprobe.core.errors import ReadError
 from msprobe.core.store.layout import JOURNAL
 from msprobe.core.store.reader import Place, load_dump
@@ -45,7 +46,17 @@ def stopped_first(places: Sequence[Place], side: str) -> str | None:
         return None
     stage = "in" if unfinished else "after"
     where = "" if next(iter(first.values())).step is None else f", {stage} step {step}"
-    return f"{_names(ranks)} of the {side} stopped first{where}"
+    text = f"{_names(ranks)} of the {side} stopped first{where}"
+    return text if len(ranks) > 1 or not unfinished else text + _where_records_end(unfinished[ranks[0]])
+
+
+def _where_records_end(place: Place) -> str:
+    """Return in words at which call the records of a rank end; "" where they cannot be read."""
+    try:
+        dump = load_dump(place)
+    except ReadError:
+        return ""
+    return f"; its records end {end_place(dump)}" if dump.data else ""
 
 
 def _last_places(places: Iterable[Place]) -> dict[int, Place]:

@@ -14,17 +14,26 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from msprobe.analyze.call_order import call_instead, exchanged_call, moved_call
+from msprobe.analyze.unused_collectives import unused_result
+from msprobe.analyze.update_causes import explain_by_causes
 from msprobe.compare.comparison import Comparison
-from msprobe.compare.records.call_source import CallSource, in_phase, module_text, source_of_pair
-from msprobe.compare.records.entries import parent_of
+from msprobe.compare.order_sensitivity import AS_FAR, is_order_blind
+from msprobe.compare.records.call_source import NO_SOURCE, PairSource, in_phase, module_text, source_of_pair
+from msprobe.compare.records.entries import OPTIMIZER, EntryPair, parent_of
+from msprobe.compare.records.likeness import may_be_part
+from msprobe.compare.records.run_end import has_raised
+from msprobe.compare.records.source_lines import from_source
+from msprobe.compare.regions.cut_gradients import cutting_call, side_without_gradient
 from msprobe.compare.rows.explanations import Reasons
 from msprobe.compare.rows.summary import FirstDivergence, KindText
+from msprobe.compare.table.table import Origin
 from msprobe.core.naming.names import is_module_name
+from msprobe.core.store.record_walk import PARAMETER_GRAD, Leaf, is_tensor
 from msprobe.numerics.verdict import Role, RowKind
 
-OPTIMIZER = "optimizer"
 OUTLIER = 100.0
-UNEXPLAINED = "its input differs and no recorded call made it so"
+UNEXPLAINED = "its input differs; what makes it leaves no record (a view, a slice, numbers of Python)"
 
 
 class Divergence(NamedTuple):
@@ -46,7 +55,12 @@ def first_divergence(comparison: Comparison, *, later_step: bool = False) -> Div
         comparison: the compared pair.
         later_step: whether an earlier step was compared and agreed, so that a wrong parameter comes from its update.
     """
-    return _DivergenceSearch(comparison, later_step).run()
+    found = _DivergenceSearch(comparison, later_step).run()
+    if found is not None:
+        source = explain_by_causes(comparison, found.entry, found.description, later_step=later_step)
+        if source is not None:
+            set_place(found.description, source)
+    return found
 
 
 class _DivergenceSearch:
@@ -65,7 +79,9 @@ class _DivergenceSearch:
         diverging = self._comparison.row_levels.diverging.nonzero()[0]
         if not diverging.size:
             return None
-        entry = int(diverging[0])
+        entry, origin = int(diverging[0]), self._table.origin
+        if origin is not None and origin.boundary == entry:
+            entry = origin.entry
         for number, pair in enumerate(self._table.entries):
             if pair.target is not None:
                 self._by_target[pair.target] = number
@@ -74,6 +90,8 @@ class _DivergenceSearch:
         return Divergence(entry, self._describe(entry))
 
     def _describe(self, entry: int) -> FirstDivergence:
+        if self._table.origin is not None and self._table.origin.entry == entry:
+            return self._origin(self._table.origin)
         entry = self._effect_in_backward(entry)
         pair = self._table.entries[entry]
         if entry in self._table.changed:
@@ -81,12 +99,20 @@ class _DivergenceSearch:
         if pair.target is None or pair.golden is None:
             return self._missing(entry)
         entry = self._gradient_source(entry)
-        for explain in (self._own_parameter, self._own_argument, self._unexplained_input):
+        explanations = self._own_parameter, self._own_argument, self._unused, self._exchanged, self._unexplained_input
+        for explain in explanations:
             description = explain(entry)
             if description is not None:
                 return description
+        cut = self._cut_gradient(entry)
+        if cut is not None:
+            return cut
         row = self._differing_rows(entry)[0]
-        return self._result(entry, row, self._module(entry), "its inputs agree")
+        inputs = [row for row in self._table.rows_of(entry) if self._comparison.measured.role[row] == Role.INPUT]
+        if self._comparison.judged.by_reruns.size and (self._comparison.measured.worst[inputs] > 0.0).any():
+            return self._result(entry, row, self._module(entry), "its inputs differ no more than between the reruns")
+        blind = f", {AS_FAR}" if is_order_blind(self._comparison, inputs) else ""
+        return self._result(entry, row, self._module(entry), f"its inputs agree{blind}")
 
     def _effect_in_backward(self, entry: int) -> int:
         """Return the first wrong gradient after a call that a hand-written backward or a gradient hook made, because it
@@ -129,11 +155,7 @@ class _DivergenceSearch:
         return leaf.raw if leaf is not None and isinstance(leaf.raw, dict) else {}
 
     def _tensor_inputs(self, entry: int) -> list[int]:
-        return [
-            row
-            for row in self._differing_rows(entry, Role.INPUT)
-            if self._comparison.judged.kind[row] != RowKind.ARGUMENT
-        ]
+        return [row for row in self._differing_rows(entry, Role.INPUT) if not self._is_argument(row)]
 
     def _gradient_source(self, entry: int) -> int:
         """Return the backward entry of the module for a parameter gradient that follows from it (it may be recorded
@@ -153,20 +175,68 @@ class _DivergenceSearch:
             return self._result(entry, rows[0], OPTIMIZER, "the step before agrees, so its weight update differs")
         return self._result(entry, rows[0], self._module(entry), "a parameter of this module")
 
+    def _cut_gradient(self, entry: int) -> FirstDivergence | None:
+        """Describe a gradient that is null on one side by the call where it is cut off."""
+        rows = self._differing_rows(entry, Role.RESULT)
+        side = side_without_gradient(self._table, self._comparison.judged, entry, rows)
+        if not side:
+            return None
+        call = cutting_call(self._table, self._comparison.measured.role, self._comparison.target.construct, entry)
+        if call is None:
+            return None
+        note = f"what {self._table.entries[call].sided} gets does not require a gradient in the {side}"
+        around = next(self._ancestors(call), None)
+        description = self._result(entry, rows[0], around and module_text(around), note)
+        set_place(description, self._source(call))
+        return description
+
     def _moved_with_others(self, row: int) -> bool:
         """Return whether most trained parameters differ about as much as this one, as after a wrong update."""
         parameters = np.flatnonzero(self._comparison.measured.role == Role.PARAMETER)
-        trained = [other for other in parameters if self._raw(other).get("requires_grad")]
+        trained = [other for other in parameters if self._is_trained(other)]
         worst, value = self._comparison.measured.worst, self._comparison.judged.kind[row] == RowKind.VALUE
         return value and len(trained) > 1 and bool(worst[row] <= OUTLIER * np.median(worst[trained]))
 
+    def _is_trained(self, row: int) -> bool:
+        """Return whether the parameter in a row is trained, as far as one of both sides says so; MindSpore does not."""
+        leaves = self._table.target[row], self._table.golden[row]
+        said = [leaf.raw.get("requires_grad") for leaf in leaves if leaf is not None and isinstance(leaf.raw, dict)]
+        return any(said)
+
     def _own_argument(self, entry: int) -> FirstDivergence | None:
-        rows = [
-            row
-            for row in self._differing_rows(entry, Role.INPUT)
-            if self._comparison.judged.kind[row] == RowKind.ARGUMENT
-        ]
+        rows = [row for row in self._differing_rows(entry, Role.INPUT) if self._is_argument(row)]
         return self._result(entry, rows[0], self._module(entry), "an argument of this call") if rows else None
+
+    def _is_argument(self, row: int) -> bool:
+        """Return whether a differing row is an argument that is no tensor, given by both sides or by one."""
+        kind = self._comparison.judged.kind[row]
+        if kind not in (RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN):
+            return bool(kind == RowKind.ARGUMENT)
+        leaf = self._table.target[row] or self._table.golden[row]
+        return leaf is not None and not is_tensor(leaf.raw)
+
+    def _unused(self, entry: int) -> FirstDivergence | None:
+        """Describe a collective whose result one side does not go on with."""
+        found = unused_result(self._comparison, entry)
+        if found is None:
+            return None
+        leaf = self._table.target[found.row] or self._table.golden[found.row]
+        slot = "" if leaf is None else f"{slot_of(leaf)} of "
+        text = f"{found.text}; then {slot}{self._name(entry)}: {self._reason(found.row)}"
+        description = self._build(found.entry, None, "value", text, self._module(found.entry))
+        _add_figures(description, self._comparison, found.row)
+        return description
+
+    def _exchanged(self, entry: int) -> FirstDivergence | None:
+        """Describe two modules in another order, where this entry is the first of them or lies inside of it."""
+        numbers = self._entry_by_name(entry)
+        for number in (entry, *(numbers[name] for name in self._ancestors(entry) if name in numbers)):
+            if not self._tensor_inputs(number):
+                return None
+            moved = exchanged_call(self._table, list(self._comparison.golden.data), number)
+            if moved is not None:
+                return self._build(number, None, "order", moved.text, self._module(number), moved.pair)
+        return None
 
     def _unexplained_input(self, entry: int) -> FirstDivergence | None:
         rows = self._tensor_inputs(entry)
@@ -175,33 +245,88 @@ class _DivergenceSearch:
         ancestors, numbers = list(self._ancestors(entry)), self._entry_by_name(entry)
         for ancestor in ancestors:
             number = numbers.get(ancestor)
-            if number is not None and self._owns(number, rows[0]):
-                return self._own_parameter(number)
+            own = [] if number is None else self._owned(number, rows[0])
+            if number is not None and own:
+                return self._part_of_parameter(number, own[0], entry) or self._own_parameter(number)
         enclosing: str | None = None
+        call, row = entry, rows[0]
         for ancestor in ancestors:
             number = numbers.get(ancestor)
             if number is None:
                 enclosing = self._module(entry)
                 break
-            if not self._differing_rows(number, Role.INPUT, Role.PARAMETER):
-                return self._enters_in(number, entry, rows[0])
-        return self._result(entry, rows[0], enclosing, UNEXPLAINED)
+            wrong = self._differing_rows(number, Role.INPUT, Role.PARAMETER)
+            if not wrong:
+                return self._enters_in(number, entry, call, row)
+            if self._table.keys[number].phase == "forward":
+                call, row = number, wrong[0]  # the call with the wrong input is made outside of this module
+        return self._result(call, row, enclosing, UNEXPLAINED)
 
-    def _enters_in(self, enclosing: int, entry: int, row: int) -> FirstDivergence:
-        """Describe an entry whose input differs, where the input of the enclosing module does not."""
+    def _enters_in(self, enclosing: int, entry: int, call: int, row: int) -> FirstDivergence:
+        """Describe an entry whose input differs, where the input of the enclosing module does not.
+
+        Args:
+            enclosing: the module.
+            entry: the first entry that differs.
+            call: the call made directly in the module that gets the wrong input: the entry, or a module around it.
+            row: the row of that input.
+        """
         module = module_text(self._name(enclosing))
         results = self._differing_rows(enclosing, Role.RESULT)
         if not self._is_module(entry) or not results:
-            return self._result(entry, row, module, UNEXPLAINED)
-        note = f"its inputs agree; the difference shows first at the input of {self._name(entry)}"
-        return self._result(enclosing, results[0], module, note)
+            return self._result(call, row, module, UNEXPLAINED)
+        note = f"its inputs agree; the difference shows first at the input of {self._table.entries[call].sided}"
+        description = self._result(enclosing, results[0], module, note)
+        set_place(description, self._source(call))
+        return description
 
-    def _owns(self, number: int, row: int) -> bool:
-        """Return whether this module has a differing parameter of the shape of the tensor in ``row``."""
-        shape = self._raw(row).get("shape")
-        return any(self._raw(own).get("shape") == shape for own in self._differing_rows(number, Role.PARAMETER))
+    def _owned(self, number: int, row: int) -> list[int]:
+        """Return the rows of the differing parameters of this module that have the shape of the tensor in ``row``, or
+        of which it may be a part: the weights of one of several experts."""
+        shape, own = self._raw(row).get("shape"), self._differing_rows(number, Role.PARAMETER)
+        whole = [other for other in own if self._raw(other).get("shape") == shape]
+        return whole or [other for other in own if may_be_part(shape, self._raw(other).get("shape"))]
+
+    def _part_of_parameter(self, number: int, row: int, entry: int) -> FirstDivergence | None:
+        """Describe a parameter of which a call in its module gets a part: the line is that of the call."""
+        if self._raw(row).get("shape") == self._raw(self._tensor_inputs(entry)[0]).get("shape"):
+            return None
+        description = self._result(number, row, self._module(number), "a parameter of this module")
+        set_place(description, self._source(entry))
+        return description
+
+    def _origin(self, origin: Origin) -> FirstDivergence:
+        """Describe calls of one side in which a difference arises, by the first value of both sides that shows it."""
+        moved = moved_call(self._table, origin.entry)
+        if moved is not None:
+            return self._build(origin.entry, None, "order", moved.text, self._module(origin.entry), moved.pair)
+        leaf = self._table.target[origin.row] or self._table.golden[origin.row]
+        slot = "" if leaf is None else f"{slot_of(leaf)} of "
+        shown = f"{slot}{self._name(origin.boundary)}: {self._reason(origin.row)}"
+        names = [None if entry is None else self._name(entry) for entry in (origin.target, origin.golden)]
+        target, golden = names
+        if target is not None and golden is not None:
+            kind: KindText = "value"
+            text = f"the target calls {target} here, the golden run {golden}; then {shown}"
+        else:
+            kind = "missing_in_target" if target is None else "missing_in_golden"
+            side, other = ("golden run", "target") if target is None else ("target", "golden run")
+            instead = self._instead(origin.entry, golden_only=target is None)
+            text = f"the {side} records {target or golden}, the {other} does not{instead}; then {shown}"
+        module = self._module(origin.entry)
+        in_backward = self._table.keys[origin.boundary].phase != "forward"
+        if module is None and in_backward:  # a gradient hook: what it changes says more than the call
+            module = self._module(origin.boundary)
+        description = self._build(origin.entry, None, kind, text, module, EntryPair(target, golden))
+        if module is not None and in_backward and leaf is not None and self._module(origin.entry) is None:
+            description.slot = slot_of(leaf)
+        _add_figures(description, self._comparison, origin.row)
+        return description
 
     def _missing(self, entry: int) -> FirstDivergence:
+        moved = moved_call(self._table, entry)
+        if moved is not None:
+            return self._build(entry, None, "order", moved.text, self._module(entry), moved.pair)
         golden_only = self._table.entries[entry].target is None
         if self._table.keys[entry].phase == "forward":
             entry, module = self._whole_call(entry)
@@ -209,6 +334,9 @@ class _DivergenceSearch:
             module = self._where_gradient_ends(entry) if golden_only else self._module(entry)
         side, other = ("golden run", "target") if golden_only else ("target", "golden run")
         text = f"the {side} records {self._name(entry)}, the {other} does not{self._instead(entry, golden_only)}"
+        dump = self._comparison.golden if golden_only else self._comparison.target
+        if has_raised(dump, self._name(entry)):
+            text += f"; it raised {dump.data[self._name(entry)]['error']}"
         return self._build(entry, None, "missing_in_target" if golden_only else "missing_in_golden", text, module)
 
     def _changed_recompute(self, entry: int) -> FirstDivergence:
@@ -219,13 +347,12 @@ class _DivergenceSearch:
 
     def _instead(self, entry: int, golden_only: bool) -> str:
         """Return in words which call the other side has in place of this one; "" where it has none."""
-        for other in (entry - 1, entry + 1):
-            if 0 <= other < len(self._table.entries) and self._is_one_sided(other):
-                pair = self._table.entries[other]
-                name = pair.target if golden_only else pair.golden
-                if name is not None:
-                    return f" and has {name} there"
-        return ""
+        other = call_instead(self._table, entry, golden_only=golden_only)
+        if other is None:
+            return ""
+        source = self._source(other).own.source
+        differs = source and source != self._source(entry).own.source
+        return f" and has {self._name(other)} there" + (f" ({source})" if differs else "")
 
     def _whole_call(self, entry: int) -> tuple[int, str | None]:
         """Return the outermost module call that is missing as a whole and has this entry inside, or the entry; and its
@@ -284,31 +411,43 @@ class _DivergenceSearch:
             if name is not None:
                 yield name
 
-    def _source(self, entry: int) -> CallSource:
+    def _source(self, entry: int) -> PairSource:
         return source_of_pair(self._table.entries[entry], self._comparison.target, self._comparison.golden)
 
     def _module(self, entry: int) -> str | None:
-        return self._source(entry).module
+        return self._source(entry).own.module
 
     def _result(self, entry: int, row: int, module: str | None, note: str) -> FirstDivergence:
         """Describe the divergence that a row shows; ``note`` says why it is the first one."""
         target, golden = self._table.target[row], self._table.golden[row]
         kind = RowKind(int(self._comparison.judged.kind[row]))
         leaf = target or golden
-        slot = leaf and leaf.suffix.lstrip(".")
-        if leaf is not None and leaf.slot == "parameters_grad":
-            slot = f"{leaf.slot}{leaf.suffix}"
-        reasons = Reasons(self._comparison.measured, self._comparison.judged, slice(row, row + 1))
+        slot = leaf and slot_of(leaf)
         together = self._table.together.get(row)
         note += f"; {together.name} taken together" if together is not None else ""
-        text = f"{slot or 'value'}: {reasons.text(kind, row, target, golden)}; {note}"
+        text = f"{slot or 'value'}: {self._reason(row)}; {note}"
         description = self._build(entry, slot, cast(KindText, kind.name.lower()), text, module)
         _add_figures(description, self._comparison, row)
         return description
 
-    def _build(self, entry: int, slot: str | None, kind: KindText, text: str, module: str | None) -> FirstDivergence:
-        pair, place = self._table.entries[entry], self._comparison.target.place
-        return FirstDivergence(
+    def _reason(self, row: int) -> str:
+        """Return in words what differs in a row."""
+        kind = RowKind(int(self._comparison.judged.kind[row]))
+        reasons = Reasons(self._comparison.measured, self._comparison.judged, slice(row, row + 1))
+        return reasons.text(kind, row, self._table.target[row], self._table.golden[row])
+
+    def _build(
+        self,
+        entry: int,
+        slot: str | None,
+        kind: KindText,
+        text: str,
+        module: str | None,
+        pair: EntryPair | None = None,
+    ) -> FirstDivergence:
+        """Describe an entry; ``pair`` are its names where the table does not pair them."""
+        pair, place = pair or self._table.entries[entry], self._comparison.target.place
+        description = FirstDivergence(
             step=place.step,
             rank=place.number if place.kind == "rank" else None,
             target=pair.target,
@@ -317,8 +456,15 @@ class _DivergenceSearch:
             kind=kind,
             reason=text,
             module=module,
-            stack=list(self._source(entry).stack),
+            stack=[],
         )
+        set_place(description, source_of_pair(pair, self._comparison.target, self._comparison.golden))
+        return description
+
+
+def slot_of(leaf: Leaf) -> str:
+    """Return where a leaf stands in its record, such as ``input.0`` or ``parameters_grad.weight``."""
+    return f"{leaf.slot}{leaf.suffix}" if leaf.slot == PARAMETER_GRAD else leaf.suffix.lstrip(".")
 
 
 def _parent(construct: Mapping[str, Any], name: str, numbers: Mapping[str, int]) -> str | None:
@@ -330,6 +476,14 @@ def _parent(construct: Mapping[str, Any], name: str, numbers: Mapping[str, int])
         return parent
     backward = in_phase(forward, "backward")
     return backward if backward in numbers or forward not in numbers else forward
+
+
+def set_place(description: FirstDivergence, source: PairSource) -> None:
+    """Fill in where both runs make the call: the stacks, the lines, and the module of the golden run."""
+    golden = source.golden or NO_SOURCE
+    description.stack, description.source = from_source(source.own.stack), source.own.source
+    description.golden_stack, description.golden_source = from_source(golden.stack), golden.source
+    description.golden_module = golden.module
 
 
 def _add_figures(description: FirstDivergence, comparison: Comparison, row: int) -> None:

@@ -15,6 +15,7 @@ from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps
 from msprobe.compare.differences.noise_profile import ModeText, NoiseProfile, Spread
 from msprobe.compare.dump_pairs import locate
 from msprobe.compare.inputs.mode import Mode
+from msprobe.compare.records.entries import Absence
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.store.reader import load_dump, paused_gc
 from msprobe.numerics.verdict import RowKind
@@ -42,8 +43,8 @@ class Learned:
             lines = ["Reruns agree in every value: only rounding will count as normal"]
         else:
             worst = max(spreads, key=_size)
-            share = f"{len(spreads)} of {len(self.profile.spreads)} kinds of values vary between reruns"
-            lines = [f"{share}; most of all {worst.role} of {worst.operator} ({worst.dtype}): {_size(worst):.2g}"]
+            share = f"{len(spreads)} of {len(self.profile.spreads)} values vary between reruns"
+            lines = [f"{share}; most of all {worst.place} of {worst.call} ({worst.dtype}): {_size(worst):.2g}"]
         lines += [f"Not noise: {problem}" for problem in self.problems[:_SHOWN]]
         rest = len(self.problems) - _SHOWN
         return [*lines, f"Not noise: ... and {rest} more"] if rest > 0 else lines
@@ -72,7 +73,7 @@ def learn(runs: Sequence[Path]) -> Learned:
     for comparison in _comparisons(runs, problems):
         if result is None:
             result = Learned(NoiseProfile(_mode(comparison), len(runs)))
-        result.profile.learn(comparison.table, comparison.measured)
+        result.profile.learn(comparison.table, comparison.measured, comparison.golden)
         problems.update(dict.fromkeys(_structural_differences(comparison)))
     assert result is not None  # locate gives at least one pair
     result.problems = list(problems)
@@ -93,6 +94,9 @@ def _comparisons(runs: Sequence[Path], problems: dict[str, None]) -> Iterator[Co
             yield comparison
 
 
+_ONE_SIDED = Absence.OTHER_CODE, Absence.NOT_SHOWN
+
+
 def _mode(comparison: Comparison) -> ModeText:
     if comparison.mode is Mode.CHECKSUM:
         raise NotComparableError("checksums have no spread; collect reruns with summary_mode statistics")
@@ -105,7 +109,11 @@ def _structural_differences(comparison: Comparison) -> list[str]:
     kinds = comparison.judged.kind
     for number, pair in enumerate(comparison.table.entries):
         rows = slice(int(comparison.table.starts[number]), int(comparison.table.starts[number + 1]))
-        if comparison.row_levels.diverging[number] and (kinds[rows] > RowKind.VALUE).any():
-            kind = RowKind(int(kinds[rows].max())).name.lower()
-            differences.append(f"{pair.name}: {kind}")
+        if pair.absence in _ONE_SIDED:
+            kind = RowKind.MISSING_IN_TARGET if pair.target is None else RowKind.MISSING_IN_GOLDEN
+        elif comparison.row_levels.diverging[number] and (kinds[rows] > RowKind.VALUE).any():
+            kind = RowKind(int(kinds[rows].max()))
+        else:
+            continue
+        differences.append(f"{pair.name}: {kind.name.lower()}")
     return differences

@@ -21,7 +21,10 @@ from msprobe.analyze.communication import Exchange, exchanges
 from msprobe.analyze.nonfinite_source import Source, find_source, has_statistics
 from msprobe.analyze.rank_order import Event, Standing, order_events, rank_numbers
 from msprobe.compare.inputs.locations import PathLike, opened
-from msprobe.compare.records.entries import parent_of
+from msprobe.compare.records.call_source import call_source
+from msprobe.compare.records.entries import parents_of
+from msprobe.compare.records.run_end import end_text, ended_early
+from msprobe.compare.records.source_lines import excerpt
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.store.reader import Dump, Place, find_dumps, load_dump, paused_gc
 from msprobe.core.store.safe_files import make_folder, write_atomic
@@ -36,6 +39,7 @@ class Overflow:
         standings: the ranks that have any, earliest first.
         sources: the first call with non-finite values, by rank.
         records: the document about that call, by rank.
+        stacks: the frames of that call, by rank.
         notes: sentences about dumps that are not complete.
         empty: documents without records, of tasks that record more than findings.
     """
@@ -44,6 +48,7 @@ class Overflow:
     standings: list[Standing] = field(default_factory=list)
     sources: dict[int, Source] = field(default_factory=dict)
     records: dict[int, dict[str, Any]] = field(default_factory=dict)
+    stacks: dict[int, tuple[str, ...]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     empty: list[Path] = field(default_factory=list)
 
@@ -69,10 +74,21 @@ class Overflow:
             where = f"rank {standing.rank}" + ("" if self.step is None else f", step {self.step}")
             if number == 0:
                 yield f"First NaN or infinity ({where}): {source.name}"
+                yield from self._place_lines(standing.rank)
                 yield f"  reason: {source.reason}"
             elif standing.first:
                 yield f"Independent of it ({where}): {source.name}: {source.reason}"
+                yield from self._place_lines(standing.rank)
         yield from self.notes
+
+    def _place_lines(self, rank: int) -> Iterator[str]:
+        """Yield source line and module of the call of a rank."""
+        record = self.records[rank]
+        if record["source"]:
+            yield f"  source: {record['source']}"
+            yield from (f"    {line}" for line in excerpt(self.stacks[rank]))
+        if record["module"]:
+            yield f"  module: {record['module']}"
 
 
 def check_overflow(path: PathLike, run: str | None = None) -> Overflow:
@@ -97,7 +113,7 @@ def check_overflow(path: PathLike, run: str | None = None) -> Overflow:
     if len(empty) == len(places):
         raise NotComparableError(
             f"{empty[0]} holds no records (its data is empty), so nothing was checked; "
-            "msprobe doctor config.json --dump FOLDER says why it is empty"
+            "msprobe doctor config.json -i FOLDER says why it is empty"
         )
     result.notes += [f"{document} holds no records: nothing of it was checked" for document in empty]
     return result
@@ -119,10 +135,11 @@ def _check_step(step: int | None, places: list[Place]) -> Overflow:
         if source is not None:
             result.sources[rank], events[rank] = source, source.event
             result.records[rank] = record_of(dump, source)
+            result.stacks[rank] = call_source(dump, source.name).stack
         if not dump.data and not _records_findings_only(dump.task):
             result.empty.append(place.document)
-        if dump.recovered:
-            result.notes.append(f"{place.document.parent} was read from its journal: the run is not finished or died")
+        if ended_early(dump, dump):
+            result.notes.append(end_text(dump, str(place.document.parent)))
     result.standings = order_events(programs, events)
     return result
 
@@ -141,24 +158,21 @@ def record_of(dump: Dump, source: Source) -> dict[str, Any]:
     if source.slot.startswith("parameters"):
         sections.append("parameters")
     has_sections = any(key in body for key in sections)
-    forward = source.name.replace(".backward", ".forward")
+    forward, made = source.name.replace(".backward", ".forward"), call_source(dump, source.name)
     return {
         "op_name": source.name,
         "data_info": {key: body[key] for key in sections if key in body} if has_sections else body,
         "construct_info": _enclosing(dump, source.name),
         "stack_info": dump.stacks.get(forward) or {},
         "reason": source.reason,
+        "module": made.module,
+        "source": made.source,
     }
 
 
 def _enclosing(dump: Dump, name: str) -> list[str]:
     """Return the names of the modules around a call from the root on, and its own name."""
-    chain = [name]
-    parent = parent_of(dump.construct, name)
-    while parent is not None and parent not in chain:
-        chain.append(parent)
-        parent = parent_of(dump.construct, parent)
-    return chain[::-1]
+    return [name, *parents_of(dump.construct, name)][::-1]
 
 
 def write_document(document: dict[str, Any], folder: Path, stem: str) -> Path:

@@ -1,0 +1,136 @@
+"""Calls in another order, and what the other run does where one run alone makes a call.
+
+``moved_call``: a call that both runs make in one module, one of them before and the other after some call of both.
+
+The alignment keeps the order of calls, so it leaves such a call without a partner on both sides. It is one call in
+another order, and neither run lacks it.
+
+The target runs ``gelu, tanh`` and the golden run ``tanh, gelu``: ``tanh`` pairs, and ``gelu`` stands once alone for the
+target and once alone for the golden run, with ``tanh`` between.
+
+``exchanged_call``: modules pair by their path, and functions by the line that calls them, whenever they are called. Two
+modules, or two functions, of one parent are called in another order, and one of them gets in one run what the other one
+gets in the other run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import lt
+from typing import Any, NamedTuple
+
+from msprobe.compare.records.entries import Absence, EntryPair, is_module
+from msprobe.compare.records.likeness import same_values
+from msprobe.compare.table.table import LeafTable
+from msprobe.core.naming.names import Phase
+from msprobe.core.store.record_walk import INPUT, Leaf, is_tensor
+
+_UNEXCUSED = None, Absence.OTHER_CODE, Absence.NOT_SHOWN
+_REACH = 64
+"""How many entries away the other run may make the call."""
+
+
+class MovedCall(NamedTuple):
+    """A call in another order.
+
+    ``pair`` has the names of the call on both sides; ``text`` says in words which side calls it before what.
+    """
+
+    pair: EntryPair
+    text: str
+
+
+def moved_call(table: LeafTable, entry: int) -> MovedCall | None:
+    """Return where the other run makes the call of an entry that one side alone has; None where it makes none.
+
+    The other run has to make it in the same module, without a partner as well, and one call of both runs has to lie
+    between.
+    """
+    own, key = table.entries[entry], table.keys[entry]
+    in_golden = own.target is None
+    for step in (1, -1):
+        between: EntryPair | None = None
+        for number in range(entry + step, entry + step * _REACH, step):
+            if not 0 <= number < len(table.entries):
+                break
+            pair, other = table.entries[number], table.keys[number]
+            same = (other.stem, other.phase, other.parent) == (key.stem, key.phase, key.parent)
+            if pair.target is not None and pair.golden is not None:
+                between = between or (pair if (other.phase, other.parent) == (key.phase, key.parent) else None)
+            elif same and pair.absence in _UNEXCUSED and (pair.target is None) != in_golden:
+                return _moved(own, pair, between, first=step > 0) if between is not None else None
+    return None
+
+
+def exchanged_call(table: LeafTable, golden: Sequence[str], entry: int) -> MovedCall | None:
+    """Return how a module that both runs call comes in another order than a module beside it, or a function than a
+    function; None where it does not.
+
+    Calls beside each other that get the same values are in no order that matters. So one of them has to get in one run
+    what the other one gets in the other run.
+
+    Args:
+        table: both dumps; its entries are in the order of the target.
+        golden: the names of the golden run in its order.
+        entry: the module or function.
+    """
+    keys, own = table.keys, table.entries[entry]
+    if keys[entry].phase != Phase.FORWARD.value:
+        return None
+    order = {name: position for position, name in enumerate(golden)}
+    positions = [order.get(pair.golden or "", -1) for pair in table.entries if pair.of_both]
+    if all(map(lt, positions, positions[1:])):
+        return None
+    for number in _beside(table, entry):
+        other = table.entries[number]
+        early, late = (entry, number) if entry < number else (number, entry)
+        turned = order[table.entries[early].golden or ""] > order[table.entries[late].golden or ""]
+        if turned and (_gets_same(table, entry, number) or _gets_same(table, number, entry)):
+            return MovedCall(own, _in_another_order(other, target_first=early == entry))
+    return None
+
+
+def _beside(table: LeafTable, entry: int) -> Iterator[int]:
+    """Yield the modules or functions of the same parent that both runs call, nearest first."""
+    own, own_module = table.keys[entry], is_module(table.keys[entry])
+    count = len(table.keys)
+    for distance in range(1, count):
+        for number in (entry - distance, entry + distance):
+            if not 0 <= number < count or not table.entries[number].of_both:
+                continue
+            other = table.keys[number]
+            same = other.phase == own.phase and other.parent == own.parent and is_module(other) == own_module
+            if same and other.stem != own.stem:
+                yield number
+
+
+def _gets_same(table: LeafTable, in_target: int, in_golden: int) -> bool:
+    """Return whether an entry gets the tensors in the target that another one gets in the golden run."""
+    target = _inputs(table.target[row] for row in table.rows_of(in_target))
+    golden = _inputs(table.golden[row] for row in table.rows_of(in_golden))
+    return bool(target) and len(target) == len(golden) and all(map(same_values, target, golden))
+
+
+def _inputs(leaves: Iterable[Leaf | None]) -> list[Mapping[str, Any]]:
+    return [leaf.raw for leaf in leaves if leaf is not None and leaf.slot == INPUT and is_tensor(leaf.raw)]
+
+
+def call_instead(table: LeafTable, entry: int, *, golden_only: bool) -> int | None:
+    """Return the call that the other side alone has beside an entry that one side alone has; None where it has none."""
+    for number in (entry - 1, entry + 1):
+        if 0 <= number < len(table.entries):
+            pair = table.entries[number]
+            if pair.absence in _UNEXCUSED and (pair.golden if golden_only else pair.target) is None:
+                return number
+    return None
+
+
+def _moved(own: EntryPair, other: EntryPair, between: EntryPair, *, first: bool) -> MovedCall:
+    """Return the answer; ``first`` says that the side of ``own`` makes the call before the other side does."""
+    pair = EntryPair(own.target or other.target, own.golden or other.golden)
+    return MovedCall(pair, _in_another_order(between, target_first=(own.golden is None) == first))
+
+
+def _in_another_order(between: EntryPair, *, target_first: bool) -> str:
+    early, late = ("target", "golden run") if target_first else ("golden run", "target")
+    return f"in another order: the {early} makes this call before {between.sided}, the {late} after it"

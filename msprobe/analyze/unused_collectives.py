@@ -1,0 +1,87 @@
+"""A collective whose result one side does not go on with: a copy was reduced, or the result was written elsewhere.
+
+Both runs call the collective with the same values and get the same result, so it agrees. The first value that differs
+later is its result in one run, and what was given to it in the other.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from msprobe.analyze.communication import is_communication
+from msprobe.compare.comparison import Comparison
+from msprobe.compare.records.likeness import same_values
+from msprobe.compare.table.table import LeafTable
+from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
+from msprobe.numerics.verdict import RowKind
+
+_Leaves = Sequence[Leaf | None]
+
+
+class UnusedResult(NamedTuple):
+    """What one side does not use.
+
+    Args:
+        entry: the number of the collective.
+        row: the row of the later value that shows it.
+        in_golden: whether the golden run is the side that goes on without the result.
+    """
+
+    entry: int
+    row: int
+    in_golden: bool
+
+    @property
+    def text(self) -> str:
+        """The sentence about it."""
+        side, other = ("golden run", "target") if self.in_golden else ("target", "golden run")
+        return (
+            f"the {side} goes on with what it gave to this call, the {other} with what the call returned "
+            "(a copy was communicated, or its result not used)"
+        )
+
+
+def unused_result(comparison: Comparison, entry: int) -> UnusedResult | None:
+    """Return the collective before an entry whose result explains a value of the entry that differs, None without one.
+
+    Args:
+        comparison: the compared pair.
+        entry: the first entry that differs; both sides have it.
+    """
+    table = comparison.table
+    rows = [row for row in table.rows_of(entry) if comparison.judged.kind[row] == RowKind.VALUE]
+    collectives = [
+        number
+        for number, pair in enumerate(table.entries[: entry if rows else 0])
+        if pair.of_both and is_communication(pair.name)
+    ]
+    candidates = itertools.product(reversed(collectives), rows, (False, True))
+    found = (UnusedResult(*candidate) for candidate in candidates if _explains(table, *candidate))
+    return next(found, None)
+
+
+def _explains(table: LeafTable, collective: int, row: int, in_golden: bool) -> bool:
+    """Return whether a value is an input of a collective on one side, and a result of it on the other."""
+    sides = (table.golden, table.target) if in_golden else (table.target, table.golden)
+    kept, used = (_tensor(side[row]) for side in sides)
+    if kept is None or used is None or same_values(kept, used):
+        return False
+    rows = table.rows_of(collective)
+    return _is_among(kept, sides[0], rows, INPUT) and _is_among(used, sides[1], rows, OUTPUT)
+
+
+def _is_among(raw: Mapping[str, Any], leaves: _Leaves, rows: range, slot: str) -> bool:
+    return any(same_values(raw, other) for other in _tensors(leaves, rows, slot))
+
+
+def _tensors(leaves: _Leaves, rows: range, slot: str) -> Iterator[Mapping[str, Any]]:
+    for row in rows:
+        leaf = leaves[row]
+        if leaf is not None and leaf.slot == slot and (raw := _tensor(leaf)) is not None:
+            yield raw
+
+
+def _tensor(leaf: Leaf | None) -> Mapping[str, Any] | None:
+    return leaf.raw if leaf is not None and is_tensor(leaf.raw) else None

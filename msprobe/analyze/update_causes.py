@@ -1,0 +1,343 @@
+"""Causes of a first divergence that no single call shows: number formats, settings of an optimizer, gradients.
+
+``explain_by_causes`` puts such a cause before the reason of a description:
+
+- values of another dtype, which an option compares;
+- products that look rounded to TF32 or HF32 (``product_precision``);
+- another class or another setting of an optimizer, where both sides recorded them;
+- a step of an optimizer more or less;
+- updates of all parameters that are one multiple of those of the golden run, which is another learning rate;
+- gradients that were not set to zero: those of one run are the sums of several steps;
+- gradients that one run adds to those it has, where the other one has cleared them;
+- gradients that were cleared before the optimizer got them.
+
+The place of such a cause is the line that calls ``step``, ``backward`` or ``zero_grad``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from msprobe.analyze.product_precision import rounded_products
+from msprobe.compare.comparison import Comparison
+from msprobe.compare.differences.parameter_updates import Parameter, ParameterUpdates, Sums, sums_of, updates_of
+from msprobe.compare.records.call_source import CallSource, PairSource
+from msprobe.compare.records.entries import OPTIMIZER
+from msprobe.compare.records.optimizer_steps import (
+    OptimizerStep,
+    gradient_calls,
+    number_of_steps,
+    optimizer_steps,
+    other_settings,
+    paired_steps,
+)
+from msprobe.compare.records.source_lines import source_line
+from msprobe.compare.rows.summary import FirstDivergence
+from msprobe.core.store.record_walk import is_tensor
+from msprobe.numerics.verdict import Role
+
+_CLIPS = ("clip_grad", OPTIMIZER)
+_SAME = 1e-9
+_UNIFORM = 0.03
+_MOST = 0.7
+_CLOSE = 2e-3
+_ENOUGH = 32
+"""Inputs of one call that are looked at."""
+
+Stack = tuple[str, ...]
+"""The frames of a call, innermost first; empty where none are known."""
+
+
+class _Cause(NamedTuple):
+    """A cause in words, and the stack of the call that it is about, in the target and in the golden run."""
+
+    text: str
+    stacks: tuple[Stack, Stack]
+
+
+class _Backward(NamedTuple):
+    """The stack of a call of ``backward``, and of the ``zero_grad`` just before it; empty where that is none."""
+
+    stack: Stack
+    cleared: Stack
+
+
+def explain_by_causes(
+    comparison: Comparison, entry: int, description: FirstDivergence, *, later_step: bool
+) -> PairSource | None:
+    """Complete the reason, and where a cause is certain the module, of a description.
+
+    Args:
+        comparison: the compared pair.
+        entry: the number of the entry that is described.
+        description: what is reported about it; it is changed.
+        later_step: whether an earlier step was compared and agreed.
+
+    Returns:
+        where both runs make the call that the cause is about; None where the description says that itself.
+    """
+    note = rounded_products(comparison, entry) or _other_precision(description)
+    if note:
+        description.reason = f"{description.reason}; {note}"
+        return None
+    cause = _cause(comparison, entry, later_step)
+    if cause is not None:
+        description.module = OPTIMIZER
+        description.reason = f"{cause.text}; {description.reason}"
+        return _source(cause.stacks)
+    if description.module == OPTIMIZER and comparison.table.keys[entry].parent != OPTIMIZER:
+        return _source(_last_steps(*comparison.earlier.optimizers))
+    return None
+
+
+def _source(stacks: tuple[Stack, Stack]) -> PairSource | None:
+    target, golden = (CallSource(stack, OPTIMIZER, source_line(stack)) if stack else None for stack in stacks)
+    return PairSource(target, golden) if target or golden else None
+
+
+def _other_precision(description: FirstDivergence) -> str:
+    """Return what to do where the sides have different dtypes."""
+    if description.kind != "dtype":
+        return ""
+    return "if one run is meant to compute in another precision, --ignore-dtype compares the values of both"
+
+
+def _cause(comparison: Comparison, entry: int, later_step: bool) -> _Cause | None:
+    if comparison.table.keys[entry].parent in _CLIPS or _is_gradient_norm(comparison, entry):
+        own = list(optimizer_steps(comparison.target)), list(optimizer_steps(comparison.golden))
+        known = _accumulated_input(comparison, entry) or _settings(*own) or _cleared(comparison, entry, own)
+        return known or (_kept(comparison) if _received(comparison, entry) else None)
+    if _is_after_backward(comparison, entry) and _received(comparison, entry) and (kept := _kept(comparison)):
+        return kept
+    if not later_step or not _received(comparison, entry):
+        return None
+    earlier = comparison.earlier
+    return _settings(*earlier.optimizers) or _accumulated_update(comparison) or _uniform_ratio(comparison)
+
+
+def _is_gradient_norm(comparison: Comparison, entry: int) -> bool:
+    """Return whether an entry measures all gradients, as clipping outside of the optimizer does."""
+    stem = comparison.table.keys[entry].stem
+    return "_foreach_norm" in stem or "clip_grad" in stem
+
+
+def _is_after_backward(comparison: Comparison, entry: int) -> bool:
+    """Return whether an entry is a call outside of all modules that follows a backward pass, as unscaling is."""
+    keys = comparison.table.keys
+    own = keys[entry].phase == "forward" and not keys[entry].parent
+    return own and any(key.phase == "backward" for key in keys[:entry])
+
+
+def _received(comparison: Comparison, entry: int) -> bool:
+    """Return whether values differ that the entry was given, and parameters of the run are among those that do."""
+    judged, role, table = comparison.judged, comparison.measured.role, comparison.table
+    rows = [row for row in table.rows_of(entry) if judged.times[row] > 1.0]
+    return bool(rows) and all(role[row] != Role.RESULT for row in rows[:1])
+
+
+_ACCUMULATED = "gradients accumulate in the {} (no zero_grad between steps?): {} the sum of the gradients so far"
+_SIDES = "target", "golden run"
+
+
+def _accumulated(comparison: Comparison, side: int, what: str) -> _Cause:
+    """Return the cause that gradients of one side accumulate: where it computes them, and the other one clears them."""
+    calls = [list(gradient_calls(dump)) for dump in (comparison.target, comparison.golden)]
+    stacks = [_last_call(own, "backward") for own in calls]
+    stacks[1 - side] = _last_call(calls[1 - side], "zero_grad") or stacks[1 - side]
+    return _Cause(_ACCUMULATED.format(_SIDES[side], what), (stacks[0], stacks[1]))
+
+
+def _kept(comparison: Comparison) -> _Cause | None:
+    """Return the cause that one side adds a gradient to those it has, where the other one has cleared them before."""
+    calls = [list(gradient_calls(dump)) for dump in (comparison.target, comparison.golden)]
+    target, golden = (list(_backward_calls(own)) for own in calls)
+    if len(target) != len(golden):
+        return None
+    for ours, theirs in zip(target, golden, strict=True):
+        if bool(ours.cleared) != bool(theirs.cleared):
+            keeps = int(bool(ours.cleared))
+            text = (
+                f"gradients accumulate in the {_SIDES[keeps]}: the {_SIDES[1 - keeps]} clears them (zero_grad) "
+                "before this backward"
+            )
+            return _Cause(text, (ours.cleared or ours.stack, theirs.cleared or theirs.stack))
+    return None
+
+
+def _backward_calls(calls: Sequence[tuple[str, Stack]]) -> Iterator[_Backward]:
+    """Yield the calls of ``backward`` of one step. What follows the last of them may clear for the first one: a step is
+    one of many."""
+    for number, (call, stack) in enumerate(calls):
+        before, cleared = calls[number - 1]
+        if call == "backward":
+            yield _Backward(stack, cleared if before == "zero_grad" else ())
+
+
+def _last_call(calls: Sequence[tuple[str, Stack]], name: str) -> Stack:
+    return next((stack for call, stack in reversed(calls) if call == name), ())
+
+
+def _own(comparison: Comparison) -> ParameterUpdates:
+    """Return what the step itself shows."""
+    return updates_of(comparison.table, comparison.measured.role, comparison.target, comparison.golden)
+
+
+# Settings
+
+
+def _settings(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) -> _Cause | None:
+    """Return the first class or setting that differs, or the first step that one side alone makes; None where there is
+    none, or one side recorded no steps."""
+    for ours, theirs in paired_steps(target, golden):
+        if ours.kind != theirs.kind:
+            text = f"the optimizer is {ours.kind} in the target, {theirs.kind} in the golden run"
+            return _Cause(text, (ours.stack, theirs.stack))
+        different = next(other_settings(ours, theirs), None)
+        if different is not None:
+            place = f"of {ours.kind or 'the optimizer'}" + (f", group {ours.group}" if ours.group else "")
+            words = "the learning rate" if different == "lr" else f"the setting {different}"
+            left, right = ours.settings[different], theirs.settings[different]
+            text = f"{words} {place} is {left} in the target, {right} in the golden run"
+            return _Cause(text, (ours.stack, theirs.stack))
+    return _other_number_of_steps(target, golden)
+
+
+def _other_number_of_steps(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) -> _Cause | None:
+    numbers = [number_of_steps(steps) for steps in (target, golden)]
+    if not all(numbers) or numbers[0] == numbers[1]:
+        return None
+    text = f"optimizers make {numbers[0]} steps in the target, {numbers[1]} in the golden run"
+    ours, theirs = _last_steps(target, golden)
+    return _Cause(text, (ours, ()) if numbers[0] > numbers[1] else ((), theirs))
+
+
+def _last_steps(target: Sequence[OptimizerStep], golden: Sequence[OptimizerStep]) -> tuple[Stack, Stack]:
+    """Return where both sides call the last step of an optimizer."""
+    ours, theirs = (steps[-1].stack if steps else () for steps in (target, golden))
+    return ours, theirs
+
+
+# Updates of parameters
+
+
+def _uniform_ratio(comparison: Comparison) -> _Cause | None:
+    """Return a sentence where the updates of most parameters are one multiple of those of the golden run."""
+    ratios = [ours / theirs for _, ours, theirs in _moves(comparison)]
+    ratio = _common(ratios)
+    if ratio is None or abs(ratio - 1.0) < _CLOSE:
+        return None
+    text = (
+        f"the updates of the parameters in the step before are {ratio:.4g} times those of the golden run, "
+        "as with another learning rate"
+    )
+    return _Cause(text, _last_steps(*comparison.earlier.optimizers))
+
+
+def _accumulated_update(comparison: Comparison) -> _Cause | None:
+    """Return a sentence where the update of the target is that of the golden run for the sum of several gradients."""
+    earlier = comparison.earlier
+    predicted = []
+    for (parameter, part), ours, theirs in _moves(comparison):
+        step, every = (table.get(parameter) for table in (earlier.gradients, earlier.accumulated))
+        if step is not None and every is not None and abs(step[1][part]) > _SAME * abs(every[1][part]):
+            predicted.append(ours / theirs / (every[1][part] / step[1][part]))
+    ratio = _common(predicted)
+    if ratio is None or abs(ratio - 1.0) > _UNIFORM or _common([o / t for _, o, t in _moves(comparison)]) is not None:
+        return None
+    return _accumulated(comparison, 0, "the update of the step before is that for")
+
+
+def _moves(comparison: Comparison) -> Iterator[tuple[tuple[Parameter, int], float, float]]:
+    """Yield for each parameter, by mean (0) and projection (1), how far target and golden run moved it."""
+    before = comparison.earlier.parameters
+    if not before:
+        return
+    for parameter, now in _own(comparison).parameters.items():
+        then = before.get(parameter)
+        for part in (0, 1) if then is not None else ():
+            ours, theirs = (now[side][part] - then[side][part] for side in (0, 1))  # type: ignore[index]
+            if abs(theirs) > 1e-5 * abs(now[1][part]) and abs(ours) > 0.0:
+                yield (parameter, part), ours, theirs
+
+
+def _common(ratios: list[float]) -> float | None:
+    """Return the median of the ratios where most of them are nearly equal."""
+    finite = np.array([ratio for ratio in ratios if np.isfinite(ratio)])
+    if len(finite) < 3:
+        return None
+    median = float(np.median(finite))
+    near = np.abs(finite - median) <= _UNIFORM * abs(median)
+    return median if near.mean() >= _MOST and median != 0.0 else None
+
+
+# Gradients that the optimizer gets
+
+
+def _accumulated_input(comparison: Comparison, entry: int) -> _Cause | None:
+    """Return the cause where an input of an optimizer is the sum of gradients of several steps on one side, and the
+    gradient of this step on the other. Clipping may have multiplied the earlier gradients by a number."""
+    before, now = comparison.earlier, _own(comparison).gradients
+    if not before.gradients:
+        return None
+    inputs = [sums for row in comparison.table.rows_of(entry) if (sums := _sums_of_both(comparison, row)) is not None]
+    for side, earlier in itertools.product((0, 1), (before.accumulated, before.gradients)):
+        shares = [share for sums in inputs[:_ENOUGH] for share in _shares_of_earlier(sums, side, now, earlier)]
+        whole = [share for share in shares if abs(share - 1.0) <= _CLOSE]
+        common = _common(shares)
+        if len(whole) >= max(2.0, _MOST * len(shares)) or (common is not None and 0.0 < common < 1.0):
+            return _accumulated(comparison, side, "what the optimizer gets is")
+    return None
+
+
+def _sums_of_both(comparison: Comparison, row: int) -> tuple[Sums, Sums] | None:
+    """Return the sums of the tensors in a row that differ."""
+    target, golden = comparison.table.target[row], comparison.table.golden[row]
+    if target is None or golden is None or not is_tensor(target.raw) or comparison.judged.times[row] <= 1.0:
+        return None
+    ours, theirs = sums_of(target.raw), sums_of(golden.raw)
+    return None if ours is None or theirs is None else (ours, theirs)
+
+
+def _shares_of_earlier(
+    sums: tuple[Sums, Sums],
+    side: int,
+    now: Mapping[Parameter, tuple[Sums, Sums]],
+    earlier: Mapping[Parameter, tuple[Sums, Sums]],
+) -> Iterator[float]:
+    """Yield for each statistic how many times the earlier gradient of a parameter one side has added to that of this
+    step, which is the tensor of the other side."""
+    for parameter, gradients in now.items():
+        then = earlier.get(parameter)
+        if then is None or not _close(gradients[1 - side], sums[1 - side]):
+            continue
+        scale = max(map(abs, then[side]))
+        for whole, part, added in zip(sums[side], gradients[side], then[side], strict=True):
+            if abs(added) > 1e-3 * scale and np.isfinite(whole - part):
+                yield (whole - part) / added
+
+
+def _close(left: Sums, right: Sums) -> bool:
+    known = [(a, b) for a, b in zip(left, right, strict=True) if np.isfinite(a) and np.isfinite(b)]
+    scale = max((abs(b) for _, b in known), default=0.0)
+    return scale > 0.0 and all(abs(a - b) <= _CLOSE * max(abs(b), 1e-3 * scale) for a, b in known)
+
+
+def _cleared(comparison: Comparison, entry: int, own: tuple[list[OptimizerStep], list[OptimizerStep]]) -> _Cause | None:
+    """Return the cause where the optimizer of one side ran, but computed nothing: its gradients were gone."""
+    pairs, keys = comparison.table.entries, comparison.table.keys
+    calls = [pairs[number] for number, key in enumerate(keys) if key.parent == OPTIMIZER]
+    for side, name in enumerate(_SIDES):
+        if own[side] and calls and all(pair[side] is None for pair in calls):
+            text = (
+                f"the optimizer of the {name} got no gradients: it ran and computed nothing "
+                "(zero_grad between backward and step?)"
+            )
+            stacks = [steps[-1].stack if steps else () for steps in own]
+            dump = (comparison.target, comparison.golden)[side]
+            stacks[side] = _last_call(list(gradient_calls(dump)), "zero_grad") or stacks[side]
+            return _Cause(text, (stacks[0], stacks[1]))
+    return None
