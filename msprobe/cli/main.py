@@ -21,7 +21,9 @@ from typing import NamedTuple, NoReturn
 import click
 
 from msprobe import __version__
-from msprobe.cli.option_types import PublishedFramework
+from msprobe.cli.options.help_text import OVERVIEW, complete, epilog, normalized
+from msprobe.cli.options.shared import shared
+from msprobe.cli.options.types import PublishedFramework
 from msprobe.core.errors import MEMORY_ERROR, MsprobeException, NotComparableError
 
 EXIT_USAGE = 2
@@ -40,25 +42,42 @@ class CommandEntry(NamedTuple):
 
 
 COMMANDS: dict[str, CommandEntry] = {
+    "accept": CommandEntry(
+        "msprobe.cli.comparison.accept:command", "Accept the first divergence of a result from now on."
+    ),
     "code_mapping": CommandEntry(
-        "msprobe.cli.code_mapping:command", "Link kernels of a MindSpore graph to lines of Python."
+        "msprobe.cli.collection.code_mapping:command", "Link kernels of a MindSpore graph to lines of Python."
     ),
-    "compare": CommandEntry("msprobe.cli.compare:command", "Compare two dumps and name the first divergence."),
-    "config_check": CommandEntry("msprobe.cli.config_check:command", "Compare the parameters of two checkpoints."),
-    "data2db": CommandEntry("msprobe.cli.data2db:command", "Follow the statistics of a dump over its steps."),
-    "doctor": CommandEntry("msprobe.cli.doctor:command", "Explain why a dump is, or would be, empty."),
-    "import": CommandEntry("msprobe.cli.import_kernels:command", "Make a dump of what MindSpore's runtime dumped."),
+    "compare": CommandEntry(
+        "msprobe.cli.comparison.compare:command", "Compare two dumps and name the first divergence."
+    ),
+    "config_check": CommandEntry(
+        "msprobe.cli.comparison.config_check:command", "Compare the parameters of two checkpoints."
+    ),
+    "data2db": CommandEntry("msprobe.cli.analysis.data2db:command", "Follow the statistics of a dump over its steps."),
+    "doctor": CommandEntry("msprobe.cli.collection.doctor:command", "Explain why a dump is, or would be, empty."),
+    "import": CommandEntry(
+        "msprobe.cli.collection.import_kernels:command", "Make a dump of what MindSpore's runtime dumped."
+    ),
     "graph_visualize": CommandEntry(
-        "msprobe.cli.graph_visualize:command", "Draw a dump, or two with their differences, as a graph."
+        "msprobe.cli.analysis.graph_visualize:command", "Draw a dump, or two with their differences, as a graph."
     ),
-    "merge_result": CommandEntry("msprobe.cli.merge_result:command", "Put the tables of many ranks side by side."),
-    "nan_analyze": CommandEntry("msprobe.cli.overflow_check:nan_analyze", "Older name of overflow_check."),
-    "noise": CommandEntry("msprobe.cli.noise:command", "Learn from reruns how far two runs normally differ."),
-    "overflow_check": CommandEntry("msprobe.cli.overflow_check:command", "Name the call that made the first NaN."),
-    "run": CommandEntry("msprobe.cli.run:command", "Run an unmodified training script and collect from it."),
-    "support": CommandEntry("msprobe.cli.support:command", "Print what each framework can be asked for."),
-    "validate": CommandEntry("msprobe.cli.validate:command", "Check a config.json and say everything wrong in it."),
-    "view": CommandEntry("msprobe.cli.view:command", "Show graphs in the browser, or write one offline page."),
+    "merge_result": CommandEntry(
+        "msprobe.cli.comparison.merge_result:command", "Put the tables of many ranks side by side."
+    ),
+    "nan_analyze": CommandEntry("msprobe.cli.analysis.overflow_check:nan_analyze", "Older name of overflow_check."),
+    "noise": CommandEntry(
+        "msprobe.cli.comparison.noise:command", "Learn from reruns how far two runs normally differ."
+    ),
+    "overflow_check": CommandEntry(
+        "msprobe.cli.analysis.overflow_check:command", "Name the call that made the first NaN."
+    ),
+    "run": CommandEntry("msprobe.cli.collection.run:command", "Run an unmodified training script and collect from it."),
+    "support": CommandEntry("msprobe.cli.collection.support:command", "Print what each framework can be asked for."),
+    "validate": CommandEntry(
+        "msprobe.cli.collection.validate:command", "Check a config.json and say everything wrong in it."
+    ),
+    "view": CommandEntry("msprobe.cli.analysis.view:command", "Show graphs in the browser, or write one offline page."),
 }
 
 
@@ -76,7 +95,7 @@ class LazyGroup(click.Group):
             return None
         module, attribute = entry.target.split(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
-        return command
+        return complete(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of commands without importing them."""
@@ -103,7 +122,7 @@ def _no_command(name: str) -> str:
     """Return the message for a name that is no command; it names the closest command."""
     import difflib  # loaded for a wrong name only
 
-    from msprobe.cli.published_names import command_advice
+    from msprobe.cli.options.published_names import command_advice
 
     if advice := command_advice(name):
         return f"no such command {name!r}: it {advice}"
@@ -114,7 +133,7 @@ def _no_command(name: str) -> str:
 
 def _refuse_wrong_words(command: str, words: Sequence[str]) -> None:
     """Raise UsageError for an empty path, and for an option of the published tool that ``command`` does not have."""
-    from msprobe.cli.published_names import option_advice
+    from msprobe.cli.options.published_names import option_advice
 
     for before, word in zip(("", *words), words, strict=False):
         if not word and before not in _MAY_BE_EMPTY:
@@ -127,8 +146,8 @@ def _refuse_wrong_words(command: str, words: Sequence[str]) -> None:
 @click.group(
     cls=LazyGroup,
     invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="msprobe COMMAND --help tells more about one command.",
+    context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": normalized},
+    epilog=f"{epilog(OVERVIEW)}\n\nmsprobe COMMAND --help tells more about one command.",
 )
 @click.version_option(
     __version__,
@@ -137,9 +156,8 @@ def _refuse_wrong_words(command: str, words: Sequence[str]) -> None:
     prog_name="msprobe",
     message="%(prog)s %(version)s",
 )
-@click.option(
-    "-f",
-    "--framework",
+@shared(
+    "framework",
     type=PublishedFramework(),
     metavar="FRAMEWORK",
     help="As older scripts write it; only doctor and validate use it, all others find it in the dump.",
@@ -229,7 +247,8 @@ def _fail(message: str, status: int) -> int:
 def _usage(error: click.ClickException, words: Sequence[str]) -> str:
     message = error.format_message().rstrip(".")
     if isinstance(error, click.NoSuchOption):  # of an unknown `-xyz` click names the `-x`
-        whole = next((word for word in words if word.startswith(error.option_name)), error.option_name)
+        unknown = error.option_name
+        whole = next((word for word in words if normalized(word).startswith(unknown)), unknown)
         message = message.replace(error.option_name, whole.partition("=")[0], 1)
     if not isinstance(error, click.UsageError):
         return message

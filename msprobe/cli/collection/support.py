@@ -28,14 +28,14 @@ def command(feature: str | None, output_format: str) -> None:
     from dataclasses import asdict
 
     from msprobe.core.backend.support_matrix import cells
-    from msprobe.report.support_tables import as_markdown, as_text, feature_table, task_table
+    from msprobe.report.support_tables import as_markdown, as_text, feature_table, keys_table, task_table
 
     supported = list(cells())
     if output_format == "json":
         click.echo(json.dumps([asdict(cell) for cell in supported], indent=1))
         return
     name = None if feature is None else _full_name(feature)
-    tables = [task_table(supported, name)] if name else [task_table(supported), feature_table(supported)]
+    tables = [task_table(supported, name)] if name else [task_table(supported), feature_table(supported), keys_table()]
     click.echo("\n\n".join((as_markdown if output_format == "markdown" else as_text)(table) for table in tables))
 
 

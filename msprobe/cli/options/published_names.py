@@ -23,7 +23,8 @@ _COMMANDS: Mapping[str, str] = {
     "parse": "converts files of an Ascend tool chain; a kernel dump of MindSpore is read with msprobe import",
     "offline_dump": "runs model files (ONNX, OM), which msprobe does not do; record the training or inference script "
     "with msprobe run",
-    "install_deps": "installs packages for model files; msprobe needs none: pip install 'msprobe[report]' adds reports",
+    "install_deps": "installs packages for model files; msprobe needs none: pip install 'msprobe[report]' "
+    "reads xlsx tables",
     "run_overflow_check": "is msprobe overflow_check -i STEP_FOLDER",
     "graph": "is msprobe graph_visualize -tp DUMP -o FOLDER",
     "config_checking": "is msprobe config_check",

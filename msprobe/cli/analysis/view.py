@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from msprobe.cli.options.shared import shared
+
 if TYPE_CHECKING:
     from msprobe.visualize.viewer.server import ViewServer
 
@@ -16,10 +18,8 @@ _PORT = 6016
 
 @click.command("view")
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option(
-    "--html",
-    "page",
-    metavar="FILE",
+@shared(
+    "html",
     type=click.Path(dir_okay=False),
     help="Write one page with everything in it instead; it needs no server and no network.",
 )
@@ -28,7 +28,7 @@ _PORT = 6016
     "--port", default=_PORT, show_default=True, type=click.IntRange(0, 65535), help="Port; 0 takes any free one."
 )
 @click.option("--open", "show", is_flag=True, help="Open the viewer in the default browser.")
-def command(path: Path, page: str | None, host: str, port: int, show: bool) -> None:
+def command(path: Path, html: str | None, host: str, port: int, show: bool) -> None:
     """Show graphs in the browser, opened at the first divergence.
 
     PATH is a .vis.db of msprobe graph_visualize, or a folder with some.
@@ -36,7 +36,7 @@ def command(path: Path, page: str | None, host: str, port: int, show: bool) -> N
     from msprobe.compare.inputs.locations import local_file
     from msprobe.visualize.viewer.databases import find_databases
 
-    file = None if page is None else local_file(page, "html")
+    file = None if html is None else local_file(html, "html")
     databases = find_databases(path)
     if file is None:
         _serve(databases, host, port, show)

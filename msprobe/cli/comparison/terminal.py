@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from msprobe.report.rank_outcome import PairOutcome
 
 _MAX_ROWS = 40
-_STYLES = {"same": "green", "diverged": "bold red", "not_comparable": "yellow"}
+_STYLES = {"same": "green", "incomplete": "yellow", "diverged": "bold red", "not_comparable": "yellow"}
 
 
 def show_pairs(outcomes: list[PairOutcome]) -> None:
@@ -31,7 +31,9 @@ def show_pairs(outcomes: list[PairOutcome]) -> None:
         divergence, counts = outcome.first_divergence, outcome.counts
         verdict = f"[{_STYLES[outcome.verdict]}]{outcome.verdict.replace('_', ' ')}[/]"
         numbers = (str(number) for number in (counts.passed, counts.warning, counts.error))
-        text = (divergence.target or divergence.golden or "") if divergence else outcome.problem
+        text = outcome.problem or "; ".join(outcome.lost)
+        if divergence is not None:
+            text = divergence.name
         table.add_row("" if outcome.step is None else str(outcome.step), outcome.label, verdict, *numbers, escape(text))
     console.print(table)
     if len(ordered) > _MAX_ROWS:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import click
 
 from msprobe.cli.main import EXIT_USAGE
-from msprobe.cli.option_types import FrameworkName
+from msprobe.cli.options.shared import shared
+from msprobe.cli.options.types import FrameworkName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,9 +17,8 @@ if TYPE_CHECKING:
 
 @click.command("validate")
 @click.argument("config", type=click.Path())
-@click.option(
-    "-f",
-    "--framework",
+@shared(
+    "framework",
     type=FrameworkName(),
     help="The framework of the training; default: only what no framework can do is an error.",
 )

@@ -2,19 +2,19 @@
 
 import click
 
-from msprobe.cli.option_types import OutputFolder
+from msprobe.cli.options.shared import shared
+from msprobe.cli.options.types import OutputFolder
 
 
 @click.command("code_mapping")
 @click.option("--ir", type=click.Path(), required=True, help="A printed graph (.ir), or a folder of them.")
-@click.option(
-    "--dump_data",
-    type=click.Path(),
+@shared(
+    "input_path",
     required=True,
     help="A folder of a kernel dump with .npy or statistic.csv files, or one statistic.csv.",
 )
-@click.option("--output", type=OutputFolder(), default="./", show_default=True, help="Folder for the table.")
-def command(ir: str, dump_data: str, output: str) -> int:
+@shared("output_path", type=OutputFolder(), default="./", help="Folder for the table.")
+def command(ir: str, input_path: str, output_path: str) -> int:
     """Link the files of a MindSpore kernel dump to lines of Python.
 
     Tensor files are listed in code_mapping_{time}.csv; each statistic.csv gets the columns Code Stack and Scope Name.
@@ -23,7 +23,7 @@ def command(ir: str, dump_data: str, output: str) -> int:
 
     from msprobe.core.kernel_dumps.code_mapping import map_code
 
-    mapped = map_code(Path(ir), Path(dump_data), Path(output))
+    mapped = map_code(Path(ir), Path(input_path), Path(output_path))
     if mapped.table is not None:
         click.echo(f"Table: {mapped.table}")
     for table in mapped.statistics:

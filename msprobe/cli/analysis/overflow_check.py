@@ -2,30 +2,17 @@
 
 import click
 
-from msprobe.cli.option_types import OutputFolder
+from msprobe.cli.options.shared import shared
+from msprobe.cli.options.types import OutputFolder
 
 _FOUND = 1
 
 
 @click.command("overflow_check")
-@click.option("-i", "--input_path", "--input-path", required=True, type=click.Path(), help="Step folder of a dump.")
-@click.option(
-    "-o",
-    "--output_path",
-    "--output-path",
-    default="./output",
-    show_default=True,
-    type=OutputFolder(),
-    help="Folder for the result document.",
-)
-@click.option(
-    "--fail-on",
-    type=click.Choice(["never", "found"]),
-    default="never",
-    show_default=True,
-    help="When to end with exit status 1.",
-)
-@click.option("--run", metavar="N|all", help="Which run to read of a folder that holds several, 1 for the oldest.")
+@shared("input_path", required=True, help="Step folder of a dump.")
+@shared("output_path", default="./output", type=OutputFolder(), help="Folder for the result document.")
+@shared("fail_on", type=click.Choice(["never", "found"]))
+@shared("run")
 def command(input_path: str, output_path: str, fail_on: str, run: str | None) -> int:
     """Name the call that made the first NaN or infinity.
 

@@ -2,31 +2,22 @@
 
 import click
 
-from msprobe.cli.option_types import OutputFolder
+from msprobe.cli.options.shared import shared
+from msprobe.cli.options.types import OutputFolder
 
 
 @click.command("merge_result")
-@click.option("-i", "--input_dir", "--input-dir", required=True, type=click.Path(), help="Output of msprobe compare.")
-@click.option(
-    "-o",
-    "--output_dir",
-    "--output-dir",
-    default="./output",
-    show_default=True,
-    type=OutputFolder(),
-    help="Folder for the workbook.",
-)
-@click.option(
-    "-config", "--config-path", "config", required=True, type=click.Path(), help="YAML with api and compare_index."
-)
-def command(input_dir: str, output_dir: str, config: str) -> None:
+@shared("input_path", required=True, help="Output of msprobe compare.")
+@shared("output_path", default="./output", type=OutputFolder(), help="Folder for the workbook.")
+@shared("config", required=True, help="YAML with api and compare_index.")
+def command(input_path: str, output_path: str, config: str) -> None:
     """Merge the tables of all ranks (csv or xlsx): one sheet per metric, one line per value, one column per rank."""
     from pathlib import Path
 
     from msprobe.compare.inputs.locations import local
     from msprobe.report.merge_ranks import merge_results
 
-    merged = merge_results(Path(input_dir), local(output_dir), Path(config))
+    merged = merge_results(Path(input_path), local(output_path), Path(config))
     for note in merged.notes:
         click.echo(note)
     lines = max(len(sheet) for sheet in merged.sheets.values())

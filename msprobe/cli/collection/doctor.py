@@ -2,7 +2,8 @@
 
 import click
 
-from msprobe.cli.option_types import FrameworkName
+from msprobe.cli.options.shared import shared
+from msprobe.cli.options.types import FrameworkName
 
 _EXIT_REASON = 1
 
@@ -10,15 +11,14 @@ _EXIT_REASON = 1
 @click.command("doctor")
 @click.argument("config", type=click.Path())
 @click.option("--world", type=click.IntRange(min=1), help="How many processes the job has.")
-@click.option("--dump", type=click.Path(), help="A dump to look at; default: the dump_path of CONFIG, where it exists.")
-@click.option(
-    "-f",
-    "--framework",
+@shared("input_path", older=("--dump",), help="A dump to look at; default: the dump_path of CONFIG, where it exists.")
+@shared(
+    "framework",
     type=FrameworkName(),
     help="The framework of the program; default: that of the dump, or else what holds for all of them.",
 )
-@click.option("--run", metavar="N|all", help="Which run to read of a folder that holds several, 1 for the oldest.")
-def command(config: str, world: int | None, dump: str | None, framework: str | None, run: str | None) -> int:
+@shared("run")
+def command(config: str, world: int | None, input_path: str | None, framework: str | None, run: str | None) -> int:
     """Explain why a dump taken with CONFIG is, or would be, empty or has less in it than expected.
 
     One line per finding: a `reason` makes data missing for certain, a `note` is worth a look. Exit status: 0 when no
@@ -28,7 +28,7 @@ def command(config: str, world: int | None, dump: str | None, framework: str | N
 
     from msprobe.analyze.doctor import examine
 
-    findings = examine(config, world, None if dump is None else Path(dump), framework, run)
+    findings = examine(config, world, None if input_path is None else Path(input_path), framework, run)
     for finding in findings:
         click.echo(str(finding))
     reasons = sum(finding.certain for finding in findings)

@@ -4,19 +4,20 @@ from typing import Any
 
 import click
 
-from msprobe.cli.option_types import OutputFolder
+from msprobe.cli.options.shared import shared
+from msprobe.cli.options.types import OutputFolder
 
 
 @click.command("data2db")
-@click.option("--db", required=True, type=OutputFolder(), help="Folder for the database.")
-@click.option("--data", required=True, type=click.Path(), help="Dump root with its step folders.")
+@shared("output_path", required=True, type=OutputFolder(), help="Folder for the database.")
+@shared("input_path", required=True, help="Dump root with its step folders.")
 @click.option(
     "--format",
     "kind",
     type=click.Choice(["auto", "dump", "monitor"]),
     default="auto",
     show_default=True,
-    help="What lies in --data.",
+    help="What lies in the input folder.",
 )
 @click.option(
     "--mapping",
@@ -28,9 +29,9 @@ from msprobe.cli.option_types import OutputFolder
     "--micro_step",
     "--micro-step",
     type=click.BOOL,
-    default=True,
-    show_default=True,
-    help="Whether each call of the outermost module is a step of its own.",
+    default=None,
+    help="What a step is: each call of the outermost module (true), or a step of the dump (false); without this option "
+    "a step of the optimizer.",
 )
 @click.option(
     "--process_num",
@@ -40,12 +41,12 @@ from msprobe.cli.option_types import OutputFolder
     show_default=True,
     help="Processes that read dumps.",
 )
-@click.option("--run", metavar="N|all", help="Which run to read of a folder that holds several, 1 for the oldest.")
-def command(db: str, data: str, mapping: str | None, process_num: int, **options: Any) -> int:
+@shared("run")
+def command(output_path: str, input_path: str, mapping: str | None, process_num: int, **options: Any) -> int:
     """Write norm, max, min and mean of what modules and functions were given and gave, over steps and ranks.
 
-    The result is DB/dump_data.trend.db, an SQLite file; an existing file is replaced. Exit status: 0 done,
-    2 unreadable input, 3 no statistics in the dump.
+    The result is dump_data.trend.db in the output folder, an SQLite file; an existing file is replaced. Exit status:
+    0 done, 2 unreadable input, 3 no statistics in the dump.
     """
     from msprobe.jobs.executors.select import find_executor
     from msprobe.jobs.progress import progress_bar
@@ -56,7 +57,9 @@ def command(db: str, data: str, mapping: str | None, process_num: int, **options
     executor = find_executor(f"processes:{process_num}", process_num, ()) if process_num > 1 else None
     with progress_bar("reading", "dumps") as show:
         execution = Execution(executor.run if executor else None, show)
-        trend = write_trend(data, db, mapping, divided=options["micro_step"], run=options["run"], execution=execution)
+        trend = write_trend(
+            input_path, output_path, mapping, divided=options["micro_step"], run=options["run"], execution=execution
+        )
     click.echo(f"{trend.rows} values over {trend.steps} steps and {trend.ranks} ranks")
     for note in trend.notes:
         click.echo(f"Note: {note}")

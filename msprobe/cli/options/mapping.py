@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from msprobe.cli.options.shared import shared
+
 if TYPE_CHECKING:
     from msprobe.compare.alignment.options import MappingOption
 
@@ -63,10 +65,10 @@ _RANKS_AND_STEPS = (
         show_default=True,
         help="How ranks and steps of the two sides pair.",
     ),
-    click.option("--rank", metavar="0-2,5", help="Compare only these ranks."),
-    click.option("--step", metavar="0-2,5", help="Compare only these steps."),
-    click.option(
-        "--run",
+    shared("rank", help="Compare only these ranks."),
+    shared("step", help="Compare only these steps."),
+    shared(
+        "run",
         metavar="N[,M]",
         help="Which run to read of a folder that holds several, 1 for the oldest (default: the newest); N,M for target "
         "and golden run; all.",
@@ -77,6 +79,25 @@ _RANKS_AND_STEPS = (
         help="Over how many ranks the target spreads a model: its ranks are merged before they are compared.",
     ),
     click.option("--golden-parallel", metavar="tp=N,pp=N", help="The same for the golden run."),
+    click.option(
+        "--precision",
+        type=click.Choice(["tf32", "hf32"]),
+        help="One device multiplies float32 matrices in this precision: judge what follows from products by it.",
+    ),
+    click.option(
+        "--ignore-dtype",
+        "ignore_dtype",
+        is_flag=True,
+        help="Compare floating-point values of different dtypes (a run in bfloat16 with one in float32), judged by the "
+        "coarser one.",
+    ),
+    click.option(
+        "--target-slice",
+        metavar="AXIS/LENGTH=RANGE,...",
+        help="Compare a part of the target's tensors (task tensor): 0/8=2 is row 2 of axis 0 where it has length 8, "
+        "*/32=:17 the first 17 of every axis of length 32.",
+    ),
+    click.option("--golden-slice", metavar="AXIS/LENGTH=RANGE,...", help="The same for the golden run."),
 )
 
 
@@ -89,7 +110,7 @@ def legacy_flags(command: Command) -> Command:
 
 def _only_auto(context: click.Context, _parameter: click.Parameter, mode: str) -> None:
     if mode != "auto":
-        from msprobe.cli.published_names import mode_advice
+        from msprobe.cli.options.published_names import mode_advice
 
         raise click.BadParameter(mode_advice(mode), context)
 

@@ -2,9 +2,11 @@
 
 import click
 
+from msprobe.cli.options.shared import shared
+
 
 @click.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("-c", "--config", required=True, type=click.Path(), help="What to collect (.json, .yaml).")
+@shared("config", required=True, help="What to collect (.json, .yaml).")
 @click.option("-m", "--model", help="Class of the model; default: the outermost module that is called first.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(config: str, model: str | None, command: tuple[str, ...]) -> int:
@@ -30,7 +32,7 @@ def command(config: str, model: str | None, command: tuple[str, ...]) -> int:
         raise InterfaceError(f"run: there is no program {program[0]!r}; write it as without msprobe, behind --")
     if program is not command and not Path(command[0]).is_file():
         raise InterfaceError(f"run: there is no file {command[0]} (working directory: {os.getcwd()}); check the path")
-    bootstrap = Path(__file__).parents[1] / "bootstrap"
+    bootstrap = Path(__file__).parents[2] / "bootstrap"
     search_path = [str(bootstrap), *filter(None, [os.environ.get("PYTHONPATH")])]
     request = {"config": str(Path(config).absolute()), "model": model}
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(search_path), "MSPROBE_RUN": json.dumps(request)}

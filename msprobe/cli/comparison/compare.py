@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from msprobe.cli.compare_flags import legacy_flags, mapping_flags, mapping_keywords
 from msprobe.cli.main import EXIT_NOT_COMPARABLE
-from msprobe.cli.option_types import OutputFolder
+from msprobe.cli.options.mapping import legacy_flags, mapping_flags, mapping_keywords
+from msprobe.cli.options.shared import shared
+from msprobe.cli.options.types import OutputFolder
 
 if TYPE_CHECKING:
     from msprobe.compare.rows.summary import CompareSummary
@@ -21,45 +22,38 @@ _UNUSED_BY_DIFF_ANALYZE = ("xlsx", "html", "junit", "json_path", "noise", "confi
 
 
 @click.command("compare")
-@click.option(
-    "-tp", "--target_path", "--target-path", required=True, type=click.Path(), help="Dump of the run under test."
-)
-@click.option("-gp", "--golden_path", "--golden-path", required=True, type=click.Path(), help="Dump of the good run.")
-@click.option(
-    "-o",
-    "--output_path",
-    "--output-path",
+@shared("target_path", required=True)
+@shared("golden_path", required=True)
+@shared(
+    "output_path",
     is_flag=False,
     flag_value="./output",
     default="./output",
-    show_default=True,
     type=OutputFolder(),
     help="Folder for the result tables.",
 )
 @click.option("--xlsx", is_flag=True, help="Write the result tables as .xlsx instead of .csv.")
-@click.option("--html", metavar="FILE", help="Also write one HTML report that works offline.")
+@shared("html", help="Also write one HTML report that works offline.")
 @click.option("--junit", metavar="FILE", help="Also write the verdicts as JUnit XML, for CI systems.")
 @click.option("--json", "json_path", metavar="FILE|-", help="Write the summary as JSON; - prints it, and only it.")
-@click.option(
-    "--policy",
-    type=click.Choice(["default", "reference"]),
-    default="default",
-    show_default=True,
-    help="Whose rules fill Result and Err_message: those of msprobe or the published thresholds.",
-)
-@click.option(
-    "--fail-on",
+@shared("policy", help="Whose rules fill Result and Err_message: those of msprobe or the published thresholds.")
+@shared(
+    "fail_on",
     type=click.Choice(["never", "diverged", "incomplete"]),
-    default="never",
-    show_default=True,
-    help="When to end with exit status 1; incomplete: also when a step, a rank, the rest of a run or a value was not "
-    "compared.",
+    help="When to end with exit status 1. diverged: for the verdicts diverged and incomplete; incomplete: also when a "
+    "step, a rank, the rest of a run or a value was not compared.",
 )
-@click.option("--noise", metavar="FILE", type=click.Path(), help="Judge by the spread that `msprobe noise` learned.")
 @click.option(
-    "--config",
+    "--accept",
     metavar="FILE",
     type=click.Path(),
+    help="Differences that are known and make no run diverged; msprobe accept writes them.",
+)
+@click.option("--noise", metavar="FILE", type=click.Path(), help="Judge by the spread that `msprobe noise` learned.")
+@shared(
+    "config",
+    short=False,
+    metavar="FILE",
     help="Multiply whole tensors with the matrices that this YAML names, before they are compared.",
 )
 @click.option(
@@ -82,7 +76,7 @@ _UNUSED_BY_DIFF_ANALYZE = ("xlsx", "html", "junit", "json_path", "noise", "confi
     is_flag=True,
     help="Write per rank which calls agree, and the calls of the first difference of all ranks, as JSON; no table.",
 )
-@click.option("-tensor_log", "--is_print_compare_log", "log_items", is_flag=True, help="Log a line per compared value.")
+@shared("log_items")
 @mapping_flags
 @legacy_flags
 def command(target_path: str, golden_path: str, output_path: str, **options: Any) -> int:
@@ -113,12 +107,13 @@ def command(target_path: str, golden_path: str, output_path: str, **options: Any
     if summary.verdict == "not_comparable":
         click.echo(f"msprobe: error: Not comparable: {summary.reason}", err=True)
         return EXIT_NOT_COMPARABLE
-    failed = _is_failure(fail_on, diverged=summary.verdict == "diverged", incomplete=bool(summary.incomplete))
+    failed = _is_failure(fail_on, good=summary.verdict == "same", incomplete=bool(summary.incomplete))
     return EXIT_DIVERGED if failed else 0
 
 
-def _is_failure(fail_on: str, *, diverged: bool, incomplete: bool) -> bool:
-    return fail_on != "never" and (diverged or (incomplete and fail_on == "incomplete"))
+def _is_failure(fail_on: str, *, good: bool, incomplete: bool) -> bool:
+    """Return whether ``--fail-on`` ends the command with status 1; ``good`` says that the verdict is ``same``."""
+    return fail_on != "never" and (not good or (incomplete and fail_on == "incomplete"))
 
 
 def _diff_analyze(paths: tuple[str, str, str], options: dict[str, Any]) -> int:
@@ -132,15 +127,17 @@ def _diff_analyze(paths: tuple[str, str, str], options: dict[str, Any]) -> int:
 
         logger.warning("-da writes documents of its own, so this is not used: %s", ", ".join(unused))
     keywords = mapping_keywords({name: options[name] for name in MappingKeywords.__annotations__ if name in options})
-    result = diff_analyze(*paths, options["policy"], load_mapping_options(keywords))
+    result = diff_analyze(*paths, options["policy"], load_mapping_options(keywords), options["accept"])
     for line in result.lines:
         click.echo(line)
-    failed = _is_failure(options["fail_on"], diverged=bool(result.document), incomplete=bool(result.incomplete))
+    if result.verdict == "not_comparable":
+        return EXIT_NOT_COMPARABLE
+    failed = _is_failure(options["fail_on"], good=result.verdict == "same", incomplete=bool(result.incomplete))
     return EXIT_DIVERGED if failed else 0
 
 
 def _print_result(summary: CompareSummary, outcomes: list[PairOutcome], json_path: str | None) -> None:
-    from msprobe.cli.terminal import show_pairs
+    from msprobe.cli.comparison.terminal import show_pairs
     from msprobe.report.summary_text import summary_json, summary_text, write_summary
 
     if json_path == "-":

@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from msprobe.cli.compare_flags import mapping_flags, mapping_keywords
-from msprobe.cli.option_types import OutputFolder
+from msprobe.cli.options.mapping import mapping_flags, mapping_keywords
+from msprobe.cli.options.shared import shared
+from msprobe.cli.options.types import OutputFolder
 
 _LIST_FLAGS = ("--rank_size", "--tp", "--pp", "--vpp", "--order")
 _SIZES = ("rank_size", "tp", "pp", "vpp")
@@ -35,20 +36,11 @@ class _ListOptions(click.Command):
 
 
 @click.command("graph_visualize", cls=_ListOptions)
-@click.option(
-    "-tp", "--target_path", "--target-path", required=True, type=click.Path(), help="Dump of the run under test."
-)
-@click.option("-gp", "--golden_path", "--golden-path", type=click.Path(), help="Dump of the good run, to compare with.")
-@click.option(
-    "-o",
-    "--output_path",
-    "--output-path",
-    required=True,
-    type=OutputFolder(),
-    help="Folder for the database; made when missing.",
-)
+@shared("target_path", required=True)
+@shared("golden_path", help="Dump of the good run, to compare with.")
+@shared("output_path", required=True, type=OutputFolder(), help="Folder for the database; made when missing.")
 @click.option("-oc", "--overflow_check", "--overflow-check", is_flag=True, help="Mark NaN and infinities.")
-@click.option("-tensor_log", "--is_print_compare_log", is_flag=True, help="Log a line per value that differs.")
+@shared("log_items", help="Log a line per value that differs.")
 @click.option(
     "-progress_log", "--is_print_progress_log", is_flag=True, help="Log a line per dump instead of showing a bar."
 )
@@ -76,13 +68,7 @@ class _ListOptions(click.Command):
     show_default=True,
     help="What is written; json writes the merged dump of one run as files.",
 )
-@click.option(
-    "--policy",
-    type=click.Choice(["default", "reference"]),
-    default="default",
-    show_default=True,
-    help="Whose rules colour the nodes: those of msprobe or the published thresholds.",
-)
+@shared("policy", help="Whose rules colour the nodes: those of msprobe or the published thresholds.")
 @mapping_flags
 def command(target_path: str, golden_path: str | None, output_path: str, **options: Any) -> int:
     """Draw a dump as a graph, or two dumps side by side with their differences.
@@ -114,7 +100,7 @@ def command(target_path: str, golden_path: str | None, output_path: str, **optio
         ),
         overflow=options["overflow_check"],
         log_progress=options["is_print_progress_log"],
-        log_values=options["is_print_compare_log"],
+        log_values=options["log_items"],
         layouts=layouts_of_flags({name: options[name] for name in _SIZES}, options["order"], sides),
         as_json=options["file_type"] == "json",
     )

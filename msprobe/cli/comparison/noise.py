@@ -2,20 +2,14 @@
 
 import click
 
-from msprobe.cli.option_types import OutputFile
+from msprobe.cli.options.shared import shared
+from msprobe.cli.options.types import OutputFile
 
 
 @click.command("noise")
 @click.argument("runs", nargs=-1, required=True, type=click.Path())
-@click.option(
-    "-o",
-    "--output",
-    default="./noise.json",
-    show_default=True,
-    type=OutputFile(),
-    help="File to write.",
-)
-def command(runs: tuple[str, ...], output: str) -> None:
+@shared("output_path", default="./noise.json", type=OutputFile(), help="File to write.")
+def command(runs: tuple[str, ...], output_path: str) -> None:
     """Learn the normal spread from RUNS: two or more dumps of the same program, same data, same settings.
 
     The spread is kept per operator, dtype and depth. Exit status: 0 done, 2 unreadable input, 3 not comparable.
@@ -23,9 +17,9 @@ def command(runs: tuple[str, ...], output: str) -> None:
     from msprobe.analyze.noise_learning import learn
     from msprobe.compare.inputs.locations import local, opened
 
-    file = local(output)
+    file = local(output_path)
     learned = learn([opened(run) for run in runs])
     learned.profile.write(file)
     for line in learned.lines:
         click.echo(line)
-    click.echo(f"Result: {output}")
+    click.echo(f"Result: {output_path}")

@@ -2,6 +2,8 @@
 
 import click
 
+from msprobe.cli.options.shared import shared
+
 _DIVERGED = 1
 
 
@@ -14,20 +16,13 @@ _DIVERGED = 1
     metavar="FIRST SECOND",
     help="Two checkpoints: folders or files.",
 )
-@click.option(
-    "-o",
-    "--output",
+@shared(
+    "output_path",
     type=click.Path(),
     show_default="./ckpt_similarity.json",
     help="File for the result; it must not exist.",
 )
-@click.option(
-    "--fail-on",
-    type=click.Choice(["never", "diverged"]),
-    default="never",
-    show_default=True,
-    help="When to end with exit status 1.",
-)
+@shared("fail_on", type=click.Choice(["never", "diverged"]))
 @click.option("-d", "--dump", is_flag=True, help="Collect a configuration (not in this release).")
 @click.option("-vc", "compare_verl", is_flag=True, help="Compare logs of verl (not in this release).")
 @click.option("-vv", "verify_verl", is_flag=True, help="Verify a log of verl (not in this release).")
@@ -35,7 +30,7 @@ _DIVERGED = 1
 @click.argument("files", nargs=-1, type=click.Path())
 def command(
     compare: tuple[str, str] | None,
-    output: str | None,
+    output_path: str | None,
     fail_on: str,
     files: tuple[str, ...],
     **later: bool,
@@ -51,7 +46,7 @@ def command(
         )
     if compare is None or files:
         raise click.UsageError("give two checkpoints: -c FIRST SECOND")
-    return _compare_checkpoints(compare, output or "./ckpt_similarity.json", fail_on)
+    return _compare_checkpoints(compare, output_path or "./ckpt_similarity.json", fail_on)
 
 
 def _compare_checkpoints(compare: tuple[str, str], output: str, fail_on: str) -> int:

@@ -1,0 +1,1 @@
+"""Commands that look into one run, or draw it."""

@@ -1,0 +1,1 @@
+"""Commands that compare two or more runs by tables and verdicts."""

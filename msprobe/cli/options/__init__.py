@@ -1,0 +1,1 @@
+"""Options that commands share: one declaration of each, their types, the help."""

@@ -1,0 +1,96 @@
+"""What the help of every command has in common: daily options first, each option once, and examples.
+
+A long option may be written with ``_`` or ``-`` between its words; the help shows one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+OVERVIEW = (
+    "msprobe run -c config.json python train.py",
+    "msprobe compare -tp run_bad -gp run_good",
+    "msprobe overflow_check -i run_bad",
+)
+"""The examples of ``msprobe --help``."""
+
+EXAMPLES: Mapping[str, tuple[str, ...]] = {
+    "accept": (
+        "msprobe accept result.json --reason 'tanh approximation, ticket 123' --expires 2030-12-31",
+        "msprobe accept result.json --reason 'other gelu' --place 'Functional.gelu.*.forward' -o accepted.yaml",
+    ),
+    "code_mapping": ("msprobe code_mapping --ir rank_0/graphs -i rank_0/Net/0/0 -o mapped",),
+    "compare": (
+        "msprobe compare -tp run_bad -gp run_good",
+        "msprobe compare -tp run_bad -gp run_good --html report.html --step 0-2 --rank 0",
+        "msprobe compare -tp mindspore_run -gp pytorch_run -lm",
+        "msprobe compare -tp run -gp run_good --fail-on incomplete --junit report.xml",
+        "msprobe compare -tp run -gp run_good --accept accepted.yaml --json result.json",
+    ),
+    "config_check": ("msprobe config_check -c checkpoint_a checkpoint_b -o similarity.json",),
+    "data2db": (
+        "msprobe data2db -i run -o trend",
+        "msprobe data2db -i run -o trend --micro_step true --process_num 8",
+    ),
+    "doctor": ("msprobe doctor config.json", "msprobe doctor config.json -i run/step0 --world 8"),
+    "import": ("msprobe import kernel_dump/rank_0 -o run",),
+    "graph_visualize": (
+        "msprobe graph_visualize -tp run_bad -gp run_good -o graphs",
+        "msprobe graph_visualize -tp run -o graphs --overflow_check",
+        "msprobe graph_visualize -tp run_bad -gp run_good -o graphs --rank_size 8 --tp 2 --pp 4",
+    ),
+    "merge_result": ("msprobe merge_result -i output -o merged -c merge.yaml",),
+    "nan_analyze": ("msprobe nan_analyze -i run_bad/step0",),
+    "noise": (
+        "msprobe noise run1 run2 run3 -o noise.json",
+        "msprobe noise reruns/* -o noise.json",
+    ),
+    "overflow_check": (
+        "msprobe overflow_check -i run_bad/step0",
+        "msprobe overflow_check -i run_bad -o findings --fail-on found",
+    ),
+    "run": (
+        "msprobe run -c config.json python train.py --epochs 1",
+        "msprobe run -c config.json -m GPTModel -- torchrun --nproc-per-node 2 train.py",
+    ),
+    "support": ("msprobe support", "msprobe support --feature summary_mode"),
+    "validate": ("msprobe validate config.json -f pytorch",),
+    "view": ("msprobe view graphs --open", "msprobe view graphs/compare_20260101120000.vis.db --html page.html"),
+}
+
+_DAILY: Mapping[str, tuple[str, ...]] = {
+    "compare": (
+        *("target_path", "golden_path", "output_path", "html", "xlsx", "step", "rank", "layer_mapping"),
+        *("json_path", "fail_on", "junit", "diff_analyze"),
+    ),
+    "graph_visualize": ("target_path", "golden_path", "output_path", "step", "rank", "layer_mapping"),
+    "data2db": ("input_path", "output_path", "micro_step"),
+    "merge_result": ("input_path", "config", "output_path"),
+}
+"""Python names of the options that the help lists first."""
+
+
+def complete(command: click.Command) -> click.Command:
+    """Give a command its examples and the order of its options, and return it."""
+    name = command.name or ""
+    command.epilog = epilog(EXAMPLES.get(name, ()))
+    daily = _DAILY.get(name, ())
+    places = {option: place for place, option in enumerate(daily)}
+    command.params.sort(key=lambda param: places.get(param.name or "", len(places)))
+    for param in command.params:
+        if isinstance(param, click.Option):
+            param.opts = [word for word in param.opts if word == normalized(word) or normalized(word) not in param.opts]
+    return command
+
+
+def normalized(word: str) -> str:
+    """Return an option as it is looked up: with ``_`` between its words."""
+    name = word.lstrip("-")
+    return word[: len(word) - len(name)] + name.replace("-", "_")
+
+
+def epilog(examples: tuple[str, ...]) -> str | None:
+    """Return examples as the last paragraph of a help, each on its line; None where there are none."""
+    return "\n".join(("\b", "Examples:", *(f"  {line}" for line in examples))) if examples else None
