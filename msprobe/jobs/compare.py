@@ -24,7 +24,7 @@ from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.layout_from_records import with_recorded_layouts
 from msprobe.compare.parallel.layout import load_pair
 from msprobe.compare.rows.rows import CompareRow
-from msprobe.compare.rows.summary import CompareSummary
+from msprobe.compare.rows.summary import CompareSummary, verdict_text
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.host import cpu_count, is_url
 from msprobe.core.store.layout import JOURNAL
@@ -72,7 +72,7 @@ class CompareResult:
 
     @property
     def verdict(self) -> str:
-        """Return ``same``, ``diverged`` or ``not_comparable``."""
+        """Return ``same``, ``incomplete``, ``diverged`` or ``not_comparable``."""
         return self.summary.verdict
 
     def comparisons(self) -> Iterator[Comparison]:
@@ -89,6 +89,10 @@ class CompareResult:
             comparison = compare_dumps(
                 target, golden, self.policy, mapping=self.mapping, history=own, extras=self.extras
             )
+            if self.extras is not None and self.extras.accepted:
+                from msprobe.analyze.accepted_differences import accept_differences
+
+                comparison = accept_differences(comparison, self.extras.accepted, own).comparison
             if outcome.first_divergence is None:
                 own.noise = comparison.judged.noise
             yield comparison
@@ -117,6 +121,7 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
 
     ``options`` are those of ``CompareOptions``; without options no file is written. The verdict is ``not_comparable``
     where the runs cannot be compared, and where one of several pairs cannot be read or compared and the others agree.
+    It is ``incomplete`` where nothing differs and a record says that it holds data that cannot be compared.
 
     Example::
 
@@ -129,7 +134,7 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
     """
     settings, mapping = check_options(options)
     policy = _find_policy(settings["policy"])
-    extras = load_extras(settings["metrics"], settings["noise"], settings["config"])
+    extras = load_extras(settings["metrics"], settings["noise"], settings["config"], settings["accept"])
     summary = CompareSummary(verdict="same", target=str(target), golden=str(golden), policy=policy.value)
     left, right = opened(target), opened(golden)
     try:
@@ -147,6 +152,7 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
             metrics=tuple(os.path.abspath(name) if ".py" in name else name for name in settings["metrics"]),
             noise=_absolute_path(settings["noise"]),
             config=_absolute_path(settings["config"]),
+            accept=tuple(entry.said for entry in extras.accepted),
             stamp=f"{settings['suffix']}_{datetime.now().strftime('%Y%m%d%H%M%S')}",
             output=None if output is None else _output_folder(output, settings["executor"]),
             xlsx=settings["xlsx"],
@@ -160,11 +166,20 @@ def compare(target: PathLike, golden: PathLike, **options: Unpack[CompareOptions
         outcomes, last = _compare_ranks(located, pair_options, settings)
         summary.unpaired.extend(located.unpaired)
         summary.incomplete += _stopped_first(located)
+        _note_accepted(summary, extras, outcomes)
         result = CompareResult(
             _summarize(summary, outcomes, mapping), policy, mapping, located.pairs, outcomes, extras, last
         )
         _write_reports(result, settings)
     return result
+
+
+def _note_accepted(summary: CompareSummary, extras: Extras, outcomes: list[PairOutcome]) -> None:
+    """Say in the summary what became of each accepted difference."""
+    if extras.accepted:
+        from msprobe.compare.accepted import uses_of  # YAML, only where differences are accepted
+
+        summary.accepted = uses_of(extras.accepted, (found for outcome in outcomes for found in outcome.accepted))
 
 
 def _find_policy(name: str) -> Policy:
@@ -277,6 +292,9 @@ def _summarize(summary: CompareSummary, outcomes: list[PairOutcome], mapping: Ma
         summary.results.extend(outcome.results)
     problems = [outcome.problem for outcome in outcomes if outcome.problem]
     notes = [note for outcome in compared for note in outcome.notes]
+    diverged = [outcome for outcome in compared if outcome.first_divergence is not None]
+    if not diverged:  # the call that is named may be harmless in another step
+        notes += [note for outcome in compared for note in outcome.harmless]
     if mapping.given:
         from msprobe.compare.alignment.check_mappings import unused_entry_notes
 
@@ -286,17 +304,23 @@ def _summarize(summary: CompareSummary, outcomes: list[PairOutcome], mapping: Ma
             for table in summary.results:  # they would look like the tables of a mapping that was applied
                 Path(table).unlink(missing_ok=True)
             raise
+    summary.order_blind = any(outcome.order_blind for outcome in compared)
     partial = [note for outcome in compared for note in outcome.partial]
     ended = summary.incomplete
     summary.incomplete = [*summary.unpaired, *dict.fromkeys([*partial, *ended])]
     summary.reason = "; ".join(dict.fromkeys([*problems, *notes, *ended]))
-    diverged = [outcome for outcome in compared if outcome.first_divergence is not None]
     if diverged:
-        summary.verdict = "diverged"
         summary.first_divergence = _earliest(compared, diverged).first_divergence
     elif problems:
         return _not_comparable(summary, f"{len(problems)} of {len(outcomes)} pairs: {summary.reason}")
-    elif not any(outcome.checked for outcome in compared):
+    return _with_verdict(summary, compared)
+
+
+def _with_verdict(summary: CompareSummary, compared: list[PairOutcome]) -> CompareSummary:
+    """Set the verdict of several pairs that could be compared: the worst of them."""
+    checked, lost = (any(values) for values in zip(*((one.checked, one.lost) for one in compared), strict=True))
+    summary.verdict = verdict_text(checked=checked, diverged=summary.first_divergence is not None, lost=lost)
+    if summary.verdict == "not_comparable":
         return _not_comparable(summary, "no value could be checked on both sides; see Err_message in the result table")
     return summary
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msprobe.compare.alignment.options import MAPPINGS, MappingKeywords, MappingOptions, mapping_options
 from msprobe.compare.inputs.locations import PathLike, local, local_file
 from msprobe.core.errors import InterfaceError
+
+if TYPE_CHECKING:
+    from msprobe.compare.accepted import AcceptOption
 
 Progress = Callable[[int, int], None]
 
@@ -27,6 +30,7 @@ class CompareOptions(MappingKeywords, total=False):
         metrics: functions (``module:function``) for further columns of whole tensors.
         noise: a file of ``msprobe noise`` to judge by.
         config: a YAML file of matrices that tensors are multiplied with before they are compared.
+        accept: a file of accepted differences, or its content: they do not make the runs diverged.
         progress: a function that is called with the number of compared pairs and the number of all pairs.
         log_items: log a line per value; all ranks are then compared in this process.
     """
@@ -41,6 +45,7 @@ class CompareOptions(MappingKeywords, total=False):
     metrics: Sequence[str]
     noise: PathLike | None
     config: PathLike | None
+    accept: AcceptOption
     progress: Progress | None
     log_items: bool
 
@@ -65,6 +70,7 @@ def check_options(options: Mapping[str, Any]) -> tuple[CompareOptions, MappingOp
         metrics=(),
         noise=None,
         config=None,
+        accept=None,
         progress=None,
         log_items=False,
     )

@@ -17,10 +17,13 @@ from typing import cast
 
 from msprobe.analyze.first_divergence import first_divergence
 from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps, counts, level_names_of
-from msprobe.compare.coverage import incomplete
+from msprobe.compare.coverage import any_checked, coverage_of
 from msprobe.compare.extensions import Extras, load_extras
 from msprobe.compare.header_checks import header_notes, version_notes
+from msprobe.compare.order_sensitivity import is_order_blind
 from msprobe.compare.parallel.layout import load_pair
+from msprobe.compare.records.run_end import end_notes
+from msprobe.compare.regions.notes import harmless_notes, other_code_notes
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.host import can_fork
 from msprobe.core.log import logger
@@ -29,7 +32,6 @@ from msprobe.core.store.reader import Place, paused_gc
 from msprobe.core.store.safe_files import make_folder
 from msprobe.jobs.row_observer import RowObserver
 from msprobe.jobs.share_rows import Rows, shared_rows, split_compare, table_format
-from msprobe.numerics.verdict import Level
 from msprobe.report.mapping_files import layer_map_note, write_data_mapping, write_layer_map
 from msprobe.report.rank_outcome import PairOptions, PairOutcome, RankTask, outcomes_text, task_of
 
@@ -44,9 +46,14 @@ def can_split_read(places: tuple[Place, Place], options: PairOptions) -> bool:
 
     The pair has to be large, its calls have to pair by their names, and no verdict may need all records.
     """
-    if not _may_share(options) or options.noise is not None or options.config:
+    if not _may_share(options) or options.noise is not None or options.config or options.accept:
         return False
-    if options.mapping.given or options.mapping.spread or not all(map(_is_large, places)):
+    if (
+        options.mapping.given
+        or options.mapping.spread
+        or not options.mapping.as_recorded
+        or not all(map(_is_large, places))
+    ):
         return False
     return can_fork()
 
@@ -102,13 +109,15 @@ def compare_rank(task: RankTask, keep: KeepComparison | None = None) -> list[Pai
     Raises:
         MsprobeException: the output folder cannot be written.
     """
-    history = _RunHistory(extras=load_extras(task.options.metrics, task.options.noise, task.options.config))
+    options = task.options
+    extras = load_extras(options.metrics, options.noise, options.config, options.accept or None)
+    history = _RunHistory(extras=extras)
     outcomes = []
     for order, (target, golden) in zip(task.order, task.pairs, strict=True):
         outcome = PairOutcome(order, target.step, target.label, str(target.document), str(golden.document))
         with paused_gc():
             try:
-                outcome = _compare(outcome, (target, golden), history, task.options, keep)
+                outcome = _compare(outcome, (target, golden), history, options, keep)
             except (NotComparableError, ReadError) as error:
                 outcome.problem, outcome.unreadable = error.error_info, isinstance(error, ReadError)
         outcomes.append(outcome)
@@ -139,6 +148,7 @@ def _compare(
     comparison = compare_dumps(
         target, golden, options.policy, mapping=options.mapping, history=history, extras=history.extras
     )
+    comparison = _accepted(comparison, outcome, history)
     done = None
     if may_share_rows(comparison.table.row_count, options):
         done = _with_workers(outcome, lambda _: shared_rows(comparison, options), places[0], history)
@@ -149,13 +159,24 @@ def _compare(
     return done or outcome
 
 
+def _accepted(comparison: Comparison, outcome: PairOutcome, history: _RunHistory) -> Comparison:
+    """Return the comparison without the differences that the user accepts, and note them in the outcome."""
+    if not history.extras.accepted:
+        return comparison
+    from msprobe.analyze.accepted_differences import accept_differences  # only where differences are accepted
+
+    accepted = accept_differences(comparison, history.extras.accepted, history, later_step=history.agreed)
+    outcome.accepted, outcome.hidden = accepted.findings, accepted.hidden
+    return accepted.comparison
+
+
 def _with_workers(outcome: PairOutcome, make: _MakeRows, place: Place, history: _RunHistory) -> PairOutcome | None:
     """Return the outcome that several processes made; None, and nothing is changed, where one process has to do it."""
     from msprobe.compare.workers.fork_channel import LostError, UndividedError  # loaded for large pairs only
 
     result, own = (
         replace(outcome, notes=[*outcome.notes]),
-        replace(history, cancelled_gradients=dict(history.cancelled_gradients)),
+        replace(history, cancelled_gradients=history.cancelled_gradients.copy()),
     )
     try:
         with make(own) as rows:
@@ -173,7 +194,7 @@ def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHi
     """Find the first divergence, write the rows, and complete the outcome."""
     comparison = rows.comparison
     divergence = first_divergence(comparison, later_step=history.agreed)
-    history.agreed = divergence is None
+    history.agreed = divergence is None and history.accepted_spread == 0.0
     if not rows.options.alone:
         from msprobe.analyze.rank_order import rank_finding  # loaded for several ranks only
 
@@ -182,13 +203,21 @@ def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHi
         outcome.finding = rank_finding(comparison, rank, divergence)
     if divergence is None:
         history.noise = comparison.judged.noise
+        outcome.notes += other_code_notes(comparison.table, comparison.target, comparison.golden)
+        outcome.harmless = harmless_notes(comparison.table)
     else:
+        from msprobe.compare.advice import advice  # loaded where runs differ
+
         outcome.entry, outcome.first_divergence = divergence.entry, divergence.description
+        outcome.notes += advice(comparison)
     outcome.counts = counts(comparison, _write(outcome, rows, place))
-    outcome.checked = bool((comparison.judged.level == Level.PASS).any())
-    outcome.partial = _partial_notes(comparison)
+    outcome.checked = any_checked(comparison)
+    outcome.order_blind = is_order_blind(comparison)
+    coverage = coverage_of(comparison)
+    outcome.lost = outcome.hidden + coverage.lost
+    outcome.partial = _unfinished(comparison) + outcome.hidden + coverage.incomplete
     headers = [note for dump in (comparison.target, comparison.golden) for note in header_notes(dump)]
-    outcome.notes = [*outcome.notes, *headers, *outcome.partial]
+    outcome.notes = [*outcome.notes, *headers, *outcome.partial, *coverage.notes]
     if comparison.table.layer_map is not None:
         outcome.notes.append(layer_map_note(comparison.table.layer_map))
     if history.extras.noise is not None:
@@ -197,16 +226,12 @@ def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHi
         outcome.notes += history.extras.calibration.notes(comparison.table)
 
 
-def _partial_notes(comparison: Comparison) -> list[str]:
-    """Return sentences about what one side lacks as a whole, and about values that could not be compared."""
+def _unfinished(comparison: Comparison) -> list[str]:
+    """Return sentences about runs that died or still run, and about formats that this version does not know."""
     dumps = comparison.target, comparison.golden
-    unfinished = [
-        f"{dump.place.document.parent} was read from its journal: the run is not finished or died"
-        for dump in dumps
-        if dump.recovered
-    ]
+    unfinished = end_notes(*dumps)
     unfinished += [note for dump in dumps for note in version_notes(dump)]
-    return unfinished + incomplete(comparison)
+    return unfinished
 
 
 def _write(outcome: PairOutcome, rows: Rows, place: Place) -> list[str]:

@@ -68,7 +68,7 @@ class RowObserver:
                 continue
             if len(self.failures) < MOST_FAILURES:
                 pair = self._table.entries[entry]
-                self.failures.append(Failure(pair.target or pair.golden or "", "; ".join(map(str, messages))))
+                self.failures.append(Failure(pair.sided, "; ".join(map(str, messages))))
             self._last = entry
             self.failed += 1
 

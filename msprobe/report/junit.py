@@ -1,9 +1,11 @@
 """Writes the result as JUnit XML, which CI systems show as test results: one suite per step and rank.
 
 The first case of a suite is the verdict of the pair; it fails when the pair diverged, with the first divergence as the
-message and the stack as the text, and is an error when the pair could not be compared. Each further case is one entry
-with a value beyond its tolerance. Cases fail only where the verdict is ``diverged``, so a green report and
-``--fail-on diverged`` always agree; what was not compared (``incomplete`` in the summary) is a skipped case each.
+message and the stack as the text, and is an error when the pair could not be compared, as a whole or in data that it
+says it holds (``incomplete``). Each further case is one entry with a value beyond its tolerance. Cases fail only where
+the verdict is ``diverged``, so a green report and ``--fail-on diverged`` always agree; what was not compared
+(``incomplete`` in the summary) is a skipped case each. Each accepted difference is a case that passes; one that
+accepted nothing is skipped.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from msprobe.compare.order_sensitivity import AS_FAR
 from msprobe.compare.rows.summary import CompareSummary, FirstDivergence
 from msprobe.core.store.safe_files import make_folder, write_atomic
 from msprobe.report.rank_outcome import PairOutcome
@@ -43,6 +46,14 @@ def junit_document(summary: CompareSummary, outcomes: Sequence[PairOutcome]) -> 
         suite = ET.SubElement(root, "testsuite", name="not compared")
         for line in summary.incomplete:
             _add_result(_case(suite, line), "skipped", "", line)
+    if summary.accepted:
+        suite = ET.SubElement(root, "testsuite", name="accepted differences")
+        for use in summary.accepted:
+            case = _case(suite, use.entry.text)
+            if use.state == "used":
+                ET.SubElement(case, "system-out").text = _xml(use.text)
+            else:
+                _add_result(case, "skipped", use.state, use.text)
     for suite in root:
         _set_counts(suite)
     _set_counts(root)
@@ -61,6 +72,7 @@ def _suite(outcome: PairOutcome) -> ET.Element:
         "verdict": outcome.verdict,
         "rows": f"{counts.passed} pass, {counts.warning} warning, {counts.error} error",
         "unmatched rows": f"{counts.target_only} only in the target, {counts.golden_only} only in the golden run",
+        **({"agreement": AS_FAR} if outcome.order_blind and outcome.verdict == "same" else {}),
         **{f"table {number}": path for number, path in enumerate(outcome.results)},
     }
     for name, value in values.items():
@@ -80,17 +92,24 @@ def _suite(outcome: PairOutcome) -> ET.Element:
 def _add_verdict(case: ET.Element, outcome: PairOutcome) -> None:
     first = outcome.first_divergence
     if first is not None:
-        name = first.target or first.golden or ""
-        _add_result(case, "failure", first.kind, f"first divergence: {name}: {first.reason}", _details(first))
+        _add_result(case, "failure", first.kind, f"first divergence: {first.name}: {first.reason}", _details(first))
     elif outcome.problem:
         _add_result(case, "error", "not_comparable", outcome.problem)
     elif not outcome.checked:
         _add_result(case, "error", "not_comparable", "no value could be checked on both sides")
+    elif outcome.lost:
+        _add_result(case, "error", "incomplete", "; ".join(outcome.lost))
 
 
 def _details(first: FirstDivergence) -> str:
+    only = first.target is None
     lines = [f"target: {first.target}", f"golden: {first.golden}", f"slot: {first.slot}", f"module: {first.module}"]
-    return "\n".join([*lines, "stack:", *(f"  {' '.join(frame.split())}" for frame in first.stack)])
+    lines += [f"source{' (golden run)' if only else ''}: {first.source}"] if first.source else []
+    lines += [f"stack{' (golden run)' if only else ''}:", *(f"  {' '.join(frame.split())}" for frame in first.stack)]
+    if not only and first.golden_stack and first.golden_source != first.source:
+        lines += [f"golden module: {first.golden_module}", f"golden source: {first.golden_source}", "golden stack:"]
+        lines += [f"  {' '.join(frame.split())}" for frame in first.golden_stack]
+    return "\n".join(lines)
 
 
 def _case(suite: ET.Element, name: str) -> ET.Element:

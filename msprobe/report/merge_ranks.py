@@ -27,6 +27,7 @@ from msprobe.compare.rows.columns import METRICS
 from msprobe.core.errors import MsprobeException, ReadError
 from msprobe.core.store.safe_files import make_folder
 from msprobe.report.table_reader import read_table
+from msprobe.report.xlsx_table import load_library
 
 _FILE = re.compile(r"compare_result_(?P<rank>rank\d+(?:-rank\d+)?)(?P<step>_step\d+)?_(?P<stamp>\d{14})")
 _NAME = "NPU Name"
@@ -79,7 +80,7 @@ def merge_results(folder: Path, output: Path, config: Path) -> Merged:
         raise _merge_error(
             f"{folder}: tables of at least two ranks are needed (compare_result_rank0_...), found {ranks}"
         )
-    _load_library()  # before the tables are read, which may be large
+    load_library()  # before the tables are read, which may be large
     sheets: dict[str, Sheet] = {}
     mode: Mode | None = None
     for rank, paths in files.items():
@@ -195,7 +196,7 @@ def _cell(row: Row, index: str) -> Any:
 
 def _write(output: Path, ranks: Sequence[str], sheets: Mapping[str, Sheet]) -> Path:
     """Write the workbook and return its path."""
-    xlsxwriter = _load_library()
+    xlsxwriter = load_library()
     path = output / f"multi_ranks_compare_merge_{datetime.now().strftime('%Y%m%d%H%M%S')}.xlsx"
     try:
         make_folder(output)
@@ -208,16 +209,6 @@ def _write(output: Path, ranks: Sequence[str], sheets: Mapping[str, Sheet]) -> P
             f"the result cannot be written to {output} ({error}); choose another folder with -o"
         ) from error
     return path
-
-
-def _load_library() -> Any:
-    try:
-        import xlsxwriter
-    except ImportError:
-        raise _merge_error(
-            "merge_result writes a workbook and needs xlsxwriter: pip install 'msprobe[report]'"
-        ) from None
-    return xlsxwriter
 
 
 def _fill_sheet(page: Any, ranks: Sequence[str], sheet: Sheet) -> None:

@@ -16,8 +16,9 @@ from pydantic_core import from_json, to_json
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.inputs.locations import is_path, opened
 from msprobe.compare.inputs.mode import Policy
+from msprobe.compare.inputs.slices import AxisSlice, TensorSlices
 from msprobe.compare.parallel.layout import Layout, Replica
-from msprobe.compare.rows.summary import Counts, FirstDivergence
+from msprobe.compare.rows.summary import AcceptedFinding, Counts, FirstDivergence, verdict_text
 from msprobe.core.store.reader import Place
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class PairOptions:
         mapping: what the user said about which entries belong together.
         stamp: the end of the names of result tables.
         metrics, noise, config: as in ``CompareOptions``, with absolute paths.
+        accept: the keys of each accepted difference.
         output: the folder of the result tables; None writes none.
         xlsx: write workbooks.
         several_steps: whether the names of tables hold the step.
@@ -50,6 +52,7 @@ class PairOptions:
     metrics: tuple[str, ...] = ()
     noise: str | None = None
     config: str | None = None
+    accept: tuple[dict[str, Any], ...] = ()
     output: str | None = None
     xlsx: bool = False
     several_steps: bool = False
@@ -88,11 +91,15 @@ class PairOutcome:
         entry: the position of ``first_divergence`` in the pair.
         finding: what decides which rank diverged first.
         checked: whether a value could be checked on both sides.
-        notes: sentences for the user; ``partial`` are those about what one side lacks as a whole.
+        order_blind: whether the order of elements was not compared (``compare/order_sensitivity.py``).
+        notes: sentences for the user; ``partial`` are those about what was not compared, and ``lost`` those of them
+            about data that a record says it holds.
+        harmless: sentences about calls that differ without consequence, for the user of runs that did not diverge.
         results: the files that were written.
         failures: the first entries that failed; ``failed`` is the number of all.
         page: the file with this pair's part of the HTML report.
         unused_entries: the entries of mappings that fit nothing in this pair (see ``check_mappings``).
+        accepted: the findings that were accepted; ``hidden`` says what could not be seen because of them.
     """
 
     order: int
@@ -107,13 +114,18 @@ class PairOutcome:
     first_divergence: FirstDivergence | None = None
     finding: RankFinding | None = None
     checked: bool = False
+    order_blind: bool = False
     notes: list[str] = field(default_factory=list)
     partial: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    harmless: list[str] = field(default_factory=list)
     results: list[str] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     failed: int = 0
     page: str | None = None
     unused_entries: list[tuple[str, str, str]] = field(default_factory=list)
+    accepted: list[AcceptedFinding] = field(default_factory=list)
+    hidden: list[str] = field(default_factory=list)
 
     @property
     def place(self) -> str:
@@ -123,10 +135,9 @@ class PairOutcome:
 
     @property
     def verdict(self) -> str:
-        """Return ``same``, ``diverged`` or ``not_comparable``, for this pair alone."""
-        if self.first_divergence is not None:
-            return "diverged"
-        return "not_comparable" if self.problem or not self.checked else "same"
+        """Return ``same``, ``incomplete``, ``diverged`` or ``not_comparable``, for this pair alone."""
+        checked = self.checked and not self.problem
+        return verdict_text(checked=checked, diverged=self.first_divergence is not None, lost=bool(self.lost))
 
 
 def task_text(task: RankTask) -> str:
@@ -144,6 +155,7 @@ def task_of(text: str) -> RankTask:
         "policy": Policy(values["policy"]),
         "mapping": _mapping(values["mapping"]),
         "metrics": tuple(values["metrics"]),
+        "accept": tuple(values["accept"]),
     }
     pairs = [(_place(left), _place(right)) for left, right in content["pairs"]]
     return RankTask(pairs, content["order"], PairOptions(**options))
@@ -175,6 +187,7 @@ def _outcome(content: dict[str, Any]) -> PairOutcome:
         "first_divergence": None if first is None else FirstDivergence(**first),
         "finding": _finding(content["finding"]),
         "unused_entries": [tuple(entry) for entry in content["unused_entries"]],
+        "accepted": [AcceptedFinding(**found) for found in content["accepted"]],
         "failures": [Failure(**failure) for failure in content["failures"]],
     })
 
@@ -194,7 +207,12 @@ def _finding(content: dict[str, Any] | None) -> RankFinding | None:
 
 def _mapping(content: dict[str, Any]) -> MappingOptions:
     layouts = {name: Layout(**value) for name, value in content.items() if name.endswith("_parallel")}
-    return MappingOptions(**{**content, **layouts})
+    slices = {
+        name: TensorSlices(tuple(AxisSlice(**axis) for axis in value["axes"]))
+        for name, value in content.items()
+        if name.endswith("_slice")
+    }
+    return MappingOptions(**{**content, **layouts, **slices})
 
 
 def _place_values(place: Place) -> list[Any]:

@@ -5,29 +5,48 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from msprobe.compare.records.call_source import source_line
+from msprobe.compare.order_sensitivity import AS_FAR, WHY
+from msprobe.compare.records.source_lines import excerpt
 from msprobe.compare.rows.summary import CompareSummary, FirstDivergence
 from msprobe.core.errors import MsprobeException
 from msprobe.core.store.safe_files import make_folder, write_atomic
 
 _LISTED = 8
-_WORDS = {"same": "SAME", "diverged": "DIVERGED", "not_comparable": "NOT COMPARABLE"}
+_WORDS = {"same": "SAME", "incomplete": "INCOMPLETE", "diverged": "DIVERGED", "not_comparable": "NOT COMPARABLE"}
 
 
 def summary_text(summary: CompareSummary) -> str:
     """Return verdict, counts, the first divergence with its module and source line, and the paths of the tables."""
-    lines = [f"Verdict: {_WORDS[summary.verdict]}" + (f" ({summary.reason})" if summary.reason else "")]
-    counts = summary.counts
-    if summary.verdict != "not_comparable" or counts.pairs:
-        lines.append(
-            f"Rows: {counts.pairs} pairs: {counts.passed} pass, {counts.warning} warning, {counts.error} error; "
-            f"{counts.target_only} only in the target, {counts.golden_only} only in the golden run"
-        )
+    blind = [f"{AS_FAR}: {WHY}"] if summary.verdict == "same" and summary.order_blind else []
+    notes = "; ".join(filter(None, [accepted_text(summary), *blind, summary.reason]))
+    lines = [f"Verdict: {_WORDS[summary.verdict]}" + (f" ({notes})" if notes else "")]
+    if summary.verdict != "not_comparable" or summary.counts.pairs:
+        lines.append(_counts_line(summary))
     if summary.first_divergence is not None:
         lines.extend(_divergence_lines(summary.first_divergence))
+    lines.extend(_listed("Accepted", [use.text for use in summary.accepted if use.state == "used"]))
+    lines.extend(_listed("Not accepted", [use.text for use in summary.accepted if use.state != "used"]))
     lines.extend(_listed("Not compared", summary.unpaired))
     lines.extend(_listed("Table", summary.results))
     return "\n".join(lines)
+
+
+def accepted_text(summary: CompareSummary) -> str:
+    """Return how many differences were accepted, for the verdict line; empty where none was."""
+    count = sum(use.count for use in summary.accepted)
+    return f"with {count} accepted difference{'' if count == 1 else 's'}" if count else ""
+
+
+def _counts_line(summary: CompareSummary) -> str:
+    """Return the numbers of rows; where the runs diverged, how many follow from the cause instead of their levels."""
+    counts = summary.counts
+    text = f"Rows: {counts.pairs} pairs: {counts.passed} pass"
+    if summary.first_divergence is None:
+        text += f", {counts.warning} warning, {counts.error} error"
+    else:
+        shows = summary.first_divergence.slot is not None  # one of these rows is the cause itself
+        text += f"; 1 cause; {max(0, counts.warning + counts.error - shows)} rows follow from it"
+    return f"{text}; {counts.target_only} only in the target, {counts.golden_only} only in the golden run"
 
 
 def _listed(title: str, items: list[str]) -> list[str]:
@@ -41,16 +60,26 @@ def _divergence_lines(first: FirstDivergence) -> list[str]:
     where = "" if first.step is None else f" in step {first.step}"
     if first.rank is not None:
         where += f", rank {first.rank}"
-    name = first.target if first.target == first.golden else f"{first.target or '-'} (golden: {first.golden or '-'})"
-    lines = [f"First divergence{where}: {name}", f"  kind:   {first.kind}", f"  reason: {first.reason}"]
+    lines = [f"First divergence{where}: {first.name}", *source_lines(first)]
     if first.module:
-        lines.append(f"  module: {first.module}")
+        other = first.golden_module if first.target is not None else None
+        lines.append(f"  module: {first.module}" + (f" (golden: {other})" if other not in (None, first.module) else ""))
+    lines += [f"  kind:   {first.kind_words}", f"  reason: {first.reason}"]
     if first.worst_index is not None:
-        values = f"{first.worst_target} against {first.worst_golden}"
+        values = f"{first.worst_target} in the target, {first.worst_golden} in the golden run"
         lines.append(f"  worst:  element {first.worst_index}: {values}; the first to differ is {first.first_index}")
-    source = source_line(first.stack)
-    if source:
-        lines.append(f"  source: {source}")
+    return lines
+
+
+def source_lines(first: FirstDivergence) -> list[str]:
+    """Return the source line of the call with the code around it; of both runs where they differ."""
+    lines = []
+    if first.source:
+        side = "" if first.target is not None else " (golden run)"
+        lines += [f"  source: {first.source}{side}", *(f"    {line}" for line in excerpt(first.stack))]
+    if first.target is not None and first.golden_source and first.golden_source != first.source:
+        lines.append(f"  golden source: {first.golden_source}")
+        lines += [f"    {line}" for line in excerpt(first.golden_stack)]
     return lines
 
 

@@ -39,7 +39,8 @@ _NOT_XML = re.compile("[\ud800-\udfff\ufffe\uffff]")
 _WIDE, _NARROW = 40, 14
 _WIDE_COLUMNS = {"NPU Name", "Bench Name", "Err_message", "NPU_Stack_Info"}
 _COLOURS = {"error": ("#FFC7CE", "#9C0006"), "warning": ("#FFEB9C", "#7F6000")}
-_PERCENT = "0.0000%"
+_PERCENT = "[<=0]0.0000%;[<0.000001]0.00E+00%;0.0000%"
+"""Percentages with four digits behind the point; those below 0.0001 % with their own digits."""
 _SHEET = re.compile(r"xl/worksheets/sheet(\d+)\.xml")
 _MARK = re.compile(r'<row r="2"[^>]*>.*?</row>', re.DOTALL)
 _STYLE = re.compile(r'<row r="2".*?<c r="A2" s="(\d+)"', re.DOTALL)
@@ -106,7 +107,7 @@ def load_library() -> Any:
     try:
         import xlsxwriter
     except ImportError as error:
-        reason = f"{error_text(error)}; xlsx needs the extra `report` (pip install 'msprobe[report]')"
+        reason = f"{error_text(error)}; xlsx needs it (pip install xlsxwriter)"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error
     return xlsxwriter
 

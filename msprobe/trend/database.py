@@ -139,5 +139,5 @@ class TrendDatabase(AtomicSqliteFile):
         os.replace(self._temporary, self._path)
 
     def _write_error(self, reason: str | None) -> MsprobeException:
-        text = f"{self._path}: the database cannot be written ({reason}); choose another folder with --db"
+        text = f"{self._path}: the database cannot be written ({reason}); choose another folder with -o"
         return MsprobeException(MsprobeException.INVALID_PARAM_ERROR, text)

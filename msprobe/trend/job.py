@@ -1,7 +1,7 @@
 """The whole job of ``msprobe data2db``: every step and rank of a dump root into one trend database.
 
-Steps are written in the order of their numbers. When steps are divided, micro steps are the steps of the database,
-counted on from one training step to the next; a step has as many as the rank with the most of them.
+Steps are written in the order of their numbers. The steps of the database are those of the optimizer, those of the
+dump, or micro steps, which count on from one training step to the next; a step has as many as the rank with the most.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.store.layout import DEBUG
 from msprobe.core.store.reader import Place, find_dumps, load_dump, read_json_object
 from msprobe.trend.database import TrendDatabase
-from msprobe.trend.rows import TrendRows, trend_rows
+from msprobe.trend.optimizer_steps import accumulated
+from msprobe.trend.rows import Row, TrendRows, trend_rows
 
 DATABASE = "dump_data.trend.db"
 WORK = "msprobe.trend.job:rows_text"
@@ -95,7 +96,7 @@ def write_trend(
     folder: PathLike,
     mapping: PathLike | None = None,
     *,
-    divided: bool = True,
+    divided: bool | None = None,
     run: str | None = None,
     execution: Execution = _HERE,
 ) -> Trend:
@@ -105,7 +106,8 @@ def write_trend(
         data: a dump root, or a step or process folder of it.
         folder: a folder of this machine.
         mapping: a JSON file ``{"text": "replacement"}`` for the names of calls.
-        divided: whether steps are divided into micro steps; otherwise a step is a step of the dump.
+        divided: whether steps are divided into micro steps; if not, a step is a step of the dump. None counts steps of
+            the optimizer.
         run: the run of a folder that holds several, by number; None for the newest.
         execution: where dumps are read, and what shows the progress.
 
@@ -124,7 +126,10 @@ def write_trend(
         else map(_rows, ((place, replacements, divided) for *_, place in places))
     )
     with TrendDatabase(trend.path) as database:
-        _write(database, trend, zip(places, rows, strict=True), (len(places), divided, execution.progress))
+        numbers = _Numbers(
+            divided, accumulated((step, place) for step, _, place in places) if divided is None else None
+        )
+        _write(database, trend, zip(places, rows, strict=True), (len(places), numbers, execution.progress))
         if not trend.rows:
             raise NotComparableError(
                 f"{data}: no statistics of float16, bfloat16 or float32 tensors to follow; collect with task "
@@ -134,28 +139,57 @@ def write_trend(
     return trend
 
 
+@dataclass(slots=True)
+class _Numbers:
+    """The numbers of steps in the database.
+
+    ``divided`` is the option; ``accumulated`` are the steps of a run that accumulates gradients over steps of the dump,
+    whose calls are counted on within such a step (``calls``, by step and rank).
+    """
+
+    divided: bool | None
+    accumulated: dict[int, int] | None = None
+    calls: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def begin(self, step: int, first: int) -> int:
+        """Return the first step in the database of a step of the dump; ``first`` is the first free one."""
+        if self.accumulated is not None:
+            return self.accumulated[step]
+        if self.divided:
+            return first
+        return max(step, first) if self.divided is None else step
+
+    def calls_counted_on(self, begin: int, rank: int, rows: list[Row]) -> list[Row]:
+        """Return the rows of a dump with call numbers that go on behind those of an earlier dump of the same step."""
+        if self.accumulated is None:
+            return rows
+        before = self.calls.get((begin, rank), 0)
+        self.calls[begin, rank] = before + max((row[3] for row in rows), default=-1) + 1
+        return [(*row[:3], row[3] + before, row[4]) for row in rows]
+
+
 def _write(
     database: TrendDatabase,
     trend: Trend,
     rows_of_dumps: Iterable[tuple[tuple[int, int, Place], TrendRows]],
-    options: tuple[int, bool, Progress | None],
+    options: tuple[int, _Numbers, Progress | None],
 ) -> None:
-    """Write the rows of all dumps; ``options`` are the number of dumps, ``divided`` and ``progress``."""
-    dumps, divided, progress = options
-    ranks: set[int] = set()
+    """Write the rows of all dumps; ``options`` are the number of dumps, ``numbers`` and ``progress``."""
+    dumps, numbers, progress = options
+    ranks, steps = set[int](), set[int]()
     done = first = 0
     for step, group in groupby(rows_of_dumps, key=lambda item: item[0][0]):
-        begin, longest = (first if divided else step), 0
+        begin, longest = numbers.begin(step, first), 0
         for (_, rank, _), rows in group:
-            trend.add(rows, database.write(rank, begin, rows.rows))
+            trend.add(rows, database.write(rank, begin, numbers.calls_counted_on(begin, rank, rows.rows)))
             longest = max(longest, rows.micro_steps)
             ranks.add(rank)
             done += 1
             if progress is not None:
                 progress(done, dumps)
-        first += longest
-        trend.steps += longest if divided else 1
-    trend.ranks = len(ranks)
+        first = begin + longest
+        steps.update(range(begin, first) if numbers.divided is not False else [begin])
+    trend.ranks, trend.steps = len(ranks), len(steps)
 
 
 def sort_dumps(places: Sequence[Place]) -> list[tuple[int, int, Place]]:
@@ -186,7 +220,7 @@ def _check(place: Place) -> None:
         raise ReadError(f"{place.document}: one of several programs of a run; give the folder {place.mode} alone")
 
 
-def _rows(task: tuple[Place, Mapping[str, str], bool]) -> TrendRows:
+def _rows(task: tuple[Place, Mapping[str, str], bool | None]) -> TrendRows:
     place, replacements, divided = task
     return trend_rows(load_dump(place), replacements, divided=divided)
 

@@ -31,6 +31,7 @@ from msprobe.core.naming.parser import NameSyntaxError, is_number, parse_entry
 from msprobe.core.store.reader import Dump
 from msprobe.core.tensors.dtypes import find_dtype
 from msprobe.core.tensors.statistics import STATISTIC_NAMES
+from msprobe.trend.optimizer_steps import OptimizerSteps
 
 LARGEST = 1e9
 INFINITE = LARGEST + 1
@@ -62,18 +63,22 @@ class TrendRows:
     unlike_roots: bool = False
 
 
-def trend_rows(dump: Dump, mapping: Mapping[str, str], *, divided: bool) -> TrendRows:
+def trend_rows(dump: Dump, mapping: Mapping[str, str], *, divided: bool | None) -> TrendRows:
     """Return the rows of a dump.
 
     Args:
         dump: a loaded dump.
         mapping: texts to replace in the names of calls, with their replacements.
-        divided: whether the calls are divided into micro steps.
+        divided: whether the calls are divided into micro steps; None for steps of the optimizer.
 
     Raises:
         ReadError: the mapping turns a name into a text that is not the name of a call.
     """
-    steps = MicroSteps(dump.construct) if divided and dump.construct else OneStep()
+    steps: MicroSteps | OptimizerSteps | OneStep = OneStep()
+    if divided is None:
+        steps = OptimizerSteps(dump)
+    elif divided and dump.construct:
+        steps = MicroSteps(dump.construct)
     rows: list[Row] = []
     outside = 0
     for key, body in dump.data.items():

@@ -18,7 +18,7 @@ from msprobe.compare.dump_pairs import locate
 from msprobe.compare.parallel.layout import Layout, Replica, load_pair
 from msprobe.core.errors import MsprobeException, NotComparableError
 from msprobe.core.log import logger
-from msprobe.core.store.reader import Dump, Place, ended_at_start, find_dumps, load_dump
+from msprobe.core.store.reader import NO_CALLS, Dump, Place, ended_at_start, find_dumps, load_dump
 from msprobe.visualize.graph.node import NameCache, Work
 
 Loaded = tuple[Work, Dump, Dump | None]
@@ -54,21 +54,24 @@ class Sources:
         documents = [work.target.document for work in works]
         return sum(path.stat().st_size for path in documents if path.is_file())
 
-    def load(self, names: NameCache, first_golden: list[Dump] | None = None) -> Iterator[Loaded]:
+    def load(
+        self, names: NameCache, first_golden: list[Dump] | None = None, *, published: bool = False
+    ) -> Iterator[Loaded]:
         """Yield the dumps of each graph, loaded when they are asked for.
 
         ``first_golden`` may hold the golden dump of the first pair; it is taken out of the list.
+        ``published`` merges ranks by the published rules.
         """
         if self.layouts is None:
             for work in self.works:
                 yield _load_work(work, first_golden)
             return
         for targets, goldens in self.pairs:
-            target_dumps = _merged_dumps(targets, self.layouts[0], names)
+            target_dumps = _merged_dumps(targets, self.layouts[0], names, published=published)
             if goldens is None:
                 yield from ((_replica_work(targets, None, n), dump, None) for n, dump in enumerate(target_dumps))
                 continue
-            golden_dumps = _merged_dumps(goldens, self.layouts[-1], names)
+            golden_dumps = _merged_dumps(goldens, self.layouts[-1], names, published=published)
             if len(target_dumps) != len(golden_dumps):
                 raise NotComparableError(
                     f"the target merges to {len(target_dumps)} replicas, the golden run to {len(golden_dumps)}; "
@@ -130,11 +133,7 @@ def _recorded(places: list[Place]) -> tuple[list[Place], list[str]]:
         NotComparableError: every process was killed before it recorded a call.
     """
     recorded = [place for place in places if not ended_at_start(place)]
-    lines = [
-        f"{place.document.parent}: the process ended before it recorded a call there"
-        for place in places
-        if place not in recorded
-    ]
+    lines = [f"{place.document.parent}: the process {NO_CALLS}" for place in places if place not in recorded]
     if not recorded:
         raise NotComparableError(lines[0])
     return recorded, lines
@@ -190,7 +189,7 @@ def _step_numbers(steps: _Steps) -> str:
     return ", ".join(map(str, steps))
 
 
-def _merged_dumps(works: Sequence[Work], layout: Layout, names: NameCache) -> list[Dump]:
+def _merged_dumps(works: Sequence[Work], layout: Layout, names: NameCache, *, published: bool) -> list[Dump]:
     from msprobe.visualize.merge.rank_groups import merge_ranks  # loads numpy
 
     if len(works) != layout.rank_size:
@@ -200,7 +199,8 @@ def _merged_dumps(works: Sequence[Work], layout: Layout, names: NameCache) -> li
             f"{works[0].target.document.parents[1]} has {len(works)} rank folders; "
             "give the number of ranks, and the folder of all of them",
         )
-    return merge_ranks({work.rank: load_dump(work.target) for work in works}, layout, names)
+    dumps = {work.rank: load_dump(work.target) for work in works}
+    return merge_ranks(dumps, layout, names, published=published)
 
 
 def _replica_work(targets: Sequence[Work], goldens: Sequence[Work] | None, number: int) -> Work:

@@ -20,6 +20,7 @@ from msprobe import __version__
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.inputs.locations import local, opened
 from msprobe.compare.parallel.layout import Layout
+from msprobe.compare.records.run_end import end_text, ended_early
 from msprobe.core.errors import MsprobeException, NotComparableError, ReadError
 from msprobe.core.host import cpu_count, is_url
 from msprobe.core.log import logger
@@ -151,7 +152,8 @@ def _graph_comparer(request: Request) -> GraphComparer:
 
 def _draw_all(request: Request, tools: _Tools, sources: Sources, drawn: _Drawn) -> None:
     """Draw all graphs. They are freed when this function ends, while the database makes its indexes."""
-    for work, target, golden in sources.load(tools.names, None if tools.worker is None else tools.worker.loaded):
+    first_golden = None if tools.worker is None else tools.worker.loaded
+    for work, target, golden in sources.load(tools.names, first_golden, published=request.policy == _REFERENCE):
         tools.progress.begin(work.label)
         _draw(request, tools, (work, target, golden), drawn)
     tools.progress.stage(1.0, "finishing")
@@ -191,8 +193,8 @@ def _graph(request: Request, names: NameCache, work: Work, dump: Dump) -> Graph:
         logger.warning("%s: no stack.json; nodes have no call stacks.", folder)
     if not dump.construct:
         logger.warning("%s: construct.json is empty or missing (level L1); the graph follows the names.", folder)
-    if dump.recovered:
-        logger.warning("%s: read from its journal, the run is not finished or died.", folder)
+    if ended_early(dump, dump):
+        logger.warning("%s.", end_text(dump, str(folder)))
     if request.overflow:
         mark_overflow(graph, parameters=request.policy != _REFERENCE)
     return graph
@@ -249,6 +251,7 @@ def _metadata(request: Request, results: ComparisonResults | None, drawn: _Drawn
     return {
         "format": FORMAT,
         "version": __version__,
+        "made": datetime.now().astimezone().replace(microsecond=0).isoformat(),
         "policy": request.policy,
         "target": str(request.target),
         "golden": None if request.golden is None else str(request.golden),

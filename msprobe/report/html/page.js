@@ -3,7 +3,7 @@
   const ROW = 24, MOST_PIXELS = 15e6, CHUNK_PAUSE = 120;
   const ARRAYS = {uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array, float32: Float32Array, float64: Float64Array};
   const FIRST = ["Result", "NPU Name", "Deviation", "Err_message"];
-  const WIDTHS = {"#": 70, "Result": 80, "NPU Name": 330, "Bench Name": 330, "Err_message": 420, "NPU_Stack_Info": 260, "Data_name": 260};
+  const WIDTHS = {"#": 70, "Result": 80, "NPU Name": 330, "Bench Name": 330, "Err_message": 420, "NPU_Stack_Info": 260, "Bench_Stack_Info": 260, "Data_name": 260};
   const pairs = JSON.parse(document.getElementById("meta").textContent);
   const $ = (id) => document.getElementById(id);
   const make = (tag, text, name) => {
@@ -32,6 +32,14 @@
     const number = {title: "#", kind: "number", words: [], codes: null, values: Float64Array.from({length: head.rows}, (_, i) => i + 1)};
     const place = (column) => (FIRST.includes(column.title) ? FIRST.indexOf(column.title) : FIRST.length);
     return {rows: head.rows, columns: [number, ...columns.sort((a, b) => place(a) - place(b))]};
+  }
+
+  /** A documented title as it is shown: by side, and not by the device that the side once ran on. */
+  function label(title) {
+    const [, side, rest] = /^(NPU|Bench)[ _](.+)$/i.exec(title) || [];
+    if (!side) return title;
+    const what = rest === "Stack_Info" ? "stack" : rest === "MD5" ? rest : rest.toLowerCase();
+    return `${side === "NPU" ? "target" : "golden"} ${what}`;
   }
 
   const isText = (column) => column.kind === "text";
@@ -135,11 +143,22 @@
     });
   }
 
+  /** The row that shows the first divergence of a pair, or the first row of its call; -1 where it has none. */
+  function culprit({target, golden, slot}) {
+    const names = column(target === null ? "Bench Name" : "NPU Name"), entry = target ?? golden;
+    const rank = names.words.map((word) => (word === `${entry}.${slot}` ? 2 : word.startsWith(`${entry}.`) ? 1 : 0));
+    const rows = Array.from(names.values, (word) => rank[word]);
+    return rows.includes(2) ? rows.indexOf(2) : rows.indexOf(1);
+  }
+
+  let here = null;
+  const wrong = () => (here?.culprit ? culprit(here.culprit) : -1);
+
   const width = (one) => WIDTHS[one.title] || 120;
 
   function heads() {
     $("head").replaceChildren(...data.columns.map((one) => {
-      const button = make("button", one.title);
+      const button = make("button", label(one.title));
       button.type = "button";
       button.dataset.title = one.title;
       button.style.width = width(one) + "px";
@@ -167,7 +186,7 @@
     list.replaceChildren(...data.columns.flatMap((one) => {
       const value = make("dd");
       value.append(make("code", shown(one, row)));
-      return [make("dt", one.title), value];
+      return [make("dt", label(one.title)), value];
     }));
     $("details").hidden = false;
     paint();
@@ -179,18 +198,25 @@
     const style = getComputedStyle(document.documentElement);
     return Object.fromEntries(["error", "warning", "dot", "line", "soft"].map((name) => [name, style.getPropertyValue("--" + name)]));
   };
-  const scale = {low: -8, high: 0, width: 1, height: 180};
+  const scale = {low: -8, high: 0, width: 1, height: 200};
+
+  /** The error of every row: in multiples of its tolerance, as the viewer of graphs draws it, or relative without one. */
+  function errors() {
+    const times = column("Times tolerance"), found = times || column("Deviation");
+    const values = Float64Array.from(found.values, (value, row) => (found.codes && found.codes[row] ? NaN : value));
+    return {values, title: times ? "error / tolerance" : "relative difference", floor: times ? -3 : -8};
+  }
 
   function chart() {
     const canvas = $("chart"), ratio = window.devicePixelRatio || 1, colour = colours();
     scale.width = canvas.clientWidth;
     canvas.width = scale.width * ratio;
     canvas.height = scale.height * ratio;
-    const pen = canvas.getContext("2d"), values = column("Deviation").values, verdict = column("Result");
+    const pen = canvas.getContext("2d"), {values, title, floor} = errors(), verdict = column("Result");
     pen.scale(ratio, ratio);
     let low = Infinity, high = -Infinity;
     for (const value of values) if (value > 0 && value < Infinity) { low = Math.min(low, value); high = Math.max(high, value); }
-    scale.low = low < Infinity ? Math.floor(Math.log10(low)) : -8;
+    scale.low = low < Infinity ? Math.max(floor, Math.floor(Math.log10(low))) : floor;
     scale.high = high > -Infinity ? Math.max(scale.low + 1, Math.ceil(Math.log10(high))) : 0;
     pen.font = "11px system-ui, sans-serif";
     const every = Math.ceil((scale.high - scale.low) / 6);
@@ -199,6 +225,9 @@
       pen.fillStyle = colour.line; pen.fillRect(40, y, scale.width - 40, 1);
       pen.fillStyle = colour.soft; pen.fillText("1e" + power, 4, y + 4);
     }
+    pen.fillStyle = colour.soft; pen.fillText(title, 46, 14);
+    const chosen = wrong();
+    if (chosen >= 0) { pen.fillStyle = colour.error; pen.fillRect(across(chosen), 0, 1, scale.height - 16); }
     const paints = {pass: colour.dot, warning: colour.warning, error: colour.error};
     for (const level of ["pass", "warning", "error"]) {
       pen.fillStyle = paints[level];
@@ -209,7 +238,7 @@
         pen.fillRect(across(row), y - size / 2, size, size);
       }
     }
-    $("under-chart").textContent = "Deviation of every value in the order of execution, from left to right; click to see the row.";
+    $("under-chart").textContent = `${title} of every value, in the order of execution; the line marks the first divergence; click to see the row.`;
   }
 
   const across = (row) => 42 + (row / Math.max(1, data.rows - 1)) * (scale.width - 48);
@@ -221,7 +250,7 @@
 
   /** The row whose point is nearest to a place in the chart. */
   function nearest(x, y) {
-    const values = column("Deviation").values, verdict = column("Result");
+    const {values} = errors(), verdict = column("Result");
     const middle = ((x - 42) / (scale.width - 48)) * (data.rows - 1), span = Math.max(2, (6 / scale.width) * data.rows);
     let best = Math.min(data.rows - 1, Math.max(0, Math.round(middle))), distance = Infinity;
     for (let row = Math.max(0, Math.ceil(middle - span)); row <= Math.min(data.rows - 1, middle + span); row++) {
@@ -253,8 +282,9 @@
   $("close").addEventListener("click", () => { $("details").hidden = true; chosen = -1; paint(); });
   $("chart").addEventListener("click", (event) => go(nearest(event.offsetX, event.offsetY)));
   $("chart").addEventListener("mousemove", (event) => {
-    const row = nearest(event.offsetX, event.offsetY);
-    $("under-chart").textContent = `${shown(column("NPU Name"), row)}: ${shown(column("Deviation"), row)} (${shown(column("Result"), row)})`;
+    const row = nearest(event.offsetX, event.offsetY), times = column("Times tolerance");
+    const error = times ? `${shown(times, row)} times its tolerance` : shown(column("Deviation"), row);
+    $("under-chart").textContent = `${shown(column("NPU Name"), row)}: ${error} (${shown(column("Result"), row)})`;
   });
   window.addEventListener("resize", () => { if (data) { chart(); paint(); } });
   const choose = (event) => {
@@ -263,6 +293,9 @@
   };
   $("pairs")?.addEventListener("click", choose);
   $("pairs")?.addEventListener("keydown", choose);
+  for (const box of document.querySelectorAll(".all-frames")) {
+    box.addEventListener("change", () => box.closest("details").classList.toggle("everything", box.checked));
+  }
 
   async function open(order) {
     const pair = pairs.find((one) => one.order === order), state = $("state");
@@ -286,9 +319,11 @@
     $("details").hidden = true;
     chosen = -1;
     sorted = {title: "#", down: false};
+    here = pair;
     heads();
     chart();
     arrange();
+    if (wrong() >= 0) go(wrong());
     document.body.dataset.ready = String(order);
   }
 

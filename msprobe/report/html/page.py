@@ -10,19 +10,22 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msprobe import __version__
-from msprobe.compare.records.call_source import source_line
-from msprobe.compare.rows.summary import CompareSummary
+from msprobe.compare.order_sensitivity import AS_FAR, WHY
+from msprobe.compare.records.source_lines import frame_of, source_frame
+from msprobe.compare.rows.summary import CompareSummary, FirstDivergence
 from msprobe.core.errors import MsprobeException, error_text
 from msprobe.core.store.safe_files import make_folder, write_atomic
 from msprobe.report.rank_outcome import PairOutcome
+from msprobe.report.summary_text import accepted_text
 
 MOST_BYTES = 96_000_000
 _FOLDER = Path(__file__).parent
-_ORDER = {"diverged": 0, "not_comparable": 1, "same": 2}
+_ORDER = {"diverged": 0, "not_comparable": 1, "incomplete": 2, "same": 3}
 
 
 def write_page(path: Path, summary: CompareSummary, outcomes: Sequence[PairOutcome]) -> None:
@@ -39,12 +42,16 @@ def write_page(path: Path, summary: CompareSummary, outcomes: Sequence[PairOutco
     values = {
         "summary": summary,
         "pairs": [_pair(outcome, outcome.order in tables) for outcome in outcomes],
-        "source": source_line(summary.first_divergence.stack) if summary.first_divergence else "",
+        "stacks": _stacks(summary.first_divergence),
         "tables": {order: _Table(place) for order, place in tables.items()},
+        "accepted": accepted_text(summary),
+        "as_far": AS_FAR,
+        "why": WHY,
         "style": style,
         "script": script,
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "version": __version__,
+        "made": datetime.now().astimezone().replace(microsecond=0),
     }
     write_atomic(path, (piece.encode("utf-8", "backslashreplace") for piece in template.generate(values)))
 
@@ -71,7 +78,7 @@ def load_library() -> Any:
     try:
         import jinja2
     except ImportError as error:
-        reason = f"{error_text(error)}; --html needs the extra `report` (pip install 'msprobe[report]')"
+        reason = f"{error_text(error)}; --html needs it (pip install jinja2)"
         raise MsprobeException(MsprobeException.INVALID_PARAM_ERROR, reason) from error
     return jinja2
 
@@ -97,6 +104,30 @@ def _embedded(outcomes: Sequence[PairOutcome]) -> dict[int, str]:
     return chosen
 
 
+class _Stack(NamedTuple):
+    """A call stack as the page shows it; ``frames`` has of each frame its text, and whether it is folded away."""
+
+    side: str
+    source: str
+    frames: list[tuple[str, bool]]
+
+
+def _stacks(first: FirstDivergence | None) -> list[_Stack]:
+    """Return the stacks of the first divergence: of the run that has the call, of both where their lines differ."""
+    if first is None:
+        return []
+    own = "target" if first.target is not None else "golden run"
+    sides = [(own, first.source, first.stack)]
+    if first.target is not None and first.golden_source != first.source:
+        sides.append(("golden run", first.golden_source, first.golden_stack))
+    return [_Stack(side, source, _frames(stack)) for side, source, stack in sides if stack]
+
+
+def _frames(stack: list[str]) -> list[tuple[str, bool]]:
+    shown = source_frame(stack)
+    return [(frame.text, frame.is_library and frame != shown) for frame in map(frame_of, stack)]
+
+
 def _pair(outcome: PairOutcome, embedded: bool) -> dict[str, Any]:
     found = outcome.first_divergence
     return {
@@ -108,7 +139,8 @@ def _pair(outcome: PairOutcome, embedded: bool) -> dict[str, Any]:
         "pass": outcome.counts.passed,
         "warning": outcome.counts.warning,
         "error": outcome.counts.error,
-        "first": (found.target or found.golden or "") if found else outcome.problem,
+        "first": found.name if found else outcome.problem or "; ".join(outcome.lost),
+        "culprit": {"target": found.target, "golden": found.golden, "slot": found.slot} if found else None,
         "results": outcome.results,
         "embedded": embedded,
     }

@@ -14,12 +14,14 @@ from msprobe.analyze.first_divergence import Divergence, first_divergence
 from msprobe.compare.alignment import cross_framework
 from msprobe.compare.alignment.options import MappingOptions
 from msprobe.compare.comparison import Comparison, StepHistory, compare_dumps, counts
-from msprobe.compare.coverage import incomplete
-from msprobe.compare.differences.measure import CancelledGradients
+from msprobe.compare.coverage import any_checked, coverage_of
+from msprobe.compare.differences.cancelled import CancelledGradients
 from msprobe.compare.inputs.mode import Mode, Policy
+from msprobe.compare.order_sensitivity import is_order_blind
+from msprobe.compare.records.run_end import end_notes
 from msprobe.compare.rows.columns import METRICS
 from msprobe.compare.rows.levels import LEVEL_NAMES
-from msprobe.compare.rows.summary import CompareSummary
+from msprobe.compare.rows.summary import CompareSummary, verdict_text
 from msprobe.core.errors import NotComparableError
 from msprobe.core.log import logger
 from msprobe.core.tensors.statistics import LARGEST, NORM, SMALLEST, STATISTICS
@@ -111,7 +113,8 @@ class GraphComparer:
         makes texts meanwhile.
         """
         history = StepHistory(
-            self._noise.get(work.history_key, 0.0), self._cancelled_gradients.setdefault(work.history_key, {})
+            self._noise.get(work.history_key, 0.0),
+            self._cancelled_gradients.setdefault(work.history_key, CancelledGradients()),
         )
         try:
             compared = compare_graphs(graphs, names, self._rules, history, worker)
@@ -144,18 +147,23 @@ class GraphComparer:
         if self._log_values:
             for line in difference_lines(comparison, rows):
                 logger.info("%s: %s", work.label, line)
-        not_covered = incomplete(comparison)
-        for line in not_covered:
+        coverage = coverage_of(comparison)
+        not_covered = [*end_notes(comparison.target, comparison.golden), *coverage.incomplete]
+        lines = not_covered + coverage.notes
+        for line in lines:
             logger.warning("%s: %s.", work.label, line)
         summary = CompareSummary(
-            verdict="same" if divergence is None else "diverged",
+            verdict=verdict_text(
+                checked=any_checked(comparison), diverged=divergence is not None, lost=bool(coverage.lost)
+            ),
             target=str(work.target.document),
             golden=str(work.golden.document if work.golden is not None else ""),
             policy=self._rules.policy.value,
             counts=counts(comparison, [LEVEL_NAMES[level] for level in rows.levels]),
             first_divergence=None if divergence is None else divergence.description,
-            reason="; ".join(not_covered),
+            reason="; ".join(lines),
             incomplete=not_covered,
+            order_blind=is_order_blind(comparison),
         )
         results.summaries.append({"step": work.step, "rank": work.rank, **summary.document()})
 
@@ -170,6 +178,9 @@ def _divergence_document(work: Work, divergence: Divergence) -> dict[str, Any]:
         "slot": first.slot,
         "reason": first.reason,
         "stack": first.stack,
+        "source": first.source,
+        "golden_stack": first.golden_stack,
+        "golden_source": first.golden_source,
     }
 
 
@@ -210,7 +221,7 @@ def compare_graphs(
     if not target.megatron:
         follow_target(golden, None if rules.policy is Policy.REFERENCE else target.micro_steps)
     rows = row_verdicts(comparison)
-    set_verdicts(graphs, comparison, rows, merged=rules.merged)
+    set_verdicts(graphs, comparison, rows, merged=rules.merged and rules.policy is not Policy.REFERENCE)
     return GraphComparison(comparison, rows, ComparedTexts(graphs, comparison, rows, numbers, worker))
 
 

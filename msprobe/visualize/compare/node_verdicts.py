@@ -37,6 +37,7 @@ _GROUPED = "the other run was recorded at another level and has no such group of
 _RECOMPUTED = "recomputed forward call, on one side only; nothing is missing"
 _OTHER_CODE = "only this program makes this call; where the code differs that is no difference"
 _ABSENCE_REASONS = {
+    Absence.RECORDED_OTHERWISE: "the tool that recorded the other run records no such call",
     Absence.RECOMPUTED: _RECOMPUTED,
     Absence.RECOMPUTED_UNMATCHED: _RECOMPUTED,
     Absence.RUN_ENDED: "the other run ended before this call",
@@ -94,6 +95,8 @@ def _set_from_rows(target: Graph, golden: Graph, comparison: Comparison, rows: R
     for number, pair in enumerate(table.entries):
         if pair.target is None or pair.golden is None:
             node = target.nodes[pair.target] if pair.target is not None else golden.nodes[pair.golden or ""]
+            if pair.absence in (Absence.OTHER_CODE, Absence.NOT_SHOWN):
+                continue  # a graph shows what has no partner, whether it is a divergence or not
             if pair.absence is not None:
                 node.verdict = NodeVerdict(
                     "not_compared", reason=_absence_reason(table, number, pair.absence), excused=True
@@ -129,7 +132,7 @@ def _worst_per_entry(
     no_size = measured.kind >= RowKind.ARGUMENT
     allowed = np.nan_to_num(comparison.judged.times, nan=0.0, posinf=NO_SIZE).clip(0.0, NO_SIZE)
     times = np.append(np.where(no_size, NO_SIZE, allowed), 0.0)
-    unchecked = (measured.kind == RowKind.UNCHECKED) | (measured.kind == RowKind.UNINITIALISED)
+    unchecked = (measured.kind > RowKind.NONE) & (measured.kind <= RowKind.UNCHECKED)
     differs = np.append(no_size | (measured.worst > 0.0), False)
     checked = np.append(~unchecked, False)
     starts = table.starts[:-1]

@@ -25,8 +25,8 @@ _SENDS = {"send": "dst", "isend": "dst"}
 _REDUCES = ("all_reduce", "reduce_scatter", "_reduce_scatter_base", "reduce_scatter_tensor", "all_gather_into_tensor")
 
 
-def merge_ranks(dumps: Mapping[int, Dump], layout: Layout, names: NameCache) -> list[Dump]:
-    """Return the merged dumps, one per replica, ordered by their first rank.
+def merge_ranks(dumps: Mapping[int, Dump], layout: Layout, names: NameCache, *, published: bool = False) -> list[Dump]:
+    """Return the merged dumps, one per replica, ordered by their first rank; ``published`` as in ``merge_shards``.
 
     Raises:
         MsprobeException: the number of ranks is not that of the layout.
@@ -43,7 +43,7 @@ def merge_ranks(dumps: Mapping[int, Dump], layout: Layout, names: NameCache) -> 
         heads = [rank for rank in group if rank in pipelines]
         if layout.tp > 1 and len(heads) == len(group):
             trees = [_pipeline_tree(dumps, pipelines[head], pipelines[heads[0]], layout, names) for head in heads]
-            merged.append(to_dump(merge_shards(heads, trees, names), dumps[heads[0]]))
+            merged.append(to_dump(merge_shards(heads, trees, names, published=published), dumps[heads[0]]))
             continue
         for head in heads:
             merged.append(to_dump(_pipeline_tree(dumps, pipelines[head], pipelines[head], layout, names), dumps[head]))

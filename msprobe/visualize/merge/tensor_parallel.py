@@ -10,8 +10,9 @@ two shapes differ in one dimension only, by the number of shards.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msprobe.analyze.communication import COMMUNICATION
 from msprobe.compare.parallel.tensor_parallel import JoinedTensor, ShardMerge
@@ -32,9 +33,13 @@ _FORMULAS = {
 }
 
 
-def merge_shards(ranks: Sequence[int], trees: Sequence[Branch], names: NameCache) -> Branch:
-    """Return one tree for the ranks of one tensor-parallel group; the trees are used up."""
-    merge = _shard_merge(trees)
+def merge_shards(ranks: Sequence[int], trees: Sequence[Branch], names: NameCache, *, published: bool = False) -> Branch:
+    """Return one tree for the ranks of one tensor-parallel group; the trees are used up.
+
+    ``published`` merges by the published rules: a mean is the average of the means, and a statistic that a rank lacks
+    is that of the first rank.
+    """
+    merge = _Merge(_shard_merge(trees), published)
     tops = [grouped(tree, rank, names) for rank, tree in zip(ranks, trees, strict=True)]
     root = Branch(ROOT, NodeKind.MODULE)
     others = [{child.name: child for child in top} for top in tops[1:]]
@@ -49,6 +54,11 @@ def merge_shards(ranks: Sequence[int], trees: Sequence[Branch], names: NameCache
             _insert(root.children, child, tops[ranks.index(rank)])
     root.children = between(root.children)
     return root
+
+
+class _Merge(NamedTuple):
+    values: ShardMerge
+    published: bool
 
 
 def _shard_merge(trees: Sequence[Branch]) -> ShardMerge:
@@ -80,7 +90,7 @@ def _insert(children: list[Branch], child: Branch, siblings: Sequence[Branch]) -
     children.append(child)
 
 
-def _merge_branch(branches: Sequence[Branch], ranks: Sequence[int], merge: ShardMerge) -> None:
+def _merge_branch(branches: Sequence[Branch], ranks: Sequence[int], merge: _Merge) -> None:
     """Merge equally named branches of all ranks into the first of them."""
     pending = [list(branches)]
     while pending:
@@ -98,11 +108,11 @@ def _merge_branch(branches: Sequence[Branch], ranks: Sequence[int], merge: Shard
                 base.children.append(child.rename(lambda branch, rank=rank: _name_on_rank(branch, rank)))  # type: ignore[misc]
 
 
-def _merge_records(base: Branch, bodies: Sequence[Any], ranks: Sequence[int], merge: ShardMerge) -> None:
+def _merge_records(base: Branch, bodies: Sequence[Any], ranks: Sequence[int], merge: _Merge) -> None:
     """Put the merged record into ``base``, with notes on how its tensors were joined."""
     if not all(isinstance(body, dict) for body in bodies):
         return
-    body, joined = merge.joined_entry(base.name, bodies)
+    body, joined = merge.values.joined_entry(base.name, bodies)
     if not all(STATISTICS[0].name in part for tensor in joined for part in tensor.parts):
         return  # checksums: nothing follows from those of parts
     base.body = body
@@ -113,7 +123,10 @@ def _merge_records(base: Branch, bodies: Sequence[Any], ranks: Sequence[int], me
         record = _record_at(body, tensor.path)
         record["shape"] = tensor.parts[0]["shape"]
         record[SHARDS] = len(tensor.parts)
-        formulas += _formulas(record, tensor, f"{base.name}.{'.'.join(map(str, tensor.path))}")
+        if merge.published:
+            record.update(_published_statistics(record, tensor.parts))
+        place = f"{base.name}.{'.'.join(map(str, tensor.path))}"
+        formulas += _formulas(record, tensor, place, weighted=not merge.published)
     collectives = dict.fromkeys(tensor.collective for tensor in joined if tensor.collective)
     notes = [f"result of {name}" for name in collectives]
     if formulas:
@@ -129,14 +142,26 @@ def _record_at(body: Any, path: Sequence[Any]) -> dict[str, Any]:
     return record
 
 
-def _formulas(whole: Mapping[str, Any], tensor: JoinedTensor, place: str) -> list[str]:
+def _published_statistics(whole: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the statistics in which the published rules differ from ``whole``."""
+    result: dict[str, Any] = {}
+    for spec in STATISTICS:
+        values: list[Any] = [part.get(spec.name) for part in parts]
+        if whole.get(spec.name) is None or None in values:
+            result[spec.name] = values[0]
+        elif spec.merge is Merge.WEIGHTED_MEAN:
+            result[spec.name] = math.fsum(values) / len(values)
+    return result
+
+
+def _formulas(whole: Mapping[str, Any], tensor: JoinedTensor, place: str, *, weighted: bool) -> list[str]:
     """Return a line per statistic: how it follows from those of the parts."""
     if any(whole[spec.name] is None for spec in STATISTICS):
         return [f"{place}: not merged, statistics are missing on a rank"]
-    uneven = len(set(tensor.sizes)) > 1
+    uneven = weighted and len(set(tensor.sizes)) > 1
     lines = []
     for spec in STATISTICS:
-        values = [part[spec.name] for part in tensor.parts]
+        values = [part.get(spec.name) for part in tensor.parts]
         weights = f" weighted by {list(tensor.sizes)} elements" if uneven and spec.merge is Merge.WEIGHTED_MEAN else ""
         lines.append(f"{place}.{spec.name} = {_FORMULAS[spec.merge]} of {values}{weights} = {whole[spec.name]}")
     return lines

@@ -25,12 +25,11 @@ from msprobe.compare.rows.columns import METRICS
 from msprobe.compare.rows.explanations import Reasons
 from msprobe.compare.rows.levels import LEVEL_NAMES
 from msprobe.compare.table.float_pairs import float_texts
-from msprobe.compare.table.table import LeafTable
 from msprobe.compare.workers.fork_channel import Arrays
 from msprobe.core.store.record_walk import Leaf
 from msprobe.core.tensors.statistics import STATISTIC_NAMES, STATISTICS
 from msprobe.numerics.metrics.statistics import Cell
-from msprobe.numerics.metrics.tensor import UNSUPPORTED, TensorDifference
+from msprobe.numerics.metrics.tensor import UNSUPPORTED
 from msprobe.numerics.verdict import Bools, Floats, Ints, Judged, Level, Measured, RowKind
 from msprobe.visualize.values.row_verdicts import verdict_text
 from msprobe.visualize.values.value_json import STATISTIC_FIELDS, quoted
@@ -158,7 +157,9 @@ class StatisticTexts:
         added: Iterable[str] = [""] * len(values)
         if not self._golden:
             further = self._pairs.consistent[first:last].tolist(), self._verdicts(first, last)
-            added = map(_TARGET_FIELDS.__mod__, zip(*_difference_columns(difference, golden), *further, strict=True))
+            published = bool(self._pairs.judged.level[first] < 0)
+            columns = _difference_columns(difference, golden, published)
+            added = map(_TARGET_FIELDS.__mod__, zip(*columns, *further, strict=True))
         rows = zip(self._pairs.rows[first:last].tolist(), usable.tolist(), numbers, added, strict=True)
         return {row: (text, more) for row, finite, text, more in rows if finite}
 
@@ -179,16 +180,31 @@ def _statistic_fields(values: _Values) -> Iterable[str]:
     return map(STATISTIC_FIELDS.__mod__, zip(*map(float_texts, values.T), strict=True))
 
 
-def _difference_columns(difference: _Values, golden: _Values) -> list[list[str]]:
+def _difference_columns(difference: _Values, golden: _Values, published: bool) -> list[list[str]]:
     """Return the texts of differences and relative differences, column by column.
 
     Args:
         difference: target - golden, in units of the data, shape (rows, statistics).
         golden: shape (rows, statistics). The relative difference is |difference / golden| in percent.
+        published: whether percentages are rounded as in the published format.
     """
     with np.errstate(all="ignore"):
-        percent = np.round(np.abs(difference / golden) * 100, DIGITS)
+        percent = _rounded(np.abs(difference / golden) * 100, published)
     return [*map(_column_texts, difference.T), *map(_percent_texts, percent.T, golden.T)]
+
+
+def _rounded(percent: _Values, published: bool) -> _Values:
+    """Return percentages with six digits behind the point; small ones with six significant digits, unless the format
+    is the published one."""
+    rounded = np.round(percent, DIGITS)
+    if published:
+        return rounded
+    small = (percent > 0.0) & (percent < 0.1)
+    if not small.any():
+        return rounded
+    with np.errstate(all="ignore"):
+        up = np.power(10.0, np.clip(DIGITS - 1 - np.floor(np.log10(percent)), DIGITS, 300))
+        return np.where(small, np.rint(percent * up) / up, rounded)
 
 
 def _column_texts(numbers: _Values) -> list[str]:
@@ -209,8 +225,9 @@ def _percent_texts(percent: _Values, golden: _Values) -> list[str]:
 class DifferenceTexts:
     """Makes the fields of the rows of a table, one by one; ``StatisticTexts`` has those of ordinary statistics."""
 
-    def __init__(self, mode: Mode, table: LeafTable, tensors: Sequence[TensorDifference | None] | None) -> None:
-        self._mode, self._table, self._tensors = mode, table, tensors
+    def __init__(self, comparison: Comparison) -> None:
+        self._mode, self._table, self._tensors = comparison.mode, comparison.table, comparison.tensors
+        self._published = comparison.policy is Policy.REFERENCE
         self._equal: dict[tuple[str, float], str] = {}
         self._cache: dict[tuple[tuple[Cell, ...], tuple[Cell, ...]], str] = {}
 
@@ -236,7 +253,7 @@ class DifferenceTexts:
         key = describe(target).statistics, describe(golden).statistics
         text = self._cache.get(key)
         if text is None:
-            pairs = [_difference_texts(*cells) for cells in zip(*key, strict=True)]
+            pairs = [_difference_texts(*cells, published=self._published) for cells in zip(*key, strict=True)]
             text = DIFFERENCES % (*(pair[0] for pair in pairs), *(pair[1] for pair in pairs))
             if len(self._cache) < _MAX_CACHED:
                 self._cache[key] = text
@@ -252,7 +269,7 @@ class DifferenceTexts:
         return text
 
 
-def _difference_texts(target: Cell, golden: Cell) -> tuple[str, str]:
+def _difference_texts(target: Cell, golden: Cell, *, published: bool) -> tuple[str, str]:
     """Return difference and relative difference of any two statistics; ``N/A`` where they are no numbers."""
     if target == "Nan" or golden == "Nan":
         return "Nan", "Nan"
@@ -266,7 +283,8 @@ def _difference_texts(target: Cell, golden: Cell) -> tuple[str, str]:
     if golden == 0:
         return str(difference), "N/A"
     relative = abs(difference / golden) * 100 if math.isfinite(golden) else math.nan
-    return str(difference), f"{round(relative, DIGITS)}%" if relative == relative else "Nan"
+    rounded = float(_rounded(np.array([relative]), published)[0])
+    return str(difference), f"{rounded}%" if relative == relative else "Nan"
 
 
 def _escaped(cell: Cell) -> str:

@@ -38,7 +38,7 @@ class ComparedTexts:
         self._checksums = comparison.mode is Mode.CHECKSUM
         self._target_statistics: TextWorker | StatisticTexts = StatisticTexts(pairs) if worker is None else worker
         self._golden_statistics = StatisticTexts(pairs, golden=True)
-        self._differences = DifferenceTexts(comparison.mode, comparison.table, comparison.tensors)
+        self._differences = DifferenceTexts(comparison)
         self._texts = ValueTexts(checksums=self._checksums)
         self._starts: list[int] = comparison.table.starts.tolist()
         self._entry_of_target = {pair.target: number for number, pair in enumerate(comparison.table.entries)}

@@ -67,7 +67,7 @@ def difference_lines(comparison: Comparison, rows: RowVerdicts) -> Iterator[str]
         for row in range(int(table.starts[number]), int(table.starts[number + 1])):
             leaf = table.target[row] or table.golden[row]
             for message in rows.messages(row) if rows.levels[row] else ():
-                yield f"{pair.target or pair.golden}{leaf.suffix if leaf is not None else ''}: {message}"
+                yield f"{pair.sided}{leaf.suffix if leaf is not None else ''}: {message}"
 
 
 def verdict_text(level: int, messages: Sequence[str]) -> str:

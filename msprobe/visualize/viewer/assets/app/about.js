@@ -4,6 +4,10 @@ import { html } from "msprobe/html.js";
 import { rounded } from "msprobe/numbers.js";
 import { WORDS } from "msprobe/verdicts.js";
 
+// Which version wrote the database, and when; "" for a database of another tool.
+export const madeBy = (meta) => (meta.version
+  ? `by msprobe ${meta.version}${meta.made ? ` on ${String(meta.made).slice(0, 19).replace("T", " at ")}` : ""}` : "");
+
 const KINDS = { 0: "module", 1: "API", 8: "collection of APIs", 9: "collection of APIs" };
 
 export function About({ store, data }) {
@@ -23,6 +27,7 @@ export function About({ store, data }) {
     ["place in the execution", rounded(Math.round(model.time[selected] * 1000) / 1000)],
     ["task", task || null],
     ["policy", meta.policy ?? null],
+    ["made", madeBy(meta) || null],
     ["tensor folder", data1?.folder],
     ["merged from ranks", data1?.merged?.length ? [].concat(data1.merged).join("; ") : null],
   ];

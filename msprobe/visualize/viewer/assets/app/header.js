@@ -3,6 +3,7 @@
 import { html } from "msprobe/html.js";
 import { ERROR, SIGNS, UNMATCHED, VERDICTS, WARNING, WORDS } from "msprobe/verdicts.js";
 import { exportMapping } from "msprobe/keyboard.js";
+import { madeBy } from "msprobe/about.js";
 import { switchTheme } from "msprobe/theme.js";
 
 export function Header({ store }) {
@@ -10,7 +11,7 @@ export function Header({ store }) {
   const overview = store.overview;
   const { meta } = overview;
   return html`<header>
-    <strong class="brand">msprobe</strong>
+    <strong class="brand" id="made" title=${madeBy(meta)}>msprobe</strong>
     ${state.databases.length > 1
       ? html`<select id="database" aria-label="database" value=${state.db}
           onChange=${(event) => store.show(Number(event.target.value))}>
