@@ -147,11 +147,12 @@ class SiLU(Module):
 
 class SGD:
     def __init__(self, parameters: Any, lr: float) -> None:
-        self._parameters, self._lr = list(parameters), lr
+        self.param_groups = [{"params": list(parameters), "lr": lr}]
 
     def step(self, gradients: Any = ()) -> None:
-        for parameter, gradient in zip(self._parameters, gradients, strict=False):
-            parameter.set_data(parameter - self._lr * gradient)
+        (group,) = self.param_groups
+        for parameter, gradient in zip(group["params"], gradients, strict=False):
+            parameter.set_data(parameter - group["lr"] * gradient)
 
 
 def _parameter(name: str, values: Any) -> mindspore.Parameter:

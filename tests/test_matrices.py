@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import matrices
-from tests.matrices import MATRICES, ROOT, matrix_params, write_result
+from tests.matrices import MATRICES, ROOT, calls_by_test, matrix_params, write_result
 
 SUITE = """
 import pytest
@@ -74,6 +74,16 @@ def test_the_page_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     text = page.read_text(encoding="utf-8")
     assert "| passed | 2 |" in text and "| time | 1.5 minutes |" in text
     assert "- `tests/x.py::y`" in text
+
+
+def test_the_page_of_a_run_counts_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrices, "RESULTS", tmp_path)
+    reports = [
+        pytest.TestReport(f"tests/x.py::{test}", ("", 0, ""), {}, "passed", None, "call", user_properties=properties)
+        for test, properties in (("a[0]", [("calls", 800), ("calls", 400)]), ("a[1]", [("calls", 9)]), ("b", []))
+    ]
+    text = write_result("fuzz", {}, 1.0, calls_by_test(reports)).read_text(encoding="utf-8")
+    assert "| calls compared by `tests/x.py::a` | 1,209 |" in text and "::b" not in text
 
 
 def test_every_result_page_is_of_a_matrix() -> None:

@@ -9,7 +9,9 @@ blocks, words and what compares two tensors belong to a framework.
 from __future__ import annotations
 
 import hashlib
+import json
 import linecache
+import os
 import random
 import re
 import string
@@ -133,7 +135,9 @@ def digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
-def differences(bench: Any, programs: Programs, text: str, settings: tuple[str, str, dict[str, Any]]) -> list[Any]:
+def differences(
+    bench: Any, programs: Programs, text: str, settings: tuple[str, str, dict[str, Any]], count: Callable[[int], object]
+) -> list[Any]:
     """Run a program without and with the tool and return what differs in what it makes, as pairs.
 
     Args:
@@ -141,6 +145,7 @@ def differences(bench: Any, programs: Programs, text: str, settings: tuple[str, 
         programs: those that the program is one of.
         text: the program.
         settings: level, task, and the section of the task.
+        count: is told how many calls the tool has recorded.
     """
     for _ in range(programs.attempts):
         alone = programs.run(load(text))
@@ -149,7 +154,14 @@ def differences(bench: Any, programs: Programs, text: str, settings: tuple[str, 
         debugger.start(names["MODEL"])
         watched = programs.run(names)
         debugger.stop()
+        count(recorded_calls(bench.root))
         found = [pair for pair in zip(alone, watched, strict=True) if pair[0] != pair[1]]
         if not found:
             break
     return found
+
+
+def recorded_calls(folder: Path) -> int:
+    """Return the number of calls in the dump of this process below ``folder``: each has one forward record."""
+    (dump,) = folder.glob(f"*/proc{os.getpid()}/dump.json")
+    return sum(".forward" in name for name in json.loads(dump.read_text(encoding="utf-8"))["data"])

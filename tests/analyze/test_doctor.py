@@ -60,6 +60,7 @@ def test_an_empty_dump_names_the_words_of_the_filter_and_what_was_seen(tmp_path:
 
     from msprobe.pytorch import PrecisionDebugger
 
+    forget()  # the debugger of an earlier test would be taken up again
     raw = config(tmp_path, statistics={"list": ["lineer"]})
     with PrecisionDebugger(raw).collect():
         torch.nn.functional.relu(torch.ones(1))

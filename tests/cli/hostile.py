@@ -127,7 +127,9 @@ class Inputs:
             "mapping.yaml": "Functional.relu.0.forward: Functional.relu.0.forward\n",
             "names.json": '{"fc": "layer"}',
             "merge.yaml": "api:\n- Functional.relu.0.forward.input.0\ncompare_index:\n- Max diff\n",
-            "noise.json": json.dumps({"version": 1, "mode": "statistics", "runs": 2, "spreads": []}),
+            "accepted.yaml": "- finding: value\n  place: Functional.*\n  reason: known\n  step: 0-2\n",
+            "result.json": json.dumps({"first_divergence": {"kind": "value", "target": "a", "slot": None}}),
+            "noise.json": json.dumps({"version": 2, "mode": "statistics", "runs": 2, "spreads": []}),
         }
         for name, text in texts.items():
             (self.folder / name).write_text(text)

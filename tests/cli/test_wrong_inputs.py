@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from msprobe.cli.main import COMMANDS, run
-from msprobe.cli.published_names import _COMMANDS, _OPTIONS
+from msprobe.cli.options.published_names import _COMMANDS, _OPTIONS
 from tests.compare.dumps import call, tensor, write
 from tests.rules.tree import ROOT
 
@@ -78,7 +78,7 @@ def changed(folder: Path, name: str, **fields: Any) -> None:
 WRONG: list[tuple[str, int, str, str]] = [
     # words, exit status, what and where, what to do
     ("compair", 2, "no such command 'compair'", "did you mean 'compare'?"),
-    ("xyz", 2, "no such command 'xyz'", "commands: code_mapping, compare"),
+    ("xyz", 2, "no such command 'xyz'", "commands: accept, code_mapping, compare"),
     ("--wrong", 2, "No such option '--wrong'", "see msprobe --help"),
     ("-f", 2, "Option '-f' requires an argument", "see msprobe --help"),
     ("-f jax compare", 2, "'jax' is not one of 'pytorch', 'mindspore'", "see msprobe --help"),
@@ -142,6 +142,9 @@ WRONG: list[tuple[str, int, str, str]] = [
     ("noise good structure", 3, "structure/dump.json", "record both with one task"),
     ("noise good good -o nothing", 2, "nothing is a folder", "give the name of a file"),
     ("noise good good -o file/n.json", 2, "file is a file and no folder", "give another file"),
+    ("accept", 2, "Missing argument 'RESULT'", "see msprobe accept --help"),
+    ("accept absent.json --reason known", 2, "absent.json: cannot be read", "msprobe compare --json"),
+    ("accept a.json --reason known", 2, "a.json: there is no first divergence", "msprobe compare --json"),
     ("merge_result -i absent -config merge.yaml", 2, "absent: no such folder", "output folder of msprobe compare"),
     ("merge_result -i tables -config merge.yaml", 2, "at least two ranks are needed", "found none"),
     ("merge_result -i tables -config absent", 2, "absent: cannot be read", "give a YAML file with api"),

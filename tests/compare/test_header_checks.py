@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from msprobe.cli.main import run as msprobe
+from msprobe.compare.header_checks import header_notes
+from msprobe.core.store.documents import DumpDocument
+from msprobe.core.store.reader import find_dumps, load_dump
 from msprobe.jobs.compare import compare
 from tests.compare.dumps import call, tensor, write
 
@@ -62,3 +65,11 @@ def test_headers_that_say_nothing_foreign(tmp_path: Path) -> None:
     _damage(target, lambda content: {**content, "task": "structure"})
     result = compare(target, golden)
     assert result.verdict == "not_comparable" and "tasks differ" in result.summary.reason
+
+
+def test_every_field_of_the_format_is_known(tmp_path: Path) -> None:
+    fields = dict.fromkeys(DumpDocument.model_fields, None)
+    write(tmp_path, DATA)
+    _damage(tmp_path, lambda document: {**fields, **document})
+    (place,) = find_dumps(tmp_path)
+    assert header_notes(load_dump(place)) == []

@@ -33,8 +33,8 @@ def test_killed_while_collecting(calls: int, kind: signal.Signals, tmp_path: Pat
     time.sleep(random.Random(calls).uniform(0, 0.1))
     old_enough = end(process, kind, lines)
     journals = check_files(tmp_path)
-    assert len(journals) == 1, "the step that was open has its journal"
-    recorded = fold(journals[0]).data
+    assert len(journals) <= 1, "the step that was open has its journal; between two steps there is none"
+    recorded = fold(journals[0]).data if journals else load_dump(find_dumps(tmp_path)[-1]).data
     assert [number for number in old_enough if f"Functional.softplus.{number}.forward" not in recorded] == []
 
 

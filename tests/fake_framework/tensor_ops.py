@@ -23,6 +23,7 @@ class FakeTensorOps:
     """Implements ``TensorOps``."""
 
     suffix = ".npy"
+    arrivals = None
 
     def __init__(self, precision: Any = "low", deferred: bool = False) -> None:
         self._precision = precision
@@ -68,7 +69,7 @@ class FakeTensorOps:
         copy = Tensor(tensor.data.copy())
         return (lambda: copy), tensor.data.nbytes
 
-    def save(self, tensor: Tensor, path: Path) -> bool:
+    def save(self, tensor: Tensor, path: str | Path) -> bool:
         with replacement(path) as temporary, open(temporary, "wb") as file:
             np.save(file, tensor.data, allow_pickle=False)
         return True

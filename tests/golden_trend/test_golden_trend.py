@@ -50,7 +50,7 @@ def test_every_table_is_as_recorded(divided: bool, tmp_path: Path) -> None:
 
 
 def test_tables_are_defined_as_recorded(tmp_path: Path) -> None:
-    trend = write_trend(CASE / "target", tmp_path)
+    trend = write_trend(CASE / "target", tmp_path, divided=True)
     found, expected = _definitions(sqlite3.connect(trend.path)), _definitions(_recorded(True))
     squeezed = {name: text.replace("( ", "(").replace(" )", ")") for name, text in expected.items()}
     wrong = "REFERENCES monitoring_target(target_id)"
@@ -60,13 +60,13 @@ def test_tables_are_defined_as_recorded(tmp_path: Path) -> None:
 
 
 def test_foreign_keys_hold(tmp_path: Path) -> None:
-    connection = sqlite3.connect(write_trend(CASE / "target", tmp_path).path)
+    connection = sqlite3.connect(write_trend(CASE / "target", tmp_path, divided=True).path)
     assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
 
 
 def test_what_the_record_leaves_out_is_told(tmp_path: Path) -> None:
     """Two training steps became six: the outermost module is missing, and what it calls itself is in no micro step."""
-    trend = write_trend(CASE / "target", tmp_path)
+    trend = write_trend(CASE / "target", tmp_path, divided=True)
     first, second = trend.notes
     assert trend.steps == 6 and "micro step of its own" in first and second.startswith("8 calls are outside")
     assert write_trend(CASE / "target", tmp_path, divided=False).notes == []

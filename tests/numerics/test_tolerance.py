@@ -22,12 +22,21 @@ def call(mean: float, element: float, norm: float) -> Measured:
         norm=np.array([0.0, norm]),
         projection=np.zeros(2),
         roundoff=np.full(2, 2.0**-24),
+        passed=np.full(2, 2.0**-24),
         numel=np.array([N, 64.0]),
         reduction=np.full(2, 64.0),
         rounded=np.zeros(2, np.bool_),
         whole=np.zeros(2, np.bool_),
+        free=np.zeros(2),
+        inexact=np.zeros(2),
+        fresh=np.zeros(2, np.bool_),
+        origin=np.full(2, -1),
         row_starts=ends,
         depends=np.array([-1]),
+        coarsest=np.full(1, 2.0**-24),
+        enclosing=np.array([-1]),
+        steep=np.zeros(1),
+        squares=np.zeros(1, np.bool_),
     )
 
 
@@ -44,6 +53,13 @@ def test_a_sum_is_allowed_what_its_terms_may_carry(mean: float, element: float, 
     judged = judge(call(mean, element, norm))
     assert judged.level.tolist() == [Level.PASS, level]
     assert judged.kind[1] == (RowKind.NONE if level is Level.PASS else RowKind.VALUE)
+
+
+@pytest.mark.parametrize(("roundoff", "level"), [(2.0**-24, Level.PASS), (0.0, Level.ERROR)])
+def test_integers_carry_no_noise_of_earlier_calls(roundoff: float, level: Level) -> None:
+    measured = call(1e-4, 0.0, 0.0)
+    measured.roundoff[0] = measured.passed[0] = roundoff
+    assert judge(measured, noise=1e-3).level[0] == level
 
 
 def test_the_estimate_is_that_of_independent_elements() -> None:

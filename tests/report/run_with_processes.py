@@ -81,11 +81,11 @@ def run(folder: Path, job: list[Any]) -> dict[str, Any]:
 
 
 def content(path: Path) -> str:
-    """The text of a file, without the time in the names of tables; that of a workbook without the day it was made."""
+    """The text of a file, without the time in the names of tables or when it was made; so for a workbook."""
     if path.suffix == ".xlsx":
         with zipfile.ZipFile(path) as book:
             return "\n".join(book.read(name).decode() for name in book.namelist() if "docProps" not in name)
-    return re.sub(r"_\d{14}(_\d+)?", "", path.read_text(encoding="utf-8"))
+    return re.sub(r"_\d{14}(_\d+)?|<time .*?</time>", "", path.read_text(encoding="utf-8"))
 
 
 def children() -> int:

@@ -36,6 +36,18 @@ def test_numbers_are_numbers_and_percentages_fractions(tmp_path: Path) -> None:
     assert found["Result"] == "warning" or found["Result"] == "error"
 
 
+def test_small_percentages_keep_their_digits(tmp_path: Path) -> None:
+    """The format of a cell shows 1e-5 % as 1.00E-05%, and not as 0.0000%."""
+    target = write(tmp_path / "t", {NAME: call([tensor()], [tensor(1 + 1e-7)])})
+    golden = write(tmp_path / "g", {NAME: call([tensor()], [tensor()])})
+    (path,) = compare(target, golden, output=tmp_path / "o", xlsx=True).summary.results
+    with zipfile.ZipFile(path) as archive:
+        styles = archive.read("xl/styles.xml").decode()
+    assert "[&lt;=0]0.0000%;[&lt;0.000001]0.00E+00%;0.0000%" in styles
+    head, _, row = cells(Path(path))
+    assert dict(zip(head, row, strict=True))["MaxRelativeErr"] == pytest.approx(1e-7)
+
+
 def test_a_reader_sees_filters_a_frozen_head_and_colours(tmp_path: Path) -> None:
     target = write(tmp_path / "t", {NAME: call([tensor()], [tensor()])})
     (path,) = compare(target, target, output=tmp_path / "o", xlsx=True).summary.results

@@ -16,6 +16,7 @@ TOPICS = {
     "contracts": "one set of tests for all frameworks",
     "crash": "processes that are killed, full disks, removed folders",
     "docs": "the guide, executed",
+    "emulated": "trainings on emulated devices",
     "end_to_end": "from a script to a verdict",
     "examples": "the programs in examples/",
     "golden": "recorded dumps of the reference",
@@ -25,7 +26,12 @@ TOPICS = {
     "golden_trend": "a recorded monitoring of the reference",
     "golden_vis": "recorded graphs of the reference",
     "integrations": "programs that others have built on msprobe or on its adapters",
+    "noisy": "trainings that never compute the same twice",
+    "reference_dumps": "dumps of the reference against ours of the same programs",
+    "parallel_modes": "trainings that are spread over processes in every way",
+    "real_models": "harmless changes and planted faults in real models",
     "rules": "rules about the source",
+    "twins": "layers and models in two frameworks",
     "zoo": "trainings with one planted fault each",
 }
 """Folder of tests without a counterpart in ``msprobe/`` -> what its tests are about; folders below it are covered."""

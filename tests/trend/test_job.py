@@ -42,7 +42,7 @@ def _two_ranks(root: Path) -> Path:
 
 
 def test_micro_steps_count_on_over_steps_and_the_longest_rank_counts(tmp_path: Path) -> None:
-    trend = write_trend(_two_ranks(tmp_path / "run"), tmp_path)
+    trend = write_trend(_two_ranks(tmp_path / "run"), tmp_path, divided=True)
     rows = [row for row in _rows(trend.path) if row[2] == "Module.Net.input.0"]
     assert [row[:2] for row in rows] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 2)]
     assert (trend.ranks, trend.steps, trend.notes) == (3, 3, [])
@@ -199,7 +199,7 @@ def test_the_file_is_private(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "db").write_text("")
-    with pytest.raises(MsprobeException, match=r"cannot be written .*--db"):
+    with pytest.raises(MsprobeException, match=r"cannot be written .*-o"):
         write_trend(_two_ranks(tmp_path / "run"), tmp_path / "db" / "below")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +38,11 @@ def finished_gradients() -> Iterator[None]:
 
 @pytest.mark.parametrize("first", matrix_params(FUZZ, range(0, 6 * GROUP, GROUP), sample=["0"]))
 def test_programs_run_as_without_the_tool(
-    bench: Any, first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: Any, first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_calls: Callable[[int], object]
 ) -> None:
     monkeypatch.chdir(tmp_path)  # a graph that cannot be compiled is written there
     for seed in range(first, first + GROUP):
         text = PROGRAMS.text(seed, rare=RARE_SHARE)
         settings = COMBINATIONS[seed % GROUP]
-        found = differences(bench, PROGRAMS, text, settings)
+        found = differences(bench, PROGRAMS, text, settings, record_calls)
         assert not found, f"{found[0]}\n\nseed {seed}, {settings}; the program:\n{text}"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import mindspore
@@ -17,7 +19,7 @@ from msprobe.core.dump.session import process_debugger
 from msprobe.core.errors import ConfigError, MsprobeException
 from msprobe.core.store.reader import Dump, find_dumps, load_dump
 from tests.fresh_debugger import forget
-from tests.msadapter_stand_in import install
+from tests.msadapter_stand_in import Handle, install
 
 install()
 
@@ -51,6 +53,32 @@ def fresh() -> Iterator[None]:
     """There is one debugger per process."""
     yield
     forget("msprobe.mindspore")
+
+
+class Hooks:
+    """The global hooks of optimizer steps in a namespace that has them, as mindtorch has."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.held: dict[int, Any] = {}
+        self._monkeypatch = monkeypatch
+
+    def add(self, step: Any) -> Any:
+        """Add them to the namespace; return ``step`` as it is with them."""
+        module: Any = ModuleType("torch.optim.optimizer")
+        module.register_optimizer_step_pre_hook = lambda hook: Handle(self.held, hook)
+        self._monkeypatch.setitem(sys.modules, module.__name__, module)
+
+        def hooked() -> None:
+            for hook in list(self.held.values()):
+                hook(step.__self__, (), {})
+            step()
+
+        return hooked
+
+
+@pytest.fixture
+def hooks(monkeypatch: pytest.MonkeyPatch) -> Hooks:
+    return Hooks(monkeypatch)
 
 
 def collect(folder: Path, net: Any, **config: Any) -> Dump:
@@ -153,6 +181,31 @@ def test_what_takes_no_hook_costs_itself_only(tmp_path: Path, caplog: pytest.Log
     assert len(data) == 8
     (line,) = (record.message for record in caplog.records if "no gradient hook" in record.message)
     assert line.startswith("a Unhooked takes no gradient hook: its gradient is not recorded (")
+
+
+@pytest.mark.parametrize("scheduled", [False, True])
+def test_optimizers_modes_and_shared_parameters(tmp_path: Path, scheduled: bool, hooks: Hooks) -> None:
+    """``scheduled``: the package has PyTorch's global hooks, and a scheduler keeps the step of before ``start``."""
+    net = Net()
+    net.l2.weight, net.l2.bias = net.l1.weight, mindspore.Parameter(mindspore.mint.zeros((3,)), name="bias")
+    net.l2.forward = lambda x: torch.exp(x)
+    optimizer = torch.optim.SGD([net.l1.weight, net.l2.bias], lr=0.5)
+    step = hooks.add(optimizer.step) if scheduled else None
+    before = vars(torch.optim.SGD)["step"]
+    with PrecisionDebugger({"dump_path": str(tmp_path), "level": "L0"}).collect(net):
+        net(torch.tensor(X, torch.float32))
+        (step or optimizer.step)()
+        optimizer.param_groups[0]["lr"] = 0.25
+        (step or optimizer.step)()
+    assert vars(torch.optim.SGD)["step"] is before and not hooks.held
+    dump = load_dump(find_dumps(tmp_path)[0])
+    document = json.loads(next(tmp_path.rglob("dump.json")).read_text("utf-8"))
+    assert document["shared_storage"] == [["l1.weight", "l2.weight"]]
+    first, second = document["optimizers"]
+    assert (first["class"], first["groups"]) == ("SGD", [{"lr": 0.5, "parameters": ["l1.weight", "l2.bias"]}])
+    assert any("inside_recording.py" in frame for frame in second.pop("stack"))
+    assert second == {"optimizer": 0, "groups": [{"lr": 0.25}]}
+    assert dump.data["Module.l1.Linear.forward.0"]["autograd"] == "grad"
 
 
 @pytest.mark.parametrize(("level", "prefixes"), [("L0", {"Module"}), ("L1", {"Functional", "Torch", "Tensor"})])

@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 PROGRAM = """
-import sys, mindtorch
+import contextlib, sys, mindtorch
 import {package} as torch, {package}.nn as nn, {package}.nn.functional as F
 
 class Net(nn.Module):
@@ -33,6 +33,8 @@ class Net(nn.Module):
 net, tokens = Net(), torch.tensor([1, 2, 3])
 train = torch.autograd.value_and_grad(lambda x: net(x).sum(), list(net.parameters()))
 
+optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
+
 def gradients():
     for parameter in net.parameters():
         parameter.grad = None
@@ -43,6 +45,8 @@ plain = gradients()
 from msprobe.pytorch import PrecisionDebugger
 with PrecisionDebugger({{"dump_path": sys.argv[1], "level": "mix", "task": sys.argv[2]}}).collect(net):
     recorded = gradients()
+    with contextlib.suppress(RuntimeError):  # mindtorch has no kernel for it on a CPU
+        optimizer.step()
 assert recorded == plain
 """
 NAMES = [
@@ -54,6 +58,9 @@ NAMES = [
     *("Module.fc.Linear.backward.0", "Module.fc.Linear.parameters_grad.0", "Functional.embedding.0.backward"),
     *("Module.embedding.Embedding.backward.0", "Module.embedding.Embedding.parameters_grad.0"),
 ]
+
+
+PARAMETERS = ["embedding.weight", "fc.weight", "fc.bias", "norm.weight", "norm.bias"]
 
 
 def recorded(folder: Path, package: str, task: str = "statistics") -> tuple[dict[str, Any], str]:
@@ -74,6 +81,9 @@ def test_the_records_of_a_step_by_either_name(tmp_path: Path, package: str) -> N
         "bias": ("Float32", [3]),
     }
     assert "[ERROR]" not in log
+    ((group,),) = (item["groups"] for item in dump["optimizers"])
+    assert group["lr"] == 0.5
+    assert group["parameters"] == PARAMETERS
 
 
 def test_task_tensor_writes_the_gradients(tmp_path: Path) -> None:

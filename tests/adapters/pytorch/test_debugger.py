@@ -183,6 +183,31 @@ def test_files_are_private(bench: Any) -> None:
     assert any(path.suffix == ".pt" for path in paths)
 
 
+def test_a_rank_looks_at_no_folder_of_the_others(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many ranks began before: thousands of them share one file system."""
+    others = [bench.root / "step0" / f"rank{number}" for number in range(1, 300)]
+    for folder in others:
+        folder.mkdir(parents=True)
+        (folder / "dump.json").write_text('{"data": {}}')
+    looked_at: list[str] = []
+    for name in ("stat", "lstat", "open", "scandir", "listdir"):
+        original = getattr(os, name)
+
+        def look(path: Any = ".", *args: Any, original: Any = original, **options: Any) -> Any:
+            looked_at.append(str(path))
+            return original(path, *args, **options)
+
+        monkeypatch.setattr(os, name, look)
+    debugger = bench.open()
+    debugger.start()
+    F.relu(X)
+    debugger.stop()
+    debugger.step()
+    monkeypatch.undo()
+    assert [path for path in looked_at if any(path.startswith(str(folder)) for folder in others)] == []
+    assert len(looked_at) < 100  # a folder of its own, and its few files
+
+
 def test_no_journal_is_left_after_a_step(bench: Any) -> None:
     debugger = bench.open()
     debugger.start()

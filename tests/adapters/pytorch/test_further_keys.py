@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from msprobe import __version__
+from msprobe.compare.records.source_lines import frame_of, from_source
 from msprobe.jobs.compare import compare
 from tests.adapters.bench import Bench
 
@@ -111,6 +112,36 @@ def test_optimizers_with_names_and_learning_rates(bench: Bench, level: str) -> N
     assert other["groups"][0]["lr"]["Max"] == 0.25 and other["groups"][0]["betas"] == [0.9, 0.999]
     assert again["optimizer"] == 0 and [group["lr"] for group in again["groups"]] == [0.5, 0.05]
     assert "class" not in again and "parameters" not in again["groups"][0]
+
+
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+def test_lines_of_backward_zero_grad_and_step(bench: Bench, level: str) -> None:
+    model = Tied()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    debugger = bench.open(level)
+    debugger.start(model=model)
+    optimizer.zero_grad()
+    model(TOKENS).sum().backward()
+    optimizer.step()
+    debugger.stop()
+    model.zero_grad()
+    header = bench.read().dump
+    lines = [(call["call"], frame_of(from_source(call["stack"])[0]).code) for call in header["gradient_calls"]]
+    assert lines == [("zero_grad", "optimizer.zero_grad()"), ("backward", "model(TOKENS).sum().backward()")]
+    (step,) = header["optimizers"]
+    assert frame_of(from_source(step["stack"])[0]).code == "optimizer.step()"
+
+
+def test_without_extra_info_no_lines_of_steps(bench: Bench) -> None:
+    model = Tied()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    debugger = bench.open("mix", extra_info=False)
+    debugger.start(model=model)
+    optimizer.zero_grad()
+    optimizer.step()
+    debugger.stop()
+    header = bench.read().dump
+    assert "gradient_calls" not in header and "stack" not in header["optimizers"][0]
 
 
 def test_an_optimizer_that_is_replaced_gets_another_number(bench: Bench) -> None:

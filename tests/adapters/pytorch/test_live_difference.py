@@ -115,8 +115,29 @@ def test_calls_the_golden_run_does_not_have_are_counted_not_passed(
     debugger.start()  # a step the golden run does not have at all
     debugger.stop()
     said = capsys.readouterr().out
-    assert "1 calls are not in the golden dump" in said
+    assert "1 call is not in the golden dump" in said
     assert "nothing of step 1" in said
+
+
+@pytest.mark.parametrize(("factor", "findings"), [(1.0, False), (1.01, True)])
+def test_a_call_of_this_run_alone_is_judged_by_what_follows(
+    bench: Any, library: Library, capsys: pytest.CaptureFixture[str], factor: float, findings: bool
+) -> None:
+    path = golden(bench, library, "md5")
+    debugger = bench.open("L1", "tensor", {"summary_mode": "md5", "bench_path": str(path)})
+    library.register(debugger)
+    debugger.start()
+    x = torch.arange(4.0)
+    library.owner.same(x)
+    library.owner.shift(torch.mul(x, factor))  # the golden run does not multiply
+    debugger.stop()
+    debugger.step()
+    said = capsys.readouterr().out
+    assert "0 differ" in said
+    assert "1 call is not in the golden dump and not compared (first: Torch.mul.0.forward)" in said
+    cause = "Only this run calls Torch.mul.0.forward just before; that code may have made them"
+    assert (cause in said) is findings
+    assert "do not start from the same data" not in said
 
 
 def test_another_shape_is_a_difference(bench: Any, library: Library) -> None:

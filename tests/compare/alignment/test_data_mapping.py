@@ -73,6 +73,16 @@ def test_every_item_keeps_its_row() -> None:
     assert {golden for _, golden in found} >= {f"{CONV}.3.forward.input.1", f"{CONV}.3.forward.input.0"}
 
 
+def test_two_calls_that_only_the_file_pairs_share_what_it_lists() -> None:
+    data: Data = {"Torch.cos.0.forward": call([tensor(1)], [tensor(2)])}
+    other: Data = {"Torch.sin.0.forward": call([tensor(1)], [tensor(2)])}
+    options = read_mapping_options({"data_mapping": {"Torch.cos.0.forward.output.0": "Torch.sin.0.forward.output.0"}})
+    table = build_table(dump(data), dump(other), strategy_of(dump(data), dump(other), options))
+    found = set(zip(*item_names(table, 0, len(table.entries)), strict=True))
+    assert ("Torch.cos.0.forward.output.0", "Torch.sin.0.forward.output.0") in found
+    assert {("Torch.cos.0.forward.input.0", "N/A"), ("N/A", "Torch.sin.0.forward.input.0")} < found
+
+
 def test_values_come_from_the_listed_item(tmp_path: Path) -> None:
     """The difference of the table is that of the paired items, across entries too."""
     target, golden = write(tmp_path / "t", TARGET), write(tmp_path / "g", GOLDEN)

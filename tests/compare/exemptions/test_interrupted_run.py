@@ -5,6 +5,8 @@ from pathlib import Path
 
 from msprobe.analyze.first_divergence import first_divergence
 from msprobe.compare.comparison import compare_dumps, counts, level_names_of
+from msprobe.compare.coverage import coverage_of
+from msprobe.compare.records.entries import Absence
 from msprobe.core.store.reader import Dump, find_dumps, load_dump
 from tests.compare.dumps import call, tensor, write
 
@@ -26,12 +28,16 @@ def test_what_follows_the_end_of_a_dead_run_is_not_missing(tmp_path: Path) -> No
     assert last.level == "pass" and "ended before" in last.messages[0]
 
 
-def test_a_gap_in_a_dead_run_is_missing(tmp_path: Path) -> None:
+def test_a_gap_in_a_dead_run_is_other_code(tmp_path: Path) -> None:
     golden = _load(tmp_path / "g", NAMES)
-    found = first_divergence(compare_dumps(_load(tmp_path / "t", [NAMES[0], NAMES[2]], died=True), golden))
-    assert found is not None and found.description.golden == NAMES[1]
+    comparison = compare_dumps(_load(tmp_path / "t", [NAMES[0], NAMES[2]], died=True), golden)
+    absences = {pair.golden: pair.absence for pair in comparison.table.entries if pair.target is None}
+    assert absences == {NAMES[1]: Absence.OTHER_CODE, NAMES[3]: Absence.RUN_ENDED}
 
 
 def test_a_finished_run_that_is_shorter_misses_calls(tmp_path: Path) -> None:
     golden = _load(tmp_path / "g", NAMES)
-    assert first_divergence(compare_dumps(_load(tmp_path / "t", NAMES[:2]), golden)) is not None
+    comparison = compare_dumps(_load(tmp_path / "t", NAMES[:2]), golden)
+    assert first_divergence(comparison) is None
+    (note,) = coverage_of(comparison).incomplete
+    assert "2 calls that only the golden run makes were not judged" in note and NAMES[2] in note

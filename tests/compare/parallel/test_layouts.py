@@ -26,6 +26,7 @@ def test_ranks_together_are_the_model(trained: Trained, kind: str, turned: bool)
         result = msprobe.compare(trained(spread, 2), trained(whole, 1), target_parallel=layout)
     counts = result.summary.counts
     assert result.verdict == "same", result.summary
+    assert result.summary.first_divergence is None
     assert counts.error == 0 and counts.passed > 60
     own = [row for row in result.rows() if (row.golden if turned else row.target) == "N/A"]
     assert not own, "the model on one rank has nothing that the other lacks"
@@ -46,11 +47,11 @@ def test_partial_sums_become_what_the_collective_made(trained: Trained) -> None:
     assert "not compared" not in result.summary.reason
 
 
-def test_partial_sums_without_a_recorded_collective_stay_unchecked(trained: Trained) -> None:
+def test_partial_sums_of_dtensors_become_what_the_collective_made(trained: Trained) -> None:
     result = msprobe.compare(trained("dtensor", 2), trained("plain", 1), target_parallel="tp=2")
     rows = {row.target: row for row in result.rows()}
-    assert rows["Functional.linear.1.forward.output.0"].level == "warning"  # also where the projection was recorded
-    assert "partial sums" in result.summary.reason
+    assert rows["Functional.linear.1.forward.output.0"].level == "pass"
+    assert "partial sums" not in result.summary.reason
 
 
 @pytest.mark.parametrize("fault", ["layers.2.up.weight", "layers.1.down.weight", "layers.3.norm.weight"])

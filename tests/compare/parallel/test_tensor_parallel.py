@@ -82,6 +82,21 @@ def test_a_partial_sum_is_never_a_pass() -> None:
     assert len(notes) == 1 and "not compared" in notes[0]
 
 
+def test_a_partial_sum_that_a_collective_completes_keeps_its_flag() -> None:
+    """A collective works without gradients, what it completes does not."""
+    name, reduced = "Functional.linear.1.forward", "Distributed.all_reduce.0.forward"
+    ranks = [
+        _dump({
+            name: dumps.call([], [dumps.tensor(scale, requires_grad=True)]),
+            reduced: dumps.call([dumps.tensor(scale, requires_grad=False)], [dumps.tensor(9, requires_grad=False)]),
+        })
+        for scale in (1, 2)
+    ]
+    whole = {name: dumps.call([], [dumps.tensor(9, requires_grad=True)])}
+    (made,) = merge_shards(ranks, [_dump(whole)]).dump.data[name]["output"]
+    assert (made["Max"], made["requires_grad"]) == (dumps.tensor(9)["Max"], True)
+
+
 def test_recorded_placements_come_first() -> None:
     mesh = {"device_mesh": [0, 1]}
     bodies = [

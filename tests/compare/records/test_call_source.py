@@ -9,6 +9,7 @@ import pytest
 
 import msprobe
 from msprobe.analyze.diff_analyze import diff_analyze
+from msprobe.report.summary_text import summary_text
 from tests.compare.dumps import call, module, tensor, write
 
 HEAD, TAIL = "Module.head.Linear.forward.0", "Module.tail.Linear.forward.0"
@@ -22,7 +23,8 @@ def runs(tmp_path: Path) -> tuple[Path, Path]:
     """The golden run calls relu in ``head`` and in ``tail``, the target in ``tail`` alone: its first relu is the second
     one of the golden run, which has the name of the call that the target lacks."""
     layer = module([tensor()], [tensor()], weight=tensor())
-    relu = call([tensor()], [tensor()])
+    other = module([tensor()], [tensor(1.5)], weight=tensor())
+    relu, own = call([tensor()], [tensor()]), call([tensor()], [tensor(1.5)])
     first, second = RELU.format(0), RELU.format(1)
     target = write(
         tmp_path / "t",
@@ -32,7 +34,7 @@ def runs(tmp_path: Path) -> tuple[Path, Path]:
     )
     golden = write(
         tmp_path / "g",
-        {first: relu, HEAD: layer, second: relu, TAIL: layer},
+        {first: own, HEAD: other, second: relu, TAIL: layer},
         {first: HEAD, HEAD: None, second: TAIL, TAIL: None},
         {first: [GOLDEN_LINE], second: [TARGET_LINE]},
     )
@@ -51,6 +53,46 @@ def test_every_report_names_the_line_of_the_golden_run(runs: tuple[Path, Path], 
     texts.append((tmp_path / "report.html").read_text())
     for text in texts[1:]:
         assert "golden.py" in text and "target.py" not in text.partition("first")[0]
+
+
+def test_tables_have_the_stack_of_each_side(runs: tuple[Path, Path]) -> None:
+    (comparison,) = msprobe.compare(*runs).comparisons()
+    rows = [dict(zip(comparison.columns, row.cells, strict=True)) for row in comparison.rows()]
+    stacks = {(row["NPU Name"], row["Bench Name"]): (row["NPU_Stack_Info"], row["Bench_Stack_Info"]) for row in rows}
+    one, two = (f"{RELU.format(number)}.input.0" for number in (0, 1))
+    assert stacks["N/A", one] == ("N/A", str([GOLDEN_LINE]))
+    assert stacks[one, two] == (str([TARGET_LINE]), "N/A")  # both runs make it in this line
+
+
+def test_tables_of_the_reference_policy_have_its_columns(runs: tuple[Path, Path]) -> None:
+    (comparison,) = msprobe.compare(*runs, policy="reference").comparisons()
+    assert comparison.columns[-1] == "NPU_Stack_Info"
+
+
+def test_both_lines_are_shown_where_they_differ(tmp_path: Path) -> None:
+    name = RELU.format(0)
+    sides = []
+    for side, scale, line in (("t", 3.0, TARGET_LINE), ("g", 1.0, GOLDEN_LINE)):
+        sides.append(write(tmp_path / side, {name: call([tensor()], [tensor(scale)])}, {}, {name: [line]}))
+    files = {"junit": tmp_path / "r.xml", "html": tmp_path / "r.html"}
+    result = msprobe.compare(*sides, output=tmp_path / "o", **files)
+    found = result.summary.first_divergence
+    assert found is not None and (found.stack, found.golden_stack) == ([TARGET_LINE], [GOLDEN_LINE])
+    ours, theirs = "target.py:9 in forward: y = relu(y)", "golden.py:7 in forward: x = relu(x)"
+    assert (found.source, found.golden_source) == (ours, theirs)
+    texts = [summary_text(result.summary), *(path.read_text() for path in files.values())]
+    texts += ["\n".join(diff_analyze(*sides, tmp_path / "da").lines)]
+    assert all(ours in text and theirs in text for text in texts)
+    (table,) = result.summary.results
+    assert "target.py" in Path(table).read_text() and "golden.py" in Path(table).read_text()
+
+
+def test_a_target_without_stacks_does_not_borrow_those_of_the_golden_run(tmp_path: Path) -> None:
+    name = RELU.format(0)
+    target = write(tmp_path / "t", {name: call([tensor()], [tensor(3.0)])})
+    golden = write(tmp_path / "g", {name: call([tensor()], [tensor()])}, {}, {name: [GOLDEN_LINE]})
+    found = msprobe.compare(target, golden).summary.first_divergence
+    assert found is not None and (found.stack, found.source, found.golden_stack) == ([], "", [GOLDEN_LINE])
 
 
 def test_the_analysis_of_differences_names_the_line_of_the_golden_run(runs: tuple[Path, Path], tmp_path: Path) -> None:

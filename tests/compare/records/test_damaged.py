@@ -91,6 +91,13 @@ def places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(child, (*path, key))
 
 
+def tensors(node: Any) -> list[dict[str, Any]]:
+    """All tensors of a document."""
+    children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    own = [node] if isinstance(node, dict) and "dtype" in node else []
+    return own + [leaf for child in children for leaf in tensors(child)]
+
+
 @st.composite
 def mutations(draw: st.DrawFn) -> list[tuple[int, str, Any, Any]]:
     """Some changes: where (a number, taken modulo the size of the document), which kind, key and value."""
@@ -129,11 +136,8 @@ def with_files(folder: Path, data: dict[str, Any]) -> dict[str, Any]:
     (folder / "dump_tensor_data").mkdir(parents=True)
     content = io.BytesIO()
     np.save(content, np.ones((4, 8), np.float32))
-    for path in [path for path in places(data) if path[-1] == "dtype"]:
-        leaf = data
-        for part in path[:-1]:
-            leaf = leaf[part]
-        leaf["data_name"] = ".".join(map(str, path[:-1])) + ".npy"
+    for number_, leaf in enumerate(tensors(data)):
+        leaf["data_name"] = f"{number_}.npy"
         (folder / "dump_tensor_data" / leaf["data_name"]).write_bytes(content.getvalue())
     return data
 
@@ -204,6 +208,23 @@ def test_a_number_larger_than_any_float_is_a_difference(
         options = {"policy": policy, "output": tmp_path / "o", "html": tmp_path / "r.html", "xlsx": True, **way}
         assert compare(left, right, **options).verdict == "diverged"
         assert diff_analyze(left, right, tmp_path / "o", policy, read_mapping_options(way)).document
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("md5", []), ("md5", {}), ("Mean", 10**400), ("Mean", -(10**400))],
+    ids=["md5-list", "md5-object", "large-mean", "large-negative-mean"],
+)
+def test_odd_values_in_calls_of_one_side_are_borne(tmp_path: Path, key: str, value: Any) -> None:
+    """The calls that made a value are looked up by checksums and statistics."""
+    extra = {"Module.x.E.forward.0": module([tensor()], [tensor(0.2)]), **DATA}
+    sides = write(tmp_path / "t", extra, CONSTRUCT), write(tmp_path / "g", OTHER, CONSTRUCT)
+    for side in sides:
+        damage(
+            side / "dump.json", lambda document: [leaf.update({key: value}) for leaf in tensors(document)] and document
+        )
+    assert compare(*sides).verdict != "same"
+    assert compare(*sides[::-1]).verdict != "same"
 
 
 PIECES = [
@@ -357,8 +378,6 @@ def test_a_damaged_rank_among_others_is_named_and_no_pass(tmp_path: Path, execut
     result = compare(tmp_path / "t", tmp_path / "g", output=tmp_path / "o", executor=executor)
     assert result.verdict == "not_comparable" and len(result.summary.results) == 2
     assert "1 of 3 pairs" in result.summary.reason and "rank1" in result.summary.reason
-    data = copy.deepcopy(DATA)
-    data[RELU]["output"][0] = tensor(3.0)
-    write(tmp_path / "t/step0/rank2", data, CONSTRUCT)
+    write(tmp_path / "t/step0/rank2", OTHER, CONSTRUCT)
     result = compare(tmp_path / "t", tmp_path / "g", executor=executor)
     assert result.verdict == "diverged" and "rank1" in result.summary.reason

@@ -59,9 +59,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "fused-layers": (FUSED | LAYER, PARTS | LAYER, {"layer_mapping": {"TopLayer": {"qkv": "q + k"}}}),
     "cut-off": (LAYER, LAYER | RELU, {"died": True}),
     "missing-call": (LAYER, LAYER | RELU, {}),
+    "missing-module": (LAYER, LAYER | {"Module.gate.Linear.forward.0": module([tensor(3.0)], [tensor(4.0)])}, {}),
     "another-value": (LAYER | RELU, LAYER | {"Functional.relu.0.forward": call([tensor()], [tensor(2.0)])}, {}),
 }
-DIVERGED = {"recomputed-with-other-values", "lost-layer", "missing-direction", "missing-call", "another-value"}
+DIVERGED = {"recomputed-with-other-values", "lost-layer", "missing-direction", "missing-module", "another-value"}
 RECORDED_ALIKE = {"recomputed", "cut-off", "commuted-operands", "fused-layers"}
 
 

@@ -1,11 +1,11 @@
 """The JSON summary is what its schema says."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from msprobe.compare.records.call_source import source_line
 from msprobe.compare.rows.summary import CompareSummary, Counts, FirstDivergence, summary_schema
 from msprobe.report.summary_text import summary_json, summary_text
 
@@ -35,10 +35,38 @@ def test_long_lists_are_cut_in_the_terminal() -> None:
     assert "Table: ... and 92 more" in summary_text(summary) and summary_text(summary).count("Table:") == 9
 
 
-def test_the_source_is_a_line_that_can_be_opened() -> None:
-    compiled = "File <eval_with_key>.3, line 60, in forward, \n enter = torch.ops.msprobe.enter.default(x)"
-    library = "File /env/lib/python3.11/site-packages/torch/nn/modules/module.py, line 1, in _call_impl, \n return f()"
-    own = "File /home/me/train.py, line 7, in step, \n loss = compiled(x)"
-    assert (
-        source_line([library, compiled, library, own]) == "File /home/me/train.py, line 7, in step, loss = compiled(x)"
-    )
+def test_a_name_says_which_side_has_the_call() -> None:
+    assert FOUND.name == "a of the target alone"
+    assert replace(FOUND, target=None, golden="b").name == "b of the golden run alone"
+    assert replace(FOUND, golden="b").name == "a of the target, b of the golden run"
+    assert replace(FOUND, golden="a").name == "a"
+
+
+def test_the_words_of_a_kind_never_contradict_the_heading() -> None:
+    lone = replace(FOUND, target=None, golden="b", kind="missing_in_target", slot=None)
+    assert lone.kind_words == "only in the golden run"
+    assert replace(lone, target="b", slot="output.0").kind_words == "no value in the target"
+    assert replace(lone, target="b", slot="parameters_grad.weight").kind_words == "no gradient in the target"
+    assert replace(lone, target="b", kind="order").kind_words == "in another order"
+
+
+def test_the_line_of_the_golden_run_is_shown_where_it_differs() -> None:
+    both = replace(FOUND, golden="a", source="/a.py:3 in f: x()", golden_source="/b.py:4 in f: x()")
+    text = summary_text(replace(FULL, first_divergence=both))
+    assert "  source: /a.py:3 in f: x()\n  golden source: /b.py:4 in f: x()\n" in text
+    same = replace(both, golden_source=both.source)
+    assert "golden source" not in summary_text(replace(FULL, first_divergence=same))
+    lone = replace(both, target=None)
+    assert "  source: /a.py:3 in f: x() (golden run)\n" in summary_text(replace(FULL, first_divergence=lone))
+
+
+def test_warnings_are_rows_that_follow() -> None:
+    counts = Counts(4000, 1000, 2990, 10)
+    text = summary_text(replace(FULL, counts=counts))
+    assert "Rows: 4000 pairs: 1000 pass; 1 cause; 2999 rows follow from it;" in text and "warning" not in text
+
+
+def test_an_agreement_that_no_order_supports_says_so() -> None:
+    same = CompareSummary("same", "t", "g", "default", order_blind=True)
+    assert summary_text(same).startswith("Verdict: SAME (as far as these statistics tell: ")
+    assert summary_text(replace(same, order_blind=False)).startswith("Verdict: SAME\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from msprobe.core.errors import ReadError
@@ -129,6 +129,7 @@ def test_what_is_no_journal_is_refused_in_one_line(content: bytes, tmp_path: Pat
 
 
 @given(st.binary(max_size=200))
+@example(b'{"q":9223372036854775807,"n":1}\n')
 def test_a_damaged_tail_never_hides_what_came_before(tail: bytes) -> None:
     import tempfile
 

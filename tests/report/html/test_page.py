@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from msprobe import __version__
 from msprobe.jobs.compare import compare
 from msprobe.report.html import page
 from tests.compare.dumps import call, module, number, tensor, write
@@ -55,10 +56,31 @@ def report(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Report:
 def test_it_says_what_went_wrong_first(report: Report) -> None:
     assert report.one("#verdict").text == "DIVERGED"
     assert report.one("#first-name").text == "Module.layers.7.Linear.forward.0"
-    assert "model.py, line 7" in report.one("#source").text
+    assert "model.py:7 in forward: x = layer(x)" in report.one("#source").text
     assert "1" in report.texts("#first dd")[:2] and report.texts(".stack li") != []
     assert report.texts("#pairs tbody tr.chosen td:nth-child(2)") == ["rank1"]
     assert report.errors() == []
+
+
+def test_it_opens_at_the_culprit(report: Report) -> None:
+    shown = dict(zip(report.texts("#details dt"), report.texts("#details dd"), strict=True))
+    assert shown["target name"] == "Module.layers.7.Linear.forward.0.output.0" and shown["Result"] == "error"
+    assert report.texts("#rows .row.chosen > span")[1] == "error"
+
+
+def test_the_screen_speaks_of_target_and_golden(report: Report) -> None:
+    heads = report.texts("#head button")
+    assert {"target name", "golden name", "target max", "golden max", "target stack"} <= set(heads)
+    assert not [head for head in heads if "NPU" in head or "Bench" in head]
+
+
+def test_it_says_which_version_made_it_and_when(report: Report) -> None:
+    made = report.one("header time").get_attribute("datetime")
+    assert f"by msprobe {__version__} on {made[:10]} at" in report.one(".runs").text
+
+
+def test_the_chart_shows_errors_in_multiples_of_their_tolerance(report: Report) -> None:
+    assert report.one("#under-chart").text.startswith("error / tolerance of every value")
 
 
 def test_titles_sort_and_the_second_click_turns_the_order(report: Report) -> None:
@@ -68,7 +90,7 @@ def test_titles_sort_and_the_second_click_turns_the_order(report: Report) -> Non
     report.sort("Deviation")
     assert report.column("Deviation")[0] == "0"
     report.sort("NPU Name")
-    names = report.column("NPU Name")
+    names = report.column("target name")
     assert names[0].startswith("Functional.gelu")
     assert names.index("Module.layers.2.Linear.forward.0.input.0") > names.index(
         "Module.layers.1.Linear.forward.0.input.0"
@@ -81,7 +103,7 @@ def test_search_and_levels_narrow_the_table(report: Report) -> None:
     everything = report.found()
     report.search("LAYERS.7.")
     assert report.found().startswith("3 of")
-    assert {name.rsplit(".forward", 1)[0] for name in report.column("NPU Name")} == {"Module.layers.7.Linear"}
+    assert {name.rsplit(".forward", 1)[0] for name in report.column("target name")} == {"Module.layers.7.Linear"}
     report.one("#filters .pass input").click()
     assert "pass" not in report.column("Result") and report.column("Result") != []
     report.one("#filters .pass input").click()
@@ -92,7 +114,7 @@ def test_search_and_levels_narrow_the_table(report: Report) -> None:
 def test_a_row_opens_its_details(report: Report) -> None:
     report.one("#rows .row:nth-child(2)").click()
     shown = dict(zip(report.texts("#details dt"), report.texts("#details dd"), strict=True))
-    assert shown["NPU Name"] == report.column("NPU Name")[1] and shown["NPU max"] == "2"
+    assert shown["target name"] == report.column("target name")[1] and shown["target max"] == "2"
     report.one("#close").click()
     assert not report.one("#details").is_displayed()
 
@@ -114,6 +136,26 @@ def test_another_pair_is_one_click_away(report: Report) -> None:
     assert report.one("#shown-pair").text == "of step 0, rank0"
 
 
+def test_frames_of_libraries_are_folded(driver: Any, tmp_path: Path) -> None:
+    own = "File /home/me/net.py, line 3, in forward, \n x = relu(x)"
+    library = "File /env/lib/python3.11/site-packages/torch/nn/modules/module.py, line 1, in _call_impl, \n return f()"
+    name = "Functional.relu.0.forward"
+    other = own.replace("net.py, line 3", "old.py, line 8")
+    left = write(tmp_path / "t", {name: call([tensor()], [tensor(3.0)])}, stack={name: [library, own, library]})
+    right = write(tmp_path / "g", {name: call([tensor()], [tensor()])}, stack={name: [library, other]})
+    compare(left, right, html=tmp_path / "r.html")
+    report = Report(driver, tmp_path / "r.html")
+    assert report.texts("#first dt")[1:3] == ["source, target", "source, golden run"]
+    lines = [f"/home/me/{line} in forward: x = relu(x)" for line in ("net.py:3", "old.py:8")]
+    assert report.texts("#first dd code")[1:3] == lines
+    report.one("details.calls summary").click()
+    items = "details.calls:first-of-type li"
+    visible = "return [...document.querySelectorAll(arguments[0])].filter((one) => one.offsetHeight).length"
+    assert driver.execute_script(visible, items) == 1 and len(report.texts(items)) == 2
+    report.one(".all-frames").click()
+    assert driver.execute_script(visible, items) == 2 and report.errors() == []
+
+
 def test_names_of_users_stay_text(driver: Any, tmp_path: Path) -> None:
     data = {f"Functional.{HOSTILE}.0.forward": call([tensor(), number(HOSTILE)], [tensor(3.0)])}
     other = {f"Functional.{HOSTILE}.0.forward": call([tensor(), number("x")], [tensor()])}
@@ -121,7 +163,7 @@ def test_names_of_users_stay_text(driver: Any, tmp_path: Path) -> None:
     compare(left, write(tmp_path / "g", other), html=tmp_path / "r.html")
     report = Report(driver, tmp_path / "r.html")
     report.search("onerror")
-    assert driver.title == "msprobe compare: diverged" and HOSTILE in report.column("NPU Name")[0]
+    assert driver.title == "msprobe compare: diverged" and HOSTILE in report.column("target name")[0]
     assert report.texts("img") == [] and report.errors() == []
 
 
@@ -132,9 +174,10 @@ def test_every_kind_of_cell_is_shown_as_in_the_table(driver: Any, tmp_path: Path
     result = compare(dump, write(tmp_path / "g", data), html=tmp_path / "r.html")
     report = Report(driver, tmp_path / "r.html")
     titles = [*next(result.comparisons()).columns]
-    for title in ("NPU max", "NPU min", "Max diff", "NPU Dtype", "Result"):
+    labels = {"NPU max": "target max", "NPU min": "target min", "NPU Dtype": "target dtype", "Bench max": "golden max"}
+    for title in ("Max diff", "Result", *labels):
         at = titles.index(title)
-        shown = [_number(cell) for cell in report.column(title)]
+        shown = [_number(cell) for cell in report.column(labels.get(title, title))]
         assert shown == [_number(row.cells[at]) for row in result.rows()], title
 
 
@@ -151,7 +194,7 @@ def test_checksums_have_a_report_too(driver: Any, tmp_path: Path) -> None:
         write(tmp_path / side, {"Functional.relu.0.forward": call([], [tensor(md5=side * 8)])}) for side in "ab"
     )
     compare(left, right, html=tmp_path / "r.html")
-    assert Report(driver, tmp_path / "r.html").column("NPU MD5") == ["aaaaaaaa"]
+    assert Report(driver, tmp_path / "r.html").column("target MD5") == ["aaaaaaaa"]
 
 
 def test_a_table_without_room_is_named_with_its_file(

@@ -11,7 +11,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from msprobe.cli.graph_visualize import command
+from msprobe.cli.analysis.graph_visualize import command
 from msprobe.visualize.job import Request, visualize
 from tests.compare.layer_inference.conftest import Record
 from tests.compare.layer_inference.conftest import record as record  # the fixture

@@ -144,6 +144,20 @@ def test_uneven_shards_have_the_mean_that_a_comparison_finds(tmp_path: Path) -> 
     assert value["Mean"] == str(comparison.target.data[name]["parameters"]["weight"]["Mean"])
 
 
+def test_the_published_rules_average_means_and_take_what_a_rank_lacks_from_the_first(tmp_path: Path) -> None:
+    name = "Module.up.ColumnParallelLinear.forward.0"
+    for rank, rows in enumerate((6, 2)):
+        weight = tensor(rank + 1.0, shape=(rows, 8))
+        bias = tensor(rank + 1.0, shape=(rows,)) | ({"Norm": None} if rank else {})
+        write(tmp_path / f"dump/rank{rank}", {name: module([], [], weight=weight, bias=bias)}, {name: None})
+    request = Request(
+        tmp_path / "dump", output=tmp_path / "out", layouts=(layout_of_sizes(2, 2, 1),), policy="reference"
+    )
+    values = json.loads(read(visualize(request)).side()[name]["input_data"])
+    assert float(values[f"{name}.parameters.weight"]["Mean"]) == pytest.approx((0.1 + 0.2) / 2)
+    assert float(values[f"{name}.parameters.bias"]["Norm"]) == 5.0
+
+
 @pytest.mark.parametrize("tp", [1, 2])
 def test_a_single_rank_per_group_stays_as_it_is(tp: int, tmp_path: Path) -> None:
     data = stage(tmp_path, first=0, layers=1)

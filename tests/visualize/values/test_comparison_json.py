@@ -11,9 +11,17 @@ from msprobe.compare.inputs.mode import Policy
 from msprobe.core.store.reader import find_dumps, load_dump
 from msprobe.core.store.record_walk import Leaf
 from msprobe.numerics.verdict import Level
-from msprobe.visualize.values.comparison_json import ROWS_PER_BLOCK, StatisticTexts, Texts, own_numbers, statistic_pairs
+from msprobe.visualize.values.comparison_json import (
+    ROWS_PER_BLOCK,
+    DifferenceTexts,
+    StatisticTexts,
+    Texts,
+    own_numbers,
+    statistic_pairs,
+)
 from msprobe.visualize.values.row_verdicts import row_verdicts, verdict_text
 from msprobe.visualize.values.value_json import ValueTexts
+from tests.compare.dumps import call, number, tensor, write
 from tests.jobs.test_share_rows import Program
 
 
@@ -122,3 +130,16 @@ def test_messages_are_a_list_in_a_text(messages: tuple[str, ...]) -> None:
     told = fields(verdict_text(2, messages))
     assert told["Result"] == "error"
     assert json.loads(told["Err_message"]) == list(messages)
+
+
+@pytest.mark.parametrize(("policy", "digits"), [(Policy.DEFAULT, "1.25e-07%"), (Policy.REFERENCE, "0.0%")])
+def test_small_percentages_keep_their_digits(tmp_path: Path, policy: Policy, digits: str) -> None:
+    """One tensor of floats and one number, each 1.25e-7 percent off."""
+    dumps = []
+    for side, factor in (("t", 1.0 + 1.25e-9), ("g", 1.0)):
+        data = {"Torch.add.0.forward": call([tensor(), number(factor)], [tensor(factor)])}
+        dumps.append(load_dump(find_dumps(write(tmp_path / side, data))[0]))
+    comparison = compare_dumps(*dumps, policy)
+    (_, more) = StatisticTexts(statistic_pairs(comparison)).block(0)[2]
+    assert fields(more)["NormRelativeErr"] == digits
+    assert fields(DifferenceTexts(comparison).of_row(1))["MaxRelativeErr"] == digits

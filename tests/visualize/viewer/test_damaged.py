@@ -18,6 +18,7 @@ from msprobe.visualize.viewer.databases import find_databases
 from msprobe.visualize.viewer.offline_page import write_page
 from msprobe.visualize.viewer.server import ViewServer
 from tests.visualize.viewer.graphs import diverging
+from tests.visualize.viewer.raw_requests import raw
 from tests.visualize.viewer.test_server import ask, get
 
 DEEP = "[" * 20_000 + "]" * 20_000
@@ -82,18 +83,6 @@ def test_odd_values_are_shown(tmp_path: Path, statement: str) -> None:
     server = ViewServer([path])
     server.prepare()
     server.server_close()
-
-
-def raw(address: str, request: bytes) -> bytes:
-    """The whole answer to a request that no client library would send."""
-    parts = urlsplit(address)
-    with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=10) as connection:
-        connection.sendall(request)
-        connection.shutdown(socket.SHUT_WR)
-        answer = b""
-        while piece := connection.recv(1 << 16):
-            answer += piece
-    return answer
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from msprobe.visualize.viewer.server import _QUESTIONS, ViewServer
 from tests.cli.hostile import damage
 from tests.visualize.viewer.graphs import diverging
+from tests.visualize.viewer.raw_requests import raw
 
 NUMBERS = ["0", "1", "-1", "99999999999999999999999999", "9" * 5000, "x", "", "0.5", "%00", "%ff", "१"]
 TEXTS = ["target", "golden", "DefaultModel", "%ff%00", "'--", "", "x" * 5000, "../../a"]
@@ -71,23 +71,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ViewServer]:
     viewer.server_close()
 
 
-def answer(server: ViewServer, request: bytes) -> bytes:
-    with socket.create_connection(server.server_address[:2], timeout=20) as connection:
-        connection.sendall(request)
-        connection.shutdown(socket.SHUT_WR)
-        content = b""
-        while piece := connection.recv(1 << 16):
-            content += piece
-    return content
-
-
 def check(server: ViewServer, request: bytes, capfd: pytest.CaptureFixture[str]) -> None:
-    content = answer(server, request)
+    content = raw(server.address, request)
     head = content.partition(b"\r\n")[0].split()
     if head and head[0].startswith(b"HTTP/"):
         assert head[1] in ANSWERS, content[:200]
     else:  # to a request of HTTP/0.9 there is no head
-        assert not content or b"<" in content or b"{" in content
+        assert content in (b"", b"not found") or b"<" in content or b"{" in content
     assert b"root:" not in content
     assert capfd.readouterr().err == ""
 

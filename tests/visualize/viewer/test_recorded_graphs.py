@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from msprobe import __version__
 from msprobe.pytorch import PrecisionDebugger
 from msprobe.visualize.job import Request, visualize
 from msprobe.visualize.viewer.queries import VERDICTS, GraphDatabase
@@ -117,3 +119,18 @@ def test_a_link_may_search_stacks(view: Any, built: Path) -> None:
     page = view(built, link="#q=%40bent")
     page.until(lambda: page.text("#found"), lambda text: not text.startswith("0 of"))
     assert RELU in page.lines
+
+
+def test_the_database_says_which_version_made_it_and_when(built: Path) -> None:
+    meta = GraphDatabase(built).overview()["meta"]
+    assert meta["version"] == __version__
+    assert abs((datetime.now().astimezone() - datetime.fromisoformat(meta["made"])).days) <= 1
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_the_page_says_which_version_made_the_graph_and_when(view: Any, built: Path) -> None:
+    page = view(built)
+    made = GraphDatabase(built).overview()["meta"]["made"]
+    title = page.until(lambda: page.all("#made"), bool)[0].get_attribute("title")
+    assert title == f"by msprobe {__version__} on {made[:19].replace('T', ' at ')}"

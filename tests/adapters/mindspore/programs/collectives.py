@@ -27,6 +27,8 @@ later = Tensor(np.full(3, rank + 1, np.float32))
 dist.all_reduce(later, async_op=True).wait()
 gathered = [Tensor(np.zeros(3, np.float32)) for _ in range(2)]
 dist.all_gather(gathered, Tensor(np.full(3, rank + 5, np.float32)))
+named = dist.new_group([0, 1])
+dist.all_reduce(Tensor(np.ones(3, np.float32)), group=named)
 with contextlib.suppress(RuntimeError):  # there is no kernel for a CPU
     comm_func.all_reduce(mine)
 assert P2POp(dist.isend, mine, 1).op is P2POp(isend, mine, 1).op

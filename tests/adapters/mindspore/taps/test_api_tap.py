@@ -58,6 +58,21 @@ def test_all_of_the_model_are_recorded_and_change_nothing(bench: Any, level: str
     assert body["input_args"][0] == bench.read().data["Primitive.product.MatMul.0.forward"]["output"][0]
 
 
+@pytest.mark.parametrize("name", ["add_", "__imul__"])
+def test_methods_that_work_in_place_have_a_backward_record(bench: Any, name: str) -> None:
+    def loss(x: Any) -> Any:
+        return getattr(x * 2.0, name)(x).sum()
+
+    plain = mindspore.value_and_grad(loss)(X)
+    with bench.open("L1").collect():
+        recorded = mindspore.value_and_grad(loss)(X)
+    assert [value.asnumpy().tobytes() for value in recorded] == [value.asnumpy().tobytes() for value in plain]
+    names = bench.read().names()
+    assert f"Tensor.{name}.0.forward" in names
+    body = bench.read().data[f"Tensor.{name}.0.backward"]
+    assert [node["shape"] for node in body["output"] if node] == [[2, 2], [2, 2]]
+
+
 def test_without_a_model_there_are_none(bench: Any) -> None:
     with bench.open("L1").collect():
         Made()(X)

@@ -31,6 +31,7 @@ def test_two_processes(rank: int, dumps: dict[str, Any]) -> None:
         "MintDistributed.all_reduce.0.forward",
         "MintDistributed.all_reduce.1.forward",
         "MintDistributed.all_gather.0.forward",
+        "MintDistributed.all_reduce.2.forward",
         "Distributed.all_reduce.0.forward",
     ]
     for call in ("MintDistributed.all_reduce.0.forward", "MintDistributed.all_reduce.1.forward"):
@@ -39,6 +40,16 @@ def test_two_processes(rank: int, dumps: dict[str, Any]) -> None:
     gathering = data["MintDistributed.all_gather.0.forward"]
     assert gathering["input_args"][0] is None
     assert [part["Max"] for part in gathering["output"][0]] == [5, 6]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_members_of_each_group_are_named_once(rank: int, dumps: dict[str, Any]) -> None:
+    document = dumps[f"step0/rank{rank}"]
+    for step in (0, 1):  # the default group, and one that the program has made, have the same members
+        document = dumps[f"step{step}/rank{rank}"]
+        assert document["process_groups"] == [{"group_id": "77849d8c", "ranks": [0, 1]}]
+        assert {body["group_id"] for body in document["data"].values()} == {"77849d8c"}
 
 
 @pytest.mark.slow

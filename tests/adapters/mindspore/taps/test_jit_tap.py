@@ -77,26 +77,84 @@ def test_what_is_compiled_while_collecting_never_meets_a_wrapper(bench: Bench) -
     assert fresh(Tensor(X)).asnumpy().tobytes() == recorded.tobytes()
 
 
+class Step:
+    """A step with its gradients, in a dynamic graph or compiled anew."""
+
+    def __init__(self) -> None:
+        self.net = nn.SequentialCell(nn.Dense(4, 3))
+        self.weights = self.net.trainable_params()
+
+    def dynamic(self) -> list[bytes]:
+        return self._bits(self._function()(Tensor(X)))
+
+    def compiled(self) -> list[bytes]:
+        return self._bits(mindspore.jit(self._function())(Tensor(X)))
+
+    def hooks(self) -> list[int]:
+        return [len(weight.hooks()) for weight in self.weights]
+
+    def _function(self) -> Any:
+        net, weights = self.net, self.weights
+
+        def step(x: Any) -> Any:
+            return mindspore.value_and_grad(lambda z: ops.square(net(z)).sum(), None, weights)(x)
+
+        return step
+
+    @staticmethod
+    def _bits(result: Any) -> list[bytes]:
+        value, gradients = result
+        return [part.asnumpy().tobytes() for part in (value, *gradients)]
+
+
 @pytest.mark.parametrize("level", ["L0", "mix"])
 def test_a_step_that_is_compiled_with_its_gradients_never_meets_a_hook(bench: Bench, level: str) -> None:
-    net = nn.SequentialCell(nn.Dense(4, 3))
-    weights = net.trainable_params()
-
-    def step(x: Any) -> Any:
-        return mindspore.value_and_grad(lambda z: ops.square(net(z)).sum(), None, weights)(x)
-
-    plain = mindspore.jit(step)(Tensor(X))
+    step = Step()
+    plain = step.compiled()
     debugger = bench.open(level)
-    debugger.start(net)
-    inside, outside = mindspore.jit(step)(Tensor(X)), step(Tensor(X))
-    later = mindspore.jit(step)(Tensor(X))
-    assert [len(weight.hooks()) for weight in weights] == [1, 1]
+    debugger.start(step.net)
+    found = [step.compiled(), step.dynamic(), step.compiled()]
+    assert step.hooks() == [1, 1]
     debugger.stop()
-    stopped = mindspore.jit(step)(Tensor(X))
-    for found in (inside, outside, later, stopped):
-        assert found[0].asnumpy().tobytes() == plain[0].asnumpy().tobytes()
-        assert [part.asnumpy().tobytes() for part in found[1]] == [part.asnumpy().tobytes() for part in plain[1]]
-    assert bench.read().names("Cell.0.Dense.parameters_grad")  # of the step outside
+    assert [*found, step.compiled()] == [plain] * 4
+    assert bench.read().names("Cell.0.Dense.parameters_grad")  # of the dynamic step
+
+
+TASKS: list[tuple[str, dict[str, Any]]] = [
+    ("statistics", {}),
+    ("statistics", {"summary_mode": "md5"}),
+    ("statistics", {"summary_mode": "xor"}),
+    ("tensor", {}),
+    ("overflow_check", {}),
+    ("nan_check", {}),
+    ("structure", {}),
+]
+
+
+COMBINATIONS = [
+    pytest.param(level, task, section, id="-".join((level, task, *section.values())))
+    for level in ("L0", "L1", "mix")
+    for task, section in TASKS
+    if (task, level) != ("structure", "L1") and (task != "nan_check" or level == "L1")
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("level", "task", "section"), COMBINATIONS)
+def test_a_step_is_compiled_as_before_after_an_operator_has_raised(
+    bench: Bench, level: str, task: str, section: dict[str, Any]
+) -> None:
+    step = Step()
+    plain = step.compiled()
+    debugger = bench.open(level, task, section)
+    debugger.start(step.net)
+    with pytest.raises(TypeError):  # after it, MindSpore removes none of the hooks that are there
+        ops.mul(step.net(Tensor(X)), [1])
+    found = [step.compiled(), step.dynamic()]
+    debugger.stop()
+    assert [*found, step.compiled()] == [plain] * 3
+    debugger.step()
+    assert max(step.hooks()) <= 1
 
 
 def test_the_compiler_is_as_before_after_any_number_of_debuggers(bench: Bench) -> None:

@@ -53,9 +53,8 @@ def test_forward_and_backward_of_every_layer(job: Job, kind: str, step: int, ran
     data = job.data(kind, rank, step)
     for layer in LAYERS:
         forward, backward = (entry_of(data, layer, phase) for phase in ("forward", "backward"))
-        pending = kind == "tensor_parallel" and layer.endswith("down")  # its sum over ranks is on its way
-        assert (forward["output"][0]["Norm"] is None) is pending
-        assert all(node["Norm"] is not None for node in (forward["input_args"][0], backward["input"][0]))
+        nodes = (forward["output"][0], forward["input_args"][0], backward["input"][0])
+        assert all(node["Norm"] is not None for node in nodes)
         assert set(forward.get("parameters", {})) == (set() if layer.endswith("act") else {"weight", "bias"})
 
 

@@ -6,9 +6,6 @@ its relatives return is filled with other random values first, as the memory of 
 
 from __future__ import annotations
 
-import ctypes
-import os
-import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,26 +18,12 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 
 from msprobe.pytorch import PrecisionDebugger
+from tests.leftovers import leave_something_everywhere
 
 RANK = int(sys.argv[1])
 FOLDER = Path(sys.argv[2])
-LEFTOVERS = random.Random(os.urandom(8))
-MAKERS = ("empty", "empty_like", "empty_strided", "empty_permuted")
 FAULTS = {"healthy": 1.0, "again": 1.0, "scaled": 1.5, "lost": 0.0}
 """What the first sample of a batch is multiplied with, by mistake, in the last block."""
-
-
-def leave_something(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``make`` with random values, NaN and infinities among them, in the memory that it returns."""
-
-    def made(*args: Any, **kwargs: Any) -> Any:
-        tensor = make(*args, **kwargs)
-        if type(tensor) is torch.Tensor and tensor.is_cpu and tensor.numel() and not torch.compiler.is_compiling():
-            size = tensor.untyped_storage().nbytes()
-            ctypes.memmove(tensor.data_ptr(), LEFTOVERS.randbytes(size), size)  # no operation of torch: nothing sees it
-        return tensor
-
-    return made
 
 
 class Block(nn.Module):
@@ -121,8 +104,7 @@ def record(kind: str, fault: str, level: str, task: str = "statistics") -> None:
 
 def main() -> None:
     torch.set_num_threads(1)
-    for name in MAKERS:
-        setattr(torch, name, leave_something(getattr(torch, name)))
+    leave_something_everywhere()
     dist.init_process_group("gloo", init_method=f"file://{FOLDER / 'store'}", rank=RANK, world_size=2)
     for kind in KINDS:
         for fault in FAULTS:

@@ -92,6 +92,18 @@ def test_what_needs_a_closer_look_is_left_to_it(exchange: DlpackDescriber, make:
     assert exchange.describe(make()) is None
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("name", sorted(OTHERS))
+def test_a_tensor_without_data_says_so(name: str) -> None:
+    make = OTHERS[name]
+    node, digest = (
+        TorchTensorOps().describe(make(), True),
+        TorchTensorOps().describe_with_checksum(make(), False, "xor"),
+    )
+    assert [one.get("no_data", False) for one in (node, digest)] == [name in ("meta", "no memory")] * 2
+    assert node.get("layout") == {"sparse": "sparse_coo"}.get(name)
+
+
 STRIDED: dict[str, Callable[[], torch.Tensor]] = {
     "transposed": lambda: torch.randn(4, 3).T,
     "strided": lambda: torch.randn(4, 6)[:, ::2],

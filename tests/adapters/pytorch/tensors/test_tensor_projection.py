@@ -119,11 +119,25 @@ def test_the_layout_changes_no_bit(dtype: Any, layout: str) -> None:
     assert found["Projection"] == pytest.approx(expected(turned.contiguous()), rel=1e-6 if dtype.is_complex else 1e-10)
 
 
+SHAPES = (
+    (700, 1200),
+    (3, 300001),
+    (300001, 3),
+    (2, 90001, 2),
+    (64, 40),
+    (61, 104),
+    (40, 2048),
+    (9, 31),
+    (4, 64, 3, 96),
+)
+
+
 @needs_kernel
-def test_panels_of_large_turned_tensors() -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.int16, torch.uint8], ids=str)
+def test_panels_of_turned_tensors(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
-    for shape in ((700, 1200), (3, 300001), (300001, 3), (2, 90001, 2)):
-        turned = torch.randn(shape).transpose(0, -1)
+    for shape in SHAPES:
+        turned = (torch.randn(shape) * 50).to(dtype).transpose(0, -1)
         ops = TorchTensorOps()
         assert ops.describe(turned, True, True) == ops.describe(turned.contiguous(), True, True)
 

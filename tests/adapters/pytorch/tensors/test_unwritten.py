@@ -126,6 +126,17 @@ def test_two_equal_runs_are_the_same(tmp_path: Path, program: Callable[[], Any],
     assert (result.verdict, result.summary.first_divergence) == ("same", None)
 
 
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+def test_leftovers_with_nan_in_both_runs_are_the_same(
+    tmp_path: Path, task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, not_a_number in (("first", b"\xff" * 4 + bytes(252)), ("second", bytes(252) + b"\xff" * 4)):
+        monkeypatch.setattr(LEFTOVERS, "randbytes", lambda size, content=not_a_number: content)
+        record(tmp_path / name, computed, task=task)
+    result = msprobe.compare(tmp_path / "second", tmp_path / "first")
+    assert (result.verdict, result.summary.first_divergence) == ("same", None)
+
+
 @pytest.mark.parametrize("program", [viewed, like, strided, new, shrunk])
 def test_nobody_has_written_it(tmp_path: Path, program: Callable[[], Any]) -> None:
     (entry, *_) = record(tmp_path, program).values()

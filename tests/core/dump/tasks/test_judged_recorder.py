@@ -144,7 +144,7 @@ def test_checksums_decide_where_both_have_one(here: Any, golden: Any, differs: b
 def test_unknown_calls_are_counted_and_not_passed() -> None:
     judge = LiveComparison(GOLDEN)
     assert judge.judge("g", call(tensor())).finding is None
-    assert "1 calls are not in the golden dump" in judge.conclusion()
+    assert "; 1 call is not in the golden dump and not compared (first: g)" in judge.conclusion()
 
 
 @pytest.mark.parametrize(("limit", "ends"), [(1, [1]), (3, [3]), (-1, [])])

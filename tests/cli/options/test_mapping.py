@@ -7,15 +7,16 @@ from typing import Any
 import click
 import pytest
 
-from msprobe.cli.compare import command
-from msprobe.cli.compare_flags import mapping_keywords
+from msprobe.cli.comparison.compare import command
 from msprobe.cli.main import run
+from msprobe.cli.options.help_text import normalized
+from msprobe.cli.options.mapping import mapping_keywords
 
 PATHS = ("-tp", "a", "-gp", "b")
 
 
 def parsed(*words: str) -> dict[str, Any]:
-    with command.make_context("compare", list(words)) as context:
+    with command.make_context("compare", list(words), token_normalize_func=normalized) as context:
         return mapping_keywords(dict(context.params))
 
 

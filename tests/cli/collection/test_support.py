@@ -18,12 +18,13 @@ def test_the_page_of_the_documentation_is_fresh() -> None:
     assert written == page(list(cells())), "stale: run scripts/support_page and commit the result"
 
 
-def test_two_tables(capsys: pytest.CaptureFixture[str]) -> None:
+def test_three_tables(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["support"]) == 0
-    tasks, features = capsys.readouterr().out.split("\n\n")
+    tasks, features, keys = capsys.readouterr().out.split("\n\n")
     assert tasks.split("\n")[0].split() == ["framework", "task", "L0", "L1", "mix", "L2", "debug"]
     assert ["pytorch", "nan_check", "-", "yes", "-", "-", "-"] in [row.split() for row in tasks.split("\n")]
     assert "dump_enable" in features
+    assert ["gradients_of_step", "yes", "-", "-", "-", "-"] in [row.split() for row in keys.split("\n")]
 
 
 def test_markdown_is_that_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:

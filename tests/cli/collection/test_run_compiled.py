@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from msprobe.adapters.pytorch.compile.recompilation import supported
-from tests.cli.test_run import names, run
+from tests.cli.collection.test_run import names, run
 
 pytestmark = [
     pytest.mark.slow,

@@ -1,0 +1,104 @@
+"""Two calls in another order are one finding: neither run lacks a call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msprobe
+from msprobe.compare.rows.summary import FirstDivergence
+from msprobe.report.summary_text import summary_text
+from tests.compare.dumps import call, module, number, tensor, write
+
+BLOCK = "Module.block.Block.forward.0"
+NET, FIRST, SECOND = "Module.net.Net.forward.0", "Module.blocks.0.Block.forward.0", "Module.blocks.1.Block.forward.0"
+GELU, TANH, RELU = (f"Functional.{name}.0.forward" for name in ("gelu", "tanh", "relu"))
+
+
+def side(folder: Path, *names: str, scale: float = 1.0, path: str = "net.py") -> Path:
+    """Record calls in one module; their results stand for their order."""
+    data: dict[str, Any] = {
+        name: call([tensor(1.0 + k * scale)], [tensor(2.0 + k * scale)]) for k, name in enumerate(names)
+    }
+    construct: dict[str, Any] = {**dict.fromkeys(names, BLOCK), BLOCK: None}
+    stack = {name: [f"File /src/{path}, line {k + 1}, in forward, \n x = f(x)"] for k, name in enumerate(names)}
+    return write(folder, {**data, BLOCK: module([tensor()], [tensor(5.0 * scale)])}, construct, stack)
+
+
+def first(target: Path, golden: Path) -> FirstDivergence:
+    found = msprobe.compare(target, golden).summary.first_divergence
+    assert found is not None
+    return found
+
+
+def test_swapped_calls_are_in_another_order(tmp_path: Path) -> None:
+    target = side(tmp_path / "t", GELU, TANH, scale=2.0, path="new.py")
+    found = first(target, side(tmp_path / "g", TANH, GELU, path="old.py"))
+    assert found.kind == "order" and found.target == found.golden != None  # noqa: E711
+    assert "in another order: the target makes this call" in found.reason
+    assert found.source.startswith("/src/new.py:") and found.golden_source.startswith("/src/old.py:")
+    assert found.stack != found.golden_stack != []
+    assert (found.module, found.golden_module) == ("block.Block", "block.Block")
+
+
+def blocks(folder: Path, *names: str, scale: float, same_input: bool = False) -> Path:
+    """Record modules in this order, each of which gets what the one before returns, or the input of the model."""
+    values = [scale * (1.0 + k) for k in range(len(names) + 1)]
+    data = {
+        name: module([tensor(values[0 if same_input else k])], [tensor(values[k + 1])]) for k, name in enumerate(names)
+    }
+    return write(
+        folder, {**data, NET: module([tensor()], [tensor(values[-1])])}, {**dict.fromkeys(data, NET), NET: None}
+    )
+
+
+def test_modules_in_another_order_are_one_finding(tmp_path: Path) -> None:
+    target = blocks(tmp_path / "t", SECOND, FIRST, scale=1.0)
+    found = first(target, blocks(tmp_path / "g", FIRST, SECOND, scale=1.0))
+    assert (found.kind, found.target, found.golden) == ("order", SECOND, SECOND)
+    assert found.module == "blocks.1.Block"
+    text = f"in another order: the target makes this call before {FIRST}, the golden run after it"
+    assert found.reason == text
+
+
+def test_modules_that_get_the_same_are_in_no_order(tmp_path: Path) -> None:
+    target = blocks(tmp_path / "t", SECOND, FIRST, scale=2.0, same_input=True)
+    assert first(target, blocks(tmp_path / "g", FIRST, SECOND, scale=1.0, same_input=True)).kind != "order"
+
+
+def test_another_call_is_not_the_same_call_in_another_order(tmp_path: Path) -> None:
+    target = side(tmp_path / "t", RELU, TANH, scale=2.0, path="new.py")
+    found = first(target, side(tmp_path / "g", GELU, TANH))
+    assert found.kind in ("missing_in_target", "missing_in_golden")
+    other = "new.py" if found.target is None else "net.py"
+    assert f" there (/src/{other}:1 in forward: x = f(x))" in found.reason
+
+
+def test_a_lone_call_says_its_side(tmp_path: Path) -> None:
+    result = msprobe.compare(side(tmp_path / "t", TANH, scale=2.0), side(tmp_path / "g", GELU, TANH))
+    found = result.summary.first_divergence
+    assert found is not None and found.name == f"{GELU} of the golden run alone"
+    text = summary_text(result.summary)
+    assert f"{GELU} of the golden run alone\n  source: /src/net.py:1 in forward: x = f(x) (golden run)" in text
+
+
+def test_numbers_of_two_types_show_their_values(tmp_path: Path) -> None:
+    for name, value in (("t", 1.5), ("g", 1)):
+        write(tmp_path / name, {RELU: call([tensor(), number(value)], [tensor(float(value))])})
+    assert "1.5 in the target, 1 in the golden run" in first(tmp_path / "t", tmp_path / "g").reason
+
+
+def test_values_that_look_alike_show_their_types(tmp_path: Path) -> None:
+    for name, value in (("t", "1"), ("g", 1)):
+        write(tmp_path / name, {RELU: call([tensor(), number(value)], [tensor()])})
+    assert "1 (str) in the target, 1 (int) in the golden run" in first(tmp_path / "t", tmp_path / "g").reason
+
+
+def test_a_null_gradient_is_no_gradient(tmp_path: Path) -> None:
+    grad = "Module.block.Block.parameters_grad"
+    for name, value in (("t", None), ("g", tensor())):
+        layer = module([tensor()], [tensor()], weight=tensor())
+        write(tmp_path / name, {BLOCK: layer, grad: {"weight": [value]}}, {BLOCK: None})
+    result = msprobe.compare(tmp_path / "t", tmp_path / "g")
+    text = summary_text(result.summary)
+    assert "no gradient in the target (null)" in text and "kind:   no gradient in the target" in text

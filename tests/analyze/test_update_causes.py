@@ -1,0 +1,214 @@
+"""What is wrong with an update is named: settings of the optimizer, its learning rate, gradients that accumulate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+import msprobe
+from msprobe.pytorch import PrecisionDebugger
+from tests.fresh_debugger import forget
+from tests.recordings import Recordings, copy_of
+
+pytestmark = pytest.mark.torch
+
+
+def record(
+    folder: Path,
+    level: str,
+    kind: str = "SGD",
+    clear: str = "before",
+    clip: float = 0.0,
+    steps: int = 1,
+    **settings: Any,
+) -> None:
+    """Three steps of a small network; ``clear`` says when gradients are cleared: before, never, between."""
+    forget()
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4))
+    optimizer = getattr(torch.optim, kind)(model.parameters(), **{"lr": 0.1, **settings})
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": level, "task": "statistics"})
+    for step in range(3):
+        x = torch.randn(6, 8, generator=torch.Generator().manual_seed(step))
+        debugger.start(model)
+        if clear == "before":
+            optimizer.zero_grad()
+        model(x).square().mean().backward()
+        if clear == "between":
+            optimizer.zero_grad()
+        if clip:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        if steps > 1:
+            optimizer.step()  # once more
+        debugger.stop()
+        debugger.step()
+    forget()
+
+
+def clipped(folder: Path, clear: str) -> None:
+    record(folder, "mix", "AdamW", clear, clip=0.01)
+
+
+def two_steps(folder: Path, level: str) -> None:
+    record(folder, level, steps=2)
+
+
+def micro_batches(folder: Path, clears: str) -> None:
+    """Two micro batches a step, with scaled gradients; they are cleared before the ``first``, or before ``each``."""
+    forget()
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    for step in range(2):
+        x = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(step))
+        debugger.start(model)
+        for part in range(2):
+            if clears == "each" or not part:
+                optimizer.zero_grad()
+            (model(x[part]).square().mean() * 64.0).backward()
+        for parameter in model.parameters():
+            assert parameter.grad is not None
+            parameter.grad.mul_(1 / 64.0)
+        optimizer.step()
+        debugger.stop()
+        debugger.step()
+    forget()
+
+
+def changed(folder: Path, level: str, kind: str, clear: str, lr: float, settings: str = "{}") -> None:
+    record(folder, level, kind, clear, lr=lr, **json.loads(settings))
+
+
+def without_optimizers(recording: Path, folder: Path) -> Path:
+    """Copy a recording as one of a tool that records no optimizers."""
+    copy_of(recording, folder)
+    for path in folder.glob("step*/*/dump.json"):
+        document = json.loads(path.read_text())
+        document.pop("optimizers", None)
+        path.write_text(json.dumps(document))
+    return folder
+
+
+def finding(target: Path, golden: Path) -> Any:
+    result = msprobe.compare(target, golden)
+    assert result.verdict == "diverged"
+    return result.summary.first_divergence
+
+
+@pytest.mark.parametrize("level", ["mix", "L0"])
+@pytest.mark.parametrize("kind", ["SGD", "AdamW"])
+def test_another_learning_rate_is_named_with_both_values(recordings: Recordings, level: str, kind: str) -> None:
+    target = recordings(changed, level, kind, "before", 0.011)
+    found = finding(target, recordings(changed, level, kind, "before", 0.01))
+    assert found.module == "optimizer"
+    assert f"the learning rate of {kind} is 0.011 in the target, 0.01 in the golden run" in found.reason
+
+
+@pytest.mark.parametrize("kind", ["SGD", "AdamW"])
+def test_another_learning_rate_shows_in_the_updates(recordings: Recordings, tmp_path: Path, kind: str) -> None:
+    """The golden run was recorded by a tool that tells nothing of optimizers."""
+    golden = without_optimizers(recordings(changed, "L0", kind, "before", 0.01), tmp_path / "golden")
+    found = finding(recordings(changed, "L0", kind, "before", 0.011), golden)
+    assert found.module == "optimizer" and found.step == 1
+    assert "1.1 times those of the golden run" in found.reason
+
+
+@pytest.mark.parametrize("level", ["mix", "L0"])
+def test_another_setting_and_another_class_are_named(recordings: Recordings, level: str) -> None:
+    golden = recordings(changed, level, "AdamW", "before", 0.01)
+    decay = finding(recordings(changed, level, "AdamW", "before", 0.01, '{"weight_decay": 0.5}'), golden)
+    assert "the setting weight_decay of AdamW is 0.5 in the target, 0.01 in the golden run" in decay.reason
+    if level == "L0":
+        other = finding(recordings(changed, level, "Adam", "before", 0.01), golden)
+        assert "the optimizer is Adam in the target, AdamW in the golden run" in other.reason
+
+
+@pytest.mark.parametrize(("level", "kind"), [("mix", "SGD"), ("mix", "AdamW"), ("L0", "SGD")])
+def test_gradients_that_accumulate_are_named(recordings: Recordings, level: str, kind: str) -> None:
+    target = recordings(changed, level, kind, "never", 0.01)
+    found = finding(target, recordings(changed, level, kind, "before", 0.01))
+    assert found.module == "optimizer" and "gradients accumulate in the target" in found.reason, found
+    assert found.step == (1 if level == "mix" else 2)
+
+
+def test_gradients_cleared_before_the_step_are_named(recordings: Recordings) -> None:
+    target = recordings(changed, "mix", "AdamW", "between", 0.01)
+    found = finding(target, recordings(changed, "mix", "AdamW", "before", 0.01))
+    assert found.module == "optimizer" and "the optimizer of the target got no gradients" in found.reason, found
+
+
+def test_a_wrong_weight_in_a_later_step_is_no_learning_rate(recordings: Recordings, tmp_path: Path) -> None:
+    golden = recordings(changed, "L0", "SGD", "before", 0.01)
+    target = copy_of(golden, tmp_path / "target")
+    (path,) = (target / "step1").glob("*/dump.json")
+    document = json.loads(path.read_text())
+    weight = document["data"]["Module.0.Linear.forward.0"]["parameters"]["weight"]
+    weight["Max"], weight["Norm"] = weight["Max"] * 1.5, weight["Norm"] * 1.1
+    path.write_text(json.dumps(document))
+    found = finding(target, golden)
+    assert found.module == "0.Linear" and found.reason.startswith("parameters.weight"), found
+
+
+@pytest.mark.parametrize("level", ["mix", "L0"])
+def test_the_line_of_a_wrong_update_is_that_of_the_step(recordings: Recordings, level: str) -> None:
+    target = recordings(changed, level, "SGD", "before", 0.011)
+    found = finding(target, recordings(changed, level, "SGD", "before", 0.01))
+    assert found.source.endswith("in record: optimizer.step()") and found.golden_source == found.source
+    assert found.stack[0].startswith(f"File {__file__}, line ")
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_gradients_that_accumulate_are_named_where_they_are_computed_or_cleared(
+    recordings: Recordings, swapped: bool
+) -> None:
+    """Clipping has multiplied the gradients of the steps before by a number."""
+    kept, cleared = recordings(clipped, "never"), recordings(clipped, "before")
+    found = finding(*((cleared, kept) if swapped else (kept, cleared)))
+    assert f"gradients accumulate in the {'golden run' if swapped else 'target'}" in found.reason and found.step == 1
+    assert "model(x).square().mean().backward()" in (found.golden_source if swapped else found.source)
+    assert "optimizer.zero_grad()" in (found.source if swapped else found.golden_source)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_micro_batches_whose_gradients_are_cleared_are_named_where_they_are_cleared(
+    recordings: Recordings, swapped: bool
+) -> None:
+    """The first wrong value is what divides the scaled gradients, which belongs to no module and no optimizer."""
+    each, first = recordings(micro_batches, "each"), recordings(micro_batches, "first")
+    found = finding(*((first, each) if swapped else (each, first)))
+    keeps, clears = ("target", "golden run") if swapped else ("golden run", "target")
+    assert f"gradients accumulate in the {keeps}: the {clears} clears them (zero_grad)" in found.reason
+    assert found.step == 0 and found.module == "optimizer"
+    assert "optimizer.zero_grad()" in (found.golden_source if swapped else found.source)
+    assert "* 64.0).backward()" in (found.source if swapped else found.golden_source)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_step_more_is_named_where_it_is_called(recordings: Recordings, swapped: bool) -> None:
+    pair = recordings(two_steps, "mix"), recordings(changed, "mix", "SGD", "before", 0.1)
+    found = finding(*(reversed(pair) if swapped else pair))
+    numbers = "1 steps in the target, 2" if swapped else "2 steps in the target, 1"
+    assert f"optimizers make {numbers} in the golden run" in found.reason and found.step == 0
+    assert found.module == "optimizer" and found.source.endswith("# once more")
+
+
+def test_settings_differ_though_the_optimizer_is_computed_otherwise(recordings: Recordings) -> None:
+    """The first step of Adam does not depend on the second moment: no value of step 0 differs."""
+    golden = recordings(changed, "mix", "AdamW", "before", 0.01, '{"betas": [0.9, 0.95], "foreach": false}')
+    same = recordings(changed, "mix", "AdamW", "before", 0.01, '{"betas": [0.9, 0.95], "foreach": true}')
+    assert msprobe.compare(same, golden).verdict == "same"
+    found = finding(
+        recordings(changed, "mix", "AdamW", "before", 0.01, '{"betas": [0.9, 0.99], "foreach": true}'), golden
+    )
+    assert found.module == "optimizer" and found.step == 0
+    assert "the setting betas of AdamW is [0.9, 0.99] in the target, [0.9, 0.95] in the golden run" in found.reason
+    assert found.source.endswith("optimizer.step()")

@@ -1,0 +1,67 @@
+"""A gradient that one run lacks is named where it is cut off, and not where it shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+import msprobe
+from msprobe.pytorch import PrecisionDebugger
+from tests.fresh_debugger import forget
+from tests.recordings import Recordings
+
+pytestmark = pytest.mark.torch
+
+
+class Cell(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(self.inner(x)) * 0.5 + state * torch.sigmoid(x)
+
+
+class Recurrent(torch.nn.Module):
+    def __init__(self, cut: bool) -> None:
+        super().__init__()
+        self.cell, self.cut = Cell(), cut
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        state = self.cell(x, x)
+        if self.cut:
+            return self.cell(x, state.detach())  # cut
+        return self.cell(x, state)  # whole
+
+
+def record(folder: Path, cut: bool) -> None:
+    forget()
+    torch.manual_seed(0)
+    model = Recurrent(cut)
+    x = torch.randn(3, 4, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    debugger = PrecisionDebugger({"dump_path": str(folder), "level": "mix", "task": "statistics"})
+    with debugger.collect(model=model):
+        model(x).square().sum().backward()
+    forget()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_detached_state_is_named_where_it_is_given(recordings: Recordings, turned: bool) -> None:
+    pair = [recordings(record, True), recordings(record, False)]
+    result: Any = msprobe.compare(*(reversed(pair) if turned else pair))
+    found = result.summary.first_divergence
+    assert result.verdict == "diverged" and found.module is None
+    assert found.source.endswith("# whole" if turned else "# cut")
+    side = "golden run" if turned else "target"
+    assert f"what Module.cell.Cell.forward.1 gets does not require a gradient in the {side}" in found.reason
+
+
+def test_the_same_program_has_no_finding(recordings: Recordings, tmp_path: Path) -> None:
+    record(tmp_path / "again", True)
+    assert msprobe.compare(recordings(record, True), tmp_path / "again").verdict == "same"

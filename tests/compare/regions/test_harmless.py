@@ -1,0 +1,94 @@
+"""Differences inside a module from which nothing wrong goes out."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msprobe.analyze.first_divergence import first_divergence
+from msprobe.compare.comparison import Comparison, compare_dumps
+from msprobe.core.store.reader import find_dumps, load_dump
+from tests.compare.dumps import call, gradient, module, number, tensor, write
+
+BLOCK = "Module.block.Block.forward.0"
+SCORES, SOFTMAX = "Torch.matmul.0.forward", "Functional.softmax.0.forward"
+
+
+def compared(folder: Path, target: dict[str, Any], golden: dict[str, Any], parent: str = BLOCK) -> Comparison:
+    dumps = []
+    for side, data in (("t", target), ("g", golden)):
+        write(folder / side, data, {name: parent if name != BLOCK else None for name in data})
+        dumps.append(load_dump(find_dumps(folder / side)[0]))
+    return compare_dumps(*dumps)
+
+
+def run(scores: float, result: float = 3.0, argument: float = 0.5) -> dict[str, Any]:
+    return {
+        SCORES: call([tensor(1.0), number(argument)], [tensor(scores)]),
+        SOFTMAX: call([tensor(scores)], [tensor(result)]),
+        BLOCK: module([tensor(1.0)], [tensor(result)]),
+    }
+
+
+def test_what_does_not_leave_its_module_is_harmless(tmp_path: Path) -> None:
+    comparison = compared(tmp_path, run(2.0), run(4.0))
+    assert {comparison.table.entries[entry].name for entry in comparison.table.harmless} == {SCORES, SOFTMAX}
+    assert first_divergence(comparison) is None
+    assert "error" not in comparison.row_levels.names()
+
+
+@pytest.mark.parametrize(
+    ("largest", "other", "harmless"),
+    [(-math.inf, -1e9, True), (-math.inf, 0.4, False), (math.inf, 0.4, False), (10**400, 7e4, False)],
+)
+def test_only_a_mask_may_be_infinite_on_one_side(tmp_path: Path, largest: float, other: float, harmless: bool) -> None:
+    sides = [run(2.0), run(2.0)]
+    for side, value in zip(sides, (largest, other), strict=True):
+        side[SCORES]["output"][0]["Max"] = value
+    for target, golden in (sides, sides[::-1]):
+        assert (first_divergence(compared(tmp_path, target, golden)) is None) == harmless
+
+
+@pytest.mark.parametrize(("reached", "named"), [(3.0, SCORES), (4.0, "Functional.relu.0.forward")])
+def test_gradients_that_follow_from_later_ones_hide_no_later_fault(tmp_path: Path, reached: float, named: str) -> None:
+    """A difference inside a module is harmless beside a fault of a later call, which makes the gradients wrong."""
+    backward, later = BLOCK.replace("forward", "backward"), "Functional.relu.0.forward"
+
+    def both(scores: float, result: float, reaching: float, leaving: float) -> dict[str, Any]:
+        return {
+            **run(scores),
+            later: call([tensor(3.0)], [tensor(result)]),
+            backward: gradient([tensor(reaching)], [tensor(leaving)]),
+        }
+
+    sides = both(2.0, 6.0, 3.0, 5.0), both(4.0, 5.0, reached, 7.0)
+    dumps = []
+    for side, data in zip("tg", sides, strict=True):
+        write(tmp_path / side, data, {SCORES: BLOCK, SOFTMAX: BLOCK, BLOCK: None, later: None, backward: None})
+        dumps.append(load_dump(find_dumps(tmp_path / side)[0]))
+    found = first_divergence(compare_dumps(dumps[0], dumps[1]))
+    assert found is not None and found.description.target == named
+
+
+def test_what_leaves_its_module_is_none(tmp_path: Path) -> None:
+    found = first_divergence(compared(tmp_path, run(2.0, 3.0), run(4.0, 5.0)))
+    assert found is not None and found.description.target == SCORES
+
+
+def test_another_argument_with_the_same_result_stays_a_difference(tmp_path: Path) -> None:
+    found = first_divergence(compared(tmp_path, run(2.0, argument=0.5), run(2.0, argument=0.7)))
+    assert found is not None and found.description.kind == "argument"
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.01], ids=["in-another-order", "another-value"])
+def test_parameters_of_an_optimizer_may_come_in_another_order(tmp_path: Path, factor: float) -> None:
+    def update(first: float, second: float) -> dict[str, Any]:
+        names = ("Tensor.mul_.0.forward", "Tensor.mul_.1.forward")
+        values = dict(zip(names, (first, second), strict=True))
+        return {name: call([tensor(value)], [tensor(value / 2)]) for name, value in values.items()}
+
+    comparison = compared(tmp_path, update(1.0, 2.0 * factor), update(2.0, 1.0), "optimizer")
+    assert (first_divergence(comparison) is None) == (factor == 1.0)
