@@ -10,28 +10,19 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from faults import FAULTS
 
 
-def lines(value: object) -> Iterable[str]:
-    """A stack is one text or a list of texts; each frame may span lines."""
-    texts = value if isinstance(value, list) else [value or ""]
-    return [line.strip() for text in texts for line in str(text).splitlines() if line.strip()]
-
-
 def describe(culprit: dict[str, Any]) -> str:
-    frames = list(lines(culprit["stack"]))
     return "\n".join([
         f"  step       {culprit['step']}",
         f"  operation  {culprit['target'] or culprit['golden']}",
         f"  module     {culprit['module']}",
         f"  reason     {culprit['reason']}",
-        f"  source     {frames[0] if frames else 'not recorded'}",
-        *(f"             {line}" for line in frames[1:2]),
+        f"  source     {culprit['source'] or 'not recorded'}",
     ])
 
 
