@@ -34,6 +34,7 @@ from msprobe.compare.records.likeness import same_values
 from msprobe.compare.records.optimizer_steps import number_of_steps, optimizer_steps, other_settings, paired_steps
 from msprobe.compare.regions.harmless import HarmlessDifferences
 from msprobe.compare.regions.origin import find_origin
+from msprobe.compare.regions.other_formulas import OtherFormulas
 from msprobe.compare.regions.value_flow import ValueFlow
 from msprobe.compare.table.table import LeafTable, Origin
 from msprobe.core.naming import NameSyntaxError, split_entry
@@ -89,7 +90,8 @@ class OneSidedCalls:
         if self.dumps.policy is Policy.REFERENCE:
             return self.table
         differences = HarmlessDifferences(self.table, self.dumps.target, measured, judged, again)
-        harmless = frozenset() if self.table.loose else differences.entries()
+        formulas = self._formulas(measured, judged, differences)
+        harmless = frozenset() if self.table.loose else differences.entries() | formulas.entries
         for rows in map(self.table.rows_of, harmless):
             judged.level[rows.start : rows.stop] = np.minimum(judged.level[rows.start : rows.stop], Level.WARNING)
         if not self.alone:
@@ -98,7 +100,9 @@ class OneSidedCalls:
         origin = self.origin(measured, replace(judged, kind=differences.kinds_of_consequence()), first)
         entries = list(self.table.entries)
         for number in self.alone:
-            absence = None if origin is not None and number == origin.entry else self._absence(number, differences)
+            absence = None
+            if origin is None or number != origin.entry:
+                absence = self._absence(number, differences, formulas)
             entries[number] = entries[number]._replace(absence=absence)
         self._restore((number for number in self.alone if not entries[number].benign), judged.kind)
         return replace(self.table, entries=entries, origin=origin, harmless=harmless)
@@ -123,7 +127,14 @@ class OneSidedCalls:
 
     def absence(self, number: int, measured: Measured, judged: Judged) -> Absence | None:
         """Return why an entry of one side means nothing if it is no origin; None where it is a lost result."""
-        return self._absence(number, HarmlessDifferences(self.table, self.dumps.target, measured, judged))
+        differences = HarmlessDifferences(self.table, self.dumps.target, measured, judged)
+        return self._absence(number, differences, self._formulas(measured, judged, differences))
+
+    def _formulas(self, measured: Measured, judged: Judged, differences: HarmlessDifferences) -> OtherFormulas:
+        """Return the formulas that are written otherwise, as far as no module around them shows that already."""
+        harmless = frozenset() if self.table.loose else differences.entries()
+        differing = () if self.table.loose else [n for n in differences.differing if n not in harmless]
+        return OtherFormulas(self.table, measured, judged, self.alone, differing)
 
     def _is_of_other_program(self, origin: Origin) -> bool:
         """Return whether an origin in two different programs says less than what is judged there anyway: a lost layer
@@ -133,14 +144,14 @@ class OneSidedCalls:
         keys = self.table.keys
         return keys[origin.entry].phase == Phase.FORWARD.value != keys[origin.boundary].phase
 
-    def _absence(self, number: int, differences: HarmlessDifferences) -> Absence | None:
+    def _absence(self, number: int, differences: HarmlessDifferences, formulas: OtherFormulas) -> Absence | None:
         if self.table.loose:
             return self.table.entries[number].absence
         key = self.table.keys[number]
         if key.phase == Phase.FORWARD.value:
             lost = self._is_lost_call(number, key)
         else:
-            lost = self._is_lost_gradient(number, key) and not self._dies_out(number, key, differences)
+            lost = self._is_lost_gradient(number, key, formulas) and not self._dies_out(number, key, differences)
         if lost:
             return None
         if key.phase == Phase.PARAMETERS_GRAD.value:
@@ -151,9 +162,12 @@ class OneSidedCalls:
                 return None
         return Absence.OTHER_CODE if shown else Absence.NOT_SHOWN
 
-    def _is_lost_gradient(self, number: int, key: EntryKey) -> bool:
-        """Return whether the other side makes the call whose gradient this is."""
-        stems, calls = self._paired_calls[self.table.entries[number].target is None]
+    def _is_lost_gradient(self, number: int, key: EntryKey, formulas: OtherFormulas) -> bool:
+        """Return whether the other side makes the call whose gradient this is, and not one of the same name."""
+        side = self.table.entries[number].target is None
+        stems, calls = self._paired_calls[side]
+        if in_phase(self.table.entries[number].name, Phase.FORWARD.value) in formulas.calls[side]:
+            return False
         return key.stem in stems if key.phase == Phase.PARAMETERS_GRAD.value else (key.stem, key.call) in calls
 
     def _dies_out(self, number: int, key: EntryKey, differences: HarmlessDifferences) -> bool:

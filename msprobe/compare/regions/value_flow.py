@@ -44,7 +44,7 @@ class ValueFlow:
 
     def _add(self, entry: int) -> None:
         for raw in self.values_of(entry, OUTPUT):
-            signature = _signature(raw)
+            signature = signature_of(raw)
             if signature is not None:
                 self._makers.setdefault(signature, []).append((entry, raw))
 
@@ -62,7 +62,7 @@ class ValueFlow:
         it. Of calls of this side alone that follow each other the first one has made it: the others are the modules
         around it, and copies. Calls that return the elements in the same order come before others.
         """
-        signature = _signature(raw) if is_tensor(raw) else None
+        signature = signature_of(raw) if is_tensor(raw) else None
         if signature is None:
             return None
         norm = as_float(raw.get("Norm"))
@@ -93,7 +93,7 @@ class ValueFlow:
 
     def _users(self, entry: int) -> set[int]:
         """Return the later calls that get a value that this entry returns, and that no call of both sides returns."""
-        signatures = {_signature(raw) for raw in self.values_of(entry, OUTPUT)} - {None}
+        signatures = {signature_of(raw) for raw in self.values_of(entry, OUTPUT)} - {None}
         users = {user for signature in signatures for user in self._users_by_value.get(signature, ()) if user > entry}
         return {user for user in users if any(self._is_made_alone(raw, signatures, user) for raw in self._inputs(user))}
 
@@ -101,14 +101,14 @@ class ValueFlow:
         return self.values_of(entry, INPUT)
 
     def _is_made_alone(self, raw: Mapping[str, Any], signatures: Collection[_Signature | None], user: int) -> bool:
-        return _signature(raw) in signatures and self.maker(raw, user) in self.alone
+        return signature_of(raw) in signatures and self.maker(raw, user) in self.alone
 
     @cached_property
     def _users_by_value(self) -> dict[_Signature | None, list[int]]:
         users: dict[_Signature | None, list[int]] = {}
         for entry in range(len(self._table.entries)):
             for raw in self._inputs(entry):
-                users.setdefault(_signature(raw), []).append(entry)
+                users.setdefault(signature_of(raw), []).append(entry)
         return users
 
     def outermost(self, entry: int) -> int:
@@ -184,7 +184,7 @@ def _is_near(one: float, two: float, allowed: float) -> bool:
     return one == two or (one != one and two != two) or abs(one - two) <= allowed
 
 
-def _signature(raw: Mapping[str, Any]) -> _Signature | None:
+def signature_of(raw: Mapping[str, Any]) -> _Signature | None:
     """Return what no view changes of a tensor; None where that says nothing about where it comes from."""
     digest = raw.get(_DIGEST)
     if digest is not None:  # a damaged dump may hold anything
