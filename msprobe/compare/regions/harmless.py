@@ -167,12 +167,10 @@ class HarmlessDifferences:
             return self._is_in_another_order(entry)
         if not self._calls_modules or key.phase == Phase.PARAMETERS_GRAD.value or self._rows(entry, Role.PARAMETER):
             return False
-        module = next(self._modules_around(self._table.entries[entry].target or "", self._construct), None)
-        if module is None or not self._is_closed(module):
+        module = self._module_where_it_ends(entry)
+        if module is None:
             return False
-        if not is_module(key) and self._has_other_arguments(entry) and not self._rows(entry, Role.RESULT):
-            return False
-        if is_module(key) and not all(map(self._is_further_result, self._rows(entry, Role.RESULT))):
+        if not is_module(key) and self._has_only_other_arguments(entry):
             return False
         if _has_state(key) and self._rows(entry, Role.INPUT) and not self._rows(entry, Role.RESULT):
             return False
@@ -214,8 +212,37 @@ class HarmlessDifferences:
         """Return the rows of a role that differ."""
         return self._rows_that_differ.get(entry, {}).get(int(role), [])
 
-    def _has_other_arguments(self, entry: int) -> bool:
-        return any(self._kind[row] == RowKind.ARGUMENT for row in self._rows(entry, Role.INPUT))
+    def _has_only_other_arguments(self, entry: int) -> bool:
+        """Return whether a function gets another argument, and neither other tensors, which this makes up for, nor has
+        another result."""
+        inputs = self._rows(entry, Role.INPUT)
+        has_other = any(self._kind[row] == RowKind.ARGUMENT for row in inputs)
+        return has_other and not self._rows(entry, Role.RESULT) and not any(map(self._is_tensor, inputs))
+
+    def _module_where_it_ends(self, entry: int) -> int | None:
+        """Return the closed module that a difference does not leave: the innermost one around an entry, or the module
+        itself. A module that gets other values, and so returns others, is passed if gradients show what leaves the
+        module around it."""
+        passed = False
+        for module in self._modules_around(self._table.entries[entry].target or "", self._construct):
+            if self._is_closed(module) and (not passed or self._shows_gradients(module)):
+                own = self._rows(entry, Role.RESULT) if is_module(self._table.keys[entry]) and not passed else []
+                return module if all(map(self._is_further_result, own)) else None
+            if not self._only_passes_on(module):
+                return None
+            passed = True
+        return None
+
+    def _only_passes_on(self, module: int) -> bool:
+        """Return whether a module gets other tensors than in the other run, and has neither other parameters nor a
+        state."""
+        gets_others = any(map(self._is_tensor, self._rows(module, Role.INPUT)))
+        return gets_others and not self._rows(module, Role.PARAMETER) and not _has_state(self._table.keys[module])
+
+    def _shows_gradients(self, module: int) -> bool:
+        """Return whether the gradients that leave a closed module were compared."""
+        backward = self._by_name[0].get(in_phase(self._table.entries[module].target or "", Phase.BACKWARD.value))
+        return backward is not None and not self._follows(backward) and any(self._results(backward))
 
     def _modules_around(self, name: str, construct: Mapping[str, Any], *, in_golden: bool = False) -> Iterator[int]:
         """Yield the forward entries of the module itself, and of the modules around an entry that both sides call, from
