@@ -19,11 +19,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import lt
 from typing import Any, NamedTuple
 
+from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import Absence, EntryPair, is_module
 from msprobe.compare.records.likeness import same_values
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import INPUT, Leaf, is_tensor
+from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
 
 _UNEXCUSED = None, Absence.OTHER_CODE, Absence.NOT_SHOWN
 _REACH = 64
@@ -57,9 +58,37 @@ def moved_call(table: LeafTable, entry: int) -> MovedCall | None:
             same = (other.stem, other.phase, other.parent) == (key.stem, key.phase, key.parent)
             if pair.target is not None and pair.golden is not None:
                 between = between or (pair if (other.phase, other.parent) == (key.phase, key.parent) else None)
-            elif same and pair.absence in _UNEXCUSED and (pair.target is None) != in_golden:
+            elif same and _is_alone(pair, in_golden=not in_golden) and not _is_made_otherwise(table, number):
                 return _moved(own, pair, between, first=step > 0) if between is not None else None
     return None
+
+
+def _is_alone(pair: EntryPair, *, in_golden: bool) -> bool:
+    """Return whether one side alone has an entry, and nothing but other code excuses it."""
+    return pair.absence in _UNEXCUSED and (pair.golden, pair.target)[in_golden] is None
+
+
+def _is_made_otherwise(table: LeafTable, entry: int) -> bool:
+    """Return whether the other run computes what the forward call of an entry returns, by another function: then it is
+    no call in another order."""
+    in_golden = table.entries[entry].target is None
+    forward = in_phase(table.entries[entry].name, Phase.FORWARD.value)
+    own = [number for number, pair in enumerate(table.entries) if pair[in_golden] == forward]
+    results = [raw for number in own for raw in _results(table, number, in_golden=in_golden)]
+    others = [
+        raw
+        for number, pair in enumerate(table.entries)
+        if _is_alone(pair, in_golden=not in_golden)
+        if table.keys[number].phase == Phase.FORWARD.value and table.keys[number].stem != table.keys[entry].stem
+        for raw in _results(table, number, in_golden=not in_golden)
+    ]
+    return bool(results) and all(any(same_values(raw, other) for other in others) for raw in results)
+
+
+def _results(table: LeafTable, entry: int, *, in_golden: bool) -> list[Mapping[str, Any]]:
+    leaves = (table.target, table.golden)[in_golden]
+    found = (leaves[row] for row in table.rows_of(entry))
+    return [leaf.raw for leaf in found if leaf is not None and leaf.slot == OUTPUT and is_tensor(leaf.raw)]
 
 
 def exchanged_call(table: LeafTable, golden: Sequence[str], entry: int) -> MovedCall | None:

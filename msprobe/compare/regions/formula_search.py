@@ -7,19 +7,21 @@ each side for itself. ``other_formulas`` says which formulas are without consequ
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import OF_PARAMETERS, is_module
-from msprobe.compare.records.leaves import element_count
+from msprobe.compare.records.leaves import as_float, element_count
 from msprobe.compare.records.likeness import same_values
 from msprobe.compare.regions.value_flow import signature_of
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
-from msprobe.numerics.verdict import Floats, Ints, Judged, Measured, Role, RowKind
+from msprobe.core.tensors.statistics import LARGEST, SMALLEST
+from msprobe.numerics.verdict import Judged, Measured, Role, RowKind
 
 _EQUAL = 2e-5
 """How far results of two formulas may be apart in float32, relative to their scale."""
@@ -43,13 +45,15 @@ class Formula:
         first: the first entry.
         pairs: the entries of both sides that differ.
         inside: the largest difference in it, relative to the scale of a tensor.
-        leaving: the largest difference of what both sides have again.
+        size: the same in units of the data.
+        leaving: the largest difference of what both sides have again, relative to the scale of a tensor.
         unused: the values that no later call has got.
     """
 
     first: int
     pairs: set[int] = field(default_factory=set)
     inside: float = 0.0
+    size: float = 0.0
     leaving: float = 0.0
     unused: dict[_Value, _Raw] = field(default_factory=dict)
 
@@ -76,7 +80,7 @@ class FormulaSearch:
         forward: Set[int] | None = None,
     ) -> None:
         self._table, self._role, self._kind = table, measured.role, judged.kind
-        self._worst: Floats = measured.worst
+        self._worst, self._tolerance = measured.worst, judged.tolerance
         self._alone, self._differing, self._forward = alone, differing, forward
         self._live: dict[_Value, Formula] = {}
         self._made_alone: set[_Value] = set()
@@ -132,16 +136,15 @@ class FormulaSearch:
             formula = Formula(number)
             self._formulas.append(formula)
         formula.pairs.add(number)
-        for row in self._table.rows_of(number):
-            if self._differs(row):
-                formula.inside = max(formula.inside, self._size(row))
-            if self._role[row] != Role.RESULT:
-                continue
-            if self._differs(row):
+        rows = self._table.rows_of(number)
+        for row in filter(self._differs, rows):
+            self._enlarge(formula, row)
+            if self._role[row] == Role.RESULT:
                 for side, raw in self._tensors(row):
                     self._pass_on(formula, _value(side, raw), raw)
-            else:
-                formula.leaving = max(formula.leaving, float(self._worst[row]))
+        for row in rows:
+            if self._role[row] == Role.RESULT and not self._differs(row):
+                self._leave(formula, row)
 
     def _follow_right(self, number: int) -> None:
         """Take note of what a call of both sides gets from formulas, and of what a module returns."""
@@ -155,9 +158,7 @@ class FormulaSearch:
                 if formula is None:
                     continue
                 formula.unused.pop(value, None)
-                formula.leaving = max(formula.leaving, float(self._worst[row]))
-                if self._kind[row] == RowKind.UNCHECKED:
-                    self._give_up(formula)
+                self._leave(formula, row)
 
     # What belongs to a formula
 
@@ -214,13 +215,26 @@ class FormulaSearch:
         target, golden = self._leaves(row)
         return target is not None and golden is not None and same_values(target.raw, golden.raw)
 
-    def _size(self, row: int) -> float:
-        """Return how far a row is apart, relative to its scale; nothing is known of values that cannot be compared."""
-        if self._kind[row] == RowKind.VALUE:
-            return float(self._worst[row])
-        return 0.0 if self._is_other_view(row) or not any(True for _ in self._tensors(row)) else float("inf")
-
     # Formulas and their values
+
+    def _enlarge(self, formula: Formula, row: int) -> None:
+        """Take note of how much a row differs inside of a formula."""
+        sizes = [_largest(raw) for _, raw in self._tensors(row)]
+        if not sizes or self._is_other_view(row):
+            return
+        apart = float(self._worst[row]) if self._kind[row] == RowKind.VALUE else math.inf
+        formula.inside = max(formula.inside, apart)
+        formula.size = max(formula.size, max(sizes) * min(apart, 1.0))
+
+    def _leave(self, formula: Formula, row: int) -> None:
+        """Take note of a row that agrees, and give a formula up whose differences would not show there: beside a mask
+        of -1e9, scores do not."""
+        formula.leaving = max(formula.leaving, float(self._worst[row]))
+        hidden = 0.0
+        if not self._table.checksums:
+            hidden = max((_largest(raw) for _, raw in self._tensors(row)), default=0.0) * float(self._tolerance[row])
+        if self._kind[row] == RowKind.UNCHECKED or not hidden <= formula.size:
+            self._give_up(formula)
 
     def _use(self, number: int, slots: tuple[str, ...]) -> list[Formula]:
         """Return the formulas of which an entry has values in these slots, and note that these are used."""
@@ -245,7 +259,8 @@ class FormulaSearch:
     def _merge(self, formula: Formula, other: Formula) -> None:
         formula.first = min(formula.first, other.first)
         formula.pairs |= other.pairs
-        formula.inside, formula.leaving = max(formula.inside, other.inside), max(formula.leaving, other.leaving)
+        formula.inside, formula.size = max(formula.inside, other.inside), max(formula.size, other.size)
+        formula.leaving = max(formula.leaving, other.leaving)
         formula.unused |= other.unused
         self._formulas.remove(other)
         for value in [value for value, owner in self._live.items() if owner is other]:
@@ -296,8 +311,14 @@ def phases_of(*, backward: bool) -> tuple[str, ...]:
     return (Phase.BACKWARD.value, Phase.PARAMETERS_GRAD.value) if backward else (Phase.FORWARD.value,)
 
 
+def _largest(raw: _Raw) -> float:
+    """Return the largest element of a tensor in units of the data; infinity where it is not known to be finite."""
+    extremes = [abs(as_float(raw.get(spec.name))) for spec in (LARGEST, SMALLEST)]
+    return max(extremes) if all(map(math.isfinite, extremes)) else math.inf
+
+
 def _value(side: int, raw: _Raw) -> _Value:
-    """Return a value of one side. A tensor full of ones or zeros, which says nothing about where it comes from, is equal
-    to itself alone."""
+    """Return a value of one side; one full of ones or zeros, which says nothing about where it comes from, is equal to
+    itself alone."""
     signature = signature_of(raw)
     return _Value(side, id(raw) if signature is None else signature)

@@ -39,7 +39,7 @@ from msprobe.compare.regions.value_flow import ValueFlow
 from msprobe.compare.table.table import LeafTable, Origin
 from msprobe.core.naming import NameSyntaxError, split_entry
 from msprobe.core.naming.names import Phase
-from msprobe.core.store.record_walk import is_tensor
+from msprobe.core.store.record_walk import OUTPUT, is_tensor
 from msprobe.numerics.verdict import Ints, Judged, Level, Measured, RowKind
 
 _STRUCTURE = "structure"
@@ -188,7 +188,21 @@ class OneSidedCalls:
             return number > self._last_pair
         if not is_module(key) or self._is_inside(number, side) or self._modules_by_gap[not side].get(self._gap[number]):
             return False
-        return not self._flows[side].is_shown(number)
+        return not self._flows[side].is_shown(number) and not self._is_made_by_functions(number, side)
+
+    def _is_made_by_functions(self, number: int, side: bool) -> bool:
+        """Return whether calls of functions that the other side alone makes return what a module returns."""
+        return self._flows[side].returns(number, self._results_of_functions[not side])
+
+    @cached_property
+    def _results_of_functions(self) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+        """By side the results of the forward calls of functions that it alone makes."""
+        results: tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]] = ([], [])
+        for number in self.alone:
+            key, side = self.table.keys[number], self.table.entries[number].target is None
+            if key.phase == Phase.FORWARD.value and not is_module(key):
+                results[side].extend(self._flows[side].values_of(number, OUTPUT))
+        return results
 
     def _is_other_state(self, number: int, key: EntryKey) -> bool:
         """Return whether a call outside of modules changes a tensor in place, as that of an average does, and the other

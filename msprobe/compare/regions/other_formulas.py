@@ -58,8 +58,7 @@ class OtherFormulas:
     def calls(self) -> tuple[frozenset[str], frozenset[str]]:
         """By side the names of these entries."""
         pairs = [self._table.entries[number] for number in self.entries]
-        target, golden = (frozenset(pair[side] or "" for pair in pairs) for side in (0, 1))
-        return target, golden
+        return frozenset(pair.target or "" for pair in pairs), frozenset(pair.golden or "" for pair in pairs)
 
     def _closed(self, forward: Set[int] | None) -> frozenset[int]:
         """Return the pairs of all formulas of a pass that are without consequence; ``forward`` as in

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from msprobe.compare.alignment.protocol import Alignment, Item
-from msprobe.compare.records.entries import EntryKey
+from msprobe.compare.records.entries import EntryKey, is_module
 from msprobe.compare.records.leaves import row_name
+from msprobe.compare.table.call_arguments import Pairs, pairs_by_parameter
 from msprobe.core.store.reader import Dump
 from msprobe.core.store.record_walk import Leaf, is_tensor, leaves
 from msprobe.core.tensors.dtypes import DtypeKind, find_dtype
-
-_Pairs = list[tuple[Leaf | None, Leaf | None]]
 
 
 @dataclass(slots=True)
@@ -47,7 +46,7 @@ class LeafPairs:
         """Whether leaves of equal suffix pair, and nothing else is said."""
         return not self.gate and self.alignment.rule is None and not self.alignment.items
 
-    def pairs(self, target: EntryKey | None, golden: EntryKey | None, ours: list[Leaf], theirs: list[Leaf]) -> _Pairs:
+    def pairs(self, target: EntryKey | None, golden: EntryKey | None, ours: list[Leaf], theirs: list[Leaf]) -> Pairs:
         """Pairs of leaves, those of the target in their order; then what is left of the golden entry."""
         self.other_entry = {}
         said = self.alignment.items.get(target.name, {}) if target is not None else {}
@@ -59,7 +58,7 @@ class LeafPairs:
             waiting = {leaf.suffix: leaf for leaf in theirs}
         else:
             waiting = {name: leaf for leaf in theirs if (name := renaming[1](leaf.suffix)) is not None}
-        found: _Pairs = []
+        found: Pairs = []
         for leaf in ours:
             if leaf.suffix in said:
                 found.append((leaf, self._said(said[leaf.suffix], golden, len(found))))
@@ -72,7 +71,10 @@ class LeafPairs:
                 del waiting[name]
             found.append((leaf, partner))
         used = {id(partner) for _, partner in found}
-        return found + [(None, leaf) for leaf in theirs if id(leaf) not in used]
+        found += [(None, leaf) for leaf in theirs if id(leaf) not in used]
+        if target is None or golden is None or target.stem != golden.stem or is_module(target) or not self.plain:
+            return found
+        return pairs_by_parameter(target.stem, target.phase, found)
 
     def claims_all(self, golden: str, theirs: list[Leaf]) -> bool:
         """Whether every leaf of a golden entry stands somewhere else."""

@@ -1,0 +1,157 @@
+"""The arguments of a function as its signature receives them, however the call is written.
+
+``F.relu(x)``, ``F.relu(x, False)`` and ``F.relu(input=x, inplace=False)``, which ``nn.ReLU()`` calls, are one call. A
+record has what was written: an argument by position, by name, or not at all. ``call_signatures.tsv`` has parameters and
+defaults of PyTorch's functions, an overload per line; ``scripts/call_signatures`` writes it. Where both calls fit one
+overload, their arguments pair by parameter, and one that a call leaves out has its default. A number stands for as many
+equal ones where the signature says so (``stride[2]``). In backward, gradients pair by the parameter in the same way.
+Calls that fit no overload keep their pairs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from msprobe.core.naming.names import Phase
+from msprobe.core.store.record_walk import INPUT, OUTPUT, Leaf, is_tensor
+
+Pairs = list[tuple[Leaf | None, Leaf | None]]
+_OTHER_NAMES = {"axis": "dim", "keepdims": "keepdim"}
+"""Names that PyTorch takes besides its own."""
+_KEYWORD_ONLY = "*"
+_NO_DEFAULT = object()
+
+
+class _Parameter(NamedTuple):
+    """A parameter; ``numbers`` is how many numbers it takes for which one may stand, 0 where it takes none such."""
+
+    name: str
+    by_position: bool
+    numbers: int
+    default: Any
+
+
+_Signature = Mapping[str, _Parameter]
+
+
+def pairs_by_parameter(stem: str, phase: str, found: Pairs) -> Pairs:
+    """Return the pairs of leaves of two calls of a function, in which arguments pair by the parameter they are for.
+
+    Args:
+        stem: the name of the function without number.
+        phase: the phase of the entries: the gradients of a backward entry pair, and the arguments of any other one.
+        found: pairs of leaves by their place in the records.
+    """
+    slot = OUTPUT if phase == Phase.BACKWARD.value else INPUT
+    if all(None not in pair or (pair[0] or pair[1]).slot != slot for pair in found):  # type: ignore[union-attr]
+        return found
+    sides = [[leaf for pair in found if (leaf := pair[side]) is not None and leaf.slot == slot] for side in (0, 1)]
+    for signature in _signatures(stem):
+        target, golden = (_by_parameter(side, signature, phase) for side in sides)
+        if target is not None and golden is not None:
+            both = list(_paired(signature, (target, golden), phase))
+            return both + [pair for pair in found if all(leaf is None or leaf.slot != slot for leaf in pair)]
+    return [_with_null(pair) for pair in found] if slot == OUTPUT else found
+
+
+@cache
+def _table() -> Mapping[str, list[_Signature]]:
+    table: dict[str, list[_Signature]] = {}
+    text = Path(__file__).with_name("call_signatures.tsv").read_text(encoding="utf-8")
+    for line in text.splitlines()[1:]:
+        name, words = line.split("\t")
+        table.setdefault(name, []).append({parameter.name: parameter for parameter in _parameters(words.split())})
+    return table
+
+
+def _parameters(words: Sequence[str]) -> Iterator[_Parameter]:
+    by_position = True
+    for word in words:
+        if word == _KEYWORD_ONLY:
+            by_position = False
+            continue
+        name, equals, default = word.partition("=")
+        name, _, count = name.rstrip("]").partition("[")
+        yield _Parameter(name, by_position, int(count or 0), json.loads(default) if equals else _NO_DEFAULT)
+
+
+def _signatures(stem: str) -> Sequence[_Signature]:
+    """Return the overloads of a function; those of a method are those of the function of the same name."""
+    prefix, _, name = stem.partition(".")
+    return _table().get(f"Torch.{name}" if prefix == "Tensor" else stem, ())
+
+
+def _by_parameter(leaves: Sequence[Leaf], signature: _Signature, phase: str) -> dict[str, list[Leaf]] | None:
+    """Return the leaves of a call by parameter; None where the call does not fit the signature."""
+    positional = [parameter.name for parameter in signature.values() if parameter.by_position]
+    result: dict[str, list[Leaf]] = {}
+    for leaf in leaves:
+        _, _, first, *rest = leaf.suffix.split(".")
+        if phase == Phase.BACKWARD.value and rest and not rest[0].isdigit():
+            first = rest[0]  # the gradients of arguments by name follow those by position
+        if first.isdigit():
+            name = positional[int(first)] if int(first) < len(positional) else ""
+        else:
+            name = _OTHER_NAMES.get(first, first)
+        if name not in signature:
+            return None
+        result.setdefault(name, []).append(leaf)
+    required = (parameter.name for parameter in signature.values() if parameter.default is _NO_DEFAULT)
+    fits = phase == Phase.BACKWARD.value or all(name in result for name in required)
+    return result if fits else None
+
+
+def _paired(signature: _Signature, sides: tuple[dict[str, list[Leaf]], ...], phase: str) -> Iterator[tuple[Any, Any]]:
+    """Yield the pairs of leaves of each parameter that a call gives."""
+    for parameter in signature.values():
+        target, golden = (side.get(parameter.name, []) for side in sides)
+        if phase == Phase.BACKWARD.value:
+            target, golden = _with_nulls(target, golden), _with_nulls(golden, target)
+        elif not target or not golden:
+            target, golden = target or _defaults(parameter, golden), golden or _defaults(parameter, target)
+        if parameter.numbers and len(target) != len(golden):
+            target, golden = _repeated(target, golden), _repeated(golden, target)
+        for place in range(max(len(target), len(golden))):
+            yield _at(target, place), _at(golden, place)
+
+
+def _defaults(parameter: _Parameter, given: Sequence[Leaf]) -> list[Leaf]:
+    """Return what a call gets that leaves a parameter out which the other call gives."""
+    if not given or parameter.default is _NO_DEFAULT:
+        return []
+    several = isinstance(parameter.default, list)
+    suffix = given[0].suffix.rpartition(".")[0] if several and len(given) > 1 else given[0].suffix
+    values = parameter.default if several else [parameter.default]
+    return [Leaf(f"{suffix}.{place}" if several else suffix, INPUT, _recorded(v)) for place, v in enumerate(values)]
+
+
+def _recorded(value: Any) -> Any:
+    return None if value is None else {"type": type(value).__name__, "value": value}
+
+
+def _repeated(leaves: list[Leaf], others: Sequence[Leaf]) -> list[Leaf]:
+    """Return one number as many times as the other side gives it."""
+    if len(leaves) != 1 or is_tensor(leaves[0].raw) or any(is_tensor(leaf.raw) for leaf in others):
+        return leaves
+    return [leaves[0]._replace(suffix=other.suffix) for other in others]
+
+
+def _with_nulls(leaves: list[Leaf], others: Sequence[Leaf]) -> list[Leaf]:
+    """Return the gradients of a parameter; null is what a side lacks for which the other one has null."""
+    if not leaves and others and all(leaf.raw is None for leaf in others):
+        return list(others)
+    return leaves
+
+
+def _with_null(pair: tuple[Leaf | None, Leaf | None]) -> tuple[Leaf | None, Leaf | None]:
+    """Return a pair of gradients, in which null on one side and nothing on the other are the same."""
+    leaf = pair[0] or pair[1]
+    return (leaf, leaf) if leaf is not None and leaf.slot == OUTPUT and leaf.raw is None else pair
+
+
+def _at(leaves: Sequence[Leaf], place: int) -> Leaf | None:
+    return leaves[place] if place < len(leaves) else None
