@@ -25,6 +25,8 @@ from msprobe.numerics.verdict import Judged, Measured, Role, RowKind
 
 _EQUAL = 2e-5
 """How far results of two formulas may be apart in float32, relative to their scale."""
+MUCH_CLOSER = 0.1
+"""How far values that leave a formula may be apart, relative to the difference inside."""
 _NEAR_CALLS, _MOST_LOOKUPS = 256, 64
 """How many entries before a call its operands are looked for, and how often."""
 _Raw = Mapping[str, Any]
@@ -86,6 +88,7 @@ class FormulaSearch:
         self._made_alone: set[_Value] = set()
         self._made: tuple[dict[float, list[_Raw]], ...] = ({}, {})
         self._formulas: list[Formula] = []
+        self._taken_over: set[int] = set()
         self._lookups = 0
 
     def run(self) -> list[Formula]:
@@ -96,7 +99,7 @@ class FormulaSearch:
                 continue
             if number in self._alone:
                 self._follow_alone(number)
-            elif number in self._differing:
+            elif number in self._differing or (self._live and self._takes_over(number)):
                 self._follow_wrong(number)
             elif self._live and self._table.entries[number].of_both:
                 self._follow_right(number)
@@ -145,6 +148,18 @@ class FormulaSearch:
         for row in rows:
             if self._role[row] == Role.RESULT and not self._differs(row):
                 self._leave(formula, row)
+
+    def _takes_over(self, number: int) -> bool:
+        """Return whether a function of both sides gets values of a formula that differ, and passes because the calls
+        before explain that; then its rows count as differing."""
+        if is_module(self._table.keys[number]) or not self._table.entries[number].of_both:
+            return False
+        rows = self._table.rows_of(number)
+        used = [self._live.get(_value(side, raw)) for row in rows for side, raw in self._tensors(row)]
+        inside = min((formula.inside for formula in used if formula is not None), default=math.inf)
+        wrong = [row for row in rows if self._worst[row] > MUCH_CLOSER * inside]
+        self._taken_over.update(wrong)
+        return any(self._role[row] == Role.INPUT for row in wrong)
 
     def _follow_right(self, number: int) -> None:
         """Take note of what a call of both sides gets from formulas, and of what a module returns."""
@@ -222,7 +237,8 @@ class FormulaSearch:
         sizes = [_largest(raw) for _, raw in self._tensors(row)]
         if not sizes or self._is_other_view(row):
             return
-        apart = float(self._worst[row]) if self._kind[row] == RowKind.VALUE else math.inf
+        is_number = self._kind[row] == RowKind.VALUE or row in self._taken_over
+        apart = float(self._worst[row]) if is_number else math.inf
         formula.inside = max(formula.inside, apart)
         formula.size = max(formula.size, max(sizes) * min(apart, 1.0))
 
@@ -286,7 +302,7 @@ class FormulaSearch:
     # Rows
 
     def _differs(self, row: int) -> bool:
-        return bool(self._kind[row] > RowKind.UNCHECKED)
+        return bool(self._kind[row] > RowKind.UNCHECKED) or row in self._taken_over
 
     def _leaves(self, row: int) -> tuple[Leaf | None, Leaf | None]:
         return self._table.target[row], self._table.golden[row]

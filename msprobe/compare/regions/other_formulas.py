@@ -21,12 +21,11 @@ from collections.abc import Collection, Set
 from functools import cached_property
 
 from msprobe.compare.records.entries import OF_PARAMETERS
-from msprobe.compare.regions.formula_search import Formula, FormulaSearch, phases_of
+from msprobe.compare.regions.formula_search import MUCH_CLOSER, Formula, FormulaSearch, phases_of
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.numerics.verdict import Judged, Measured
 
-_MUCH_CLOSER = 0.1
 
 
 class OtherFormulas:
@@ -64,7 +63,7 @@ class OtherFormulas:
         """Return the pairs of all formulas of a pass that are without consequence; ``forward`` as in
         ``FormulaSearch``."""
         search = FormulaSearch(self._table, self._measured, self._judged, self._alone, self._differing, forward)
-        found = [formula for formula in search.run() if formula.leaving <= _MUCH_CLOSER * formula.inside]
+        found = [formula for formula in search.run() if formula.leaving <= MUCH_CLOSER * formula.inside]
         backward = forward is not None
         ending = [formula for formula in found if formula.unused]
         ending = [f for f in ending if search.is_made_otherwise(f) or (backward and self._has_right_after(f))]
