@@ -41,6 +41,27 @@ def test_swapped_calls_are_in_another_order(tmp_path: Path) -> None:
     assert (found.module, found.golden_module) == ("block.Block", "block.Block")
 
 
+def test_a_call_that_the_other_run_makes_by_another_function_has_not_moved(tmp_path: Path) -> None:
+    """``scores - scores.logsumexp()`` for ``log_softmax`` is no loss that subtracts elsewhere."""
+    loss, scores = "Tensor.__sub__.0.forward", "Tensor.__sub__.1.forward"
+    shared = {RELU: call([tensor(2.0)], [tensor(3.0)])}
+    golden = {
+        "Torch.log_softmax.0.forward": call([tensor(1.0)], [tensor(2.0)]),
+        **shared,
+        loss: call([tensor(3.0), tensor(4.0)], [tensor(5.0)]),
+        TANH: call([tensor(5.0)], [tensor(6.0)]),
+    }
+    target = {
+        scores: call([tensor(1.0), tensor(8.0)], [tensor(2.0)]),
+        **shared,
+        "Tensor.__add__.0.forward": call([tensor(3.0), tensor(4.0)], [tensor(7.0)]),
+        TANH: call([tensor(7.0)], [tensor(6.5)]),
+    }
+    for number_, (one, two) in enumerate(((target, golden), (golden, target))):
+        found = first(write(tmp_path / f"t{number_}", one), write(tmp_path / f"g{number_}", two))
+        assert found.kind != "order" and loss in (found.target, found.golden), found
+
+
 def blocks(folder: Path, *names: str, scale: float, same_input: bool = False) -> Path:
     """Record modules in this order, each of which gets what the one before returns, or the input of the model."""
     values = [scale * (1.0 + k) for k in range(len(names) + 1)]

@@ -40,7 +40,10 @@ _KEPT = 0.98
 """The share of possible pairs that must remain possible when calls are fixed by their features."""
 _ROUNDINGS = (53, 14, 7)
 """Binary digits by which features are compared: all, about four decimal digits, about two."""
+_AGREE = 1.25
+"""How alike two calls with equal shapes are whose statistics agree in about three decimal digits."""
 _Gap = tuple[slice, slice]
+_Agree = Callable[[int, int], bool]
 
 
 def align_sequences(
@@ -55,8 +58,14 @@ def align_sequences(
         keys: for each of these calls, what must be equal in a pair.
     """
     left, right = keys
+
+    def agree(i: int, j: int) -> bool:
+        features = call_features(target, [positions[0][i]]), call_features(golden, [positions[1][j]])
+        one, other = feature_arrays(((left[i],), (right[j],)), features)
+        return bool(call_closeness(one, other, 0, np.zeros(1, np.int64))[0] > _AGREE)
+
     pairs: list[tuple[int, int]] = []
-    for left_gap, right_gap in _gaps(left, right, pairs):
+    for left_gap, right_gap in _gaps(left, right, pairs, agree):
         if left[left_gap] == right[right_gap]:
             pairs += zip(range(left_gap.start, left_gap.stop), range(right_gap.start, right_gap.stop), strict=True)
         elif left_gap.stop > left_gap.start and right_gap.stop > right_gap.start:
@@ -112,22 +121,40 @@ def _pairs_by_weight(left: CallFeatureArrays, right: CallFeatureArrays) -> list[
     return weighted_subsequence(len(left), len(right), weights)
 
 
-def _gaps(left: Sequence[Hashable], right: Sequence[Hashable], pairs: list[tuple[int, int]]) -> Iterator[_Gap]:
-    """Add the pairs of what is unique on both sides to ``pairs``; yield what lies before, between and after them."""
+def _gaps(
+    left: Sequence[Hashable], right: Sequence[Hashable], pairs: list[tuple[int, int]], agree: _Agree | None = None
+) -> Iterator[_Gap]:
+    """Add the pairs of what is unique on both sides to ``pairs``; yield what lies before, between and after them.
+    ``agree`` as in ``_unique_pairs``."""
     i = j = 0
-    for next_i, next_j in [*_unique_pairs(left, right), (len(left), len(right))]:
+    for next_i, next_j in [*_unique_pairs(left, right, agree), (len(left), len(right))]:
         yield slice(i, next_i), slice(j, next_j)
         if next_i < len(left):
             pairs.append((next_i, next_j))
         i, j = next_i + 1, next_j + 1
 
 
-def _unique_pairs(left: Sequence[Hashable], right: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """Return the longest ascending chain of pairs of keys that each side holds once."""
+def _unique_pairs(
+    left: Sequence[Hashable], right: Sequence[Hashable], agree: _Agree | None = None
+) -> list[tuple[int, int]]:
+    """Return the longest ascending chain of pairs of keys that each side holds once.
+
+    Where pairs cross, those come first that ``agree``: others may have nothing but their name in common.
+    """
     left_counts, right_counts = Counter(left), Counter(right)
     right_index = {key: j for j, key in enumerate(right) if right_counts[key] == 1}
     pairs = [(i, right_index[key]) for i, key in enumerate(left) if left_counts[key] == 1 and key in right_index]
-    return longest_ascending(pairs)
+    longest = longest_ascending(pairs)
+    if agree is None or len(longest) == len(pairs):
+        return longest
+    sure = longest_ascending([pair for pair in pairs if agree(*pair)])
+    return longest_ascending([
+        (i, j) for i, j in pairs if bisect_left(sure, (i, j)) == bisect_left(sure, j, key=_second)
+    ])
+
+
+def _second(pair: tuple[int, int]) -> int:
+    return pair[1]
 
 
 # What tells one call from another of the same name

@@ -27,7 +27,6 @@ from msprobe.core.naming.names import Phase
 from msprobe.numerics.verdict import Judged, Measured
 
 
-
 class OtherFormulas:
     """Finds the pairs of calls in formulas that are written otherwise.
 

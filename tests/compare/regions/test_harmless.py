@@ -92,3 +92,59 @@ def test_parameters_of_an_optimizer_may_come_in_another_order(tmp_path: Path, fa
 
     comparison = compared(tmp_path, update(1.0, 2.0 * factor), update(2.0, 1.0), "optimizer")
     assert (first_divergence(comparison) is None) == (factor == 1.0)
+
+
+INNER = "Module.block.inner.Linear.forward.0"
+INSIDE = "Functional.linear.0.forward"
+
+
+def scaled(folder: Path, *, late: bool, backward: bool = True, inner: float = 1.0, result: float = 8.0) -> Path:
+    """Record a module that multiplies what the module inside gets, or what that returns, which ``inner`` changes."""
+    factor = 1.0 if late else 2.0
+    gets, returns = tensor(factor), tensor(2.0 * factor * inner)
+    product = "Tensor.__mul__.0.forward"
+    mul = call([tensor(2.0) if late else tensor(1.0), number(2.0)], [tensor(4.0) if late else tensor(2.0)])
+    calls: dict[str, Any] = {INSIDE: call([gets], [returns]), INNER: module([gets], [returns])}
+    data = {**calls, product: mul} if late else {product: mul, **calls}
+    data[BLOCK] = module([tensor(1.0)], [tensor(result)])
+    construct = dict.fromkeys(data, BLOCK) | {INSIDE: INNER, BLOCK: None}
+    if backward:
+        data[BLOCK.replace("forward", "backward")] = gradient([tensor(3.0)], [tensor(5.0)])
+    return write(folder, data, construct)
+
+
+def named(target: Path, golden: Path) -> str | None:
+    dumps = [load_dump(find_dumps(side)[0]) for side in (target, golden)]
+    found = first_divergence(compare_dumps(dumps[0], dumps[1]))
+    return None if found is None else found.description.target or found.description.golden
+
+
+@pytest.mark.parametrize(("backward", "harmless"), [(True, True), (False, False)])
+def test_a_module_passes_on_what_gradients_show_to_be_harmless(tmp_path: Path, backward: bool, harmless: bool) -> None:
+    """A factor before or behind a module: it gets other values, and everything that leaves the module around agrees."""
+    early = scaled(tmp_path / "early", late=False, backward=backward)
+    late = scaled(tmp_path / "late", late=True, backward=backward)
+    assert (named(early, late) is None) == (named(late, early) is None) == harmless
+
+
+def test_a_module_that_makes_other_results_of_the_same_is_named(tmp_path: Path) -> None:
+    wrong = scaled(tmp_path / "wrong", late=True, inner=1.5)
+    assert named(wrong, scaled(tmp_path / "right", late=True)) == INSIDE
+
+
+def test_a_factor_that_makes_up_for_no_other_one_is_named(tmp_path: Path) -> None:
+    wrong = scaled(tmp_path / "wrong", late=False, result=4.0)
+    assert named(wrong, scaled(tmp_path / "right", late=True)) is not None
+
+
+def test_an_argument_may_make_up_for_other_tensors(tmp_path: Path) -> None:
+    """``(0.5 * q) @ k`` and ``(q @ k) * 0.5``: the last factor is 1.0 in the first, and its result the same."""
+
+    def run(scores: float, factor: float) -> dict[str, Any]:
+        return {
+            "Tensor.__mul__.0.forward": call([tensor(scores), number(factor)], [tensor(2.0)]),
+            BLOCK: module([tensor(1.0)], [tensor(3.0)]),
+        }
+
+    assert first_divergence(compared(tmp_path / "both", run(2.0, 1.0), run(4.0, 0.5))) is None
+    assert first_divergence(compared(tmp_path / "one", run(4.0, 1.0), run(4.0, 0.5))) is not None

@@ -148,3 +148,16 @@ def test_state_that_both_sides_change_with_other_values_is_a_divergence(
     found = {pair.golden: pair.absence for pair in comparison.table.entries if pair.target is None}
     assert found in ({average: absence}, {})
     assert comparison.row_levels.diverging.any() == (absence is None)
+
+
+@pytest.mark.parametrize(("result", "lost"), [(3.0, False), (3.5, True)])
+def test_a_function_with_the_result_of_a_module_replaces_it(tmp_path: Path, result: float, lost: bool) -> None:
+    """The head of a model as a module, and as a function of its weight; what comes after it begins with a slice."""
+    head, function = "Module.head.Linear.forward.0", "Functional.linear.2.forward"
+    golden = {**run(), head: module([tensor(4.0)], [tensor(3.0)], weight=tensor())}
+    target = {**run(), function: call([tensor(4.0), tensor()], [tensor(result)])}
+    later = {"Functional.cross_entropy.0.forward": call([tensor(9.0)], [tensor(2.0)])}
+    outside = (head, function, *later)
+    for sides in ((target, golden), (golden, target)):
+        comparison = compared(tmp_path, {**sides[0], **later}, {**sides[1], **later}, outside=outside)
+        assert bool(comparison.row_levels.diverging.any()) == lost
