@@ -3,8 +3,9 @@
 Two versions of one computation have other values in between: scores that are scaled before or after a product, a mask
 of -1e9 or of minus infinity. What counts is what leaves the module: its results, the gradients of its inputs, and the
 gradients of all parameters inside. Where these agree, the inputs of the module and the functions directly in it are
-harmless. A module inside with other results is not, and neither is a different argument of a function whose result
-agrees: their effect may be below rounding in this step only. Neither is a difference that leaves the module about as
+harmless, and so are modules inside that get other values, if gradients were compared (a factor before a module, or
+behind it). A module inside with other results of the same inputs is not, and neither is a different argument of a
+function whose tensors agree: their effect may be below rounding in this step only. Neither is a difference that leaves the module about as
 large as it is inside, whatever the tolerance of a module is, nor infinity or NaN of one side alone (minus infinity may
 be a mask), nor one of the running statistics of a norm, which are state and no result shows. Where the gradients that
 reach a module differ already, those that leave it follow from them, and its results decide alone.
