@@ -27,7 +27,7 @@ _EQUAL = 2e-5
 """How far results of two formulas may be apart in float32, relative to their scale."""
 MUCH_CLOSER = 0.1
 """How far values that leave a formula may be apart, relative to the difference inside."""
-_NEAR_CALLS, _MOST_LOOKUPS = 256, 64
+_NEAR_CALLS, _MOST_LOOKUPS = 256, 16
 """How many entries before a call its operands are looked for, and how often."""
 _Raw = Mapping[str, Any]
 
@@ -205,21 +205,26 @@ class FormulaSearch:
     def _is_explained(self, number: int, row: int) -> bool:
         """Return whether code that differs makes what a call gets: calls of one side, other calls of the formula, or
         another order in which it uses what both sides have."""
-        values = [_value(side, raw) for side, raw in self._tensors(row)]
+        tensors = list(self._tensors(row))
+        values = [_value(side, raw) for side, raw in tensors]
         if any(value in self._live or value in self._made_alone for value in values):
             return True
-        return all(self._is_known(number, value) for value in values)
+        return self._forward is None and all(self._is_known(number, side, raw) for side, raw in tensors)
 
-    def _is_known(self, number: int, value: _Value) -> bool:
+    def _is_known(self, number: int, side: int, raw: _Raw) -> bool:
         """Return whether a call of both sides that agrees has a value, shortly before an entry."""
         self._lookups += 1
         if self._lookups > _MOST_LOOKUPS:
             return False
-        for other in range(number - 1, max(number - _NEAR_CALLS, 0) - 1, -1):
-            if other in self._alone or other in self._differing or not self._table.entries[other].of_both:
+        first, end = (int(self._table.starts[entry]) for entry in (max(number - _NEAR_CALLS, 0), number))
+        key, value = ("md5" if raw.get("md5") is not None else LARGEST.name), _value(side, raw)
+        found = raw.get(key)
+        for row, leaf in enumerate((self._table.target, self._table.golden)[side][first:end], first):
+            if leaf is None or not is_tensor(leaf.raw) or leaf.raw.get(key) != found or self._differs(row):
                 continue
-            rows = (row for row in self._table.rows_of(other) if not self._differs(row))
-            if any(_value(side, raw) == value for row in rows for side, raw in self._tensors(row)):
+            (entry,) = self._table.entries_of([row])
+            agrees = entry not in self._differing and self._table.entries[entry].of_both
+            if agrees and _value(side, leaf.raw) == value:
                 return True
         return False
 

@@ -5,10 +5,10 @@ of -1e9 or of minus infinity. What counts is what leaves the module: its results
 gradients of all parameters inside. Where these agree, the inputs of the module and the functions directly in it are
 harmless, and so are modules inside that get other values, if gradients were compared (a factor before a module, or
 behind it). A module inside with other results of the same inputs is not, and neither is a different argument of a
-function whose tensors agree: their effect may be below rounding in this step only. Neither is a difference that leaves the module about as
-large as it is inside, whatever the tolerance of a module is, nor infinity or NaN of one side alone (minus infinity may
-be a mask), nor one of the running statistics of a norm, which are state and no result shows. Where the gradients that
-reach a module differ already, those that leave it follow from them, and its results decide alone.
+function whose tensors agree: their effect may be below rounding in this step only. Neither is a difference that leaves
+the module about as large as it is inside, whatever the tolerance of a module is, nor infinity or NaN of one side alone
+(minus infinity may be a mask), nor one of the running statistics of a norm, which are state and no result shows. Where
+the gradients that reach a module differ already, those that leave it follow from them, and its results decide alone.
 
 The calls of an optimizer, and of gradient clipping, belong to parameters. Where the values of one side are those of
 the other, the parameters come in another order, and that is no difference either.
@@ -71,8 +71,9 @@ class HarmlessDifferences:
         self._closed: dict[int, bool] = {}
         self._again = again
 
+    @cached_property
     def entries(self) -> frozenset[int]:
-        """Return the numbers of these entries."""
+        """The numbers of these entries."""
         return frozenset(entry for entry in self.differing if self._is_harmless(entry))
 
     @cached_property

@@ -91,7 +91,7 @@ class OneSidedCalls:
             return self.table
         differences = HarmlessDifferences(self.table, self.dumps.target, measured, judged, again)
         formulas = self._formulas(measured, judged, differences)
-        harmless = frozenset() if self.table.loose else differences.entries() | formulas.entries
+        harmless = frozenset() if self.table.loose else differences.entries | formulas.entries
         for rows in map(self.table.rows_of, harmless):
             judged.level[rows.start : rows.stop] = np.minimum(judged.level[rows.start : rows.stop], Level.WARNING)
         if not self.alone:
@@ -132,7 +132,7 @@ class OneSidedCalls:
 
     def _formulas(self, measured: Measured, judged: Judged, differences: HarmlessDifferences) -> OtherFormulas:
         """Return the formulas that are written otherwise, as far as no module around them shows that already."""
-        harmless = frozenset() if self.table.loose else differences.entries()
+        harmless = frozenset() if self.table.loose else differences.entries
         differing = () if self.table.loose else [n for n in differences.differing if n not in harmless]
         return OtherFormulas(self.table, measured, judged, self.alone, differing)
 
