@@ -19,12 +19,15 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from msprobe.compare.exemptions.fused_layers import is_usable
 from msprobe.compare.exemptions.protocol import ComparedDumps, Exemption
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.parallel.tensor_parallel import joined_record
 from msprobe.compare.records.call_source import in_phase
-from msprobe.compare.records.entries import Absence, is_module, parent_of, parents_of
+from msprobe.compare.records.entries import OF_PARAMETERS, Absence, is_module, parent_of, parents_of
 from msprobe.compare.records.leaves import element_count
 from msprobe.compare.records.likeness import same_values
 from msprobe.compare.table.table import JoinedTensors, LeafTable
@@ -38,9 +41,10 @@ _FORWARD, _BACKWARD = Phase.FORWARD.value, Phase.BACKWARD.value
 _OF_THE_WHOLE = frozenset({KEY, "data_name", "md5"})
 _Raw = dict[str, Any]
 _Sides = tuple[Sequence[int], Sequence[int]]
-_Scope = tuple[str, "int | str | _Scope | None"]
-"""What calls must have in common to be pieces of one whole: their name, and what is around them: the entry of a call of
-both sides, the scope of calls that are put together themselves, a call of one side in words, or nothing."""
+_Scope = tuple[str, "int | str | _Scope | None", int]
+"""What calls must have in common to be pieces of one whole: their name; what is around them (the entry of a call of
+both sides, the scope of calls that are put together themselves, a call of one side in words, or nothing); for functions
+the stretch between calls with partners."""
 _COPIES: tuple[_Raw, _Raw] = ({}, {})
 """Stands for pieces that are one tensor: a weight that every call gets."""
 
@@ -109,7 +113,11 @@ class _Grouping:
         for calls in self._by_depth:
             found: dict[_Scope, tuple[list[int], list[int]]] = {}
             for number, side, around in calls:
-                found.setdefault(self._scope_of(number, side, around), ([], []))[side].append(number)
+                scope = self._scope_of(number, side, around)
+                if scope is None:
+                    self._inside[side][_name(self.table, number, side)] = number
+                else:
+                    found.setdefault(scope, ([], []))[side].append(number)
             for scope, sides in found.items():
                 group = _group(self.table, *sides)
                 together = all(sides) if isinstance(scope[1], tuple) else _is_whole(self.table, group)
@@ -135,9 +143,35 @@ class _Grouping:
     def _construct(self, side: int) -> Mapping[str, Any]:
         return (self.dumps.target, self.dumps.golden)[side].construct
 
-    def _scope_of(self, number: int, side: int, around: str | None) -> _Scope:
-        alone = None if around is None else f"{side}: {around}"
-        return self.table.keys[number].stem, self._inside[side].get(around or "", alone)
+    def _scope_of(self, number: int, side: int, around: str | None) -> _Scope | None:
+        """Return the scope of a call; None where it has a partner of its own, and is no piece.
+
+        Functions in a module may have nothing in common: those between two calls with partners are looked at.
+        """
+        key = self.table.keys[number]
+        inside = None if around is None else self._inside[side].get(around, f"{side}: {around}")
+        if isinstance(inside, tuple):
+            return key.stem, inside, 0
+        if number in self._settled or key.parent in OF_PARAMETERS:
+            return None
+        return key.stem, inside, 0 if is_module(key) else int(self._stretch[number])
+
+    @cached_property
+    def _settled(self) -> frozenset[int]:
+        """The forward calls of both sides whose tensors have the same shapes, and that return the same values."""
+        calls = zip(self.table.entries, self.table.keys, strict=True)
+        return frozenset(
+            number
+            for number, (pair, key) in enumerate(calls)
+            if pair.of_both and key.phase == _FORWARD and _is_settled(self.table, number)
+        )
+
+    @cached_property
+    def _stretch(self) -> NDArray[np.int64]:
+        """By entry the number of calls before it that have a partner of their own."""
+        settled = np.zeros(len(self.table.entries), np.int64)
+        settled[list(self._settled)] = 1
+        return np.cumsum(settled)
 
     def _note(self, inside: _Scope | None, sides: _Sides) -> None:
         """Note what the calls inside of these calls have around them: the whole, or the pair."""
@@ -177,8 +211,22 @@ def _group(table: LeafTable, target: Sequence[int], golden: Sequence[int]) -> _G
     return _Group(target, golden, pairs[0] if pairs else None)
 
 
+def _is_settled(table: LeafTable, number: int) -> bool:
+    for row in table.rows_of(number):
+        if _is_pair_of_tensors(table, row):
+            target, golden = (_leaf(table, side, row) for side in (0, 1))
+            if target.raw["shape"] != golden.raw["shape"]:
+                return False
+            if target.slot == OUTPUT and not same_values(target.raw, golden.raw):
+                return False
+    return True
+
+
 def _is_whole(table: LeafTable, group: _Group) -> bool:
-    """Return whether the calls of both sides have other sizes, and add up to as many elements."""
+    """Return whether the calls of both sides have other sizes, and return as many elements together.
+
+    They get as many elements together, or all of them the same tensor: then each makes some of the columns.
+    """
     if group.whole is None or len(group.target) == len(group.golden):
         return False
     rows = [row for row in table.rows_of(group.whole) if _is_pair_of_tensors(table, row)]
@@ -186,7 +234,7 @@ def _is_whole(table: LeafTable, group: _Group) -> bool:
     if not inputs or not results:
         return False
     wholes = [_joined(table, group, row) for row in (inputs[0], *results)]
-    if None in wholes or all(whole is _COPIES for whole in wholes):
+    if None in wholes or all(whole is _COPIES for whole in wholes[1:]):
         return False
     if is_module(table.keys[group.whole]):
         return True
@@ -212,7 +260,7 @@ def _joined(table: LeafTable, group: _Group, row: int) -> tuple[_Raw, _Raw] | No
         return None
     sizes = [[int(element_count(raw)) for raw in side] for side in pieces]
     first = pieces[0][0]
-    if len({*sizes[0], *sizes[1]}) == 1 and all(same_values(raw, first) for side in pieces for raw in side[1:]):
+    if len({*sizes[0], *sizes[1]}) == 1 and all(same_values(raw, first) for side in pieces for raw in side):
         return _COPIES
     if sum(sizes[0]) != sum(sizes[1]) or not sum(sizes[0]) or len({str(raw["dtype"]) for raw in pieces[0]}) > 1:
         return None

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from msprobe.compare.exemptions.protocol import Exemption
+from msprobe.compare.records.entries import OF_PARAMETERS
 from msprobe.compare.records.leaves import as_float, is_shape, row_name
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.store.record_walk import is_tensor
@@ -32,7 +33,7 @@ class Layouts(Exemption):
         same = RowKind.NONE if table.loose else RowKind.OTHER_LAYOUT
         for row in (kinds == RowKind.SHAPE).nonzero()[0].tolist():
             target, golden = _shapes(table, row)
-            if math.prod(target) == math.prod(golden) and (table.loose or _has_numbers(table, row)):
+            if math.prod(target) == math.prod(golden) and (table.loose or _values_decide(table, row)):
                 kinds[row] = same if _same_dtype(table, row) else RowKind.DTYPE
 
     def notes(self, table: LeafTable) -> list[str]:
@@ -50,7 +51,11 @@ class Layouts(Exemption):
         ]
 
 
-def _has_numbers(table: LeafTable, row: int) -> bool:
+def _values_decide(table: LeafTable, row: int) -> bool:
+    """Return whether the values of a tensor are known, and its shape does not tell of which parameter it is."""
+    (entry,) = table.entries_of([row])
+    if table.keys[entry].parent in OF_PARAMETERS:
+        return False
     sides = table.target[row], table.golden[row]
     return all(leaf is not None and math.isfinite(as_float(leaf.raw.get(LARGEST.name))) for leaf in sides)
 
