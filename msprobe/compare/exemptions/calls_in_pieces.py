@@ -318,8 +318,9 @@ class _Wholes:
                 self._in_pieces.add(row)
             elif whole is not _COPIES:
                 self._replace(row, whole)
-                suffix = _leaf(self._table, in_golden, row).suffix
-                self._together[row] = JoinedTensors(" + ".join(f"{name}{suffix}" for name in names), in_golden)
+                piece = _leaf(self._table, in_golden, row)
+                text = " + ".join(f"{name}{piece.suffix}" for name in names)
+                self._together[row] = JoinedTensors(text, in_golden, piece.raw)
 
     def _replace(self, row: int, whole: tuple[_Raw, _Raw]) -> None:
         for side, (leaves, raw) in enumerate(zip(self._sides, whole, strict=True)):

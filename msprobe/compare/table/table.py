@@ -30,10 +30,12 @@ Records = Mapping[str, Any]
 
 
 class JoinedTensors(NamedTuple):
-    """Several tensors that were joined to one: the names of all of them, and the side that has them."""
+    """Several tensors that were joined to one: the names of all of them, the side that has them, and where calls in
+    pieces were put together, the record of the one in this entry."""
 
     name: str
     in_golden: bool
+    piece: Mapping[str, Any] | None = None
 
 
 class ChangedRecompute(NamedTuple):
