@@ -33,7 +33,7 @@ from msprobe.compare.records.leaves import element_count
 from msprobe.compare.records.likeness import same_values
 from msprobe.compare.records.optimizer_steps import number_of_steps, optimizer_steps, other_settings, paired_steps
 from msprobe.compare.regions.harmless import HarmlessDifferences
-from msprobe.compare.regions.layouts import has_other_layouts, restore_origins, restore_unshown
+from msprobe.compare.regions.order_of_elements import has_other_layouts, restore_origins, restore_unshown
 from msprobe.compare.regions.origin import find_origin
 from msprobe.compare.regions.value_flow import ValueFlow
 from msprobe.compare.table.table import LeafTable, Origin
