@@ -2,9 +2,9 @@
 
 Two programs may hold the same elements in another shape, and so may one program before and after a change. Where both
 sides have as many elements, the values decide: the statistics that do not depend on the order. What the order makes of
-them shows in the next operation that computes. Within one program ``regions.order_of_elements`` takes these rows for a difference
-after all where a later value has another order. A note names the first tensor of another layout; axes of length 1 alone
-(the kernel of a one-dimensional convolution) are no other layout.
+them shows in the next operation that computes. Within one program ``regions.order_of_elements`` takes these rows for a
+difference after all where a later value has another order. A note names the first tensor of another layout; axes of
+length 1 alone (the kernel of a one-dimensional convolution) are no other layout.
 """
 
 from __future__ import annotations

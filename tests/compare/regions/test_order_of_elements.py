@@ -1,4 +1,4 @@
-"""Values decide about tensors in another layout and calls in other pieces, in one program; a later value shows order."""
+"""Values decide about tensors of another layout and calls in pieces, in one program; a later value shows the order."""
 
 from __future__ import annotations
 
