@@ -190,7 +190,7 @@ class OneSidedCalls:
             return number > self._last_pair
         if not is_module(key) or self._is_inside(number, side) or self._modules_by_gap[not side].get(self._gap[number]):
             return False
-        return not self._flows[side].is_shown(number)
+        return not (self._flows[side].is_shown(number) or self._flows[side].passes_on(number))
 
     def _is_other_state(self, number: int, key: EntryKey) -> bool:
         """Return whether a call outside of modules changes a tensor in place, as that of an average does, and the other
