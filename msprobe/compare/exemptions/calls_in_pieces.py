@@ -300,7 +300,7 @@ class _Wholes:
         self._table, self._entries = table, list(table.entries)
         self._sides = list(table.target), list(table.golden)
         self._in_pieces: set[int] = set()
-        self._together, self._joined = dict(table.together), dict(table.joined)
+        self._together = dict(table.together)
 
     def add(self, group: _Group) -> None:
         """Let one entry stand for a group, and make the others parts of it."""
@@ -311,7 +311,6 @@ class _Wholes:
             return
         in_golden = len(group.golden) > len(group.target)
         names = tuple(_name(self._table, number, in_golden) for number in (group.golden if in_golden else group.target))
-        self._joined[group.whole] = names
         for row in self._table.rows_of(group.whole):
             whole = _joined(self._table, group, row) if _is_pair_of_tensors(self._table, row) else _COPIES
             if whole is None:
@@ -334,7 +333,6 @@ class _Wholes:
             target=self._sides[0],
             golden=self._sides[1],
             together=self._together,
-            joined=self._joined,
             in_pieces=frozenset(self._in_pieces),
         )
 
