@@ -21,6 +21,7 @@ from msprobe.compare.differences.measure import measure
 from msprobe.compare.differences.parameter_updates import NO_UPDATES, ParameterUpdates, updates_of
 from msprobe.compare.differences.row_facts import row_facts
 from msprobe.compare.differences.row_remarks import of_calls
+from msprobe.compare.exemptions.calls_in_pieces import CallsInPieces
 from msprobe.compare.exemptions.dump_levels import DumpLevels, EndOfRun
 from msprobe.compare.exemptions.fused_layers import FusedLayerJoins
 from msprobe.compare.exemptions.other_program import CommutedOperands, OtherProgram
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 EXEMPTIONS: tuple[Exemption, ...] = (
     SlicedTensors(),
     Layouts(),
+    CallsInPieces(),
     OtherProgram(),
     EndOfRun(),
     FusedLayerJoins(),

@@ -238,7 +238,7 @@ def _nulls(comparison: Comparison) -> list[str]:
 def _remarks(comparison: Comparison) -> list[str]:
     """Return sentences about NaN on both sides, flags that differ, and statistics of the order on one side."""
     notes = _counted(comparison, Remark.NAN, "1 tensor holds", "tensors hold", "NaN in both runs")
-    notes += _flags(comparison) + _modes(comparison) + _dump_levels(comparison)
+    notes += _flags(comparison) + _modes(comparison) + _dump_levels(comparison) + _other_layouts(comparison)
     if comparison.mode is Mode.STATISTICS:
         end = f"on one side only ({KEY}): elements that changed places would not be seen"
         statistic = "has the statistic of the order of elements", "values have the statistic of the order of elements"
@@ -255,6 +255,18 @@ def _flags(comparison: Comparison) -> list[str]:
     )
     many = "1 value" if len(rows) == 1 else f"{len(rows)} values"
     return [f"requires_grad of {many} differs (first: {_name(comparison, rows[0])}: {_both(*sides)})"]
+
+
+def _other_layouts(comparison: Comparison) -> list[str]:
+    rows = (comparison.judged.kind == RowKind.OTHER_LAYOUT).nonzero()[0].tolist()
+    if not rows:
+        return []
+    shapes = (_raw(leaves[rows[0]]).get("shape") for leaves in (comparison.table.target, comparison.table.golden))
+    many = "1 tensor has" if len(rows) == 1 else f"{len(rows)} tensors have"
+    return [
+        f"layout differs: {many} another shape of the same size (first: {_name(comparison, rows[0])}: {_both(*shapes)}"
+        "); their values agree as far as statistics tell that do not depend on the order"
+    ]
 
 
 def _modes(comparison: Comparison) -> list[str]:

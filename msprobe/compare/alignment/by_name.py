@@ -25,7 +25,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msprobe.compare.alignment.backward_pairs import BackwardPairs, forward_calls
-from msprobe.compare.alignment.call_scope import with_backward_scope
+from msprobe.compare.alignment.call_scope import with_backward_scope, without_wrapper
 from msprobe.compare.alignment.protocol import SAME, Alignment, Positions, Side
 from msprobe.compare.records.call_source import call_source
 from msprobe.compare.records.entries import OF_PARAMETERS, OPTIMIZER, EntryKey, is_module
@@ -128,8 +128,8 @@ class SequenceMatch:
 
 def sequence_pairs(target: Side, golden: Side) -> Positions:
     """Return the pairs of entries of two sides that may make different calls."""
-    target = Side(target.dump, with_backward_scope(target.keys))
-    golden = Side(golden.dump, with_backward_scope(golden.keys))
+    sides = without_wrapper(with_backward_scope(target.keys), with_backward_scope(golden.keys))
+    target, golden = Side(target.dump, sides[0]), Side(golden.dump, sides[1])
     exact = exact_pairs(target.keys, golden.keys)
     left, right = forward_calls(target.keys), forward_calls(golden.keys)
     if _names_and_parents(target, left) == _names_and_parents(golden, right):

@@ -8,18 +8,22 @@ The second part gives a parent to forward calls in the backward pass, which a ha
 makes. Nothing records where they belong: they look like forward calls without a module. The module whose backward call
 ends next stands in for their parent. So matching confuses them neither with the calls of another module, nor with
 calls that activation checkpointing repeats at the same time.
+
+The third part leaves out the path of a wrapper around the model that only one side has.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from msprobe.compare.alignment.cross_framework import FRAMEWORKS
 from msprobe.compare.alignment.protocol import Side
 from msprobe.compare.records.entries import EntryKey, is_module, parent_of
 from msprobe.core.naming import ModuleName, NameSyntaxError, parse_entry
+from msprobe.core.naming.names import is_module_name
 
 _FRAME = re.compile(r"File (?P<file>.*?), line \d+, in (?P<function>[^,\s]+)")
 _PACKAGES = "|".join(package for names in FRAMEWORKS.values() for package in names.packages)
@@ -206,3 +210,48 @@ def _later_forward_calls(keys: Sequence[EntryKey], first: int) -> set[int]:
             elif after_module:
                 positions.add(number)
     return positions
+
+
+_DEEPEST_WRAPPER = 2
+"""Attributes between a wrapper and the model: ``module``, or ``module._orig_mod`` where it is compiled as well."""
+
+
+def without_wrapper(target: Sequence[EntryKey], golden: Sequence[EntryKey]) -> tuple[list[EntryKey], list[EntryKey]]:
+    """Return the keys of both sides. Where the model of one side lies in a wrapper (a class for parallel training, or
+    of the user), its calls are what they are without the path of the wrapper."""
+    sides = list(target), list(golden)
+    stems = [frozenset(key.stem for key in side if is_module(key)) for side in sides]
+    if not all(stems) or 2 * len(stems[0] & stems[1]) >= min(map(len, stems)):
+        return sides
+    for keys, own, other in ((sides[0], stems[0], stems[1]), (sides[1], stems[1], stems[0])):
+        wrapper = _wrapper(own, other)
+        if wrapper:
+            keys[:] = [_unwrapped(key, wrapper, other) for key in keys]
+            break
+    return sides
+
+
+def _wrapper(stems: Set[str], others: Set[str]) -> str:
+    """Return the path before the modules of one side without which most modules of the other side are found; ""
+    where there is none."""
+    for depth in range(1, _DEEPEST_WRAPPER + 1):
+        paths = Counter(".".join(stem.split(".")[1 : depth + 1]) for stem in stems)
+        for path, _ in paths.most_common(1):
+            found = sum(_without(stem, path) in others for stem in stems if _without(stem, path) != stem)
+            if 2 * found >= len(others):
+                return path
+    return ""
+
+
+def _without(stem: str, wrapper: str) -> str:
+    kind, _, path = stem.partition(".")
+    return f"{kind}.{path.removeprefix(f'{wrapper}.')}"
+
+
+def _unwrapped(key: EntryKey, wrapper: str, others: Set[str]) -> EntryKey:
+    """Return a key as it is without the wrapper. The wrapper itself encloses nothing, nor does the model in it where
+    the other side does not record the call of the whole model."""
+    parent = _without(key.parent, wrapper) if key.parent else ""
+    is_whole = parent.count(".") == 1 and parent not in others
+    stem = _without(key.stem, wrapper) if is_module(key) else key.stem
+    return key._replace(stem=stem, parent="" if is_whole and is_module_name(parent) else parent)

@@ -117,7 +117,11 @@ def _clear_differences(measured: Measured, table: LeafTable, rows: Sequence[int]
     """Set the differences of ``rows``, which mean nothing, to zero; what their shapes and dtypes say stays."""
     _set_to_zero(measured, rows)
     for row in rows:
-        if row in table.recorded_otherwise or (table.partial is not None and row in table.partial.unknown):
+        if (
+            row in table.recorded_otherwise
+            or row in table.in_pieces
+            or (table.partial is not None and row in table.partial.unknown)
+        ):
             measured.kind[row] = RowKind.UNCHECKED
             continue
         target, golden = table.target[row], table.golden[row]
@@ -170,6 +174,8 @@ def _fill_tensors(measured: Measured, table: LeafTable, tensors: Sequence[Differ
         if difference.non_finite:
             measured.kind[row] = RowKind.NON_FINITE
         if math.isnan(difference.relative_norm):
+            if measured.kind[row] == RowKind.OTHER_LAYOUT and not difference.unread:
+                continue  # elements have no counterpart there, and the statistics decide
             if measured.kind[row] <= RowKind.UNCHECKED:
                 measured.kind[row] = RowKind.UNCHECKED
             continue

@@ -199,7 +199,7 @@ def _joined_raw(whole: Leaf, parts: Sequence[Leaf]) -> dict[str, Any] | None:
     from msprobe.compare.parallel.tensor_parallel import axis_that_adds_up, joined_record  # as above
 
     raws = [part.raw for part in parts]
-    if not all(_is_usable(raw) for raw in (whole.raw, *raws)) or len({str(raw["dtype"]) for raw in raws}) > 1:
+    if not all(is_usable(raw) for raw in (whole.raw, *raws)) or len({str(raw["dtype"]) for raw in raws}) > 1:
         return None
     shapes = [raw["shape"] for raw in raws]
     axis = axis_that_adds_up(shapes, [whole.raw["shape"]])
@@ -212,7 +212,7 @@ def _joined_raw(whole: Leaf, parts: Sequence[Leaf]) -> dict[str, Any] | None:
     return joined_record(raws, [int(element_count(raw)) for raw in raws], shape)
 
 
-def _is_usable(raw: Any) -> bool:
+def is_usable(raw: Any) -> bool:
     """Return whether a record has a shape, and numbers or null for its statistics; a damaged record may not."""
     if not is_tensor(raw) or not is_shape(raw["shape"]):
         return False

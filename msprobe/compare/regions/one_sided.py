@@ -18,7 +18,7 @@ values (task ``structure``) and the policy ``reference`` take every such call fo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -33,6 +33,7 @@ from msprobe.compare.records.leaves import element_count
 from msprobe.compare.records.likeness import same_values
 from msprobe.compare.records.optimizer_steps import number_of_steps, optimizer_steps, other_settings, paired_steps
 from msprobe.compare.regions.harmless import HarmlessDifferences
+from msprobe.compare.regions.order_of_elements import has_other_layouts, restore_origins, restore_unshown
 from msprobe.compare.regions.origin import find_origin
 from msprobe.compare.regions.other_formulas import OtherFormulas
 from msprobe.compare.regions.value_flow import ValueFlow
@@ -89,14 +90,12 @@ class OneSidedCalls:
         """
         if self.dumps.policy is Policy.REFERENCE:
             return self.table
-        differences = HarmlessDifferences(self.table, self.dumps.target, measured, judged, again)
-        formulas = self._formulas(measured, judged, differences)
-        harmless = frozenset() if self.table.loose else differences.entries | formulas.entries
+        differences, formulas, harmless = self._differences(measured, judged, again)
         for rows in map(self.table.rows_of, harmless):
             judged.level[rows.start : rows.stop] = np.minimum(judged.level[rows.start : rows.stop], Level.WARNING)
         if not self.alone:
             return replace(self.table, harmless=harmless) if harmless else self.table
-        first = next((number for number in differences.differing if number not in harmless), -1)
+        first = _first_of(differences, harmless)
         origin = self.origin(measured, replace(judged, kind=differences.kinds_of_consequence()), first)
         entries = list(self.table.entries)
         for number in self.alone:
@@ -106,6 +105,27 @@ class OneSidedCalls:
             entries[number] = entries[number]._replace(absence=absence)
         self._restore((number for number in self.alone if not entries[number].benign), judged.kind)
         return replace(self.table, entries=entries, origin=origin, harmless=harmless)
+
+    def _differences(
+        self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None
+    ) -> tuple[HarmlessDifferences, OtherFormulas, frozenset[int]]:
+        """Return what differs, formulas that are written otherwise, and the entries that differ without consequence.
+        Tensors of another layout that are a difference after all are one in ``judged``."""
+        layouts = has_other_layouts(judged)
+        if layouts:
+            restore_unshown(self.table, judged)
+        differences, formulas, harmless = self._harmless(measured, judged, again)
+        first = _first_of(differences, harmless) if layouts else -1
+        if first >= 0 and restore_origins(self.table, judged, first):
+            return self._harmless(measured, judged, again)
+        return differences, formulas, harmless
+
+    def _harmless(
+        self, measured: Measured, judged: Judged, again: Callable[[Measured], Judged] | None
+    ) -> tuple[HarmlessDifferences, OtherFormulas, frozenset[int]]:
+        differences = HarmlessDifferences(self.table, self.dumps.target, measured, judged, again)
+        formulas = self._formulas(measured, judged, differences)
+        return differences, formulas, frozenset() if self.table.loose else differences.entries | formulas.entries
 
     def _modules_around(self, entry: int) -> Iterator[int]:
         """Yield the calls of modules of both sides around a forward call, from inside to outside."""
@@ -188,7 +208,8 @@ class OneSidedCalls:
             return number > self._last_pair
         if not is_module(key) or self._is_inside(number, side) or self._modules_by_gap[not side].get(self._gap[number]):
             return False
-        return not self._flows[side].is_shown(number) and not self._is_made_by_functions(number, side)
+        flow = self._flows[side]
+        return not (flow.is_shown(number) or flow.passes_on(number) or self._is_made_by_functions(number, side))
 
     def _is_made_by_functions(self, number: int, side: bool) -> bool:
         """Return whether calls of functions that the other side alone makes return what a module returns."""
@@ -313,6 +334,11 @@ class OneSidedCalls:
             rows = self.table.rows_of(number)
             missing = _MISSING[self.table.entries[number].target is None]
             kinds[rows.start : rows.stop] = missing
+
+
+def _first_of(differences: HarmlessDifferences, harmless: Set[int]) -> int:
+    """Return the first entry of both sides that differs with consequence, -1 where none does."""
+    return next((number for number in differences.differing if number not in harmless), -1)
 
 
 def _is_in_place(key: EntryKey) -> bool:

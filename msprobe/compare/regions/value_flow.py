@@ -91,6 +91,11 @@ class ValueFlow:
             waiting += users
         return False
 
+    def passes_on(self, entry: int) -> bool:
+        """Return whether all that an entry returns comes from calls of both sides, as what a wrapper returns does."""
+        makers = [self.maker(raw, entry) for raw in self.values_of(entry, OUTPUT)]
+        return bool(makers) and all(maker is not None and maker not in self.alone for maker in makers)
+
     def _users(self, entry: int) -> set[int]:
         """Return the later calls that get a value that this entry returns, and that no call of both sides returns."""
         signatures = {signature_of(raw) for raw in self.values_of(entry, OUTPUT)} - {None}

@@ -35,6 +35,7 @@ _UNCHECKED = "values are missing on a side, so this row could not be checked"
 _FIXED = {
     RowKind.UNINITIALISED: "memory nobody has written yet; its content means nothing",
     RowKind.WITHOUT_EFFECT: "another input, and all results of the call agree: it has no effect",
+    RowKind.OTHER_LAYOUT: "the same elements in another shape; what gets them later shows whether their order is right",
     RowKind.ACCEPTED: "an accepted difference",
     RowKind.FOLLOWS_ACCEPTED: "follows from an accepted difference",
     RowKind.HIDDEN_BY_ACCEPTED: "follows from an accepted difference, which is too large to see another one here",

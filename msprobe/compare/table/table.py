@@ -30,10 +30,12 @@ Records = Mapping[str, Any]
 
 
 class JoinedTensors(NamedTuple):
-    """Several tensors that were joined to one: the names of all of them, and the side that has them."""
+    """Several tensors that were joined to one: the names of all of them, the side that has them, and where calls in
+    pieces were put together, the record of the one in this entry."""
 
     name: str
     in_golden: bool
+    piece: Mapping[str, Any] | None = None
 
 
 class ChangedRecompute(NamedTuple):
@@ -100,15 +102,16 @@ class LeafTable:
     What the alignment says: ``other_entry`` names the golden leaf of a row that belongs to another entry than the
     partner. ``across`` says that the sides are from two frameworks, ``kernels`` names framework and device of both
     where these differ, ``loose`` says that the sides are different programs (see ``Alignment``), ``layer_map`` is the
-    inferred map by which they were paired, ``fused`` are the fused layers and ``fused_paths`` the paths of all of their
-    modules by side. ``repeated`` says that construct.json of the target shows recomputed calls (see
-    ``entries.repeats``). ``alike`` says of each entry whether both sides have the same leaves in the same order.
-    ``checksums`` says that checksums are compared, and no statistics.
+    inferred map by which they were paired, ``published`` that the published rules decide. ``fused`` are the fused
+    layers and ``fused_paths`` the paths of all of their modules by side. ``repeated`` says that construct.json of the
+    target shows recomputed calls (see ``entries.repeats``). ``alike`` says of each entry whether both sides have the
+    same leaves in the same order. ``checksums`` says that checksums are compared, and no statistics.
 
     What the exemptions add: ``other_tool`` is the side, 0 or 1, that a tool other than msprobe recorded, and
     ``recorded_otherwise`` says of rows what that tool records differently.
-    ``joined`` has the names of all parts of each entry that stands for a fused layer,
-    ``together`` by row what was joined, ``unjoined_notes`` a sentence for each reason why layers were not joined.
+    ``joined`` has the names of all parts of each entry that stands for a fused layer, ``in_pieces`` the rows of calls
+    in pieces that cannot be compared, ``together`` by row what was joined, ``unjoined_notes`` a sentence for each reason
+    why layers were not joined.
     ``partial`` says which tensors are compared in part, None where the user chose none.
     ``changed`` are the recomputed calls of one side with values of their own; ``unmatched_recomputes`` are those that
     repeat no call with values. ``unrecorded`` says of an entry of one side in a sentence why the level of the other
@@ -130,6 +133,7 @@ class LeafTable:
     across: bool = False
     kernels: frozenset[str] = frozenset()
     loose: bool = False
+    published: bool = False
     layer_map: LayerMap | None = None
     repeated: bool = False
     checksums: bool = False
@@ -139,6 +143,7 @@ class LeafTable:
     recorded_otherwise: Mapping[int, Otherwise] = field(default_factory=dict)
     other_tool: int | None = None
     joined: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    in_pieces: frozenset[int] = frozenset()
     together: Mapping[int, JoinedTensors] = field(default_factory=dict)
     unjoined_notes: Sequence[str] = ()
     partial: PartialTensors | None = None
@@ -233,6 +238,7 @@ def build_table(
         across=across,
         kernels=other_kernels(target, golden),
         loose=loose or alignment.loose or across,
+        published=dtype_gate,
         layer_map=alignment.layer_map,
         repeated=repeats(below),
         checksums=checksums,

@@ -252,6 +252,7 @@ def _table(
         golden=JoinedLeaves(own.table.golden, starts, len(own.table.keys), pairs, 1),
         starts=starts,
         keys=keys,
+        published=dtype_gate,
         checksums=own.table.checksums,
         lone_rows=np.concatenate([own.table.lone, *(part.lone for part in others)]),
     )
