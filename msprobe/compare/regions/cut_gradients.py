@@ -58,11 +58,13 @@ def cutting_call(table: LeafTable, role: Ints, construct: Mapping[str, Any], ent
 def _is_cut(table: LeafTable, role: Ints, entry: int) -> bool:
     if table.keys[entry].phase != Phase.FORWARD.value or not table.entries[entry].of_both:
         return False
-    return any(role[row] == Role.INPUT and _requires_once(table, row) for row in table.rows_of(entry))
+    return any(role[row] == Role.INPUT and side_requiring(table, row) is not None for row in table.rows_of(entry))
 
 
-def _requires_once(table: LeafTable, row: int) -> bool:
-    """Return whether the tensor in a row says on both sides whether it requires a gradient, and differently."""
+def side_requiring(table: LeafTable, row: int) -> int | None:
+    """Return the side, 0 or 1, on which alone the tensor in a row requires a gradient, as far as both sides say whether
+    it does; None where they agree, or one does not say."""
     leaves = table.target[row], table.golden[row]
     said = [leaf.raw.get("requires_grad") for leaf in leaves if leaf is not None and isinstance(leaf.raw, dict)]
-    return len(said) == 2 and all(isinstance(value, bool) for value in said) and said[0] != said[1]
+    once = len(said) == 2 and all(isinstance(value, bool) for value in said) and said[0] != said[1]
+    return said.index(True) if once else None

@@ -33,6 +33,7 @@ from msprobe.compare.records.leaves import element_count
 from msprobe.compare.records.likeness import same_values
 from msprobe.compare.records.optimizer_steps import number_of_steps, optimizer_steps, other_settings, paired_steps
 from msprobe.compare.regions.harmless import HarmlessDifferences
+from msprobe.compare.regions.needless_gradients import NeedlessGradients
 from msprobe.compare.regions.origin import find_origin
 from msprobe.compare.regions.value_flow import ValueFlow
 from msprobe.compare.table.table import LeafTable, Origin
@@ -89,7 +90,8 @@ class OneSidedCalls:
         if self.dumps.policy is Policy.REFERENCE:
             return self.table
         differences = HarmlessDifferences(self.table, self.dumps.target, measured, judged, again)
-        harmless = frozenset() if self.table.loose else differences.entries()
+        needless = self._needless(measured, judged)
+        harmless = frozenset() if self.table.loose else differences.entries() | needless.among(differences.differing)
         for rows in map(self.table.rows_of, harmless):
             judged.level[rows.start : rows.stop] = np.minimum(judged.level[rows.start : rows.stop], Level.WARNING)
         if not self.alone:
@@ -98,7 +100,8 @@ class OneSidedCalls:
         origin = self.origin(measured, replace(judged, kind=differences.kinds_of_consequence()), first)
         entries = list(self.table.entries)
         for number in self.alone:
-            absence = None if origin is not None and number == origin.entry else self._absence(number, differences)
+            is_origin = origin is not None and number == origin.entry
+            absence = None if is_origin else self._absence(number, differences, needless)
             entries[number] = entries[number]._replace(absence=absence)
         self._restore((number for number in self.alone if not entries[number].benign), judged.kind)
         return replace(self.table, entries=entries, origin=origin, harmless=harmless)
@@ -123,7 +126,11 @@ class OneSidedCalls:
 
     def absence(self, number: int, measured: Measured, judged: Judged) -> Absence | None:
         """Return why an entry of one side means nothing if it is no origin; None where it is a lost result."""
-        return self._absence(number, HarmlessDifferences(self.table, self.dumps.target, measured, judged))
+        differences = HarmlessDifferences(self.table, self.dumps.target, measured, judged)
+        return self._absence(number, differences, self._needless(measured, judged))
+
+    def _needless(self, measured: Measured, judged: Judged) -> NeedlessGradients:
+        return NeedlessGradients(self.table, (self.dumps.target, self.dumps.golden), measured.role, judged.kind)
 
     def _is_of_other_program(self, origin: Origin) -> bool:
         """Return whether an origin in two different programs says less than what is judged there anyway: a lost layer
@@ -133,14 +140,16 @@ class OneSidedCalls:
         keys = self.table.keys
         return keys[origin.entry].phase == Phase.FORWARD.value != keys[origin.boundary].phase
 
-    def _absence(self, number: int, differences: HarmlessDifferences) -> Absence | None:
+    def _absence(self, number: int, differences: HarmlessDifferences, needless: NeedlessGradients) -> Absence | None:
         if self.table.loose:
             return self.table.entries[number].absence
         key = self.table.keys[number]
         if key.phase == Phase.FORWARD.value:
             lost = self._is_lost_call(number, key)
         else:
-            lost = self._is_lost_gradient(number, key) and not self._dies_out(number, key, differences)
+            lost = self._is_lost_gradient(number, key) and not (
+                self._dies_out(number, key, differences) or needless.is_needless(number)
+            )
         if lost:
             return None
         if key.phase == Phase.PARAMETERS_GRAD.value:
