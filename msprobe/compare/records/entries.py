@@ -226,6 +226,12 @@ def stem_of(name: str) -> str:
         return name
 
 
+def function_of(stem: str) -> str:
+    """Return the name of the function or of the class of a module alone, in small letters: ``sub`` for
+    ``Tensor.__sub__``."""
+    return stem.rpartition(".")[2].strip("_").lower()
+
+
 def path_of(stem: str) -> str:
     """Return the path of a module, without its prefix and class; "" for the model itself."""
     return stem.partition(".")[2].rpartition(".")[0]
