@@ -92,14 +92,22 @@ class _DivergenceSearch:
     def _describe(self, entry: int) -> FirstDivergence:
         if self._table.origin is not None and self._table.origin.entry == entry:
             return self._origin(self._table.origin)
-        entry = self._effect_in_backward(entry)
+        if not self._updates(entry):
+            entry = self._effect_in_backward(entry)
         pair = self._table.entries[entry]
         if entry in self._table.changed:
             return self._changed_recompute(entry)
         if pair.target is None or pair.golden is None:
             return self._missing(entry)
         entry = self._gradient_source(entry)
-        explanations = self._own_parameter, self._own_argument, self._unused, self._exchanged, self._unexplained_input
+        explanations = (
+            self._update,
+            self._own_parameter,
+            self._own_argument,
+            self._unused,
+            self._exchanged,
+            self._unexplained_input,
+        )
         for explain in explanations:
             description = explain(entry)
             if description is not None:
@@ -166,6 +174,19 @@ class _DivergenceSearch:
         return entry
 
     # Explanations
+
+    def _updates(self, entry: int) -> list[int]:
+        """Return the rows of wrong parameters after an update that each side computes in its own way."""
+        return [row for row in self._differing_rows(entry) if row in self._table.updated]
+
+    def _update(self, entry: int) -> FirstDivergence | None:
+        rows = self._updates(entry)
+        if not rows:
+            return None
+        note = (
+            f"the parameter {self._table.updated[rows[0]]} after the step, of which each side has an own implementation"
+        )
+        return self._result(entry, rows[0], OPTIMIZER, note)
 
     def _own_parameter(self, entry: int) -> FirstDivergence | None:
         rows = self._differing_rows(entry, Role.PARAMETER)

@@ -21,7 +21,9 @@ _MODULES = tuple(f"{prefix}." for prefix in MODULE_PREFIXES)
 
 OPTIMIZER = "optimizer"
 """The parent of the calls that a step of an optimizer makes."""
-OF_PARAMETERS = frozenset({OPTIMIZER, "clip_grad"})
+CLIPPING = "clip_grad"
+"""The parent of the calls that clipping of gradients makes."""
+OF_PARAMETERS = frozenset({OPTIMIZER, CLIPPING})
 """The parents of calls that belong to parameters: what they get depends on the order of parameters."""
 
 

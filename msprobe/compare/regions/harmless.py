@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import OF_PARAMETERS, EntryKey, is_module, parents_of, path_of
 from msprobe.compare.records.leaves import as_float
-from msprobe.compare.records.likeness import same_values
+from msprobe.compare.records.likeness import EXACT, same_values
 from msprobe.compare.table.table import LeafTable
 from msprobe.core.naming.names import Phase
 from msprobe.core.store.reader import Dump
@@ -42,8 +42,6 @@ _AS_LARGE = 0.1
 _MASK = -1e3
 """Tensors in which no number is larger hold nothing but a mask, as those of minus infinity do."""
 _NOT_RETURNED = RowKind.MISSING_IN_TARGET, RowKind.MISSING_IN_GOLDEN
-_EXACT = 2e-6
-"""How far statistics of one parameter in two runs may be apart in float32, relative to its scale."""
 
 
 class HarmlessDifferences:
@@ -335,7 +333,7 @@ class HarmlessDifferences:
     def _near(self, row: int) -> float:
         """Return how far the statistics of one parameter may be apart: after calls in a coarse dtype as far as rows of
         this entry are allowed."""
-        return float(max(self._tolerance[row], _EXACT)) if self._measured.passed[row] > FLOAT32_ROUNDOFF else _EXACT
+        return float(max(self._tolerance[row], EXACT)) if self._measured.passed[row] > FLOAT32_ROUNDOFF else EXACT
 
     @cached_property
     def _values(self) -> tuple[dict[tuple[str, str, str], list[Any]], ...]:

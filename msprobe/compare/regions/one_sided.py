@@ -29,6 +29,7 @@ from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.inputs.mode import Policy
 from msprobe.compare.records.call_source import in_phase
 from msprobe.compare.records.entries import OPTIMIZER, Absence, EntryKey, is_module, parent_of, parents_of
+from msprobe.compare.records.in_place_updates import works_in_place
 from msprobe.compare.records.leaves import element_count
 from msprobe.compare.records.likeness import same_values
 from msprobe.compare.records.optimizer_steps import number_of_steps, optimizer_steps, other_settings, paired_steps
@@ -117,12 +118,16 @@ class OneSidedCalls:
 
     def origin(self, measured: Measured, judged: Judged, first: int) -> Origin | None:
         """Return the call of one side in which the difference of the entry ``first`` arises; None where it is none."""
-        if not self.alone or first <= min(self.alone):
+        if not self.alone or first <= min(self.alone) or self._is_update(first):
             return None
         around = (first, *self._modules_around(first))
         origins = (find_origin(self.table, measured, judged, self._flows, entry, first) for entry in around)
         origin = next((found for found in origins if found is not None), None)
         return None if origin is not None and self.table.loose and self._is_of_other_program(origin) else origin
+
+    def _is_update(self, entry: int) -> bool:
+        """Return whether an entry has parameters after an update that each side computes in its own way."""
+        return any(row in self.table.updated for row in self.table.rows_of(entry))
 
     def absence(self, number: int, measured: Measured, judged: Judged) -> Absence | None:
         """Return why an entry of one side means nothing if it is no origin; None where it is a lost result."""
@@ -178,6 +183,8 @@ class OneSidedCalls:
         nothing else is recorded."""
         side = self.table.entries[number].target is None
         if key.parent == OPTIMIZER:
+            if self.table.updated:
+                return False
             return not self._updates[not side] or self._updates_otherwise
         if key.stem.startswith(_COLLECTIVES):
             return number > self._last_pair
@@ -188,7 +195,7 @@ class OneSidedCalls:
     def _is_other_state(self, number: int, key: EntryKey) -> bool:
         """Return whether a call outside of modules changes a tensor in place, as that of an average does, and the other
         side calls the same function, but never with these values."""
-        if key.parent or not _is_in_place(key):
+        if key.parent or not works_in_place(key.stem):
             return False
         others = self._state[key.stem][self.table.entries[number].target is not None]
         return bool(others) and not self._are_among(number, others)
@@ -199,7 +206,7 @@ class OneSidedCalls:
         calls: dict[str, list[int]] = {}
         for number in self.alone:
             key = self.table.keys[number]
-            if key.phase == Phase.FORWARD.value and not key.parent and _is_in_place(key):
+            if key.phase == Phase.FORWARD.value and not key.parent and works_in_place(key.stem):
                 calls.setdefault(key.stem, []).append(number)
         return {stem: self._by_size(numbers) for stem, numbers in calls.items()}
 
@@ -294,11 +301,6 @@ class OneSidedCalls:
             rows = self.table.rows_of(number)
             missing = _MISSING[self.table.entries[number].target is None]
             kinds[rows.start : rows.stop] = missing
-
-
-def _is_in_place(key: EntryKey) -> bool:
-    operator = key.stem.rpartition(".")[2]
-    return operator.startswith("__i") if operator.endswith("__") else operator.endswith("_")
 
 
 def _tensors(table: LeafTable, entry: int) -> Iterator[Mapping[str, Any]]:
