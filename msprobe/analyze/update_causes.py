@@ -322,7 +322,7 @@ def _clipped_once(comparison: Comparison) -> _Cause | None:
         for pair, key in zip(comparison.table.entries, comparison.table.keys, strict=True)
         if key.parent == CLIPPING
     ]
-    first = [next((pair[side] for pair in pairs if pair[side] is not None), None) for side in (0, 1)]
+    first = [next((name for pair in pairs if (name := pair[:2][side]) is not None), None) for side in (0, 1)]
     if (first[0] is None) == (first[1] is None):
         return None
     side = int(first[0] is None)

@@ -27,8 +27,9 @@ import numpy as np
 
 from msprobe.compare.exemptions.protocol import ComparedDumps
 from msprobe.compare.inputs.mode import Policy
+from msprobe.compare.records.call_modes import CallModes, validates
 from msprobe.compare.records.call_source import in_phase
-from msprobe.compare.records.entries import OPTIMIZER, Absence, EntryKey, is_module, parent_of, parents_of
+from msprobe.compare.records.entries import OPTIMIZER, Absence, EntryKey, entry_keys, is_module, parent_of, parents_of
 from msprobe.compare.records.in_place_updates import works_in_place
 from msprobe.compare.records.leaves import element_count
 from msprobe.compare.records.likeness import same_values
@@ -188,6 +189,8 @@ class OneSidedCalls:
             return not self._updates[not side] or self._updates_otherwise
         if key.stem.startswith(_COLLECTIVES):
             return number > self._last_pair
+        if key.name in self._validating[side]:
+            return False
         if not is_module(key) or self._is_inside(number, side) or self._modules_by_gap[not side].get(self._gap[number]):
             return False
         return not self._flows[side].is_shown(number)
@@ -255,6 +258,14 @@ class OneSidedCalls:
         return len(numbers) > 1 or any(
             ours.kind == theirs.kind and any(other_settings(ours, theirs)) for ours, theirs in pairs
         )
+
+    @cached_property
+    def _validating(self) -> tuple[frozenset[str], frozenset[str]]:
+        """By side the calls of modules in passes of evaluation that the other side does not make."""
+        dumps = self.dumps.target, self.dumps.golden
+        keys = [entry_keys(dump.data, dump.construct) for dump in dumps]
+        modes = [CallModes(own, dump.data, dump.construct) for own, dump in zip(keys, dumps, strict=True)]
+        return validates(keys[0], modes[0], modes[1]), validates(keys[1], modes[1], modes[0])
 
     @cached_property
     def _gap(self) -> list[int]:
