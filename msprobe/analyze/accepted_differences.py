@@ -173,7 +173,7 @@ class _Acceptance:
         first = next((n for n in differing if entries[n].of_both and n not in table.harmless), -1)
         calls, measured = self.comparison.one_sided, self.comparison.measured
         assert calls is not None
-        origin = calls.origin(measured, judged, first)
+        origin = calls.origin(measured, calls.with_consequence(measured, judged), first)
         if self._origin is not None and self._origin.entry not in self._alone:
             absence = calls.absence(self._origin.entry, measured, judged)
             entries[self._origin.entry] = entries[self._origin.entry]._replace(absence=absence)

@@ -25,6 +25,7 @@ from msprobe.compare.records.likeness import may_be_part
 from msprobe.compare.records.run_end import has_raised
 from msprobe.compare.records.source_lines import from_source
 from msprobe.compare.regions.cut_gradients import cutting_call, side_without_gradient
+from msprobe.compare.regions.lost_uses import only_use
 from msprobe.compare.rows.explanations import Reasons
 from msprobe.compare.rows.summary import FirstDivergence, KindText
 from msprobe.compare.table.table import Origin
@@ -349,12 +350,15 @@ class _DivergenceSearch:
         if moved is not None:
             return self._build(entry, None, "order", moved.text, self._module(entry), moved.pair)
         golden_only = self._table.entries[entry].target is None
+        lost, entry = entry, only_use(self._table, entry) or entry
         if self._table.keys[entry].phase == "forward":
-            entry, module = self._whole_call(entry)
+            entry, module = (entry, self._module(entry)) if entry != lost else self._whole_call(entry)
         else:
             module = self._where_gradient_ends(entry) if golden_only else self._module(entry)
         side, other = ("golden run", "target") if golden_only else ("target", "golden run")
         text = f"the {side} records {self._name(entry)}, the {other} does not{self._instead(entry, golden_only)}"
+        if entry != lost:
+            text += f"; {self._name(lost)} is there for its sake alone"
         dump = self._comparison.golden if golden_only else self._comparison.target
         if has_raised(dump, self._name(entry)):
             text += f"; it raised {dump.data[self._name(entry)]['error']}"

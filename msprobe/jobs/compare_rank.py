@@ -203,8 +203,8 @@ def _finish_pair(outcome: PairOutcome, rows: Rows, place: Place, history: _RunHi
         outcome.finding = rank_finding(comparison, rank, divergence)
     if divergence is None:
         history.noise = comparison.judged.noise
-        outcome.notes += other_code_notes(comparison.table, comparison.target, comparison.golden)
-        outcome.harmless = harmless_notes(comparison.table)
+        outcome.harmless = other_code_notes(comparison.table, comparison.target, comparison.golden)
+        outcome.harmless += harmless_notes(comparison.table)
     else:
         from msprobe.compare.advice import advice  # loaded where runs differ
 

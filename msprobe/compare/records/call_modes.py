@@ -55,7 +55,7 @@ class CallModes:
         return frozenset(call for call in calls if self._numbers_agree(call, other) == {True, False})
 
     def _numbers_agree(self, call: _Call, other: CallModes) -> set[bool]:
-        numbers = [[modes._counts[(*call, mode)] for modes in (self, other)] for mode in (False, True)]
+        numbers = [[modes._counts[call[0], call[1], mode] for modes in (self, other)] for mode in (False, True)]
         if any(own[0] == own[1] == 0 for own in numbers):
             return set()
         return {own[0] == own[1] for own in numbers}

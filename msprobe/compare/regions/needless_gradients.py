@@ -2,8 +2,8 @@
 
 Recomputation needs an input that requires a gradient, so programs mark a constant, or the result of a frozen embedding.
 Calls that get it have a gradient more there, and calls before the first trained parameter have one at all. Nothing is
-lost where this gradient goes nowhere: all gradients of parameters are recorded on both sides and agree, no optimizer
-trains another tensor, and the call that made the tensor gets no gradient on both sides, of which this one is a part.
+lost where this gradient goes nowhere: of all parameters that the optimizers train, gradients are recorded on both sides
+and agree, and the call that made the tensor gets no gradient on both sides, of which this one is a part.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from msprobe.compare.records.call_source import in_phase
+from msprobe.compare.records.entries import path_of
 from msprobe.compare.records.optimizer_steps import optimizer_steps
 from msprobe.compare.regions.cut_gradients import side_requiring
 from msprobe.compare.regions.value_flow import ValueFlow
@@ -86,12 +87,22 @@ class NeedlessGradients:
 
     @cached_property
     def _trains_nothing(self) -> bool:
-        """Whether all trained tensors are parameters, of which both sides have the same gradients."""
+        """Whether all that optimizers train are parameters of which both sides have the same gradients."""
         phase = Phase.PARAMETERS_GRAD.value
         gradients = [number for number, key in enumerate(self._table.keys) if key.phase == phase]
-        if any(None in step.parameters for dump in self._dumps for step in optimizer_steps(dump)):
+        if not all(map(self._agrees, gradients)):
             return False
-        return bool(gradients) and all(map(self._agrees, gradients))
+        known = {name for number in gradients for name in self._names(number)}
+        trained = [{name for step in optimizer_steps(dump) for name in step.parameters} for dump in self._dumps]
+        return all(trained) and known.issuperset(set().union(*trained))
+
+    def _names(self, entry: int) -> Iterator[str]:
+        """Yield the names of the parameters in an entry of gradients."""
+        path = path_of(self._table.keys[entry].stem)
+        for row in self._table.rows_of(entry):
+            leaf = self._table.target[row]
+            if leaf is not None:
+                yield f"{path}.{leaf.suffix.lstrip('.')}".lstrip(".")
 
     def _agrees(self, entry: int) -> bool:
         rows = self._table.rows_of(entry)

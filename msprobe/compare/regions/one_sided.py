@@ -108,6 +108,11 @@ class OneSidedCalls:
         self._restore((number for number in self.alone if not entries[number].benign), judged.kind)
         return replace(self.table, entries=entries, origin=origin, harmless=harmless)
 
+    def with_consequence(self, measured: Measured, judged: Judged) -> Judged:
+        """Return verdicts by which an origin is looked for: what a module gets in another form is no difference."""
+        differences = HarmlessDifferences(self.table, self.dumps.target, measured, judged)
+        return replace(judged, kind=differences.kinds_of_consequence())
+
     def _modules_around(self, entry: int) -> Iterator[int]:
         """Yield the calls of modules of both sides around a forward call, from inside to outside."""
         if self.table.keys[entry].phase != Phase.FORWARD.value:

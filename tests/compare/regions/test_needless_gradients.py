@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,15 @@ LAYER = "Module.layer.Linear.forward.0"
 ADD, EMBEDDING = "Tensor.__add__.0.forward", "Module.embedding.Embedding.forward.0"
 
 
-def named(folder: Path, target: dict[str, Any], golden: dict[str, Any]) -> str | None:
+def named(
+    folder: Path, target: dict[str, Any], golden: dict[str, Any], trained: tuple[str, ...] = ("layer.weight",)
+) -> str | None:
+    """Return the call that is named; ``trained`` are the parameters that an optimizer has."""
     dumps = []
     for side, data in (("t", target), ("g", golden)):
-        write(folder / side, data)
+        file = write(folder / side, data) / "dump.json"
+        step = {"optimizer": 0, "class": "SGD", "groups": [{"lr": 0.1, "parameters": list(trained)}]}
+        file.write_text(json.dumps({**json.loads(file.read_text()), "optimizers": [step] if trained else []}))
         dumps.append(load_dump(find_dumps(folder / side)[0]))
     found = first_divergence(compare_dumps(*dumps))
     return None if found is None else found.description.target or found.description.golden
@@ -72,7 +78,11 @@ def test_gradients_before_the_first_trained_parameter_are_needless(tmp_path: Pat
     assert named(tmp_path / "turned", embedded(required=False), embedded(required=True)) is None
 
 
-def test_without_gradients_of_parameters_nobody_knows(tmp_path: Path) -> None:
-    """A level at which they are not recorded shows nothing of what is trained."""
-    target, golden = embedded(required=True, recorded=False), embedded(required=False, recorded=False)
-    assert named(tmp_path, target, golden) == LAYER.replace("forward", "backward")
+@pytest.mark.parametrize(
+    ("recorded", "trained"), [(False, ("layer.weight",)), (True, ()), (True, ("layer.weight", "prompt"))]
+)
+def test_without_the_gradients_of_all_trained_parameters_nobody_knows(
+    tmp_path: Path, recorded: bool, trained: tuple[str, ...]
+) -> None:
+    target, golden = embedded(required=True, recorded=recorded), embedded(required=False, recorded=recorded)
+    assert named(tmp_path, target, golden, trained) == LAYER.replace("forward", "backward")
