@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from msprobe.analyze.call_order import call_instead, exchanged_call, moved_call
+from msprobe.analyze.input_agreement import agreement_of
 from msprobe.analyze.unused_collectives import unused_result
 from msprobe.analyze.update_causes import explain_by_causes
 from msprobe.compare.comparison import Comparison
@@ -121,7 +122,8 @@ class _DivergenceSearch:
         if self._comparison.judged.by_reruns.size and (self._comparison.measured.worst[inputs] > 0.0).any():
             return self._result(entry, row, self._module(entry), "its inputs differ no more than between the reruns")
         blind = f", {AS_FAR}" if is_order_blind(self._comparison, inputs) else ""
-        return self._result(entry, row, self._module(entry), f"its inputs agree{blind}")
+        agreement = agreement_of(self._comparison, entry, inputs)
+        return self._result(entry, row, self._module(entry), f"{agreement}{blind}")
 
     def _effect_in_backward(self, entry: int) -> int:
         """Return the first wrong gradient after a call that a hand-written backward or a gradient hook made, because it
